@@ -1,0 +1,55 @@
+# Everything from a fresh machine: git, make and Python 3.10+ with pip.
+
+PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.10 python3.13; do \
+  if $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then echo $$p; break; fi; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST_ARGS ?=
+
+.PHONY: help demo test lint format bench matrix clean
+help:  ## What can be made here
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+# A distribution's Python may come without ensurepip: virtualenv brings its own pip.
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "fairqueue needs Python 3.10 or newer on PATH, or make PYTHON=…"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { \
+	  rm -rf $(VENV); \
+	  $(PYTHON) -m pip install --quiet --target .bootstrap virtualenv && \
+	  PYTHONPATH=.bootstrap $(PYTHON) -m virtualenv --quiet $(VENV); }
+
+$(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
+	@echo "setting up $(VENV) for the demo …"
+	@$(PIP) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.dev-ready: pyproject.toml | $(BIN)/python
+	@echo "setting up $(VENV) for development …"
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.demo-ready
+
+demo: $(VENV)/.demo-ready  ## Flood a real Celery worker, first on redis://, then on fairqueue://
+	@$(BIN)/fairqueue demo $(DEMO_ARGS)
+
+test: $(VENV)/.dev-ready  ## The whole test suite
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev-ready  ## Style, types and floors
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.dev-ready  ## Let ruff lay the code out
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.dev-ready  ## Ratios against kombu and Celery in the same run
+	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+matrix: $(VENV)/.dev-ready  ## Every supported Python and Celery whose interpreter is on PATH
+	@UV_PYTHON_DOWNLOADS=never $(BIN)/tox run $(TOX_ARGS)
+
+clean:  ## Remove what make has made
+	@rm -rf $(VENV) .bootstrap .tox dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
