@@ -1,0 +1,38 @@
+"""Fair, multi-tenant queues on Redis: the public face."""
+
+from __future__ import annotations
+
+from fairqueue import errors
+from fairqueue._context import Running, current, current_workspace, running, workspace
+from fairqueue._settings import Settings
+from fairqueue._types import Admission, Claimed, Ending, Finish, Job, Lease, Limits, Stats
+from fairqueue.errors import (
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueueError,
+    LeaseLost,
+    StoreUnavailable,
+)
+
+__all__ = [
+    "Admission",
+    "CapacityExceeded",
+    "Claimed",
+    "ConfigurationError",
+    "Ending",
+    "FairQueueError",
+    "Finish",
+    "Job",
+    "Lease",
+    "LeaseLost",
+    "Limits",
+    "Running",
+    "Settings",
+    "Stats",
+    "StoreUnavailable",
+    "current",
+    "current_workspace",
+    "errors",
+    "running",
+    "workspace",
+]

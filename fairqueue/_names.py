@@ -1,0 +1,48 @@
+"""Which names of workspaces, queues, tasks and namespaces are allowed."""
+
+from __future__ import annotations
+
+from fairqueue.errors import ConfigurationError
+
+MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "namespace": 100}
+EMPTY_ALLOWED = frozenset({"task"})
+
+
+def check_name(kind: str, name: object) -> str:
+    """Return the name if it may stand for this kind of thing, else raise ConfigurationError.
+
+    Any UTF-8 text up to ``MAX_BYTES[kind]`` bytes: names are encoded before they meet a key.
+    """
+    if not isinstance(name, str):
+        raise ConfigurationError(
+            f"a {kind} name must be a str, not {type(name).__name__}: "
+            f"convert it, or return None for no {kind}"
+        )
+    if not name and kind not in EMPTY_ALLOWED:
+        raise ConfigurationError(f"a {kind} name must not be empty")
+    return _check_bytes(kind, name)
+
+
+def _check_bytes(kind: str, name: str) -> str:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"the {kind} name {ascii(name)[:80]} is not valid UTF-8 (it holds a lone surrogate)"
+        ) from None
+    if size > MAX_BYTES[kind]:
+        raise ConfigurationError(
+            f"the {kind} name {name[:40]!r}… is {size} bytes long, "
+            f"at most {MAX_BYTES[kind]} are allowed: shorten or hash it"
+        )
+    return name
+
+
+def check_namespace(name: object) -> str:
+    """Return the key prefix if it is printable and holds no brace (those mark a hash tag)."""
+    text = check_name("namespace", name)
+    if not text.isprintable() or "{" in text or "}" in text:
+        raise ConfigurationError(
+            f"the namespace {text!r} must be printable and hold neither '{{' nor '}}'"
+        )
+    return text

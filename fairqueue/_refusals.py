@@ -1,0 +1,107 @@
+"""Says what is wrong with a setting, and the remedy."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from fairqueue.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+ENV_PREFIX = "FAIRQUEUE_"
+
+UNSUPPORTED: Mapping[str, Any] = {
+    "shards": 1,
+    "min_replicas": 0,
+    "on_full": "reject",
+    "enforce": "limits",
+    "limit_provider": None,
+    "tasks": {},
+}
+"""Settings whose feature is not built yet, with the one value that is; an issue that builds one
+takes its line away."""
+
+UNSUPPORTED_OF_WORKSPACE = ("reserve", "parent")
+
+_NOT_SETTINGS = re.compile(
+    # what fairqueue's own commands and tests read, and what Kubernetes injects into every pod
+    # beside a service whose name begins with "fairqueue"
+    r"URL|REDIS_URL|(TEST|BENCH|DEMO)_\w+|(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\w+)?"
+)
+
+
+def refuse_unknown(options: Mapping[str, Any], model: type[BaseModel]) -> None:
+    """Raise for an option or variable that no setting has."""
+    names = list(model.model_fields)
+    problems = [_unknown(str(name), names) for name in options if name not in names]
+    problems += [_unknown(name, names, ENV_PREFIX) for name in _strange_variables(names)]
+    _raise(problems)
+
+
+def _strange_variables(names: list[str]) -> Iterator[str]:
+    for variable in sorted(os.environ):
+        name = variable.removeprefix(ENV_PREFIX)
+        if name == variable or name.lower() in names or _NOT_SETTINGS.fullmatch(name):
+            continue
+        yield name.lower()
+
+
+def _unknown(name: str, names: Iterable[str], prefix: str = "") -> str:
+    spelled = prefix + name.upper() if prefix else name
+    close = get_close_matches(name.lower(), list(names), n=1, cutoff=0.6)
+    remedy = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+    return f"unknown setting {spelled!r}; {remedy}"
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> ConfigurationError:
+    """One error for all that pydantic found. Values are not repeated: one might be a secret."""
+    details = error.errors(include_url=False, include_input=False, include_context=False)
+    return ConfigurationError(
+        "; ".join(_problem(d["loc"], d["type"], d["msg"], model) for d in details)
+    )
+
+
+def _problem(loc: tuple[int | str, ...], kind: str, message: str, model: type[BaseModel]) -> str:
+    path = [_shortened(str(part)) for part in loc if part != "[key]"]
+    owner, field = _field_at(path, model)
+    if kind == "extra_forbidden" and owner is not None:
+        return f"{'.'.join(path[:-1])}: {_unknown(path[-1], owner.model_fields)}"
+    expected = f"; expected: {field.description}" if field is not None else ""
+    return f"setting {'.'.join(path)!r}: {message.removeprefix('Value error, ')}{expected}"
+
+
+def _shortened(part: str) -> str:
+    return part if len(part) <= 40 else part[:39] + "…"  # noqa: PLR2004 - fits one line
+
+
+def _field_at(path: list[str], model: type[BaseModel]) -> tuple[type[BaseModel] | None, Any]:
+    """The innermost model on the path, and the field there if the path names one."""
+    field = model.model_fields.get(path[0]) if path else None
+    if len(path) < 3 or field is None:  # noqa: PLR2004 - setting, name, field of its entry
+        return model, field
+    entry = field.annotation.__args__[1]  # type: ignore[union-attr]
+    return entry, entry.model_fields.get(path[2])
+
+
+def refuse_unsupported(settings: BaseModel) -> None:
+    """Raise for what is asked for but not built yet: it is never accepted in silence."""
+    asked = [name for name, only in UNSUPPORTED.items() if getattr(settings, name) != only]
+    for name, entry in settings.workspaces.items():  # type: ignore[attr-defined]
+        asked += [
+            f"workspaces.{name}.{field}"
+            for field in UNSUPPORTED_OF_WORKSPACE
+            if getattr(entry, field) is not None
+        ]
+    _raise(
+        [f"setting {name!r} is not supported yet with that value; leave it out" for name in asked]
+    )
+
+
+def _raise(problems: list[str]) -> None:
+    if problems:
+        raise ConfigurationError("; ".join(problems))

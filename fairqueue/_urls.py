@@ -1,0 +1,61 @@
+"""URLs: settings taken out of the query, passwords masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from fairqueue._settings import Settings
+from fairqueue.errors import ConfigurationError
+
+_SEVERAL = re.compile(r";(?=[\w.+-]+:)")
+_PASSWORD = re.compile(r"(://[^:@/?#]*:).*@", re.DOTALL)
+_SECRET_OPTION = re.compile(r"([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
+
+
+def mask_password(url: str) -> str:
+    """The URL (or several, parted by ``;``) with ``**`` for every password: fit to be printed."""
+    return ";".join(
+        _SECRET_OPTION.sub(r"\1**", _PASSWORD.sub(r"\1**@", part)) for part in _SEVERAL.split(url)
+    )
+
+
+def split_settings(url: str) -> tuple[str, dict[str, Any]]:
+    """Take the settings out of a URL's query; return the rest of the URL, and the settings.
+
+    ``redis://h/0?workspace_concurrency=2&socket_timeout=5`` gives ``redis://h/0?socket_timeout=5``
+    and ``{"workspace_concurrency": "2"}``. A name given twice gives a list. Raises
+    ConfigurationError for a name that looks like a misspelt setting.
+    """
+    head, mark, query = url.partition("?")
+    if not mark:
+        return url, {}
+    pairs = parse_qsl(query, keep_blank_values=True)
+    kept = [(name, value) for name, value in pairs if not _is_setting(name)]
+    rest = f"{head}?{urlencode(kept)}" if kept else head
+    return rest, _gather([pair for pair in pairs if pair not in kept])
+
+
+def _is_setting(name: str) -> bool:
+    names: Collection[str] = Settings.model_fields
+    if name in names:
+        return True
+    close = get_close_matches(name.lower(), names, n=1, cutoff=0.85)
+    if close:
+        raise ConfigurationError(f"unknown setting {name!r} in the URL; did you mean {close[0]!r}?")
+    return False
+
+
+def _gather(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        earlier = found.get(name)
+        found[name] = value if earlier is None else [*_as_list(earlier), value]
+    return found
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return value if isinstance(value, list) else [value]
