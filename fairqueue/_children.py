@@ -1,0 +1,103 @@
+"""Processes of one's own: each is ended by its pid, and never outlives its parent for long."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGTERM, Signals
+
+# Ends the child's process group when the pipe to this process breaks, so also after a SIGKILL of
+# it. A line on the pipe means: it ended in order (and its pid might be another's by now).
+_WATCHDOG = """
+read _ && exit
+kill -TERM -"$1"; sleep 1; kill -KILL -"$1"
+[ -n "$2" ] && rm -rf "$2"
+"""
+
+
+class Child:
+    """A started process in a session of its own, so that Ctrl-C in a terminal does not reach it.
+
+    ``log`` takes its output (else it is dropped); ``remove`` is a folder that goes with it if
+    this process is killed. Call :meth:`end`; what is forgotten ends soon after this process.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        log: Path | None = None,
+        remove: Path | None = None,
+    ) -> None:
+        with open(log or os.devnull, "ab") as output:  # noqa: PTH123 - devnull is a str
+            self._process = _spawn(command, env=env, cwd=cwd, output=output.fileno())
+        self._watchdog = _watch(self.pid, remove)
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is also its process group."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """It has not ended yet."""
+        return self._process.poll() is None
+
+    def signal(self, number: Signals) -> None:
+        """Send it a signal, if it still runs."""
+        if self.running:
+            self._process.send_signal(number)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end; False: it still runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return not self.running
+
+    def end(self, *, number: Signals = SIGTERM, patience_seconds: float = 10) -> None:
+        """Signal it, and after ``patience_seconds`` kill its whole group. May be repeated."""
+        self.signal(SIGCONT)  # a stopped one would not hear the rest
+        self.signal(number)
+        if not self.wait(patience_seconds):
+            self._kill_group()
+        _dismiss(self._watchdog)
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, SIGKILL)
+        self._process.wait()
+
+
+def _spawn(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: int = subprocess.DEVNULL,
+    output: int = subprocess.DEVNULL,
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        env=env,
+        cwd=cwd,
+        stdin=stdin,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+
+
+def _watch(pid: int, remove: Path | None) -> subprocess.Popen[bytes]:
+    arguments = [str(pid), str(remove or "")]
+    command = ["/bin/sh", "-c", _WATCHDOG, "fairqueue-watchdog", *arguments]
+    return _spawn(command, stdin=subprocess.PIPE)
+
+
+def _dismiss(watchdog: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        watchdog.communicate(b"done\n", timeout=10)
