@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from fairqueue import errors
 from fairqueue._context import Running, current, current_workspace, running, workspace
+from fairqueue._keeper import LeaseKeeper
+from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
+from fairqueue._store import Waiter
 from fairqueue._types import Admission, Claimed, Ending, Finish, Job, Lease, Limits, Stats
 from fairqueue.errors import (
     CapacityExceeded,
@@ -20,16 +23,19 @@ __all__ = [
     "Claimed",
     "ConfigurationError",
     "Ending",
+    "FairQueue",
     "FairQueueError",
     "Finish",
     "Job",
     "Lease",
+    "LeaseKeeper",
     "LeaseLost",
     "Limits",
     "Running",
     "Settings",
     "Stats",
     "StoreUnavailable",
+    "Waiter",
     "current",
     "current_workspace",
     "errors",

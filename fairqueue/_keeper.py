@@ -1,0 +1,182 @@
+"""Renews the leases that a process holds, and notices when one is lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairqueue._queue import FairQueue
+from fairqueue._threads import native_event, start_native
+from fairqueue._types import Lease
+
+log = logging.getLogger("fairqueue.keeper")
+
+BEATS_PER_LEASE = 3
+RETRIES_PER_LEASE = 12  # after a failed renewal, so that one more fits before the lease ends
+LOG_EVERY_SECONDS = 10.0
+
+OnLost = Callable[[Lease], None]
+
+
+@dataclass(eq=False)
+class Held:
+    """One lease in hand, with its deadline by this process's monotonic clock."""
+
+    lease: Lease
+    deadline: float
+    redeliver: bool
+    on_lost: OnLost | None
+    started: float | None = None
+    lost: bool = False
+
+    def seconds(self, now: float) -> float:
+        """Worker-seconds so far."""
+        return 0.0 if self.started is None else now - self.started
+
+
+class LeaseKeeper:
+    """Renews every held lease each third of a lease, all in one call, from a native thread.
+
+    A lease whose renewal does not reach the store in time is lost; so is one that the store no
+    longer knows. Then ``on_lost`` is called once, in the keeper's thread, if the job will be
+    redelivered; one that will not be (early ack) is only marked, since nobody else will run it.
+    """
+
+    def __init__(self, queue: FairQueue) -> None:
+        self._template = queue
+        self._lease_seconds = queue.settings.lease_seconds
+        self._lock = threading.Lock()
+        self._held: dict[int, Held] = {}
+        self._pid: int | None = None
+        self._logged = 0.0
+        self.failures = 0
+        """Renewals that could not reach the store, since the start."""
+        self.unleased = 0
+        """Early-acked jobs that ran on without a lease, since the start."""
+
+    def hold(self, lease: Lease, *, redeliver: bool = True, on_lost: OnLost | None = None) -> None:
+        """Renew this lease from now on."""
+        deadline = lease.received_monotonic + lease.lease_seconds
+        with self._lock:
+            self._held[lease.fence] = Held(lease, deadline, redeliver, on_lost)
+        self.start()
+
+    def started(self, fence: int) -> None:
+        """The job began to run now: its worker-seconds count from here."""
+        held = self._held.get(fence)
+        if held is not None and held.started is None:
+            held.started = time.monotonic()
+
+    def no_redelivery(self, fence: int) -> None:
+        """The job was acked early: it runs on whatever happens to its lease."""
+        held = self._held.get(fence)
+        if held is not None:
+            held.redeliver = False
+
+    def seconds(self, fence: int) -> float:
+        """Worker-seconds of a held job so far; 0 if it has not started or is not held."""
+        held = self._held.get(fence)
+        return held.seconds(time.monotonic()) if held else 0.0
+
+    def deadline(self, fence: int) -> float | None:
+        """When the lease ends, by the monotonic clock, unless it is renewed; None: not held."""
+        held = self._held.get(fence)
+        return held.deadline if held else None
+
+    def is_lost(self, fence: int) -> bool:
+        """The lease is gone, or its time is over."""
+        held = self._held.get(fence)
+        return held is not None and (held.lost or time.monotonic() >= held.deadline)
+
+    def let_go(self, fence: int) -> None:
+        """Stop renewing; unknown fences are ignored."""
+        with self._lock:
+            self._held.pop(fence, None)
+
+    def start(self) -> None:
+        """Start the thread if this process has none; called by :meth:`hold`."""
+        if self._pid == os.getpid():
+            return
+        self._pid = os.getpid()
+        self._stopped = native_event()
+        start_native(self._run, name="fairqueue-keeper")
+
+    def stop(self) -> None:
+        """End the thread; leases that are still held expire by themselves."""
+        if self._pid == os.getpid():
+            self._stopped.set()
+            self._pid = None
+
+    def _run(self) -> None:
+        queue, stopped, wait = self._template.clone(), self._stopped, self._beat()
+        while not stopped.wait(wait):
+            wait = self._beat() if self._renewed(queue) else self._lease_seconds / RETRIES_PER_LEASE
+            self._tell_expired()
+        queue.close()
+
+    def _beat(self) -> float:
+        return self._lease_seconds / BEATS_PER_LEASE
+
+    def _renewed(self, queue: FairQueue) -> bool:
+        sent = time.monotonic()
+        with self._lock:
+            progress = [(f, h.seconds(sent)) for f, h in self._held.items() if not h.lost]
+        if not progress:
+            return True
+        try:
+            self._renew(queue, progress, sent)
+        except Exception as error:  # noqa: BLE001 - the loop must live; it is logged and counted
+            self._failed(error, len(progress))
+            return False
+        return True
+
+    def _renew(self, queue: FairQueue, progress: list[tuple[int, float]], sent: float) -> None:
+        lost = queue.renew(progress)
+        self._extend([fence for fence, _ in progress if fence not in lost], sent)
+        self._lose(lost)
+        queue.reap()
+
+    def _extend(self, fences: list[int], sent: float) -> None:
+        for fence in fences:
+            held = self._held.get(fence)
+            if held is not None:
+                held.deadline = sent + self._lease_seconds
+
+    def _failed(self, error: Exception, count: int) -> None:
+        self.failures += 1
+        now = time.monotonic()
+        if now - self._logged >= LOG_EVERY_SECONDS:
+            self._logged = now
+            log.warning("%d leases could not be renewed, trying again: %s", count, error)
+
+    def _tell_expired(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            expired = [f for f, h in self._held.items() if h.redeliver and now >= h.deadline]
+        self._lose(expired)
+
+    def _lose(self, fences: frozenset[int] | list[int]) -> None:
+        for fence in fences:
+            held = self._held.get(fence)
+            if held is None or held.lost:
+                continue
+            held.lost = True
+            if held.redeliver:
+                self._tell(held)
+            else:
+                self.unleased += 1
+
+    @staticmethod
+    def _tell(held: Held) -> None:
+        job = held.lease.job
+        log.warning("lost the lease of job %r of workspace %r", job.id, job.workspace)
+        if held.on_lost is None:
+            return
+        try:
+            held.on_lost(held.lease)
+        except Exception:
+            log.exception("stopping job %r, whose lease was lost, failed", job.id)

@@ -1,0 +1,236 @@
+"""FairQueue: publish, claim, ack – the main path over a store."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from fairqueue._claimer import Claimer
+from fairqueue._context import current_workspace
+from fairqueue._names import check_name
+from fairqueue._settings import Settings
+from fairqueue._store import Store, Waiter
+from fairqueue._stores import open_store
+from fairqueue._types import Admission, Claimed, Ending, Finish, Job, Lease, Limits, Stats
+from fairqueue._urls import split_settings
+from fairqueue.errors import ConfigurationError, LeaseLost
+
+ID_BYTES = 12  # 96 random bits; 16 characters, so that a waiting job stays small
+
+
+class FairQueue:
+    """A fair queue over one store. Safe to share between threads and over fork.
+
+    ``url`` is a core URL (``redis://``, ``rediss://``, ``unix://``, ``memory://``); settings are
+    those of :class:`fairqueue.Settings`, as keyword arguments or in the URL's query. Instead of
+    a URL it takes the ``client`` (a ``redis.Redis``) that is to be used. Raises
+    ConfigurationError for what is unknown or impossible. The first call connects, checks the
+    server, and stores the limits where none are stored (``authoritative``: always).
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        client: Any = None,
+        store: Store | None = None,
+        authoritative: bool = False,
+        **options: Any,
+    ) -> None:
+        rest, in_url = split_settings(url) if url else ("", {})
+        self.settings = settings or Settings.load({**in_url, **options})
+        self.store = store or open_store(rest, client=client, namespace=self.settings.namespace)
+        self._claimer = Claimer(self.store, self.settings)
+        self._authoritative = authoritative
+        self._ready = False
+
+    def connect(self) -> bool:
+        """Check the server and bring the limits; return whether the stored ones are these.
+
+        Called by itself before the first operation. Raises ConfigurationError for a server that
+        cannot keep the promises, StoreUnavailable if it cannot be reached.
+        """
+        self.store.check()
+        limits = self.settings.stored_limits()
+        same = self.store.configure(limits, authoritative=self._authoritative)
+        self._ready = True
+        return same
+
+    def _connected(self) -> Store:
+        if not self._ready:
+            self.connect()
+        return self.store
+
+    def publish(
+        self,
+        payload: bytes,
+        *,
+        queue: str,
+        workspace: str | None = None,
+        task: str = "",
+        priority: int = 0,
+        delay_seconds: float = 0.0,
+        job_id: str | None = None,
+        exempt: bool = False,
+        group: str | None = None,
+        parent_fence: int | None = None,
+    ) -> str:
+        """Enqueue one job and return its id; a repeat with the same ``job_id`` is no new job.
+
+        The workspace is the named one, else that of ``workspace(...)`` or of the running job,
+        else the default. ``exempt`` is for what a system must publish; once the first job of a
+        ``group`` is in, the rest passes. Raises CapacityExceeded (nothing was stored), LeaseLost
+        when ``parent_fence`` has passed, ConfigurationError for a bad name.
+        """
+        job = Job(
+            id=job_id or secrets.token_urlsafe(ID_BYTES),
+            workspace=check_name("workspace", self._workspace(workspace)),
+            queue=check_name("queue", queue),
+            task=check_name("task", task) if task else "",
+            payload=payload,
+            priority=priority,
+            delay_seconds=max(0.0, delay_seconds),
+        )
+        self._connected().publish(job, Admission(exempt, group, parent_fence))
+        return job.id
+
+    def _workspace(self, named: str | None) -> str:
+        if named is not None:
+            return named
+        return current_workspace() or self.settings.default_workspace
+
+    def claim(
+        self,
+        queues: Sequence[str],
+        n: int = 1,
+        *,
+        wait_seconds: float = 0.0,
+        finishes: Sequence[Finish] = (),
+    ) -> Claimed:
+        """Finish what has ended and lease up to ``n`` jobs, in one round trip.
+
+        With ``wait_seconds`` it blocks until there is at least one, or time is up. A call whose
+        reply was lost is repeated by the next one, so no job is leased to nobody.
+        """
+        self._connected()
+        claimed = self._claimer.claim(queues, n, finishes)
+        if claimed.leases or wait_seconds <= 0 or n <= 0:
+            return claimed
+        return self._claimer.wait(queues, n, wait_seconds, claimed)
+
+    def finish(self, finishes: Sequence[Finish]) -> frozenset[int]:
+        """Report endings in one round trip; return the fences that were lost."""
+        return self._claimer.ack(finishes)
+
+    def ack(self, lease: Lease, *, seconds: float | None = None) -> None:
+        """The job ended after ``seconds`` of work (None: since it was claimed): it is gone.
+
+        Raises LeaseLost if the lease had passed; then nothing was changed.
+        """
+        seconds = time.monotonic() - lease.received_monotonic if seconds is None else seconds
+        self._finish(lease, Ending.ACK, seconds)
+
+    def ack_early(self, lease: Lease) -> None:
+        """Never redeliver this job; it keeps its slot until it is acked or its lease expires."""
+        self._finish(lease, Ending.ACK_EARLY, 0.0)
+
+    def _finish(self, lease: Lease, ending: Ending, seconds: float) -> None:
+        if self._claimer.ack([Finish(lease.fence, ending, seconds)]):
+            raise LeaseLost(lease.job.id, lease.job.workspace)
+
+    def release(
+        self,
+        lease: Lease,
+        *,
+        delay_seconds: float = 0.0,
+        counted: bool = False,
+        seconds: float = 0.0,
+    ) -> None:
+        """Give a job back to the head of its lane, or after a delay; LeaseLost if it had passed.
+
+        ``counted``: this start counts towards ``max_deliveries``.
+        """
+        done = self._claimer.release(
+            lease.fence, delay_seconds=delay_seconds, counted=counted, seconds=seconds
+        )
+        self._require(done, lease)
+
+    def reject(self, lease: Lease, *, reason: str, seconds: float = 0.0) -> None:
+        """Move a job to the dead letters of its workspace; LeaseLost if its lease had passed."""
+        self._require(self._claimer.reject(lease.fence, reason=reason, seconds=seconds), lease)
+
+    @staticmethod
+    def _require(done: bool, lease: Lease) -> None:
+        if not done:
+            raise LeaseLost(lease.job.id, lease.job.workspace)
+
+    def renew(self, progress: Sequence[tuple[int, float]]) -> frozenset[int]:
+        """Extend leases, given (fence, worker-seconds so far); return the fences that are lost."""
+        return self._connected().renew(progress, lease_seconds=self.settings.lease_seconds)
+
+    def reap(self) -> int:
+        """Bring back expired leases and fire due timers, a bounded number; return how many."""
+        return self._connected().reap(
+            lease_seconds=self.settings.lease_seconds, max_deliveries=self.settings.max_deliveries
+        )
+
+    def set_limits(self, workspace: str, **limits: float | None) -> None:
+        """Set live limits of one workspace by name (``concurrency=2``); they act at once."""
+        name = check_name("workspace", workspace)
+        try:
+            wanted = Limits(**limits)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise ConfigurationError(f"unknown limit for workspace {name!r}: {error}") from error
+        self._connected().set_limits("workspace", name, wanted)
+
+    def unset_limits(self, workspace: str) -> None:
+        """Take live limits of one workspace away; what is configured counts again."""
+        self._connected().set_limits("workspace", check_name("workspace", workspace), None)
+
+    def stats(self) -> Stats:
+        """What waits, runs and died, per workspace and queue, derived from the structures."""
+        return self._connected().snapshot()
+
+    def depth(self, queue: str) -> int:
+        """Jobs of a queue that wait or are scheduled."""
+        return self._connected().depth(check_name("queue", queue))
+
+    def purge(self, queue: str) -> int:
+        """Drop what waits or is scheduled on a queue; running jobs go on. Return how many."""
+        return self._connected().purge(check_name("queue", queue))
+
+    def declare(self, queue: str, *, plain: bool = False) -> None:
+        """Remember a queue's kind: plain ones bypass the core (control, events, results)."""
+        self._connected().declare(check_name("queue", queue), plain=plain)
+
+    def is_plain(self, queue: str) -> bool | None:
+        """Kind of a queue as declared by anyone; None: nobody declared it."""
+        return self._connected().is_plain(check_name("queue", queue))
+
+    def waiter(self, queues: Sequence[str]) -> Waiter:
+        """A waiter for wake-ups of these queues, for event loops. Claim when it is over."""
+        return self._connected().waiter(queues)
+
+    def clone(self) -> FairQueue:
+        """The same queue over connections of its own, for a background thread."""
+        return FairQueue(settings=self.settings, store=self.store.clone())
+
+    def close(self) -> None:
+        """Close connections; the queue may be used again."""
+        self._claimer.close()
+        self.store.close()
+
+    def __enter__(self) -> FairQueue:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

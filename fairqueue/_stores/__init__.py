@@ -1,0 +1,33 @@
+"""Opens the store that a core URL names."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from fairqueue._store import Store
+from fairqueue._stores.redis import RedisStore
+from fairqueue._urls import mask_password
+from fairqueue.errors import ConfigurationError
+
+SCHEMES = ("redis", "rediss", "unix", "memory")
+
+
+def open_store(url: str, *, namespace: str, client: Any = None) -> Store:
+    """Open the store of a core URL, or over a redis client; nothing is connected yet."""
+    if client is not None:
+        return RedisStore(client, namespace=namespace)
+    scheme = urlsplit(url).scheme
+    if scheme not in SCHEMES:
+        known = ", ".join(f"{name}://" for name in SCHEMES)
+        raise ConfigurationError(
+            f"unknown scheme in the URL {mask_password(url)!r}: use one of {known}"
+        )
+    if scheme == "memory":
+        from fairqueue._stores.memory import open_memory
+
+        return open_memory(url, namespace=namespace)
+    try:
+        return RedisStore.from_url(url, namespace=namespace)
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(f"bad URL {mask_password(url)!r}: {error}") from error

@@ -1,0 +1,31 @@
+"""How limits are written in a store: ``name=value`` words under ``source:scope:name``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from fairqueue._keys import encode
+from fairqueue._types import Limits, StoredLimits
+
+
+def text_of(limits: Limits) -> str:
+    """Write what is set."""
+    named = ((f.name, getattr(limits, f.name)) for f in fields(limits))
+    return " ".join(f"{name}={value!r}" for name, value in named if value is not None)
+
+
+def _default(stored: StoredLimits) -> str:
+    own = f"exempt={encode(stored.default_workspace)} fairness={stored.fairness}"
+    return f"{own} {text_of(stored.default)}".strip()
+
+
+def configured(stored: StoredLimits) -> Iterator[tuple[str, str]]:
+    """Give every field that a configuration stands for."""
+    yield "boot:default:", _default(stored)
+    yield "boot:total:", text_of(stored.total)
+    yield "boot:queue_default:", text_of(stored.queue_default)
+    for name, limits in stored.workspaces.items():
+        yield f"boot:workspace:{encode(name)}", text_of(limits)
+    for name, limits in stored.queues.items():
+        yield f"boot:queue:{encode(name)}", text_of(limits)

@@ -1,0 +1,111 @@
+"""Waits for a queue's token, blocking or from an event loop, over a connection of its own."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+
+from fairqueue._store import Waiter
+from fairqueue._stores.redis.guard import guarded
+
+SLACK_SECONDS = 5.0  # after its time is up a wait is answered; beyond this the link is dead
+LEAST_SECONDS = 0.001  # BLPOP takes 0 for ever
+
+
+class RedisWaiter(Waiter):
+    """BLPOP over the tokens of some queues. Whoever takes a token claims next, or gives it back."""
+
+    def __init__(self, client: redis.Redis, tokens: Sequence[str]) -> None:
+        self._client = client
+        self._tokens = list(tokens)
+        self._turn = 0
+        self._connection: Any = None
+        self._armed = False
+
+    def _connect(self) -> Any:
+        if self._connection is None:
+            pool = self._client.connection_pool
+            options = {**pool.connection_kwargs, "socket_timeout": None}
+            connection = pool.connection_class(**options)
+            connection.connect()
+            connection.send_command("CLIENT", "ID")
+            self._id = connection.read_response()
+            self._connection = connection
+        return self._connection
+
+    def arm(self, seconds: float) -> None:
+        """Start waiting; the queues take turns in being looked at first."""
+        if self._armed:
+            return
+        self._turn = (self._turn + 1) % len(self._tokens)
+        tokens = self._tokens[self._turn :] + self._tokens[: self._turn]
+        with self._guarded():
+            self._connect().send_command("BLPOP", *tokens, max(LEAST_SECONDS, round(seconds, 3)))
+        self._armed = True
+        self._until = time.monotonic() + seconds + SLACK_SECONDS
+
+    def fileno(self) -> int:
+        """The socket; readable when woken, when time is up, or when the link broke."""
+        return int(self._connect()._sock.fileno())
+
+    def collect(self) -> bool:
+        """Read the answer; blocks for it if it is not there yet."""
+        self._armed = False
+        with self._guarded():
+            return self._connection.read_response() is not None
+
+    def wait(self, seconds: float) -> bool:
+        """Block until woken or time is up; a link that stays silent beyond that has died."""
+        self.arm(seconds)
+        if not self._readable(max(0.0, self._until - time.monotonic())):
+            self._drop()
+            return False
+        return self.collect()
+
+    def close(self) -> None:
+        """End the wait on the server's side, so that no token is taken for nobody."""
+        if self._armed and self._connection is not None:
+            self._unblock()
+        self._drop()
+
+    def _unblock(self) -> None:
+        try:
+            if not self._readable(0):
+                self._client.execute_command("CLIENT", "UNBLOCK", self._id)
+            answer = self._connection.read_response() if self._readable(1) else None
+            if answer is not None:
+                self._client.rpush(answer[0], 1)
+        except (redis.RedisError, OSError):
+            return  # the server is away: there is no token to give back
+
+    def _readable(self, seconds: float) -> bool:
+        return bool(select.select([self.fileno()], [], [], seconds)[0])
+
+    def _guarded(self) -> Any:
+        return _Dropping(self)
+
+    def _drop(self) -> None:
+        self._armed = False
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()
+
+
+class _Dropping:
+    """Forgets a connection that failed, and says so in our words."""
+
+    def __init__(self, waiter: RedisWaiter) -> None:
+        self._waiter = waiter
+        self._guard = guarded()
+
+    def __enter__(self) -> None:
+        self._guard.__enter__()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
+        if error is not None:
+            self._waiter._drop()
+        return self._guard.__exit__(kind, error, trace)

@@ -1,0 +1,44 @@
+-- A lane is one list per priority, of "task:id"; the flow names the priorities that are in use.
+local function used(lanes, priority)
+  for p in gmatch(lanes, '%d+') do
+    if p == priority then return true end
+  end
+end
+
+local function with(lanes, priority)
+  local all = {}
+  for p in gmatch(lanes, '%d+') do insert(all, tonumber(p)) end
+  insert(all, tonumber(priority))
+  table.sort(all)
+  return concat(all, ',')
+end
+
+local function push(ws, flow, priority, element, to_head)
+  call(to_head and 'LPUSH' or 'RPUSH', K.lane(ws.name, flow.queue, priority), element)
+  if not used(flow.lanes, priority) then flow.lanes = with(flow.lanes, priority) end
+  flow.head = nil
+end
+
+local function pop(ws, flow)
+  local priority, others = match(flow.lanes, '^(%d+),?(.*)$')
+  local lane = K.lane(ws.name, flow.queue, priority)
+  local element, following_element = unpack(call('LRANGE', lane, 0, 1))
+  call('LPOP', lane)
+  flow.head = following_element and match(following_element, '^%d+')
+  if not following_element then flow.lanes = others end
+  return element, priority
+end
+
+local function waiting_of(ws)
+  local n = ws.scheduled and call('ZCARD', K.scheduled(ws.name)) or 0
+  for _, flow in ipairs(ws.flows) do
+    for priority in gmatch(flow.lanes, '%d+') do
+      n = n + call('LLEN', K.lane(ws.name, flow.queue, priority))
+    end
+  end
+  return n
+end
+
+local function depth_of(queue)
+  return call('HLEN', K.jobs(queue)) - call('SCARD', K.slots_of_queue(queue))
+end

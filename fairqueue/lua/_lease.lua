@@ -1,0 +1,72 @@
+-- Leases: granted with a fence, found by it, and dropped from every level at once.
+-- Lease record: queue id workspace task priority charged claimed ran owner early deliveries
+local function lease_text(l)
+  return concat({ l.queue, l.id, l.workspace, l.task, l.priority, num(l.charged), num(l.claimed),
+    num(l.ran), l.owner, l.early and 1 or 0, num(l.deliveries) }, ' ')
+end
+
+local LEASE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
+
+local function lease_at(fence)
+  local text = call('HGET', K.leases(), fence)
+  if not text then return nil end
+  local l = { fence = fence }
+  l.queue, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed, l.ran, l.owner, l.early, l.deliveries =
+    match(text, LEASE)
+  l.charged, l.claimed, l.ran, l.deliveries =
+    tonumber(l.charged), tonumber(l.claimed), tonumber(l.ran), tonumber(l.deliveries)
+  l.early = l.early == '1'
+  return l
+end
+
+local function keep_lease(l)
+  call('HSET', K.leases(), l.fence, lease_text(l))
+end
+
+-- Job record: workspace task priority deliveries redelivered published\npayload
+local function job_text(l, deliveries, record)
+  local published, payload = match(record, '^%S+ %S+ %S+ %S+ %S+ (%S+)\n(.*)$')
+  return concat({ l.workspace, l.task, l.priority, num(deliveries), 1, published }, ' ') .. '\n' .. payload
+end
+
+local function take_slots(ws, queue, fence)
+  call('SADD', K.slots_of_workspace(ws.name), fence)
+  call('SADD', K.slots_of_queue(queue), fence)
+end
+
+-- Usage is the size of these sets: a lease is in all of them or in none.
+local function drop(fence)
+  if call('ZREM', K.expiry(), fence) == 0 then return nil end
+  local l = lease_at(fence)
+  call('HDEL', K.leases(), fence)
+  call('SREM', K.slots_of_workspace(l.workspace), fence)
+  call('SREM', K.slots_of_queue(l.queue), fence)
+  freed_shared(node_of(l.queue))
+  return l
+end
+
+local function record_start(ws, node, flow)
+  node.v, node.big = max(node.v, flow.tag), largest_step(node.big, flow.cost / ws.weight)
+  ws.pace, ws.drained = pace_after(ws.pace, ws.drained, now), now
+  node.pace, node.drained, node.dirty = pace_after(node.pace, node.drained, now), now, true
+  local rate = limits_of(ws).rate
+  if rate then ws.tat = arrival_after(ws.tat, now, rate) end
+end
+
+-- Lease the first job of the flow at the head of ready; it must be runnable.
+local function grant(ws, flow, owner, lease_seconds)
+  local element, priority = pop(ws, flow)
+  local task, id = match(element, '^(%d+):(.*)$')
+  local record = call('HGET', K.jobs(flow.queue), id)
+  local l = { fence = following('fence'), queue = flow.queue, id = id, workspace = ws.name, task = task,
+    priority = priority, charged = flow.cost, claimed = now, ran = 0, owner = owner, early = false,
+    deliveries = tonumber(match(record, '^%S+ %S+ %S+ (%S+)')) + 1 }
+  call('ZADD', K.expiry(), num(now + lease_seconds), l.fence)
+  keep_lease(l)
+  take_slots(ws, flow.queue, l.fence)
+  record_start(ws, node_of(flow.queue), flow)
+  leave(ws, flow)
+  set_finish(ws, flow, flow.tag)
+  settle(ws)
+  return l, record
+end

@@ -1,0 +1,8 @@
+-- The kind of a queue as declared by anyone.
+-- USES state
+-- KEYS meta
+-- ARGV now queue
+-- RETURNS "plain", "task", or "" if it was never declared
+local _, queue = unpack(ARGV)
+
+return call('HGET', K.kinds(), queue) or ''

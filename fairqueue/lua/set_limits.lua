@@ -1,0 +1,24 @@
+-- Set or take away live limits of a workspace, a queue, the default or the total.
+-- USES state nodes limits wake fair lanes order means timer settle save
+-- KEYS meta
+-- ARGV now scope name changes
+-- RETURNS the live limits that stand now
+local _, scope, name, changes = unpack(ARGV)
+
+local field = concat({ 'live', scope, name }, ':')
+local stands, texts = {}, {}
+for key, value in gmatch((call('HGET', K.limits(), field) or '') .. ' ' .. changes, '(%w+)=(%S+)') do
+  stands[key] = value ~= '-' and value or nil
+end
+for key, value in pairs(stands) do insert(texts, key .. '=' .. value) end
+table.sort(texts)
+local text = changes ~= '' and concat(texts, ' ') or ''
+if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
+
+if scope == 'workspace' then settle(workspace(name)) end
+if scope == 'default' then load_meta().drain = '0' end
+if scope == 'queue' then touched[name] = true end
+if scope == 'total' then touch_all() end
+wake()
+save()
+return text

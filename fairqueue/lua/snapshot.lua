@@ -1,0 +1,45 @@
+-- One page of workspaces as they stand; the first page also has the queues and who only left dead.
+-- USES state nodes limits wake lanes fair order means timer settle
+-- KEYS meta
+-- ARGV now cursor count
+-- RETURNS {cursor, {queue, depth}..., {name, waiting, scheduled, running, limit, oldest, dead, lost}...}
+local _, cursor, count = unpack(ARGV)
+
+local function published(queue, element)
+  local record = element and call('HGET', K.jobs(queue), match(element, '^%d+:(.*)$'))
+  return record and tonumber(match(record, '^%S+ %S+ %S+ %S+ %S+ (%S+)\n'))
+end
+
+local function oldest_of(ws)
+  local oldest
+  for _, flow in ipairs(ws.flows) do
+    for priority in gmatch(flow.lanes, '%d+') do
+      local at = published(flow.queue, call('LINDEX', K.lane(ws.name, flow.queue, priority), 0))
+      oldest = min(at or math.huge, oldest or math.huge)
+    end
+  end
+  return oldest
+end
+
+local function row(name)
+  local ws = workspace(name)
+  local scheduled, oldest = call('ZCARD', K.scheduled(name)), oldest_of(ws)
+  return { name, waiting_of(ws) - scheduled, scheduled, usage_of(ws),
+    limits_of(ws).concurrency and num(limits_of(ws).concurrency) or '',
+    oldest and num(now - oldest) or '', call('HLEN', K.dead(name)), call('HGET', K.lost(), name) or '0' }
+end
+
+local queues, rows, seen = {}, {}, {}
+local function add(name)
+  if not seen[name] then insert(rows, row(name)) end
+  seen[name] = true
+end
+
+local following_cursor, fields = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
+for i = 1, #fields, 2 do add(fields[i]) end
+if cursor == '0' then
+  for _, queue in ipairs(call('HKEYS', K.nodes())) do insert(queues, { queue, depth_of(queue) }) end
+  for _, name in ipairs(call('SMEMBERS', K.dead_workspaces())) do add(name) end
+  for _, name in ipairs(call('HKEYS', K.lost())) do add(name) end
+end
+return { following_cursor, queues, rows }
