@@ -7,8 +7,19 @@ from fairqueue._context import Running, current, current_workspace, running, wor
 from fairqueue._keeper import LeaseKeeper
 from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
-from fairqueue._store import Waiter
-from fairqueue._types import Admission, Claimed, Ending, Finish, Job, Lease, Limits, Stats
+from fairqueue._store import Store, Waiter
+from fairqueue._types import (
+    Admission,
+    Claimed,
+    Ending,
+    Finish,
+    Job,
+    Lease,
+    Limits,
+    Stats,
+    WorkspaceStats,
+)
+from fairqueue._urls import mask_password, split_settings
 from fairqueue.errors import (
     CapacityExceeded,
     ConfigurationError,
@@ -34,11 +45,15 @@ __all__ = [
     "Running",
     "Settings",
     "Stats",
+    "Store",
     "StoreUnavailable",
     "Waiter",
+    "WorkspaceStats",
     "current",
     "current_workspace",
     "errors",
+    "mask_password",
     "running",
+    "split_settings",
     "workspace",
 ]

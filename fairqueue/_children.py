@@ -21,8 +21,8 @@ kill -TERM -"$1"; sleep 1; kill -KILL -"$1"
 class Child:
     """A started process in a session of its own, so that Ctrl-C in a terminal does not reach it.
 
-    ``log`` takes its output (else it is dropped); ``remove`` is a folder that goes with it if
-    this process is killed. Call :meth:`end`; what is forgotten ends soon after this process.
+    It reads ``stdin`` and writes to ``log``, where given. ``remove`` is a folder that goes with
+    it if this process is killed. Call :meth:`end`; what is forgotten ends soon after this process.
     """
 
     def __init__(
@@ -31,11 +31,17 @@ class Child:
         *,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        stdin: Path | None = None,
         log: Path | None = None,
         remove: Path | None = None,
     ) -> None:
-        with open(log or os.devnull, "ab") as output:  # noqa: PTH123 - devnull is a str
-            self._process = _spawn(command, env=env, cwd=cwd, output=output.fileno())
+        with (
+            Path(stdin or os.devnull).open("rb") as given,
+            Path(log or os.devnull).open("ab") as out,
+        ):
+            self._process = _spawn(
+                command, env=env, cwd=cwd, stdin=given.fileno(), output=out.fileno()
+            )
         self._watchdog = _watch(self.pid, remove)
 
     @property
@@ -47,6 +53,11 @@ class Child:
     def running(self) -> bool:
         """It has not ended yet."""
         return self._process.poll() is None
+
+    @property
+    def failed(self) -> bool:
+        """It has ended, and not well."""
+        return bool(self._process.poll())
 
     def signal(self, number: Signals) -> None:
         """Send it a signal, if it still runs."""

@@ -1,0 +1,75 @@
+"""Scalable vector graphics from plain code: elements, escaped text, round ticks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import ceil, floor, log10
+from xml.sax.saxutils import escape, quoteattr
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def element(tag: str, *content: str, **attributes: object) -> str:
+    """One element. Content is markup already; attribute values are escaped, ``_`` reads ``-``."""
+    pairs = "".join(
+        f" {name.rstrip('_').replace('_', '-')}={quoteattr(_clean(value))}"
+        for name, value in attributes.items()
+    )
+    inside = "".join(content)
+    return f"<{tag}{pairs}>{inside}</{tag}>\n" if inside else f"<{tag}{pairs}/>\n"
+
+
+def text(x: float, y: float, words: str, **attributes: object) -> str:
+    """One line of text, escaped; what XML cannot hold is shown as ``�``."""
+    return element("text", escape(_clean(words)), x=_short(x), y=_short(y), **attributes)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, **attributes: object) -> str:
+    """A straight line."""
+    ends = {"x1": _short(x1), "y1": _short(y1), "x2": _short(x2), "y2": _short(y2)}
+    return element("line", **ends, **attributes)
+
+
+def rect(x: float, y: float, width: float, height: float, **attributes: object) -> str:
+    """A rectangle."""
+    box = {"x": _short(x), "y": _short(y), "width": _short(width), "height": _short(height)}
+    return element("rect", **box, **attributes)
+
+
+def dot(x: float, y: float, **attributes: object) -> str:
+    """A small disc."""
+    return element("circle", cx=_short(x), cy=_short(y), **attributes)
+
+
+def polygon(points: list[tuple[float, float]], **attributes: object) -> str:
+    """A closed shape."""
+    return element(
+        "polygon", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), **attributes
+    )
+
+
+def ticks(most: float, *, about: int = 5) -> Iterator[float]:
+    """Round values from 0 to at most ``most``, about so many."""
+    step = _round_step(most / about)
+    for number in range(floor(most / step + 1e-9) + 1):
+        yield number * step
+
+
+def _round_step(rough: float) -> float:
+    power: float = 10.0 ** floor(log10(rough))
+    return next(power * nice for nice in (1, 2, 5, 10) if power * nice >= rough * 0.999)
+
+
+def ceiling(value: float, *, about: int = 5) -> float:
+    """The end of an axis that holds the value."""
+    step = _round_step(max(value, 1e-3) / about)
+    return ceil(value / step) * step or step
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".rstrip("0").rstrip(".")
+
+
+def _clean(value: object) -> str:
+    return _NOT_XML.sub("�", str(value))
