@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
@@ -46,16 +47,16 @@ class LiveView:
         return Group(self._table(found), self._progress)
 
     def _table(self, found: Mapping[str, Mapping[str, Figures]]) -> Table:
-        table = Table("workspace", title="jobs started, and how long they waited (s)")
+        table = Table("\nworkspace", "\njobs", box=SIMPLE_HEAD)
         for title in found:
-            for name in (f"{title}\nstarted", "\np50", "\np99"):
-                table.add_column(name, justify="right")
+            for name in (f"{title}\nstarted", "wait\np50", "wait\np99"):
+                table.add_column(name, justify="right", no_wrap=True)
         for customer in self._load.customers:
             cells = [cell for of_run in found.values() for cell in _cells(of_run, customer.name)]
-            table.add_row(Text(customer.name), *cells)
+            table.add_row(Text(customer.name), f"{customer.jobs:,}", *cells)
         return table
 
 
 def _cells(found: Mapping[str, Figures], tenant: str) -> tuple[str, str, str]:
     own = found.get(tenant)
-    return (f"{own.started:,}", f"{own.p50:.1f}", f"{own.p99:.1f}") if own else ("0", "–", "–")
+    return (f"{own.started:,}", f"{own.p50:.1f} s", f"{own.p99:.1f} s") if own else ("0", "–", "–")

@@ -66,7 +66,7 @@ def panel(run: Run, load: Load, axes: Axes, palette: Palette, *, top: float) -> 
             _grid(axes, base),
             _flood(run, load, axes, base),
             *(
-                _dot(start, run, axes, palette, base)
+                _waited(start, run, axes, palette, base)
                 for start in run.starts
                 if start.tenant != load.big
             ),
@@ -110,10 +110,14 @@ def _flood(run: Run, load: Load, axes: Axes, base: float) -> str:
     return _svg.polygon(shape, fill=FLOOD, fill_opacity=0.35, stroke=FLOOD, stroke_width=1.5)
 
 
-def _dot(start: Start, run: Run, axes: Axes, palette: Palette, base: float) -> str:
+def _waited(start: Start, run: Run, axes: Axes, palette: Palette, base: float) -> str:
+    """A dot where the job started, with a tail as long as it waited."""
     x = axes.x(start.started_at - run.began_at)
     y = base - axes.rise(start.wait_seconds)
-    return _svg.dot(x, y, r=3.6, fill=palette[start.tenant], fill_opacity=0.8)
+    colour = palette[start.tenant]
+    came = axes.x(start.ordered_at - run.began_at)
+    tail = _svg.line(came, y, x, y, stroke=colour, stroke_opacity=0.18)
+    return tail + _svg.dot(x, y, r=3.6, fill=colour, fill_opacity=0.8)
 
 
 def _order(run: Run, load: Load, palette: Palette, top: float) -> str:

@@ -72,7 +72,5 @@ def _legend(load: Load, palette: Palette) -> str:
 
 
 def _foot(height: int) -> str:
-    words = (
-        "Each dot is one job of a small workspace; the grey area is the flood (make demo)."
-    )
+    words = "A dot: a small workspace's job starts; its tail: how long it waited. Grey: the flood."
     return _svg.text(40, height - 15, words, fill=PALE, font_size=12)

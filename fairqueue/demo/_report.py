@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,7 +19,9 @@ STYLES = ("blue", "red", "green", "magenta", "yellow", "cyan")
 
 def report(console: Console, load: Load, runs: Sequence[Run]) -> None:
     """Print waits and start order per workspace, and what they come to."""
+    console.print()
     console.print(_table(load, runs))
+    console.print("Order of starts, first to last (░ is the flood):")
     for run in runs:
         console.print(_strip(run, load))
     for line in _verdict(load, runs):
@@ -26,22 +29,21 @@ def report(console: Console, load: Load, runs: Sequence[Run]) -> None:
 
 
 def _table(load: Load, runs: Sequence[Run]) -> Table:
-    table = Table("workspace", title="wait before start, and place in the order of starts")
-    table.add_column("jobs", justify="right")
+    table = Table("\nworkspace", box=SIMPLE_HEAD)
     for run in runs:
-        for name in (f"{run.title}\np50", "\np99", "\nplaces"):
-            table.add_column(name, justify="right")
+        for name in (f"{run.title}\nstarts no.", "wait\np50", "wait\np99"):
+            table.add_column(name, justify="right", no_wrap=True)
     found = [figures(run.starts) for run in runs]
     for customer in load.customers:
         cells = [cell for of_run in found for cell in _cells(of_run.get(customer.name))]
-        table.add_row(Text(customer.name), f"{customer.jobs:,}", *cells)
+        table.add_row(Text(customer.name), *cells)
     return table
 
 
 def _cells(own: Figures | None) -> tuple[str, str, str]:
     if own is None:
-        return "–", "–", "never"
-    return f"{own.p50:.2f} s", f"{own.p99:.2f} s", f"{own.first_place:,}–{own.last_place:,}"
+        return "none", "–", "–"
+    return f"{own.first_place:,}–{own.last_place:,}", f"{own.p50:.2f} s", f"{own.p99:.2f} s"
 
 
 def _strip(run: Run, load: Load) -> Text:
@@ -52,7 +54,7 @@ def _strip(run: Run, load: Load) -> Text:
         part = run.starts[cell * load.jobs // CELLS : (cell + 1) * load.jobs // CELLS]
         small = next((start.tenant for start in part if start.tenant != load.big), None)
         line.append(*_mark(names, small, empty=not part))
-    return line.append(" order of starts")
+    return line
 
 
 def _mark(names: Sequence[str], small: str | None, *, empty: bool) -> tuple[str, str]:
