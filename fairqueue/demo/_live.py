@@ -47,7 +47,7 @@ class LiveView:
         return Group(self._table(found), self._progress)
 
     def _table(self, found: Mapping[str, Mapping[str, Figures]]) -> Table:
-        table = Table("\nworkspace", "\njobs", box=SIMPLE_HEAD)
+        table = Table("\nworkspace", "\njobs", box=SIMPLE_HEAD, pad_edge=False)
         for title in found:
             for name in (f"{title}\nstarted", "wait\np50", "wait\np99"):
                 table.add_column(name, justify="right", no_wrap=True)

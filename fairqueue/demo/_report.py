@@ -29,7 +29,7 @@ def report(console: Console, load: Load, runs: Sequence[Run]) -> None:
 
 
 def _table(load: Load, runs: Sequence[Run]) -> Table:
-    table = Table("\nworkspace", box=SIMPLE_HEAD)
+    table = Table("\nworkspace", box=SIMPLE_HEAD, pad_edge=False)
     for run in runs:
         for name in (f"{run.title}\nstarts no.", "wait\np50", "wait\np99"):
             table.add_column(name, justify="right", no_wrap=True)

@@ -67,6 +67,7 @@ class _Shop:
             "SHOP_LEDGER": str(self.ledger.path),
             "SHOP_OPEN": str(self._opened),
             "SHOP_SECONDS": str(load.job_seconds),
+            "TMPDIR": str(folder),  # what a killed worker leaves there goes with the folder
         }
 
     def open(self) -> None:
@@ -101,7 +102,9 @@ class _Shop:
 
     def _start(self, *arguments: str, stdin: Path | None = None) -> Child:
         command = [sys.executable, *arguments]
-        child = Child(command, env=self._env, cwd=SHOP, log=self._log, stdin=stdin)
+        child = Child(
+            command, env=self._env, cwd=SHOP, log=self._log, stdin=stdin, remove=self._folder
+        )
         self._children.append(child)
         return child
 

@@ -1,0 +1,7 @@
+"""``python -m fairqueue.cli``, where the script is not on PATH."""
+
+from __future__ import annotations
+
+from fairqueue.cli import main
+
+main(prog_name="fairqueue")

@@ -1,0 +1,54 @@
+"""The demo cleans up after itself, also when it is stopped half-way."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rich", reason="the demo is an extra")
+
+
+def _environment(process: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        return (process / "environ").read_bytes()
+    return b""
+
+
+def _processes_naming(mark: str) -> list[Path]:
+    """Processes whose environment holds the text."""
+    return [path for path in Path("/proc").glob("[0-9]*") if mark.encode() in _environment(path)]
+
+
+def _until(condition: object, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.system
+@pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="it looks for leftovers in /proc"
+)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_demo_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """Ctrl-C, SIGTERM and even SIGKILL end the worker and the server, and remove their folders."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    command = [sys.executable, "-m", "fairqueue.cli", "demo", "--svg", str(tmp_path / "x.svg")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as demo:
+        flooded = _until(lambda: list(tmp_path.glob("fairqueue-demo-*/ledger")), 30)
+        demo.send_signal(number)
+        demo.wait(20)
+    assert flooded
+    assert _until(lambda: not _processes_naming(str(tmp_path)), 10)
+    assert _until(lambda: list(tmp_path.iterdir()) == [], 5)

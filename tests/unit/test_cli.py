@@ -1,0 +1,127 @@
+"""The command line: tables, JSON, exit codes, and nothing that steers a terminal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fairqueue import FairQueue
+from fairqueue.cli import main
+from fairqueue.cli._connect import core_url
+from fairqueue.cli._text import duration, printable, table
+from fairqueue.testing import EmbeddedServer
+
+
+def stats(*arguments: str) -> Result:
+    """Run ``fairqueue stats``."""
+    return CliRunner().invoke(main, ["stats", *arguments])
+
+
+@pytest.fixture
+def queue(redis_url: str, namespace: str) -> FairQueue:
+    """Three jobs of acme, one of them running, one scheduled; a limit of 2."""
+    queue = FairQueue(redis_url, namespace=namespace, workspace_concurrency=2)
+    for delay in (0, 0, 60):
+        queue.publish(b"x", queue="celery", workspace="acme", task="t", delay_seconds=delay)
+    queue.claim(["celery"], 1)
+    return queue
+
+
+def test_stats_as_json(queue: FairQueue, redis_url: str, namespace: str) -> None:
+    """Each workspace is an object with the documented names."""
+    result = stats("--json", "--url", redis_url, "--namespace", namespace)
+    assert result.exit_code == 0, result.output
+    (acme,) = json.loads(result.stdout)["workspaces"]
+    counts = {name: acme[name] for name in ("waiting", "scheduled", "running", "limit", "dead")}
+    assert counts == {"waiting": 1, "scheduled": 1, "running": 1, "limit": 2, "dead": 0}
+    assert acme["workspace"] == "acme"
+    assert acme["oldest_wait_seconds"] >= 0
+    queue.close()
+
+
+def test_stats_as_a_table(queue: FairQueue, redis_url: str, namespace: str) -> None:
+    """The same for people, with a closing line over all."""
+    result = stats("--url", redis_url, "--namespace", namespace)
+    head, _, acme, total = result.stdout.splitlines()
+    assert head.split()[:4] == ["workspace", "waiting", "scheduled", "running"]
+    assert acme.split()[:5] == ["acme", "1", "1", "1", "2"]
+    assert total.split()[:4] == ["(all)", "1", "1", "1"]
+    queue.close()
+
+
+def test_stats_of_nothing(redis_url: str, namespace: str) -> None:
+    """An empty store is no error."""
+    result = stats("--url", redis_url, "--namespace", namespace)
+    assert result.exit_code == 0
+    assert "No workspace" in result.stdout
+
+
+def test_an_onlooker_stores_nothing(
+    redis_server: EmbeddedServer, redis_url: str, namespace: str
+) -> None:
+    """Looking brings no limits: the first app that connects is still the first."""
+    stats("--url", redis_url, "--namespace", namespace)
+    with redis_server.client() as client:
+        assert list(client.scan_iter(f"*{namespace}*")) == []
+
+
+def test_names_cannot_steer_the_terminal(redis_url: str, namespace: str) -> None:
+    """A workspace called after an escape sequence is shown spelled out."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.publish(b"x", queue="celery", workspace="\x1b[2Jred\nrow")
+    result = stats("--url", redis_url, "--namespace", namespace)
+    assert "\\x1b[2Jred\\nrow" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_no_connection_is_exit_code_3_and_hides_the_password() -> None:
+    """Where nobody listens the message names the place, not the secret."""
+    result = stats("--url", "redis://:hunter2@127.0.0.1:1/0")
+    assert result.exit_code == 3, result.output
+    assert "redis://:**@127.0.0.1:1/0" in result.output
+    assert "hunter2" not in result.output
+
+
+@pytest.mark.parametrize("arguments", [["--url", "ftp://h"], ["--namespace", "a{b"], ["--nope"]])
+def test_bad_usage_is_exit_code_2(arguments: list[str]) -> None:
+    """A URL or name that cannot be, and an unknown option, are the caller's mistake."""
+    result = stats(*arguments)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("url", "core"),
+    [
+        ("fairqueue://:p@h:1/2", "redis://:p@h:1/2"),
+        ("fairqueues://h", "rediss://h"),
+        ("fairqueue+socket:///run/r.sock", "unix:///run/r.sock"),
+        ("redis://h", "redis://h"),
+    ],
+)
+def test_a_broker_url_will_do(url: str, core: str) -> None:
+    """What stands in the app's broker_url can be pasted as it is."""
+    assert core_url(url) == core
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(None, "–"), (0, "0.0 s"), (9.96, "10 s"), (65, "1 m 05 s"), (7380, "2 h 03 m")],
+)
+def test_durations_are_short(seconds: float | None, shown: str) -> None:
+    """Two units at most."""
+    assert duration(seconds) == shown
+
+
+@pytest.mark.parametrize("char", ["\x1b", "\n", "\x9b", "\u202e", "\u2028", "\x00"])
+def test_control_characters_are_spelled_out(char: str) -> None:
+    """Escapes, line ends and direction marks never reach the terminal."""
+    assert char not in printable(f"a{char}b")
+
+
+def test_wide_names_keep_the_columns() -> None:
+    """Columns line up where a character takes two cells."""
+    first, _, second, third = table(["name", "n"], [["日本", "1"], ["abcd", "22"]]).splitlines()
+    assert (first, second, third) == ("name   n", "日本   1", "abcd  22")
