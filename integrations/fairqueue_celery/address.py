@@ -1,0 +1,170 @@
+"""Where the broker is: kombu's connection parameters read as an address of a Redis."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from fairqueue import ConfigurationError
+
+CERT_REQS = {ssl.CERT_NONE: "none", ssl.CERT_OPTIONAL: "optional", ssl.CERT_REQUIRED: "required"}
+TLS_SCHEMES = frozenset({"fairqueues", "rediss"})
+
+
+@dataclass(frozen=True)
+class Address:
+    """One Redis, however it was written down."""
+
+    host: str | None = None
+    port: int | None = None
+    user: str | None = None
+    password: str | None = None
+    db: str = "0"
+    path: str | None = None
+    """Of a unix socket."""
+    memory: bool = False
+    tls: Mapping[str, Any] | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    """Everything behind the question mark that is not about TLS."""
+
+    def core_url(self, options: Mapping[str, Any]) -> str:
+        """The core's URL, with ``options`` for the client in its query."""
+        if self.memory:
+            return "memory://"
+        query = urlencode({**options, **_tls_query(self.tls)})
+        return self._without_query() + (f"?{query}" if query else "")
+
+    def _without_query(self) -> str:
+        login = _login(self.user, self.password)
+        if self.path is not None:
+            return f"unix://{login}{quote(self.path)}"
+        scheme = "rediss" if self.tls is not None else "redis"
+        host = self.host or "localhost"
+        shown = f"[{host}]" if ":" in host else quote(host, safe="")
+        return f"{scheme}://{login}{shown}:{self.port or 6379}/{self.db}"
+
+    @property
+    def client_db(self) -> dict[str, str]:
+        """The database where the URL's path cannot say it."""
+        return {"db": self.db} if self.path is not None and self.db != "0" else {}
+
+
+def read_address(client: Any) -> Address:
+    """Read a kombu connection, whether it still holds a whole URL or its parts."""
+    hostname = client.hostname or ""
+    if "://" in hostname:
+        return _from_url(hostname, client)
+    scheme = client.transport_cls if isinstance(client.transport_cls, str) else ""
+    if scheme.endswith("+socket"):
+        return Address(user=client.userid, password=client.password, path=_rooted(client))
+    if scheme.endswith("+memory"):
+        return Address(memory=True)
+    return Address(
+        host=hostname or None,
+        port=client.port,
+        user=client.userid,
+        password=client.password,
+        db=_database(client.virtual_host),
+        tls=_tls(scheme, client.ssl, {}),
+    )
+
+
+def _rooted(client: Any) -> str:
+    return "/" + str(client.virtual_host or "").lstrip("/")
+
+
+def _from_url(url: str, client: Any) -> Address:
+    parts = urlsplit(url)
+    scheme = parts.scheme.removeprefix("fairqueue+")
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    tls_query = {name: query.pop(name) for name in list(query) if name.startswith("ssl_")}
+    login = {
+        "user": _decoded(parts.username) or client.userid,
+        "password": _decoded(parts.password) or client.password,
+    }
+    if scheme == "memory":
+        return Address(memory=True, query=query)
+    if scheme in {"socket", "unix"}:
+        db = query.pop("virtual_host", query.pop("db", "0"))
+        return Address(path=unquote(parts.path), db=_database(db), query=query, **login)
+    return Address(
+        host=_decoded(parts.hostname),
+        port=_port(parts),
+        db=_database(unquote(parts.path)),
+        tls=_tls(scheme, client.ssl, tls_query),
+        query=query,
+        **login,
+    )
+
+
+def _decoded(text: str | None) -> str | None:
+    return unquote(text) if text else None
+
+
+def _port(parts: Any) -> int | None:
+    try:
+        return parts.port  # type: ignore[no-any-return]
+    except ValueError:
+        raise ConfigurationError("the broker URL's port must be a number from 0 to 65535") from None
+
+
+def _database(virtual_host: Any) -> str:
+    text = str(virtual_host or "").strip("/") or "0"
+    if not text.isdecimal():
+        raise ConfigurationError(
+            f"the broker URL ends in {text!r}, but a Redis database is a number, such as /0"
+        )
+    return text
+
+
+def _tls(scheme: str, given: Any, query: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """TLS options, or None for plain TCP. The server's certificate is checked unless told not to."""
+    if scheme not in TLS_SCHEMES and not given and not query:
+        return None
+    options = dict(given) if isinstance(given, Mapping) else {}
+    options.update(query)
+    options["ssl_cert_reqs"] = _cert_reqs(options.get("ssl_cert_reqs", "required"))
+    return options
+
+
+def _cert_reqs(value: Any) -> str:
+    """The word for it: apps write the constant, its name or the word."""
+    text = CERT_REQS.get(value, str(value)).lower().removeprefix("cert_")
+    if text not in CERT_REQS.values():
+        raise ConfigurationError(
+            f"ssl_cert_reqs is {value!r}; it must be one of {', '.join(CERT_REQS.values())}"
+        )
+    return text
+
+
+def _tls_query(tls: Mapping[str, Any] | None) -> dict[str, str]:
+    return {name: str(value) for name, value in (tls or {}).items()}
+
+
+def _login(user: str | None, password: str | None) -> str:
+    if not user and not password:
+        return ""
+    return f"{quote(user or '', safe='')}:{quote(password or '', safe='')}@"
+
+
+class ParsedClient:
+    """kombu's connection as the stock Redis transport expects it: URL parsed, options whole."""
+
+    def __init__(self, client: Any, address: Address, options: Mapping[str, Any]) -> None:
+        self._client = client
+        self.transport_options = dict(options)
+        self.hostname = address.host
+        self.port = address.port
+        self.userid = address.user
+        self.password = address.password
+        self.virtual_host = address.db
+        self.ssl = dict(address.tls) if address.tls is not None else False
+        if address.path is not None:
+            login = _login(address.user, address.password)
+            self.hostname = f"socket://{login}{quote(address.path)}"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)

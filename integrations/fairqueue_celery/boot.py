@@ -1,0 +1,35 @@
+"""Connects fairqueue to Celery's signals, once per process, when the transport is first used."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from fairqueue_celery import crew
+
+
+def connect() -> None:
+    """Connect, where Celery is in use at all."""
+    if "celery" not in sys.modules:
+        return  # kombu alone
+    from celery import signals  # noqa: PLC0415 - see above
+
+    from fairqueue_celery import inside, watching, workspace  # noqa: PLC0415
+
+    signals.before_task_publish.connect(workspace.note_call, weak=False)
+    signals.task_received.connect(watching.on_received, weak=False)
+    signals.task_prerun.connect(inside.on_prerun, weak=False)
+    signals.task_postrun.connect(inside.on_postrun, weak=False)
+    signals.worker_init.connect(on_worker_init, weak=False)
+
+
+def on_worker_init(sender: Any = None, **_others: Any) -> None:
+    """A worker boots in this process; its tasks are loaded, its pool is not there yet."""
+    from fairqueue_celery import inside, steps  # noqa: PLC0415
+    from fairqueue_celery.transport import Transport  # noqa: PLC0415
+
+    if not isinstance(sender._conninfo.transport, Transport):  # noqa: SLF001
+        return
+    crew.enlist(sender)
+    inside.mark_bodies(sender.app)
+    sender.app.steps["consumer"].add(steps.Fairness)

@@ -1,0 +1,112 @@
+"""What the channels of one process share for one Redis: the core, the leases, the queue kinds."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from fairqueue import FairQueue, Settings
+from fairqueue_celery import crew
+from fairqueue_celery.consuming import Claims
+from fairqueue_celery.janitor import janitor
+from fairqueue_celery.kinds import Kinds
+from fairqueue_celery.slots import Slot, Slots
+from fairqueue_celery.workspace import check_sources
+
+PATIENCE_SECONDS = 0.02
+"""Endings that the consuming thread has not told by then are told by the janitor."""
+
+DYING_SECONDS = 5.0
+"""A process that outlives its hard time limit by this much is waited for no longer."""
+
+
+class Broker:
+    """One Redis as this process knows it."""
+
+    def __init__(self, url: str, settings: Settings, *, authoritative: bool) -> None:
+        check_sources(settings.workspace_from)
+        self.settings = settings
+        self.core = FairQueue(url, settings=settings, authoritative=authoritative)
+        self.kinds = Kinds(self.core)
+        self.slots = Slots(self.core)
+        self._claims: weakref.WeakSet[Claims] = weakref.WeakSet()
+        self.dying: list[tuple[Slot, int]] = []
+        """Runs that were declared over while their process still lived, with its pid."""
+        janitor.serve(self._tidy)
+
+    def follow(self, claims: Claims) -> None:
+        """Look after what these claims hold when nobody else does."""
+        self._claims.add(claims)
+
+    def forget_leases(self) -> None:
+        """In a forked child: what the parent holds is the parent's."""
+        self.slots = Slots(self.core)
+        self._claims.clear()
+        self.dying.clear()
+
+    def _tidy(self) -> bool:
+        """What the janitor does; True: look again soon."""
+        self._bury_the_dead()
+        for claims in list(self._claims):
+            claims.give_back_stale()
+        if self.slots.pending and time.monotonic() - self.slots.pending_since > PATIENCE_SECONDS:
+            self.slots.flush()
+        return bool(self.slots.pending or self.dying or any(c.ahead for c in self._claims))
+
+    def _bury_the_dead(self) -> None:
+        for slot, pid in list(self.dying):
+            if not _is_alive(pid) or _since_stop(slot) > DYING_SECONDS:
+                self.dying.remove((slot, pid))
+                self.slots.end(slot)
+
+
+def _since_stop(slot: Slot) -> float:
+    return time.monotonic() - (slot.stopped or 0.0)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+_brokers: dict[tuple[str, str, bool], Broker] = {}
+_lock = threading.Lock()
+
+
+def shared_broker(url: str, options: Mapping[str, Any]) -> Broker:
+    """The broker for a core URL and settings; made at the first call, also after a fork.
+
+    Raises ConfigurationError for an unknown or impossible setting.
+    """
+    authoritative = crew.is_worker()
+    key = url, json.dumps(options, sort_keys=True, default=str), authoritative
+    with _lock:
+        broker = _brokers.get(key)
+        if broker is None:
+            settings = Settings.load(options)
+            broker = _brokers[key] = Broker(url, settings, authoritative=authoritative)
+        return broker
+
+
+def brokers() -> list[Broker]:
+    """All of this process."""
+    with _lock:
+        return list(_brokers.values())
+
+
+def _after_fork() -> None:
+    global _lock  # noqa: PLW0603 - the parent's other threads, one of which may hold it, are gone
+    _lock = threading.Lock()
+    for broker in _brokers.values():
+        broker.forget_leases()
+
+
+os.register_at_fork(after_in_child=_after_fork)

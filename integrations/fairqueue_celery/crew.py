@@ -1,0 +1,53 @@
+"""The Celery worker of this process: how many jobs its pool can start now."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Any
+
+_worker: weakref.ReferenceType[Any] | None = None
+_pid: int | None = None
+
+
+def enlist(controller: Any) -> None:
+    """Remember the worker that boots in this process."""
+    global _worker, _pid  # noqa: PLW0603 - a process has one worker
+    _worker = weakref.ref(controller)
+    _pid = os.getpid()
+
+
+def is_worker() -> bool:
+    """Whether this is a worker's main process."""
+    return worker() is not None
+
+
+def worker() -> Any:
+    """The WorkController of this process, or None."""
+    if _worker is None or _pid != os.getpid():
+        return None
+    return _worker()
+
+
+def worker_of(transport: Any) -> Any:
+    """The worker that takes its tasks over this transport, or None."""
+    controller = worker()
+    consumer = getattr(controller, "consumer", None)
+    connection = getattr(consumer, "connection", None)
+    if connection is None or connection._transport is not transport:  # noqa: SLF001 - not created
+        return None
+    return controller
+
+
+def most_in_hand(controller: Any) -> int:
+    """Jobs that the pool can have at once.
+
+    With ``--autoscale`` that is one more than there are processes, as long as it may grow: the
+    autoscaler starts a process when it sees a task that finds none free.
+    """
+    pool = controller.pool
+    processes = int(pool.num_processes or 0)
+    ceiling = controller.max_concurrency
+    if ceiling and processes < ceiling:
+        return processes + 1
+    return processes

@@ -1,0 +1,66 @@
+"""What a running task knows: its lease, its workspace, and whether its body has returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import Any
+
+import fairqueue
+from fairqueue_celery.delivery import METADATA
+
+_entered: dict[str, AbstractContextManager[Any]] = {}
+
+
+def on_prerun(task_id: str = "", task: Any = None, **_others: Any) -> None:
+    """A task begins in this process (receiver of ``task_prerun``)."""
+    job = _running_job(task)
+    if job is not None:
+        context = _entered[task_id] = fairqueue.running(job)
+        context.__enter__()
+
+
+def on_postrun(task_id: str = "", **_others: Any) -> None:
+    """It is over, and so is everything that follows from it."""
+    context = _entered.pop(task_id, None)
+    if context is not None:
+        context.__exit__(None, None, None)
+
+
+def _running_job(task: Any) -> fairqueue.Running | None:
+    request = task.request
+    if request.is_eager or request.called_directly:
+        return None
+    told = (request.properties or {}).get(METADATA) if hasattr(request, "properties") else None
+    if not told:
+        return None
+    job_id, workspace, fence, deliveries = told
+    return fairqueue.Running(job_id=job_id, workspace=workspace, fence=fence, deliveries=deliveries)
+
+
+def mark_bodies(app: Any) -> None:
+    """Make every task of an app say when its body has returned.
+
+    What is published after that (callbacks, the rest of a chain, a chord's body) the system itself
+    must publish, and no capacity refuses it. Headers cannot tell it from a user's own publish.
+    """
+    for task in app.tasks.values():
+        if not getattr(task.run, "marked_by_fairqueue", False):
+            task.run = _marking(task.run)
+
+
+def _marking(run: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(run)
+    def body(*args: Any, **kwargs: Any) -> Any:
+        job = fairqueue.current()
+        if job is None or job.body_entered:
+            return run(*args, **kwargs)  # called by another task's body, or no job at all
+        job.body_entered = True
+        try:
+            return run(*args, **kwargs)
+        finally:
+            job.body_returned = True
+
+    body.marked_by_fairqueue = True  # type: ignore[attr-defined]
+    return body

@@ -1,0 +1,130 @@
+"""Blocking consumption, where no event loop drives: drain_events of kombu, gevent and eventlet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from queue import Empty
+from typing import Any
+
+from kombu.transport.redis import MultiChannelPoller
+
+from fairqueue_celery import crew
+from fairqueue_celery.janitor import janitor
+from fairqueue_celery.slots import Slot
+
+
+class Poller(MultiChannelPoller):  # type: ignore[misc]
+    """Stock polling of plain queues and fanout, beside the claims of each channel."""
+
+    def __init__(self, transport: Any) -> None:
+        super().__init__()
+        self._transport = transport
+        self._ours: dict[int, Any] = {}
+        self._nudge: tuple[int, int] | None = None
+
+    def get(self, callback: Callable[..., None], timeout: float | None = None) -> None:
+        """Handle one event, or raise Empty when there is none in time."""
+        channels = [channel for channel in self._channels if channel.claims.queues]
+        if not channels:
+            super().get(callback, timeout=timeout)
+            return
+        if self._stepped(channels):
+            return
+        self._wait(channels, callback, timeout)
+
+    def _stepped(self, channels: list[Any]) -> bool:
+        """Whether a job was delivered; what its consumer acked at once is told at once."""
+        return any([self._step(channel) for channel in channels])
+
+    def _step(self, channel: Any) -> bool:
+        delivered: bool = channel.claims.step(
+            channel.deliver, most=None if self._is_workers() else 1
+        )
+        if channel.broker.slots.pending or channel.claims.ahead:
+            janitor.look()
+        return delivered
+
+    def _is_workers(self) -> bool:
+        return crew.worker_of(self._transport) is not None
+
+    # Waiting
+
+    def _wait(
+        self, channels: list[Any], callback: Callable[..., None], timeout: float | None
+    ) -> None:
+        self._listen(channels)
+        try:
+            super().get(callback, timeout=_shorter(timeout, self._due_in(channels)))
+        except Empty:
+            if not self._stepped(channels):
+                raise
+
+    def _due_in(self, channels: list[Any]) -> float | None:
+        due = [claims_due for channel in channels if (claims_due := channel.claims.due_in())]
+        return min(due) if due else None
+
+    def _listen(self, channels: list[Any]) -> None:
+        self._listen_to_nudges()
+        wanted = {fd: ch for ch in channels if (fd := ch.claims.fileno()) is not None}
+        for fd in set(self._ours) - set(wanted):
+            self._forget(fd)
+        for channel in channels:
+            channel.claims.changed = self._changed
+        for fd, channel in wanted.items():
+            if fd not in self._ours:
+                self.poller.register(fd, self.eventflags)
+            self._ours[fd] = channel
+
+    def _forget(self, fd: int) -> None:
+        self._ours.pop(fd, None)
+        try:
+            self.poller.unregister(fd)
+        except (KeyError, ValueError, OSError):
+            return  # closed with its connection, and so gone from the poller
+
+    def _listen_to_nudges(self) -> None:
+        """Another thread or greenlet may end a job while we wait."""
+        if self._nudge is None:
+            self._nudge = reader, writer = os.pipe()
+            os.set_blocking(reader, False)  # noqa: FBT003
+            os.set_blocking(writer, False)  # noqa: FBT003
+            self.poller.register(reader, self.eventflags)
+
+    def _changed(self, _slot: Slot) -> None:
+        if self._nudge is not None:
+            try:
+                os.write(self._nudge[1], b"!")
+            except BlockingIOError:
+                return  # it is full: the poll will end
+
+    def handle_event(self, fileno: int, event: int) -> Any:
+        """A wake-up or a nudge ends the wait; the rest is stock."""
+        if self._nudge is not None and fileno == self._nudge[0]:
+            os.read(fileno, 4096)
+            return None
+        channel = self._ours.get(fileno)
+        if channel is None:
+            return super().handle_event(fileno, event)
+        if channel.claims.fileno() == fileno:
+            channel.claims.wake()
+        self._forget(fileno)
+        return None
+
+    def close(self) -> None:
+        """Close what was opened to wait."""
+        for channel in self._channels:
+            channel.claims.changed = None
+        for fd in list(self._ours):
+            self._forget(fd)
+        nudge, self._nudge = self._nudge, None
+        if nudge is not None:
+            self._forget(nudge[0])
+            os.close(nudge[0])
+            os.close(nudge[1])
+        super().close()
+
+
+def _shorter(first: float | None, second: float | None) -> float | None:
+    given = [seconds for seconds in (first, second) if seconds is not None]
+    return min(given) if given else None

@@ -1,0 +1,55 @@
+"""The kombu transport behind ``fairqueue://``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kombu.transport import redis as stock
+
+from fairqueue import StoreUnavailable
+from fairqueue_celery import boot, options
+from fairqueue_celery.address import ParsedClient, read_address
+from fairqueue_celery.broker import shared_broker
+from fairqueue_celery.channel import Channel
+from fairqueue_celery.driving import HubDriver
+from fairqueue_celery.polling import Poller
+
+
+class Transport(stock.Transport):  # type: ignore[misc]
+    """Stock Redis for sockets, TLS and fanout; the core for task queues."""
+
+    Channel = Channel
+    can_parse_url = True
+    driver_name = "fairqueue"
+    connection_errors = (*stock.Transport.connection_errors, StoreUnavailable)
+    implements = stock.Transport.implements.extend(batch_publish=False)
+    supports_batch_publish = False
+
+    def __init__(self, client: Any, **kwargs: Any) -> None:
+        address = read_address(client)
+        settings, of_kombu = options.part(client.transport_options or {}, address.query)
+        super().__init__(ParsedClient(client, address, of_kombu), **kwargs)
+        client_options = {**options.client_options(of_kombu), **address.client_db}
+        self.broker = shared_broker(address.core_url(client_options), settings)
+        self.cycle = Poller(self)
+        self.driver: HubDriver | None = None
+
+    def register_with_event_loop(self, connection: Any, loop: Any) -> None:
+        """Let the worker's event loop drive the claims."""
+        super().register_with_event_loop(connection, loop)
+        self.driver = HubDriver(self, loop)
+
+    def claims_changed(self, channel: Channel) -> None:
+        """A channel has begun to take jobs."""
+        if self.driver is not None:
+            self.driver.follow(channel)
+
+    def close_connection(self, connection: Any) -> None:
+        """Close, and let go of the event loop."""
+        super().close_connection(connection)
+        if self.driver is not None:
+            self.driver.stop()
+            self.driver = None
+
+
+boot.connect()
