@@ -1,4 +1,4 @@
-"""The only place where a Redis key is spelled; scripts get the same table as Lua functions.
+"""The only place where a Redis key is spelled; ``K.kind(part)`` in a script is written out from it.
 
 A key is ``{namespace:shard}:kind:part:part``. The braces keep a shard's keys on one Cluster
 slot. Parts are percent-encoded names, so that no name can break a key or meet another.
@@ -61,11 +61,3 @@ class Keys:
             raise TypeError(f"a {kind} key takes {LAYOUT[kind]}, not {names}")
         return ":".join((self.prefix + kind, *map(encode, names)))
 
-
-def lua_functions() -> str:
-    """Spell the layout as Lua: ``K.ready(queue)``; names are encoded already there."""
-    lines = ["local K, P = {}, KEYS[1]:sub(1, -5)"]
-    for kind, parts in LAYOUT.items():
-        tail = "".join(f" .. ':' .. {part}" for part in parts)
-        lines.append(f"function K.{kind}({', '.join(parts)}) return P .. '{kind}'{tail} end")
-    return "\n".join(lines) + "\n"

@@ -1,35 +1,26 @@
-"""Loads lua/, reads the headers, and calls scripts by name."""
+"""Reads the scripts' headers, and calls scripts by name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from fairqueue._keys import lua_functions
+from fairqueue._linker import Read, Rooms, file_names, read_source
 
 Value = str | bytes | int | float
 
 
-def read_source(name: str) -> str:
-    """Return the text of one Lua file of this package."""
-    return files("fairqueue").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
-
-
-@cache
 def operations() -> tuple[str, ...]:
     """Name every operation: a Lua file whose name has no leading underscore."""
-    folder = files("fairqueue").joinpath("lua")
-    names = (entry.name.removesuffix(".lua") for entry in folder.iterdir())
-    return tuple(sorted(name for name in names if not name.startswith("_")))
+    return tuple(name for name in file_names() if not name.startswith("_"))
 
 
 @dataclass(frozen=True)
 class Source:
-    """One operation with its preludes; the header is its interface."""
+    """One operation, linked; the header is its interface."""
 
     name: str
     text: str
@@ -41,22 +32,27 @@ def _header(text: str, field: str) -> tuple[str, ...]:
     return tuple(found.group(1).split()) if found else ()
 
 
-def load(name: str, read: Callable[[str], str] = read_source) -> Source:
-    """Put one operation together; ``read`` lets a test bring its own build of a file."""
-    body = read(name)
-    preludes = [read(f"_{used}") for used in _header(body, "USES")]
-    return Source(name, "\n".join([lua_functions(), *preludes, body]), _header(body, "ARGV"))
+@cache
+def load(read: Read = read_source) -> Mapping[str, Source]:
+    """Link every operation; ``read`` lets a test bring its own build of a file."""
+    rooms = Rooms(read)
+    bodies = {name: read(name) for name in operations()}
+    return {
+        name: Source(name, rooms.link(body), _header(body, "ARGV")) for name, body in bodies.items()
+    }
 
 
 def _text(value: Value) -> str | bytes:
-    return repr(value) if isinstance(value, float) else value if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        return value
+    return repr(value) if isinstance(value, float) else str(value)
 
 
 class Scripts:
     """Every operation, registered once on one client."""
 
-    def __init__(self, client: Any, meta_key: str, read: Callable[[str], str] = read_source) -> None:
-        self._sources: Mapping[str, Source] = {n: load(n, read) for n in operations()}
+    def __init__(self, client: Any, meta_key: str, read: Read = read_source) -> None:
+        self._sources = load(read)
         self._scripts = {n: client.register_script(s.text) for n, s in self._sources.items()}
         self._keys = [meta_key]
 

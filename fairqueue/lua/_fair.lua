@@ -1,10 +1,10 @@
 -- The arithmetic of the fair order; fairqueue/_fairness.py is its twin. Nothing here does I/O.
-local FLOOR_SECONDS = 0.001 -- zero would never move a tag
+Fair.FLOOR_SECONDS = 0.001 -- zero would never move a tag
 local CREDIT_STEPS = 8 -- what a parked workspace may keep, in steps behind V
 local KEEP_STEP, MEAN_KEEPS = 0.95, 0.8
 
 -- Where the next tag starts from. finish is nil for who was never served here.
-local function base_of(state, v, finish, step, big)
+function Fair.base_of(state, v, finish, step, big)
   if not finish then return v end
   if state == 'parked' or state == 'rate' then
     return max(finish, v - CREDIT_STEPS * max(step, big))
@@ -14,45 +14,45 @@ local function base_of(state, v, finish, step, big)
 end
 
 -- Who joins from idle finds V level with the others, not behind those that ran alone.
-local function caught_up(v, head_tag, head_step, highest_finish)
+function Fair.caught_up(v, head_tag, head_step, highest_finish)
   if head_tag then return max(v, head_tag - head_step) end
   return highest_finish and max(v, highest_finish) or v
 end
 
-local function largest_step(big, step)
+function Fair.largest_step(big, step)
   return max(step, KEEP_STEP * big)
 end
 
 -- An unknown duration is guessed, but not above what the next in line was charged.
-local function guessed_cost(guess, head_cost)
+function Fair.guessed_cost(guess, head_cost)
   if head_cost then guess = min(guess, head_cost) end
-  return max(guess, FLOOR_SECONDS)
+  return max(guess, Fair.FLOOR_SECONDS)
 end
 
-local function rescaled(tag, v, ratio)
+function Fair.rescaled(tag, v, ratio)
   return v + (tag - v) * ratio
 end
 
-local function mean_after(mean, seconds)
+function Fair.mean_after(mean, seconds)
   return mean and MEAN_KEEPS * mean + (1 - MEAN_KEEPS) * seconds or seconds
 end
 
 -- How far apart starts are, in seconds.
-local function pace_after(pace, last, now)
+function Fair.pace_after(pace, last, now)
   if last == 0 then return 0 end
-  return mean_after(pace > 0 and pace or nil, now - last)
+  return Fair.mean_after(pace > 0 and pace or nil, now - last)
 end
 
 -- Worker-seconds cannot exceed the time that the lease was held.
-local function worker_seconds(seconds, held)
+function Fair.worker_seconds(seconds, held)
   return max(0, min(seconds, held))
 end
 
 -- Generic cell rate: the earliest next start after one at `now`.
-local function arrival_after(tat, now, rate)
+function Fair.arrival_after(tat, now, rate)
   return max(tat, now) + 1 / rate
 end
 
-local function next_start(tat, rate, burst)
+function Fair.next_start(tat, rate, burst)
   return tat - burst / rate
 end

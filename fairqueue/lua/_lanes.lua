@@ -1,11 +1,11 @@
 -- A lane is one list per priority, of "task:id"; the flow names the priorities that are in use.
-local function used(lanes, priority)
+function Lanes.used(lanes, priority)
   for p in gmatch(lanes, '%d+') do
     if p == priority then return true end
   end
 end
 
-local function with(lanes, priority)
+function Lanes.with(lanes, priority)
   local all = {}
   for p in gmatch(lanes, '%d+') do insert(all, tonumber(p)) end
   insert(all, tonumber(priority))
@@ -13,13 +13,13 @@ local function with(lanes, priority)
   return concat(all, ',')
 end
 
-local function push(ws, flow, priority, element, to_head)
+function Lanes.push(ws, flow, priority, element, to_head)
   call(to_head and 'LPUSH' or 'RPUSH', K.lane(ws.name, flow.queue, priority), element)
-  if not used(flow.lanes, priority) then flow.lanes = with(flow.lanes, priority) end
+  if not Lanes.used(flow.lanes, priority) then flow.lanes = Lanes.with(flow.lanes, priority) end
   flow.head = nil
 end
 
-local function pop(ws, flow)
+function Lanes.pop(ws, flow)
   local priority, others = match(flow.lanes, '^(%d+),?(.*)$')
   local lane = K.lane(ws.name, flow.queue, priority)
   local element, following_element = unpack(call('LRANGE', lane, 0, 1))
@@ -29,7 +29,7 @@ local function pop(ws, flow)
   return element, priority
 end
 
-local function waiting_of(ws)
+function Lanes.waiting_of(ws)
   local n = ws.scheduled and call('ZCARD', K.scheduled(ws.name)) or 0
   for _, flow in ipairs(ws.flows) do
     for priority in gmatch(flow.lanes, '%d+') do
@@ -39,6 +39,6 @@ local function waiting_of(ws)
   return n
 end
 
-local function depth_of(queue)
+function Lanes.depth_of(queue)
   return call('HLEN', K.jobs(queue)) - call('SCARD', K.slots_of_queue(queue))
 end

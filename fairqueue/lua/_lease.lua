@@ -1,13 +1,13 @@
 -- Leases: granted with a fence, found by it, and dropped from every level at once.
 -- Lease record: queue id workspace task priority charged claimed ran owner early deliveries
-local function lease_text(l)
+local LEASE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
+
+function Lease.text_of(l)
   return concat({ l.queue, l.id, l.workspace, l.task, l.priority, num(l.charged), num(l.claimed),
     num(l.ran), l.owner, l.early and 1 or 0, num(l.deliveries) }, ' ')
 end
 
-local LEASE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
-
-local function lease_at(fence)
+function Lease.at(fence)
   local text = call('HGET', K.leases(), fence)
   if not text then return nil end
   local l = { fence = fence }
@@ -19,54 +19,54 @@ local function lease_at(fence)
   return l
 end
 
-local function keep_lease(l)
-  call('HSET', K.leases(), l.fence, lease_text(l))
+function Lease.keep(l)
+  call('HSET', K.leases(), l.fence, Lease.text_of(l))
 end
 
 -- Job record: workspace task priority deliveries redelivered published\npayload
-local function job_text(l, deliveries, record)
+function Lease.job_text(l, deliveries, record)
   local published, payload = match(record, '^%S+ %S+ %S+ %S+ %S+ (%S+)\n(.*)$')
   return concat({ l.workspace, l.task, l.priority, num(deliveries), 1, published }, ' ') .. '\n' .. payload
 end
 
-local function take_slots(ws, queue, fence)
+function Lease.take_slots(ws, queue, fence)
   call('SADD', K.slots_of_workspace(ws.name), fence)
   call('SADD', K.slots_of_queue(queue), fence)
 end
 
 -- Usage is the size of these sets: a lease is in all of them or in none.
-local function drop(fence)
+function Lease.drop(fence)
   if call('ZREM', K.expiry(), fence) == 0 then return nil end
-  local l = lease_at(fence)
+  local l = Lease.at(fence)
   call('HDEL', K.leases(), fence)
   call('SREM', K.slots_of_workspace(l.workspace), fence)
   call('SREM', K.slots_of_queue(l.queue), fence)
-  freed_shared(node_of(l.queue))
+  Wake.freed_shared(Nodes.of(l.queue))
   return l
 end
 
-local function record_start(ws, node, flow)
-  node.v, node.big = max(node.v, flow.tag), largest_step(node.big, flow.cost / ws.weight)
-  ws.pace, ws.drained = pace_after(ws.pace, ws.drained, now), now
-  node.pace, node.drained, node.dirty = pace_after(node.pace, node.drained, now), now, true
-  local rate = limits_of(ws).rate
-  if rate then ws.tat = arrival_after(ws.tat, now, rate) end
+function Lease.record_start(ws, node, flow)
+  node.v, node.big = max(node.v, flow.tag), Fair.largest_step(node.big, flow.cost / ws.weight)
+  ws.pace, ws.drained = Fair.pace_after(ws.pace, ws.drained, now), now
+  node.pace, node.drained, node.dirty = Fair.pace_after(node.pace, node.drained, now), now, true
+  local rate = Limits.of(ws).rate
+  if rate then ws.tat = Fair.arrival_after(ws.tat, now, rate) end
 end
 
 -- Lease the first job of the flow at the head of ready; it must be runnable.
-local function grant(ws, flow, owner, lease_seconds)
-  local element, priority = pop(ws, flow)
+function Lease.grant(ws, flow, owner, lease_seconds)
+  local element, priority = Lanes.pop(ws, flow)
   local task, id = match(element, '^(%d+):(.*)$')
   local record = call('HGET', K.jobs(flow.queue), id)
-  local l = { fence = following('fence'), queue = flow.queue, id = id, workspace = ws.name, task = task,
+  local l = { fence = Meta.following('fence'), queue = flow.queue, id = id, workspace = ws.name, task = task,
     priority = priority, charged = flow.cost, claimed = now, ran = 0, owner = owner, early = false,
     deliveries = tonumber(match(record, '^%S+ %S+ %S+ (%S+)')) + 1 }
   call('ZADD', K.expiry(), num(now + lease_seconds), l.fence)
-  keep_lease(l)
-  take_slots(ws, flow.queue, l.fence)
-  record_start(ws, node_of(flow.queue), flow)
-  leave(ws, flow)
-  set_finish(ws, flow, flow.tag)
-  settle(ws)
+  Lease.keep(l)
+  Lease.take_slots(ws, flow.queue, l.fence)
+  Lease.record_start(ws, Nodes.of(flow.queue), flow)
+  Order.leave(ws, flow)
+  Order.set_finish(ws, flow, flow.tag)
+  Settle.workspace(ws)
   return l, record
 end

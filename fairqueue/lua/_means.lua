@@ -3,7 +3,7 @@ local MEANS_KEPT = 16 -- tasks whose average a workspace keeps
 
 local averages = {}
 
-local function average_of(task)
+function Means.average_of(task)
   if averages[task] == nil then
     local mean, all = unpack(call('HMGET', K.means(), task, 'all'))
     local sum, count = match(all or '0 0', '^(%S+) (%S+)$')
@@ -13,31 +13,31 @@ local function average_of(task)
   return averages[task] or (averages.count > 0 and averages.sum / averages.count or 0)
 end
 
-local function own_mean(ws, task)
+function Means.own_mean(ws, task)
   for _, entry in ipairs(ws.means) do
     if entry.task == task then return entry end
   end
 end
 
-local function learn(ws, task, seconds)
-  local entry = own_mean(ws, task)
+function Means.learn(ws, task, seconds)
+  local entry = Means.own_mean(ws, task)
   if not entry then
     entry = { task = task }
     insert(ws.means, entry)
     if #ws.means > MEANS_KEPT then remove(ws.means, 1) end
   end
-  entry.mean = mean_after(entry.mean, seconds)
-  average_of(task)
-  averages[task] = mean_after(averages[task] or nil, seconds)
+  entry.mean = Fair.mean_after(entry.mean, seconds)
+  Means.average_of(task)
+  averages[task] = Fair.mean_after(averages[task] or nil, seconds)
   averages.sum, averages.count = averages.sum + seconds, averages.count + 1
   call('HSET', K.means(), task, num(averages[task]), 'all', num(averages.sum) .. ' ' .. num(averages.count))
 end
 
-local function cost_of(ws, flow)
-  if limits_of(ws).count then return 1 end
+function Means.cost_of(ws, flow)
+  if Limits.of(ws).count then return 1 end
   local task = flow.head or match(call('LINDEX', K.lane(ws.name, flow.queue, match(flow.lanes, '^%d+')), 0), '^%d+')
-  local entry = own_mean(ws, task)
-  if entry then return max(entry.mean, FLOOR_SECONDS) end
-  local _, _, head_cost = head_of(node_of(flow.queue))
-  return guessed_cost(average_of(task), head_cost)
+  local entry = Means.own_mean(ws, task)
+  if entry then return max(entry.mean, Fair.FLOOR_SECONDS) end
+  local _, _, head_cost = Order.head_of(Nodes.of(flow.queue))
+  return Fair.guessed_cost(Means.average_of(task), head_cost)
 end

@@ -2,7 +2,7 @@
 local KEPT_LEASES = 10 -- a record lives this many leases
 
 -- The kept reply if this number was answered before, false if it is new, nil if it is too late.
-local function answered(owner, number)
+function Repeat.answered(owner, number)
   local kept_number, reply = match(call('GET', K.claimer(owner)) or '0|', '^(%d+)|(.*)$')
   if tonumber(kept_number) == tonumber(number) then return reply end
   if tonumber(kept_number) > tonumber(number) then return nil end
@@ -11,19 +11,19 @@ local function answered(owner, number)
   return false
 end
 
-local function answer(owner, number, reply, lease_seconds)
+function Repeat.answer(owner, number, reply, lease_seconds)
   call('SET', K.claimer(owner), number .. '|' .. reply, 'PX', format('%.0f', lease_seconds * KEPT_LEASES * 1000))
 end
 
 -- One numbered operation on one fence: 1 done, 0 lost, -1 too late.
-local function once(owner, number, lease_seconds, act)
-  local reply = answered(owner, number)
+function Repeat.once(owner, number, lease_seconds, act)
+  local reply = Repeat.answered(owner, number)
   if reply == nil then return -1 end
   if not reply then
     reply = act() and '1' or '0'
-    wake()
-    save()
-    answer(owner, number, reply, lease_seconds)
+    Wake.all()
+    Save.all()
+    Repeat.answer(owner, number, reply, lease_seconds)
   end
   return tonumber(reply)
 end

@@ -1,49 +1,49 @@
 -- Leases that end before their job is done: it goes back, is dead, or is lost.
-local function back_to_lane(ws, l, deliveries, due)
-  local flow, element = flow_of(ws, l.queue), l.task .. ':' .. l.id
-  call('HSET', K.jobs(l.queue), l.id, job_text(l, deliveries, call('HGET', K.jobs(l.queue), l.id)))
-  if due then schedule(ws, flow, l.priority, element, due) else push(ws, flow, l.priority, element, true) end
+function Return.back_to_lane(ws, l, deliveries, due)
+  local flow, element = Workspaces.flow_of(ws, l.queue), l.task .. ':' .. l.id
+  call('HSET', K.jobs(l.queue), l.id, Lease.job_text(l, deliveries, call('HGET', K.jobs(l.queue), l.id)))
+  if due then Timer.schedule(ws, flow, l.priority, element, due) else Lanes.push(ws, flow, l.priority, element, true) end
 end
 
-local function bury(l, reason)
+function Return.bury(l, reason)
   local record = call('HGET', K.jobs(l.queue), l.id)
   call('HSET', K.dead(l.workspace), l.id, concat({ num(now), l.queue, reason, num(l.deliveries) }, ' ') .. '\n' .. record)
   call('SADD', K.dead_workspaces(), l.workspace)
-  gone(l)
+  Ending.gone(l)
 end
 
 -- An early-acked job is not run again, as its user chose; it is counted as lost.
-local function lose(l)
-  gone(l)
+function Return.lose(l)
+  Ending.gone(l)
   call('HINCRBY', K.lost(), l.workspace, 1)
 end
 
-local function expire(fence, max_deliveries)
-  local l = drop(fence)
-  local ws = workspace(l.workspace)
-  true_up(ws, l, l.ran)
-  if l.early then lose(l)
-  elseif max_deliveries and l.deliveries >= max_deliveries then bury(l, 'max_deliveries')
-  else back_to_lane(ws, l, l.deliveries) end
-  settle(ws)
+function Return.expire(fence, max_deliveries)
+  local l = Lease.drop(fence)
+  local ws = Workspaces.of(l.workspace)
+  Ending.true_up(ws, l, l.ran)
+  if l.early then Return.lose(l)
+  elseif max_deliveries and l.deliveries >= max_deliveries then Return.bury(l, 'max_deliveries')
+  else Return.back_to_lane(ws, l, l.deliveries) end
+  Settle.workspace(ws)
 end
 
-local function release(fence, due, counted, seconds)
-  local l = drop(fence)
+function Return.release(fence, due, counted, seconds)
+  local l = Lease.drop(fence)
   if not l then return false end
-  local ws = workspace(l.workspace)
-  true_up(ws, l, worker_seconds(seconds, now - l.claimed))
-  if l.early then gone(l) else back_to_lane(ws, l, l.deliveries - (counted and 0 or 1), due) end
-  settle(ws)
+  local ws = Workspaces.of(l.workspace)
+  Ending.true_up(ws, l, Fair.worker_seconds(seconds, now - l.claimed))
+  if l.early then Ending.gone(l) else Return.back_to_lane(ws, l, l.deliveries - (counted and 0 or 1), due) end
+  Settle.workspace(ws)
   return true
 end
 
-local function reject(fence, reason, seconds)
-  local l = drop(fence)
+function Return.reject(fence, reason, seconds)
+  local l = Lease.drop(fence)
   if not l then return false end
-  local ws = workspace(l.workspace)
-  true_up(ws, l, worker_seconds(seconds, now - l.claimed))
-  bury(l, reason)
-  settle(ws)
+  local ws = Workspaces.of(l.workspace)
+  Ending.true_up(ws, l, Fair.worker_seconds(seconds, now - l.claimed))
+  Return.bury(l, reason)
+  Settle.workspace(ws)
   return true
 end

@@ -1,36 +1,47 @@
 -- What time alone brings: expired leases, due timers, and a changed default reaching everybody.
-local SWEEP_MOST = 32
+Sweep.MOST = 32
 
-local function reap(max_deliveries)
-  local fences = call('ZRANGEBYSCORE', K.expiry(), '-inf', num(now), 'LIMIT', 0, SWEEP_MOST)
-  for _, fence in ipairs(fences) do expire(fence, max_deliveries) end
+-- After the store was away nobody could renew, so nothing is reaped for one lease. A gap of half
+-- a lease tells it: idle claimers poll more often, and a lease renewed by thirds outlives it.
+function Sweep.is_away(lease_seconds)
+  local meta = Meta.load()
+  local beat = tonumber(meta.beat)
+  meta.beat = num(now)
+  if beat and now - beat > lease_seconds / 2 then meta.grace = num(now + lease_seconds) end
+  return now < (tonumber(meta.grace) or 0)
+end
+
+function Sweep.reap(max_deliveries)
+  local fences = call('ZRANGEBYSCORE', K.expiry(), '-inf', num(now), 'LIMIT', 0, Sweep.MOST)
+  for _, fence in ipairs(fences) do Return.expire(fence, max_deliveries) end
   return #fences
 end
 
-local function fire_timers()
-  local names = call('ZRANGEBYSCORE', K.timer(), '-inf', num(now), 'LIMIT', 0, SWEEP_MOST)
+function Sweep.fire_timers()
+  local names = call('ZRANGEBYSCORE', K.timer(), '-inf', num(now), 'LIMIT', 0, Sweep.MOST)
   local fired = 0
   for _, name in ipairs(names) do
-    local ws = workspace(name)
-    if fired < SWEEP_MOST then
-      fired = fired + fire(ws, SWEEP_MOST - fired)
-      settle(ws)
+    local ws = Workspaces.of(name)
+    if fired < Sweep.MOST then
+      fired = fired + Timer.fire(ws, Sweep.MOST - fired)
+      Settle.workspace(ws)
     end
   end
   return fired
 end
 
 -- A changed default concerns every workspace; some are settled in each call until all are.
-local function drain_change()
-  if load_meta().drain == '' then return end
-  local cursor, fields = unpack(call('HSCAN', K.workspaces(), meta.drain, 'COUNT', SWEEP_MOST))
-  for i = 1, #fields, 2 do settle(workspace(fields[i])) end
+function Sweep.drain_change()
+  local meta = Meta.load()
+  if meta.drain == '' then return end
+  local cursor, fields = unpack(call('HSCAN', K.workspaces(), meta.drain, 'COUNT', Sweep.MOST))
+  for i = 1, #fields, 2 do Settle.workspace(Workspaces.of(fields[i])) end
   meta.drain = cursor == '0' and '' or cursor
 end
 
-local function sweep(lease_seconds, max_deliveries)
-  local n = is_away(lease_seconds) and 0 or reap(max_deliveries)
-  n = n + fire_timers()
-  drain_change()
+function Sweep.all(lease_seconds, max_deliveries)
+  local n = Sweep.is_away(lease_seconds) and 0 or Sweep.reap(max_deliveries)
+  n = n + Sweep.fire_timers()
+  Sweep.drain_change()
   return n
 end

@@ -1,38 +1,38 @@
 -- What waits for time alone: scheduled jobs and rates. One timer entry per workspace.
-local function rate_time(ws)
-  local limits = limits_of(ws)
+function Timer.rate_time(ws)
+  local limits = Limits.of(ws)
   if not limits.rate or ws.tat <= now then return nil end
   for _, flow in ipairs(ws.flows) do
-    if flow.state == 'rate' then return next_start(ws.tat, limits.rate, limits.burst) end
+    if flow.state == 'rate' then return Fair.next_start(ws.tat, limits.rate, limits.burst) end
   end
   return #ws.flows == 0 and ws.tat or nil -- remembered until it could start a full burst
 end
 
-local function arm(ws)
-  local at, other = ws.scheduled, rate_time(ws)
+function Timer.arm(ws)
+  local at, other = ws.scheduled, Timer.rate_time(ws)
   if other then at = min(at or other, other) end
   if at == ws.timer then return end
   if at then call('ZADD', K.timer(), num(at), ws.name) else call('ZREM', K.timer(), ws.name) end
   ws.timer = at
 end
 
-local function refresh_scheduled(ws)
+function Timer.refresh_scheduled(ws)
   ws.scheduled = tonumber(call('ZRANGE', K.scheduled(ws.name), 0, 0, 'WITHSCORES')[2])
 end
 
-local function schedule(ws, flow, priority, element, at)
+function Timer.schedule(ws, flow, priority, element, at)
   call('ZADD', K.scheduled(ws.name), num(at), concat({ flow.queue, priority, element }, ' '))
   ws.scheduled = min(ws.scheduled or at, at)
 end
 
 -- Move due jobs of one workspace into its lanes, at most `most`; return how many.
-local function fire(ws, most)
+function Timer.fire(ws, most)
   local due = call('ZRANGEBYSCORE', K.scheduled(ws.name), '-inf', num(now), 'LIMIT', 0, most)
   for _, member in ipairs(due) do
     local queue, priority, element = match(member, '^(%S+) (%S+) (.*)$')
     call('ZREM', K.scheduled(ws.name), member)
-    push(ws, flow_of(ws, queue), priority, element)
+    Lanes.push(ws, Workspaces.flow_of(ws, queue), priority, element)
   end
-  refresh_scheduled(ws)
+  Timer.refresh_scheduled(ws)
   return #due
 end

@@ -1,5 +1,4 @@
 -- Finish what the owner brings, bring back what is due, and lease up to n jobs.
--- USES state nodes limits wake fair lanes order means timer settle lease admit ending return away sweep repeat save
 -- KEYS meta
 -- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes
 -- RETURNS {1, lost, wait, {fence, id, queue, workspace, task, priority, deliveries, record}...}, {-1} too late
@@ -7,43 +6,43 @@ local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, 
 n, lease_seconds, max_deliveries = tonumber(n), tonumber(lease_seconds), tonumber(max_deliveries)
 
 local function described(l, record)
-  return { l.fence, l.id, l.queue, l.workspace, name_of_task(l.task), l.priority, num(l.deliveries), record }
+  return { l.fence, l.id, l.queue, l.workspace, Tasks.name(l.task), l.priority, num(l.deliveries), record }
 end
 
 local function again(reply)
   local lost, wait, fences = match(reply, '^([^|]*)|([^|]*)|(.*)$')
   local whole = { 1, lost, wait }
   for fence in gmatch(fences, '%d+') do
-    local l = lease_at(fence)
+    local l = Lease.at(fence)
     if l then insert(whole, described(l, call('HGET', K.jobs(l.queue), l.id))) end
   end
   return whole
 end
 
-local known = answered(owner, number)
+local known = Repeat.answered(owner, number)
 if known == nil then return { -1 } end
 if known then return again(known) end
 
-local lost = finish_all(finishes)
-sweep(lease_seconds, max_deliveries)
+local lost = Ending.finish_all(finishes)
+Sweep.all(lease_seconds, max_deliveries)
 
 local from = {}
 for queue in gmatch(queues, '%S+') do insert(from, queue) end
 
 -- The workspace at the head of an open queue, never one that is blocked (a lowered limit).
 local function runnable(node)
-  for _ = 1, SWEEP_MOST do
-    local ws = is_open(node) and head_of(node)
-    if not ws or not blocked(ws) then return ws end
-    settle(ws)
+  for _ = 1, Sweep.MOST do
+    local ws = Limits.is_open(node) and Order.head_of(node)
+    if not ws or not Settle.blocked(ws) then return ws end
+    Settle.workspace(ws)
   end
 end
 
 local function next_job(turn)
   for i = 0, #from - 1 do
-    local node = node_of(from[(turn + i) % #from + 1])
+    local node = Nodes.of(from[(turn + i) % #from + 1])
     local ws = runnable(node)
-    if ws then return grant(ws, flow_of(ws, node.queue), owner, lease_seconds) end
+    if ws then return Lease.grant(ws, Workspaces.flow_of(ws, node.queue), owner, lease_seconds) end
   end
 end
 
@@ -55,11 +54,11 @@ while #fences < n do
   insert(reply, described(l, record))
 end
 for _, queue in ipairs(from) do
-  touched[queue] = true
-  sweep_resting(node_of(queue), SWEEP_MOST)
+  Wake.touched[queue] = true
+  Settle.sweep_resting(Nodes.of(queue), Sweep.MOST)
 end
-if #fences < n then reply[3] = num(watch(owner, tonumber(poll_seconds))) end
-wake()
-save()
-answer(owner, number, concat({ lost, reply[3], concat(fences, ' ') }, '|'), lease_seconds)
+if #fences < n then reply[3] = num(Wake.watch(owner, tonumber(poll_seconds))) end
+Wake.all()
+Save.all()
+Repeat.answer(owner, number, concat({ lost, reply[3], concat(fences, ' ') }, '|'), lease_seconds)
 return reply

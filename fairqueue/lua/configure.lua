@@ -1,5 +1,4 @@
 -- Store a process's configured limits where none are stored, or always if it has the authority.
--- USES state nodes limits wake save
 -- KEYS meta
 -- ARGV now authoritative fields
 -- RETURNS 1 if what is stored now is what was brought, else 0
@@ -20,8 +19,8 @@ if any and authoritative ~= '1' then return 0 end
 
 for field in pairs(stored) do call('HDEL', K.limits(), field) end
 for field, text in pairs(brought) do call('HSET', K.limits(), field, text) end
-load_meta().drain = '0'
-touch_all()
-wake()
-save()
+Meta.load().drain = '0'
+Wake.touch_all()
+Wake.all()
+Save.all()
 return 1

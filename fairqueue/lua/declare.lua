@@ -1,5 +1,4 @@
 -- Remember a queue's kind: plain ones bypass the core.
--- USES state
 -- KEYS meta
 -- ARGV now queue kind
 -- RETURNS 1 if the kind is new or changed, else 0

@@ -1,5 +1,4 @@
 -- The kind of a queue as declared by anyone.
--- USES state
 -- KEYS meta
 -- ARGV now queue
 -- RETURNS "plain", "task", or "" if it was never declared

@@ -1,5 +1,4 @@
 -- Drop waiting and scheduled jobs of a queue, one page of workspaces; running ones go on.
--- USES state nodes limits wake fair lanes order means timer settle save
 -- KEYS meta
 -- ARGV now queue cursor count
 -- RETURNS {cursor, dropped}
@@ -26,19 +25,19 @@ local function drop_scheduled(ws)
     local of, _, element = match(member, '^(%S+) (%S+) (.*)$')
     if of == queue then n = n + drop_job(element) * call('ZREM', K.scheduled(ws.name), member) end
   end
-  refresh_scheduled(ws)
+  Timer.refresh_scheduled(ws)
   return n
 end
 
 local following_cursor, fields = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
 local dropped = 0
 for i = 1, #fields, 2 do
-  local ws = workspace(fields[i])
-  dropped = dropped + drop_lanes(ws, flow_of(ws, queue))
+  local ws = Workspaces.of(fields[i])
+  dropped = dropped + drop_lanes(ws, Workspaces.flow_of(ws, queue))
   if ws.scheduled then dropped = dropped + drop_scheduled(ws) end
-  settle(ws)
+  Settle.workspace(ws)
 end
-touched[queue] = true
-wake()
-save()
+Wake.touched[queue] = true
+Wake.all()
+Save.all()
 return { following_cursor, dropped }

@@ -1,10 +1,9 @@
 -- Move a leased job to the dead letters of its workspace.
--- USES state nodes limits wake fair lanes order means timer settle lease admit ending return repeat save
 -- KEYS meta
 -- ARGV now owner number lease_seconds fence reason seconds
 -- RETURNS 1 done, 0 lost, -1 too late
 local _, owner, number, lease_seconds, fence, reason, seconds = unpack(ARGV)
 
-return once(owner, number, tonumber(lease_seconds), function()
-  return reject(fence, reason, tonumber(seconds))
+return Repeat.once(owner, number, tonumber(lease_seconds), function()
+  return Return.reject(fence, reason, tonumber(seconds))
 end)

@@ -1,5 +1,4 @@
 -- Extend leases and charge what their jobs have used so far.
--- USES state nodes limits wake fair lanes order means timer settle lease away save
 -- KEYS meta
 -- ARGV now lease_seconds progress
 -- RETURNS the fences that are lost, separated by spaces
@@ -8,19 +7,19 @@ lease_seconds = tonumber(lease_seconds)
 
 -- Charge upwards only: what a job will have used is not known before its end.
 local function charge_so_far(fence, seconds)
-  local l = lease_at(fence)
-  local ws = workspace(l.workspace)
-  l.ran = worker_seconds(seconds, now - l.claimed)
-  if l.ran > l.charged and not limits_of(ws).count then
-    charge(ws, l.queue, l.ran - l.charged)
+  local l = Lease.at(fence)
+  local ws = Workspaces.of(l.workspace)
+  l.ran = Fair.worker_seconds(seconds, now - l.claimed)
+  if l.ran > l.charged and not Limits.of(ws).count then
+    Order.charge(ws, l.queue, l.ran - l.charged)
     l.charged = l.ran
   end
-  keep_lease(l)
+  Lease.keep(l)
 end
 
 -- The first write frees memory: a full Redis refuses a script only at a first write that grows.
 call('ZREM', K.expiry(), '')
-is_away(lease_seconds)
+Sweep.is_away(lease_seconds)
 local lost = {}
 for fence, seconds in gmatch(progress, '(%d+):(%S+)') do
   if call('ZSCORE', K.expiry(), fence) then
@@ -30,5 +29,5 @@ for fence, seconds in gmatch(progress, '(%d+):(%S+)') do
     insert(lost, fence)
   end
 end
-save()
+Save.all()
 return concat(lost, ' ')

@@ -1,5 +1,4 @@
 -- Set or take away live limits of a workspace, a queue, the default or the total.
--- USES state nodes limits wake fair lanes order means timer settle save
 -- KEYS meta
 -- ARGV now scope name changes
 -- RETURNS the live limits that stand now
@@ -15,10 +14,10 @@ table.sort(texts)
 local text = changes ~= '' and concat(texts, ' ') or ''
 if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
 
-if scope == 'workspace' then settle(workspace(name)) end
-if scope == 'default' then load_meta().drain = '0' end
-if scope == 'queue' then touched[name] = true end
-if scope == 'total' then touch_all() end
-wake()
-save()
+if scope == 'workspace' then Settle.workspace(Workspaces.of(name)) end
+if scope == 'default' then Meta.load().drain = '0' end
+if scope == 'queue' then Wake.touched[name] = true end
+if scope == 'total' then Wake.touch_all() end
+Wake.all()
+Save.all()
 return text

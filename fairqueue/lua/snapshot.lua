@@ -1,5 +1,4 @@
 -- One page of workspaces as they stand; the first page also has the queues and who only left dead.
--- USES state nodes limits wake lanes fair order means timer settle
 -- KEYS meta
 -- ARGV now cursor count
 -- RETURNS {cursor, {queue, depth}..., {name, waiting, scheduled, running, limit, oldest, dead, lost}...}
@@ -22,10 +21,10 @@ local function oldest_of(ws)
 end
 
 local function row(name)
-  local ws = workspace(name)
+  local ws = Workspaces.of(name)
   local scheduled, oldest = call('ZCARD', K.scheduled(name)), oldest_of(ws)
-  return { name, waiting_of(ws) - scheduled, scheduled, usage_of(ws),
-    limits_of(ws).concurrency and num(limits_of(ws).concurrency) or '',
+  return { name, Lanes.waiting_of(ws) - scheduled, scheduled, Settle.usage_of(ws),
+    Limits.of(ws).concurrency and num(Limits.of(ws).concurrency) or '',
     oldest and num(now - oldest) or '', call('HLEN', K.dead(name)), call('HGET', K.lost(), name) or '0' }
 end
 
@@ -38,7 +37,7 @@ end
 local following_cursor, fields = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
 for i = 1, #fields, 2 do add(fields[i]) end
 if cursor == '0' then
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do insert(queues, { queue, depth_of(queue) }) end
+  for _, queue in ipairs(call('HKEYS', K.nodes())) do insert(queues, { queue, Lanes.depth_of(queue) }) end
   for _, name in ipairs(call('SMEMBERS', K.dead_workspaces())) do add(name) end
   for _, name in ipairs(call('HKEYS', K.lost())) do add(name) end
 end

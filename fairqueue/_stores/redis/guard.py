@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import redis
+import redis.exceptions
 
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
@@ -43,7 +44,7 @@ def guarded() -> Iterator[None]:
     """Turn errors of the client into ours; the original stays as the cause."""
     try:
         yield
-    except (redis.AuthenticationError, redis.NoPermissionError) as error:
+    except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
         raise ConfigurationError(
             f"Redis refuses this user ({error}): check the URL's user and password, and that its "
             "ACL allows EVALSHA, SCRIPT, BLPOP and the namespace's keys"

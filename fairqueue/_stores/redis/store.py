@@ -9,7 +9,8 @@ from typing import Any
 import redis
 
 from fairqueue._keys import Keys, decode, encode
-from fairqueue._scripts import Scripts, Value, read_source
+from fairqueue._linker import Read, read_source
+from fairqueue._scripts import Scripts, Value
 from fairqueue._store import Store
 from fairqueue._stores import limits_text
 from fairqueue._stores.redis import replies
@@ -32,7 +33,7 @@ class RedisStore(Store):
         *,
         namespace: str = "fairqueue",
         clock: Callable[[], float] | None = None,
-        read: Callable[[str], str] = read_source,
+        read: Read = read_source,
     ) -> None:
         self.client = client
         self.keys = Keys(namespace)
