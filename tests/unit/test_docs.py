@@ -1,0 +1,32 @@
+"""The pages agree with the code where a machine can tell."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fairqueue._refusals import UNSUPPORTED, UNSUPPORTED_OF_WORKSPACE
+from fairqueue._settings import QueueSettings, Settings, WorkspaceSettings
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOT_BUILT = {*UNSUPPORTED, *UNSUPPORTED_OF_WORKSPACE, "block_seconds"}
+
+
+@pytest.mark.parametrize("model", [Settings, WorkspaceSettings, QueueSettings])
+def test_every_setting_has_its_row(model: type[Settings]) -> None:
+    """Name, default and meaning of each setting stand in the reference as in the code."""
+    page = (ROOT / "docs" / "settings.md").read_text()
+    for name, field in model.model_fields.items():
+        default = repr(field.get_default(call_default_factory=True)).replace("'", '"')
+        row = f"| `{name}` | `{default}` | {field.description} |"
+        assert (row in page) == (name not in NOT_BUILT), row
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Each relative link names a file that exists."""
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
