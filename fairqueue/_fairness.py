@@ -5,9 +5,77 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import uniform
 
+FLOOR_SECONDS = 0.001  # zero would never move a tag
+CREDIT_STEPS = 8  # what a parked workspace may keep, in steps behind V
+KEEP_STEP, MEAN_KEEPS = 0.95, 0.8
+
 UNKNOWN_SECONDS = 5.0  # nothing has been started yet: nobody can know
 LONGEST_SECONDS = 300.0
 JITTER = (1.0, 1.5)
+
+
+def base_of(state: str, v: float, finish: float | None, step: float, big: float) -> float:
+    """Where the next tag starts from; ``finish`` is None for who was never served here."""
+    if finish is None:
+        return v
+    if state in {"parked", "rate"}:
+        return max(finish, v - CREDIT_STEPS * max(step, big))
+    if state == "ready":
+        return finish
+    return max(v, finish)
+
+
+def caught_up(
+    v: float, head_tag: float | None, head_step: float, highest_finish: float | None
+) -> float:
+    """V as who joins from idle finds it: level with the others, not behind who ran alone."""
+    if head_tag is not None:
+        return max(v, head_tag - head_step)
+    return v if highest_finish is None else max(v, highest_finish)
+
+
+def largest_step(big: float, step: float) -> float:
+    """A node's recent largest step, after a dispatch of ``step``."""
+    return max(step, KEEP_STEP * big)
+
+
+def guessed_cost(guess: float, head_cost: float | None) -> float:
+    """An unknown duration is guessed, but not above what the next in line was charged."""
+    if head_cost is not None:
+        guess = min(guess, head_cost)
+    return max(guess, FLOOR_SECONDS)
+
+
+def rescaled(tag: float, v: float, ratio: float) -> float:
+    """A tag under a new weight, as if its distance from V had been charged under it."""
+    return v + (tag - v) * ratio
+
+
+def mean_after(mean: float | None, seconds: float) -> float:
+    """A moving average after one more value."""
+    return seconds if mean is None else MEAN_KEEPS * mean + (1 - MEAN_KEEPS) * seconds
+
+
+def pace_after(pace: float, last: float, now: float) -> float:
+    """How far apart starts are, in seconds; ``last`` 0: none has been."""
+    if last == 0:
+        return 0.0
+    return mean_after(pace if pace > 0 else None, now - last)
+
+
+def worker_seconds(seconds: float, held: float) -> float:
+    """Worker-seconds cannot exceed the time that the lease was held."""
+    return max(0.0, min(seconds, held))
+
+
+def arrival_after(tat: float, now: float, rate: float) -> float:
+    """The theoretical arrival time after one more start (generic cell rate algorithm)."""
+    return max(tat, now) + 1 / rate
+
+
+def next_start(tat: float, rate: float, burst: float) -> float:
+    """When the next start is due under a rate."""
+    return tat - burst / rate
 
 
 def retry_after(

@@ -1,0 +1,33 @@
+"""What is waiting, scheduled, running and dead, derived from the structures."""
+
+from __future__ import annotations
+
+from fairqueue._stores.memory.lanes import depth_of, in_lanes
+from fairqueue._stores.memory.limits import limits_of
+from fairqueue._stores.memory.state import State, Workspace
+from fairqueue._types import Stats, WorkspaceStats
+
+
+def _oldest_wait(s: State, ws: Workspace) -> float | None:
+    heads = [lane[0].published for flow in ws.flows for lane in flow.lanes.values()]
+    return s.now - min(heads) if heads else None
+
+
+def _row(s: State, name: str) -> WorkspaceStats:
+    ws = s.workspaces.get(name) or Workspace(name)
+    return WorkspaceStats(
+        workspace=name,
+        waiting=in_lanes(ws),
+        scheduled=len(ws.scheduled),
+        running=len(ws.slots),
+        limit=limits_of(s, ws).concurrency,
+        oldest_wait_seconds=_oldest_wait(s, ws),
+        dead=len(s.dead.get(name, ())),
+        lost=s.lost.get(name, 0),
+    )
+
+
+def stats_of(s: State) -> Stats:
+    """The whole store as it stands."""
+    names = sorted({*s.workspaces, *s.dead, *s.lost})
+    return Stats(tuple(_row(s, name) for name in names), {q: depth_of(s, q) for q in s.nodes})

@@ -1,0 +1,78 @@
+"""Decides where a workspace stands, after every event that can change it.
+
+No other code puts a flow into a ready set or takes one out (a claim that pops it settles next).
+"""
+
+from __future__ import annotations
+
+from fairqueue import _fairness as fair
+from fairqueue._stores.memory.limits import limits_of
+from fairqueue._stores.memory.means import cost_of
+from fairqueue._stores.memory.order import enter, finish_of, leave, reweigh, stand
+from fairqueue._stores.memory.state import Flow, Node, State, Workspace
+from fairqueue._stores.memory.timer import arm
+
+ALMOST = 1e-9
+
+
+def blocked(s: State, ws: Workspace) -> str | None:
+    """What holds this workspace back: its rate, its own limit, or nothing."""
+    limits = limits_of(s, ws)
+    if limits.rate and fair.next_start(ws.tat, limits.rate, limits.burst) > s.now + ALMOST:
+        return "rate"
+    if limits.concurrency is not None and len(ws.slots) >= limits.concurrency:
+        return "parked"
+    return None
+
+
+def _weigh(s: State, ws: Workspace) -> None:
+    old, ws.weight = ws.weight, limits_of(s, ws).weight
+    if old is None or old == ws.weight:
+        return
+    for flow in ws.flows:
+        reweigh(s, ws, flow, old / ws.weight)
+
+
+def _retire(s: State, ws: Workspace, flow: Flow) -> bool:
+    """An empty flow: F is forgotten once it is behind V, nothing waits and no lease lives."""
+    leave(s, ws, flow)
+    node, finish = s.node(flow.queue), finish_of(s, ws, flow.queue)
+    if finish is not None and ws.slots:
+        if flow.state != "rest":
+            stand(s, flow, "idle")
+        return True
+    if finish is not None and finish > node.v:
+        node.resting.put(ws.name, finish)
+        stand(s, flow, "rest")
+        return True
+    node.finish.take(ws.name)
+    node.resting.take(ws.name)
+    return False
+
+
+def _settle_flow(s: State, ws: Workspace, flow: Flow, block: str | None) -> bool:
+    """False: nothing is left of this flow."""
+    if not flow.lanes:
+        return _retire(s, ws, flow)
+    if block:
+        leave(s, ws, flow)
+        s.node(flow.queue).resting.take(ws.name)
+        stand(s, flow, block)
+    elif flow.serial is None:
+        enter(s, ws, flow, cost_of(s, ws, flow))
+    return True
+
+
+def settle(s: State, ws: Workspace) -> None:
+    """Ready with the tag that it had, parked, waiting for its rate, idle, or forgotten."""
+    _weigh(s, ws)
+    block = blocked(s, ws)
+    ws.flows = [flow for flow in ws.flows if _settle_flow(s, ws, flow, block)]
+    arm(s, ws)
+    s.tidy(ws.name)
+
+
+def sweep_resting(s: State, node: Node, most: int) -> None:
+    """Forget resting workspaces that V has passed, a bounded number."""
+    for name in node.resting.until(node.v, most):
+        settle(s, s.workspace(name))

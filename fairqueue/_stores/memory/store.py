@@ -1,0 +1,225 @@
+"""The memory store: one method per operation, each one step under one lock."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from urllib.parse import urlsplit
+
+from fairqueue._store import Store
+from fairqueue._stores.memory import comeback, limits
+from fairqueue._stores.memory.answers import once
+from fairqueue._stores.memory.claiming import Claim, claim
+from fairqueue._stores.memory.counting import stats_of
+from fairqueue._stores.memory.ending import finish_all
+from fairqueue._stores.memory.lanes import depth_of
+from fairqueue._stores.memory.publishing import publish
+from fairqueue._stores.memory.purging import drop_waiting
+from fairqueue._stores.memory.renewing import renew_all
+from fairqueue._stores.memory.settle import settle
+from fairqueue._stores.memory.state import State
+from fairqueue._stores.memory.sweep import start_drain, sweep
+from fairqueue._stores.memory.waiter import MemoryWaiter
+from fairqueue._stores.memory.wake import touch_all, wake
+from fairqueue._stores.polling import poll_seconds
+from fairqueue._types import Admission, Claimed, Finish, Job, Lease, Limits, Stats, StoredLimits
+from fairqueue.errors import ConfigurationError
+
+
+class Shared:
+    """A state and its lock: what all stores of one URL have in common."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.lock = threading.RLock()
+        self.pid = os.getpid()
+
+
+def _leases(s: State, fences: Sequence[int], lease_seconds: float, sent: float) -> Iterator[Lease]:
+    """What of these leases still lives."""
+    for fence in fences:
+        held = s.leases.get(fence)
+        if held is not None:
+            record = held.record
+            yield Lease(record.job, fence, held.deliveries, record.redelivered, lease_seconds, sent)
+
+
+class MemoryStore(Store):
+    """Keeps the law in this process; ``clock`` is the store's time, in seconds."""
+
+    def __init__(
+        self, shared: Shared | None = None, *, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._shared = shared or Shared()
+        self._clock = clock
+
+    @contextmanager
+    def _step(self) -> Iterator[State]:
+        """One atomic step; tokens are handed out at its end."""
+        self.check()
+        with self._shared.lock:
+            s = self._shared.state
+            s.now = (self._clock or time.time)()
+            try:
+                yield s
+            finally:
+                wake(s)
+                s.tokens.hand_out()
+
+    def check(self) -> None:
+        """Raise ConfigurationError in a forked child: it would work on a copy of its own."""
+        if self._shared.pid != os.getpid():
+            raise ConfigurationError(
+                "memory:// lives in one process, and this is a fork of it: "
+                "use redis://, or workers in threads"
+            )
+
+    def configure(self, limits: StoredLimits, *, authoritative: bool) -> bool:
+        """Store limits where none are stored, or always with authority."""
+        with self._step() as s:
+            if s.boot != limits and (authoritative or s.boot is None):
+                s.boot = limits
+                start_drain(s)
+                touch_all(s)
+            return s.boot == limits
+
+    def publish(self, job: Job, admission: Admission) -> bool:
+        """Enqueue one job."""
+        with self._step() as s:
+            return publish(s, job, admission)
+
+    def claim(
+        self,
+        *,
+        owner: str,
+        number: int,
+        queues: Sequence[str],
+        n: int,
+        lease_seconds: float,
+        max_deliveries: int | None,
+        finishes: Sequence[Finish] = (),
+    ) -> Claimed:
+        """Finish what the owner brings, then lease up to ``n`` jobs."""
+        sent = time.monotonic()
+        wanted = Claim(owner, number, queues, n, lease_seconds, max_deliveries, finishes)
+        with self._step() as s:
+            act = partial(claim, s, wanted, poll_seconds(lease_seconds))
+            reply = once(s, owner, number, lease_seconds, act)
+            leases = tuple(_leases(s, reply.fences, lease_seconds, sent))
+        return Claimed(leases, reply.lost, reply.wait_seconds)
+
+    def renew(
+        self, progress: Sequence[tuple[int, float]], *, lease_seconds: float
+    ) -> frozenset[int]:
+        """Extend leases; return those that are lost."""
+        with self._step() as s:
+            return renew_all(s, progress, lease_seconds)
+
+    def ack(
+        self, *, owner: str, number: int, lease_seconds: float, finishes: Sequence[Finish]
+    ) -> frozenset[int]:
+        """Finish without claiming; return the fences that were lost."""
+        with self._step() as s:
+            return once(s, owner, number, lease_seconds, partial(finish_all, s, finishes))
+
+    def release(
+        self,
+        fence: int,
+        *,
+        owner: str,
+        number: int,
+        lease_seconds: float,
+        delay_seconds: float,
+        counted: bool,
+        seconds: float,
+    ) -> bool:
+        """Give a job back."""
+        with self._step() as s:
+            due = s.now + delay_seconds if delay_seconds > 0 else None
+            act = partial(comeback.release, s, fence, due, seconds, counted=counted)
+            return once(s, owner, number, lease_seconds, act)
+
+    def reject(
+        self,
+        fence: int,
+        *,
+        owner: str,
+        number: int,
+        lease_seconds: float,
+        reason: str,
+        seconds: float,
+    ) -> bool:
+        """Move a leased job to the dead letters."""
+        with self._step() as s:
+            act = partial(comeback.reject, s, fence, reason, seconds)
+            return once(s, owner, number, lease_seconds, act)
+
+    def reap(self, *, lease_seconds: float, max_deliveries: int | None) -> int:
+        """Bring back expired leases and fire due timers."""
+        with self._step() as s:
+            return sweep(s, lease_seconds, max_deliveries)
+
+    def set_limits(self, scope: str, name: str, limits_set: Limits | None) -> None:
+        """Set limits live, or take them away."""
+        with self._step() as s:
+            limits.set_live(s, scope, name, limits_set)
+            if scope == "workspace":
+                settle(s, s.workspace(name))
+            elif scope == "default":
+                start_drain(s)
+            elif scope == "queue":
+                s.touched.add(name)
+            else:
+                touch_all(s)
+
+    def snapshot(self) -> Stats:
+        """Derive what is where."""
+        with self._step() as s:
+            return stats_of(s)
+
+    def purge(self, queue: str) -> int:
+        """Drop what waits on a queue."""
+        with self._step() as s:
+            return drop_waiting(s, queue)
+
+    def depth(self, queue: str) -> int:
+        """Count what waits on a queue."""
+        with self._step() as s:
+            return depth_of(s, queue)
+
+    def declare(self, queue: str, *, plain: bool) -> None:
+        """Remember a queue's kind."""
+        with self._step() as s:
+            s.kinds[queue] = plain
+
+    def is_plain(self, queue: str) -> bool | None:
+        """Tell a queue's kind."""
+        with self._step() as s:
+            return s.kinds.get(queue)
+
+    def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
+        """Make a waiter."""
+        return MemoryWaiter(self._shared.state.tokens, self._shared.lock, queues)
+
+    def clone(self) -> MemoryStore:
+        """Open the same store once more."""
+        return MemoryStore(self._shared, clock=self._clock)
+
+    def close(self) -> None:
+        """Nothing is connected; the jobs stay for who opens the same URL."""
+
+
+_opened: dict[tuple[str, str], Shared] = {}
+
+
+def open_memory(
+    url: str, *, namespace: str, clock: Callable[[], float] | None = None
+) -> MemoryStore:
+    """Open the store of this URL: the same one for everybody in this process who names it."""
+    parts = urlsplit(url)
+    name = (parts.netloc + parts.path).strip("/")
+    return MemoryStore(_opened.setdefault((name, namespace), Shared()), clock=clock)

@@ -1,0 +1,44 @@
+"""What waits for time alone: scheduled jobs, rates. One timer entry per workspace."""
+
+from __future__ import annotations
+
+from bisect import insort
+
+from fairqueue import _fairness as fair
+from fairqueue._stores.memory.lanes import push
+from fairqueue._stores.memory.limits import limits_of
+from fairqueue._stores.memory.state import Record, State, Workspace
+
+
+def _rate_time(s: State, ws: Workspace) -> float | None:
+    limits = limits_of(s, ws)
+    if limits.rate is None or ws.tat <= s.now:
+        return None
+    if any(flow.state == "rate" for flow in ws.flows):
+        return fair.next_start(ws.tat, limits.rate, limits.burst)
+    return None if ws.flows else ws.tat  # remembered until it could start a full burst
+
+
+def arm(s: State, ws: Workspace) -> None:
+    """Set the timer of a workspace to the next thing that time brings it."""
+    times = (ws.scheduled[0][0] if ws.scheduled else None, _rate_time(s, ws))
+    ws.timer = min((at for at in times if at is not None), default=None)
+    if ws.timer is None:
+        s.timer.take(ws.name)
+    else:
+        s.timer.put(ws.name, ws.timer)
+
+
+def schedule(s: State, ws: Workspace, record: Record, at: float) -> None:
+    """Hold a job back until it is due."""
+    s.arrivals += 1
+    insort(ws.scheduled, (at, s.arrivals, record))
+
+
+def fire(s: State, ws: Workspace, most: int) -> int:
+    """Move due jobs of one workspace into its lanes, a bounded number; return how many."""
+    due = [entry for entry in ws.scheduled[:most] if entry[0] <= s.now]
+    del ws.scheduled[: len(due)]
+    for _, _, record in due:
+        push(s.flow(ws, record.job.queue), record)
+    return len(due)

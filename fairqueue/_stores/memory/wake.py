@@ -1,0 +1,51 @@
+"""Who must be woken for what has changed, and who watches for what time brings."""
+
+from __future__ import annotations
+
+from math import inf
+
+from fairqueue._stores.memory.limits import is_open, limits_of_all, limits_of_queue
+from fairqueue._stores.memory.state import State
+
+OVERDUE_SECONDS = 1.0  # a watcher that is later than this has died
+
+
+def touch_all(s: State) -> None:
+    """Look at the tokens of every queue."""
+    s.touched.update(s.nodes)
+
+
+def freed_shared(s: State, queue: str) -> None:
+    """A slot that others share was freed."""
+    if limits_of_queue(s, queue).concurrency is not None:
+        s.touched.add(queue)
+    if limits_of_all(s).concurrency is not None:
+        touch_all(s)
+
+
+def wake(s: State) -> None:
+    """Leave a token where there is open, runnable work, none where there is not."""
+    for queue in s.touched:
+        node = s.nodes.get(queue)
+        if node is None or not node.ready or not is_open(s, node):
+            s.tokens.drop(queue)
+        else:
+            s.tokens.put(queue)
+    s.touched.clear()
+
+
+def _next_event(s: State) -> float:
+    lease, timer = s.expiry.first(), s.timer.first()
+    at_lease = max(lease[0], s.grace) if lease else inf
+    return min(at_lease, timer[0] if timer else inf)
+
+
+def watch(s: State, owner: str, poll_seconds: float) -> float:
+    """When to claim again: one claimer watches for the next event, the others poll."""
+    at = _next_event(s)
+    vacant = s.watcher == owner or s.watched < s.now - OVERDUE_SECONDS or at < s.watched
+    if not vacant:
+        return poll_seconds
+    wait = max(0.0, min(at - s.now, poll_seconds))
+    s.watcher, s.watched = owner, s.now + wait
+    return wait

@@ -1,0 +1,15 @@
+"""How long an idle claimer waits at most before it claims again by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import uniform
+
+POLL_SECONDS = 3.0
+POLL_LEASES = 0.3  # idle claimers are heard more often than every third of a lease
+JITTER = (0.75, 1.0)
+
+
+def poll_seconds(lease_seconds: float, jitter: Callable[[float, float], float] = uniform) -> float:
+    """The safety poll, jittered so that claimers do not come together."""
+    return min(POLL_SECONDS, POLL_LEASES * lease_seconds) * jitter(*JITTER)
