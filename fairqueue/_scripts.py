@@ -56,7 +56,7 @@ class Scripts:
         self._scripts = {n: client.register_script(s.text) for n, s in self._sources.items()}
         self._keys = [meta_key]
 
-    def call(self, name: str, **values: Value) -> Any:
+    def call(self, name: str, /, **values: Value) -> Any:
         """Run one operation; every argument of its header must be named, and no other."""
         wanted = self._sources[name].arguments
         if set(wanted) != set(values):

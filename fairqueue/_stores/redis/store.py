@@ -45,7 +45,7 @@ class RedisStore(Store):
         """Open the store of a redis://, rediss:// or unix:// URL; ValueError if it is none."""
         return cls(redis.Redis.from_url(url), namespace=namespace)
 
-    def _call(self, name: str, **values: Value) -> Any:
+    def _call(self, name: str, /, **values: Value) -> Any:
         now = repr(self._clock()) if self._clock else ""
         with guarded():
             return self._scripts.call(name, now=now, **values)
