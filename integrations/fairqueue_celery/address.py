@@ -72,6 +72,18 @@ def read_address(client: Any) -> Address:
     )
 
 
+def read_url(url: str) -> Address:
+    """Read a URL alone."""
+    return _from_url(url, _NoClient)
+
+
+class _NoClient:
+    """A connection that adds nothing to its URL."""
+
+    userid = password = None
+    ssl = False
+
+
 def _rooted(client: Any) -> str:
     return "/" + str(client.virtual_host or "").lstrip("/")
 
@@ -81,22 +93,23 @@ def _from_url(url: str, client: Any) -> Address:
     scheme = parts.scheme.removeprefix("fairqueue+")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     tls_query = {name: query.pop(name) for name in list(query) if name.startswith("ssl_")}
-    login = {
-        "user": _decoded(parts.username) or client.userid,
-        "password": _decoded(parts.password) or client.password,
-    }
+    user = _decoded(parts.username) or client.userid
+    password = _decoded(parts.password) or client.password
     if scheme == "memory":
         return Address(memory=True, query=query)
     if scheme in {"socket", "unix"}:
         db = query.pop("virtual_host", query.pop("db", "0"))
-        return Address(path=unquote(parts.path), db=_database(db), query=query, **login)
+        return Address(
+            path=unquote(parts.path), db=_database(db), query=query, user=user, password=password
+        )
     return Address(
         host=_decoded(parts.hostname),
         port=_port(parts),
         db=_database(unquote(parts.path)),
         tls=_tls(scheme, client.ssl, tls_query),
         query=query,
-        **login,
+        user=user,
+        password=password,
     )
 
 

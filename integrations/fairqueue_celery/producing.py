@@ -1,4 +1,4 @@
-"""The way of a message into the core: who it is for, when it may start, whether it may be refused."""
+"""The way of a message into the core: whose it is, when it may start, whether it may be refused."""
 
 from __future__ import annotations
 

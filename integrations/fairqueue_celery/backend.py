@@ -1,0 +1,33 @@
+"""Lets ``fairqueue://`` stand as result_backend too: Celery's own Redis backend under it.
+
+Many projects use one URL for broker and results.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery.backends.redis import RedisBackend
+
+from fairqueue import Settings
+from fairqueue_celery.address import read_url
+
+
+class FairQueueBackend(RedisBackend):  # type: ignore[misc]
+    """Celery's Redis backend, at the address of a ``fairqueue…://`` URL."""
+
+    def __init__(self, *args: Any, url: str | None = None, **kwargs: Any) -> None:
+        given = url or kwargs.pop("host", None)
+        super().__init__(*args, url=stock_url(given) if given else None, **kwargs)
+
+
+def stock_url(url: str) -> str:
+    """The URL that Celery's Redis backend understands, without fairqueue's settings.
+
+    Of ``fairqueue+socket:///path`` Celery hands over ``socket:///path``.
+    """
+    address = read_url(url)
+    query = {name: text for name, text in address.query.items() if name not in Settings.model_fields}
+    if address.path is not None:
+        query.update({"virtual_host": address.db} if address.db != "0" else {})
+    return address.core_url(query).replace("unix://", "socket://", 1)

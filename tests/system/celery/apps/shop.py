@@ -1,0 +1,84 @@
+"""An app of a user's own: its tasks know nothing about queues, and write what happens in a ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from celery import Celery, Task
+
+app = Celery("shop")  # the broker's URL comes from CELERY_BROKER_URL
+app.conf.update(json.loads(os.environ.get("SHOP_CONFIG", "{}")))
+LEDGER = os.environ.get("SHOP_LEDGER", os.devnull)
+
+
+def note(what: str, **fields: object) -> None:
+    """One line, written whole: appends of this size are atomic."""
+    line = json.dumps({"what": what, "at": time.monotonic(), "pid": os.getpid(), **fields})
+    descriptor = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, (line + "\n").encode())
+    os.close(descriptor)
+
+
+@app.task
+def work(n: int, *, seconds: float = 0.0, tenant_id: str | None = None) -> int:
+    note("start", n=n, tenant=tenant_id)
+    time.sleep(seconds)
+    note("end", n=n, tenant=tenant_id)
+    return n
+
+
+@app.task(acks_late=True)
+def work_late(n: int, *, seconds: float = 0.0, tenant_id: str | None = None) -> int:
+    return work.run(n, seconds=seconds, tenant_id=tenant_id)
+
+
+def burn(seconds: float) -> None:
+    """Hold the processor for that long."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        sum(range(10_000))
+
+
+@app.task
+def compute(n: int, *, seconds: float, tenant_id: str | None = None) -> int:
+    note("start", n=n, tenant=tenant_id)
+    burn(seconds)
+    note("end", n=n, tenant=tenant_id)
+    return n
+
+
+@app.task(acks_late=True)
+def compute_late(n: int, *, seconds: float, tenant_id: str | None = None) -> int:
+    return compute.run(n, seconds=seconds, tenant_id=tenant_id)
+
+
+@app.task
+def add_up(numbers: list[int], *, tenant_id: str | None = None) -> int:
+    note("sum", total=sum(numbers), tenant=tenant_id)
+    return sum(numbers)
+
+
+@app.task(bind=True, max_retries=3)
+def flaky(self: Task, n: int, *, failures: int, tenant_id: str | None = None) -> int:
+    note("start", n=n, tenant=tenant_id, retries=self.request.retries)
+    if self.request.retries < failures:
+        raise self.retry(countdown=0.05)
+    note("end", n=n, tenant=tenant_id)
+    return n
+
+
+@app.task
+def publish_more(count: int, *, tenant_id: str | None = None) -> int:
+    """A user's own publishes, from inside a task."""
+    accepted = 0
+    for n in range(count):
+        try:
+            work.delay(n, tenant_id=tenant_id)
+        except Exception as error:  # noqa: BLE001 - whatever a user would see, by its name
+            note("refused", error=type(error).__name__, tenant=tenant_id)
+        else:
+            accepted += 1
+    note("published", accepted=accepted, tenant=tenant_id)
+    return accepted

@@ -1,0 +1,179 @@
+"""Real workers on a real Redis, and the ledger that their tasks write outside the broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from celery import Celery
+
+from fairqueue import FairQueue
+from fairqueue.testing import EmbeddedServer
+
+APPS = Path(__file__).parent / "apps"
+
+
+def wait_for(condition: Callable[[], Any], *, seconds: float = 20.0) -> Any:
+    """What the condition returns once it is true; it fails the test when time is up."""
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > until:
+            pytest.fail(f"not true within {seconds} s: {condition}")
+        time.sleep(0.02)
+    return found
+
+
+class Ledger:
+    """What the tasks themselves saw happen."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+
+    def lines(self, what: str | None = None, **fields: object) -> list[dict[str, Any]]:
+        rows = [json.loads(line) for line in self.path.read_text().splitlines()]
+        wanted = {**fields, **({"what": what} if what else {})}
+        return [row for row in rows if wanted.items() <= row.items()]
+
+    def wait(self, what: str, count: int, *, seconds: float = 30.0, **fields: object) -> None:
+        wait_for(lambda: len(self.lines(what, **fields)) >= count, seconds=seconds)
+
+    def most_at_once(self, **fields: object) -> int:
+        now = most = 0
+        for row in sorted(self.lines(**fields), key=lambda row: row["at"]):
+            now += {"start": 1, "end": -1}.get(row["what"], 0)
+            most = max(most, now)
+        return most
+
+
+class Worker:
+    """One ``celery worker`` process."""
+
+    def __init__(self, environment: dict[str, str], log: Path, *options: str, app: str) -> None:
+        self.log = log
+        command = [sys.executable, "-m", "celery", "-A", app, "worker", "-l", "INFO", *options]
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                command, cwd=APPS, env=environment, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def ready(self) -> Worker:
+        wait_for(self._is_ready)
+        return self
+
+    def _is_ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        return " ready." in self.log.read_text()
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self, *, seconds: float = 15.0) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            pytest.fail(f"the worker did not stop:\n{self.log.read_text()}")
+
+
+class Shop:
+    """The app, its broker and its workers, for one test."""
+
+    def __init__(self, server: EmbeddedServer, namespace: str, folder: Path) -> None:
+        self._server = server
+        self._folder = folder
+        self.namespace = namespace
+        self.ledger = Ledger(folder / "ledger")
+        self.workers: list[Worker] = []
+        self.publishers: list[Publisher] = []
+        self.config: dict[str, Any] = {}
+        self.app_name = "shop"
+
+    def url(self, **settings: object) -> str:
+        query = {"namespace": self.namespace, "workspace_from": "kwarg:tenant_id", **settings}
+        path = self._server.url.removeprefix("unix://")
+        return f"fairqueue+socket://{path}?{urlencode(query)}"
+
+    def worker(self, *options: str, url: str, **environment: str) -> Worker:
+        worker = Worker(
+            {
+                **os.environ,
+                "CELERY_BROKER_URL": url,
+                "SHOP_LEDGER": str(self.ledger.path),
+                "SHOP_CONFIG": json.dumps(self.config),
+                **environment,
+            },
+            self._folder / f"worker-{len(self.workers)}.log",
+            "-n",
+            f"w{len(self.workers)}@{self.namespace}",
+            *options,
+            app=self.app_name,
+        )
+        self.workers.append(worker)
+        return worker
+
+    def publisher(self, url: str, **config: object) -> Publisher:
+        publisher = Publisher(Celery("publisher", broker=url, **config))
+        self.publishers.append(publisher)
+        return publisher
+
+    def close(self) -> None:
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.process.kill()
+                worker.process.wait()
+        for publisher in self.publishers:
+            publisher.app.close()
+
+    def core(self, **settings: object) -> FairQueue:
+        return FairQueue(self._server.url, namespace=self.namespace, **settings)
+
+
+class Publisher:
+    """A producer that knows the tasks by name only."""
+
+    def __init__(self, app: Celery) -> None:
+        self.app = app
+
+    def send(self, task: str, *args: object, **options: Any) -> Any:
+        tenant = options.pop("tenant", None)
+        kwargs = {**options.pop("kwargs", {}), "tenant_id": tenant}
+        return self.app.send_task(f"shop.{task}", args, kwargs, **options)
+
+    def signature(self, task: str, *args: object, tenant: str, **options: Any) -> Any:
+        return self.app.signature(f"shop.{task}", args, {"tenant_id": tenant}, **options)
+
+
+@pytest.fixture
+def shop(redis_server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterator[Shop]:
+    """A user's app with a broker namespace of its own; its workers end with the test."""
+    shop = Shop(redis_server, namespace, tmp_path)
+    yield shop
+    shop.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Celery and kombu leave sockets of a producer to the garbage collector; that is theirs."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+            )

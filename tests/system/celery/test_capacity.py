@@ -1,0 +1,157 @@
+"""Full workspaces: refused at once, exactly, and groups and chords as a whole."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from typing import Any
+
+import pytest
+from celery import chord, group
+from kombu.exceptions import OperationalError
+
+import fairqueue
+
+pytestmark = pytest.mark.system
+
+ROUNDS, PROCESSES, EACH, CAPACITY = 20, 8, 20, 50
+
+
+def publish_rounds(shop: Any, url: str, barrier: Any, results: Any) -> None:
+    """In a process of its own: publish into workspace after workspace, together with the others."""
+    publisher = shop.publisher(url)
+    for number in range(ROUNDS):
+        barrier.wait()
+        accepted, refused, slowest = 0, [], 0.0
+        for n in range(EACH):
+            begun = time.monotonic()
+            try:
+                publisher.send("work", n, tenant=f"full-{number}")
+                accepted += 1
+            except fairqueue.CapacityExceeded as error:
+                refused.append((error.scope, error.limit, error.workspace, error.retry_after >= 1))
+            slowest = max(slowest, time.monotonic() - begun)
+        results.put((number, accepted, refused, slowest))
+
+
+def test_capacity_is_exact_under_contention(shop: Any) -> None:
+    """Of 160 publishes at once into a capacity of 50, exactly 50 get in, 20 times out of 20.
+
+    The publishers have no option set: the limits are read from what is stored.
+    """
+    with shop.core(workspace_capacity=CAPACITY) as core:
+        core.connect()
+    url = shop.url()
+    context = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(PROCESSES), context.Queue()
+    processes = [
+        context.Process(target=publish_rounds, args=(shop, url, barrier, results))
+        for _ in range(PROCESSES)
+    ]
+    for process in processes:
+        process.start()
+    found = [results.get(timeout=60) for _ in range(PROCESSES * ROUNDS)]
+    for process in processes:
+        process.join(10)
+
+    for number in range(ROUNDS):
+        mine = [row for row in found if row[0] == number]
+        assert sum(accepted for _, accepted, _, _ in mine) == CAPACITY
+        refused = [r for _, _, refusals, _ in mine for r in refusals]
+        assert refused == [("workspace", CAPACITY, f"full-{number}", True)] * 110
+    assert max(slowest for *_, slowest in found) < 0.9, "a refusal is no connection error"
+    shop.publisher(url).send("work", 0, tenant="another")
+
+
+def test_a_refusal_is_typed_and_travels(shop: Any) -> None:
+    """It is both fairqueue's and kombu's error, says what is full, and survives pickling."""
+    import pickle
+
+    publisher = shop.publisher(shop.url(workspace_capacity=1))
+    publisher.send("work", 1, tenant="ada")
+    with pytest.raises(fairqueue.CapacityExceeded) as raised:
+        publisher.send("work", 2, tenant="ada")
+
+    error = pickle.loads(pickle.dumps(raised.value))
+    assert isinstance(error, OperationalError)
+    assert (error.scope, error.limit, error.waiting) == ("workspace", 1, 1)
+    assert (error.workspace, error.queue) == ("ada", "celery")
+    assert error.retry_after >= 1
+
+
+@pytest.mark.parametrize("waiting", [0, 2, 3])
+def test_a_group_is_published_whole_or_not_at_all(shop: Any, waiting: int) -> None:
+    """A group of five into a capacity of three: all or nothing, however many wait already."""
+    publisher = shop.publisher(shop.url(workspace_capacity=3))
+    for n in range(waiting):
+        publisher.send("work", n, tenant="ada")
+    five = group(publisher.signature("work", n, tenant="ada") for n in range(5))
+
+    if waiting < 3:
+        five.apply_async()
+    else:
+        with pytest.raises(fairqueue.CapacityExceeded):
+            five.apply_async()
+
+    with shop.core() as core:
+        assert core.depth("celery") == waiting + (5 if waiting < 3 else 0)
+
+
+def test_a_group_of_chains_is_published_whole(shop: Any) -> None:
+    """Chains inside a group count as the group."""
+    publisher = shop.publisher(shop.url(workspace_capacity=2))
+    one = publisher.signature("work", 1, tenant="ada")
+    group(one | one.clone() for _ in range(4)).apply_async()
+
+    with shop.core() as core:
+        assert core.depth("celery") == 4
+
+
+def test_a_chord_at_the_brink_completes(shop: Any, redis_url: str) -> None:
+    """A chord that got in runs to its body, though the workspace is full all the time."""
+    url = shop.url(workspace_capacity=3)
+    shop.config = {"result_backend": url.replace("fairqueue+socket", "fairqueue+socket")}
+    publisher = shop.publisher(url, backend=url)
+    publisher.send("work", 0, tenant="ada")
+    publisher.send("work", 1, tenant="ada")
+    header = [publisher.signature("work", n, tenant="ada") for n in range(5)]
+    chord(header)(publisher.signature("add_up", tenant="ada"))
+    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+
+    shop.ledger.wait("sum", 1)
+
+    assert shop.ledger.lines("sum")[0]["total"] == 10
+
+
+def test_a_chord_into_a_full_workspace_is_refused_whole(shop: Any) -> None:
+    """Refused, it leaves nothing behind."""
+    url = shop.url(workspace_capacity=1)
+    publisher = shop.publisher(url, backend=url)
+    publisher.send("work", 0, tenant="ada")
+    header = [publisher.signature("work", n, tenant="ada") for n in range(5)]
+
+    with pytest.raises(fairqueue.CapacityExceeded):
+        chord(header)(publisher.signature("add_up", tenant="ada"))
+
+    with shop.core() as core:
+        assert core.depth("celery") == 1
+
+
+def test_retries_and_continuations_get_in_where_a_users_publish_does_not(shop: Any) -> None:
+    """A retry, a chain and a callback pass a full workspace; a publish from a task's body is refused."""
+    url = shop.url(workspace_capacity=2, workspace_concurrency=1)
+    publisher = shop.publisher(url)
+    publisher.send("flaky", 1, kwargs={"failures": 2}, tenant="ada")
+    (
+        publisher.signature("work", 2, tenant="ada")
+        | publisher.signature("work", 3, tenant="ada", immutable=True)
+    ).apply_async()
+    publisher.send("publish_more", 5, tenant="bea")
+    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+
+    shop.ledger.wait("end", 3, tenant="ada")
+    shop.ledger.wait("published", 1)
+
+    assert [row["retries"] for row in shop.ledger.lines("start", n=1, tenant="ada")] == [0, 1, 2]
+    assert shop.ledger.lines("published")[0]["accepted"] == 2
+    assert {row["error"] for row in shop.ledger.lines("refused")} == {"CapacityExceeded"}

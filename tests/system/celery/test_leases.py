@@ -1,0 +1,76 @@
+"""Long tasks, killed workers: who runs again, and when."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+
+def stats_of(shop: Any, workspace: str) -> Any:
+    with shop.core() as core:
+        found = {row.workspace: row for row in core.stats().workspaces}
+    return found.get(workspace)
+
+
+def two_workers(shop: Any, url: str) -> tuple[Any, Any]:
+    first = shop.worker("-P", "prefork", "-c", "1", url=url)
+    second = shop.worker("-P", "prefork", "-c", "1", url=url)
+    return first.ready(), second.ready()
+
+
+def holder(shop: Any) -> Any:
+    """The worker whose child runs the job."""
+    [start] = shop.ledger.lines("start")
+    parent = int(open(f"/proc/{start['pid']}/stat").read().rsplit(")", 1)[1].split()[1])
+    return next(worker for worker in shop.workers if worker.pid == parent)
+
+
+def test_a_task_longer_than_its_lease_runs_once(shop: Any) -> None:
+    """A CPU-bound, late-acked task of 8 s with a lease of 3 s and an idle second worker runs once."""
+    url = shop.url(lease_seconds=3)
+    two_workers(shop, url)
+    shop.publisher(url).send("compute_late", 1, kwargs={"seconds": 8}, tenant="ada")
+
+    shop.ledger.wait("end", 1)
+    time.sleep(0.5)
+
+    assert len(shop.ledger.lines("start")) == 1
+    assert stats_of(shop, "ada").running == 0
+
+
+def test_a_killed_workers_late_acked_job_runs_again(shop: Any) -> None:
+    """After kill -9 of its worker, a late-acked job runs again within 8 s (lease 3 s)."""
+    url = shop.url(lease_seconds=3)
+    two_workers(shop, url)
+    shop.publisher(url).send("work_late", 1, kwargs={"seconds": 1.5}, tenant="ada")
+    shop.ledger.wait("start", 1)
+
+    holder(shop).kill()
+    killed = time.monotonic()
+    shop.ledger.wait("start", 2)
+
+    assert shop.ledger.lines("start")[1]["at"] - killed < 8
+    shop.ledger.wait("end", 1)
+
+
+def test_a_killed_workers_early_acked_job_is_lost_as_its_user_chose(shop: Any) -> None:
+    """Acked early it runs once in all, frees its slot, and is counted as lost."""
+    url = shop.url(lease_seconds=3, workspace_concurrency=1)
+    two_workers(shop, url)
+    publisher = shop.publisher(url)
+    publisher.send("work", 1, kwargs={"seconds": 60}, tenant="ada")
+    shop.ledger.wait("start", 1)
+    time.sleep(0.3)  # its early ack is on its way
+
+    holder(shop).kill()
+    killed = time.monotonic()
+    publisher.send("work", 2, tenant="ada")
+    shop.ledger.wait("end", 1, n=2)
+
+    assert shop.ledger.lines("start", n=2)[0]["at"] - killed < 8
+    assert len(shop.ledger.lines("start", n=1)) == 1
+    assert stats_of(shop, "ada").lost == 1
