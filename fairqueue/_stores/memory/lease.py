@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fairqueue import _fairness as fair
 from fairqueue._stores.memory.lanes import pop
-from fairqueue._stores.memory.limits import limits_of
+from fairqueue._stores.memory.limits import limits_of, limits_of_all, limits_of_queue
 from fairqueue._stores.memory.order import leave, set_finish, weight_of
 from fairqueue._stores.memory.settle import settle
-from fairqueue._stores.memory.state import Flow, Held, State, Workspace
+from fairqueue._stores.memory.state import Flow, Held, Node, State, Workspace
 from fairqueue._stores.memory.wake import freed_shared
 
 
@@ -29,16 +29,22 @@ def drop(s: State, fence: int) -> Held | None:
     return held
 
 
+def _pace(s: State, place: Workspace | Node) -> None:
+    """How fast a limited capacity drains, for who is refused."""
+    place.pace, place.drained = fair.pace_after(place.pace, place.drained, s.now), s.now
+
+
 def _record_start(s: State, ws: Workspace, flow: Flow) -> None:
     node = s.node(flow.queue)
     node.v = max(node.v, flow.tag)
     node.big = fair.largest_step(node.big, flow.cost / weight_of(ws))
-    for place in (ws, node):
-        place.pace = fair.pace_after(place.pace, place.drained, s.now)
-        place.drained = s.now
-    rate = limits_of(s, ws).rate
-    if rate:
-        ws.tat = fair.arrival_after(ws.tat, s.now, rate)
+    own, queue, total = limits_of(s, ws), limits_of_queue(s, flow.queue), limits_of_all(s)
+    if own.capacity is not None:
+        _pace(s, ws)
+    if queue.capacity is not None or total.capacity is not None:
+        _pace(s, node)
+    if own.rate:
+        ws.tat = fair.arrival_after(ws.tat, s.now, own.rate)
 
 
 def grant(s: State, ws: Workspace, flow: Flow, owner: str, lease_seconds: float) -> Held:

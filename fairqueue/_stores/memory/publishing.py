@@ -22,7 +22,7 @@ def _check_room(s: State, ws: Workspace, job: Job, admission: Admission) -> None
 
 
 def _store(s: State, ws: Workspace, job: Job) -> None:
-    record = Record(replace(job, delay_seconds=0.0), round(s.now, 3))
+    record = Record(replace(job, delay_seconds=0.0), s.now)
     s.jobs.setdefault(job.queue, {})[job.id] = record
     s.node(job.queue)
     if job.delay_seconds > 0:
@@ -33,8 +33,9 @@ def _store(s: State, ws: Workspace, job: Job) -> None:
 
 def _let_in(s: State, ws: Workspace, record: Record) -> None:
     flow = s.flow(ws, record.job.queue)
+    behind_others = bool(flow.lanes)  # then nothing changes about where its workspace stands
     push(flow, record)
-    if flow.serial is None:
+    if not behind_others:
         settle(s, ws)
 
 
