@@ -43,7 +43,8 @@ class Load:
             yield [customer.pause_seconds, customer.name, customer.jobs]
 
 
-def usual_load(*, jobs: int) -> Load:
-    """A flood of ``jobs``, and four small customers of twenty jobs each that come after it."""
-    small = [Customer(name, jobs=20, pause_seconds=0.4) for name in ("ada", "ben", "cho", "dee")]
+def usual_load(*, jobs: int, small_jobs: int = 20) -> Load:
+    """A flood of ``jobs``, and four small customers of ``small_jobs`` each that come after it."""
+    names = ("ada", "ben", "cho", "dee")
+    small = [Customer(name, jobs=small_jobs, pause_seconds=0.4) for name in names]
     return Load(customers=(Customer("megacorp", jobs=jobs), *small))

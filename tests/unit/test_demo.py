@@ -10,9 +10,11 @@ import pytest
 
 pytest.importorskip("rich", reason="the demo is an extra")
 
+import redis
 from rich.console import Console
 
 from fairqueue.demo import _svg
+from fairqueue.demo._emulated import emulated_redis
 from fairqueue.demo._figures import figures, percentile
 from fairqueue.demo._ledger import Ledger, Start
 from fairqueue.demo._load import Customer, Load, usual_load
@@ -103,3 +105,10 @@ def test_the_report_fits_a_terminal_and_says_what_it_comes_to() -> None:
 def test_ticks_are_round(most: float, values: list[float]) -> None:
     """Axes carry round numbers up to their end."""
     assert list(_svg.ticks(most)) == pytest.approx(values)
+
+
+def test_an_emulation_stands_in_where_there_is_no_server() -> None:
+    """Without any server program the demo still has something to talk to."""
+    pytest.importorskip("fakeredis", reason="it is installed where there is no server")
+    with emulated_redis() as address, redis.Redis.from_url(f"redis://{address}/0") as client:
+        assert client.ping()
