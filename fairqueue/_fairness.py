@@ -40,10 +40,12 @@ def largest_step(big: float, step: float) -> float:
 
 
 def guessed_cost(guess: float, head_cost: float | None) -> float:
-    """An unknown duration is guessed, but not above what the next in line was charged."""
-    if head_cost is not None:
-        guess = min(guess, head_cost)
-    return max(guess, FLOOR_SECONDS)
+    """An unknown duration is guessed, but not above what the next in line was charged.
+
+    With nobody in line it costs the least: else a guess too high would carry V away from who
+    comes next.
+    """
+    return max(min(guess, head_cost or 0.0), FLOOR_SECONDS)
 
 
 def rescaled(tag: float, v: float, ratio: float) -> float:

@@ -23,10 +23,10 @@ function Fair.largest_step(big, step)
   return max(step, KEEP_STEP * big)
 end
 
--- An unknown duration is guessed, but not above what the next in line was charged.
+-- An unknown duration is guessed, but not above what the next in line was charged. With nobody in
+-- line it costs the least: else a guess too high would carry V away from who comes next.
 function Fair.guessed_cost(guess, head_cost)
-  if head_cost then guess = min(guess, head_cost) end
-  return max(guess, Fair.FLOOR_SECONDS)
+  return max(min(guess, head_cost or 0), Fair.FLOOR_SECONDS)
 end
 
 function Fair.rescaled(tag, v, ratio)
