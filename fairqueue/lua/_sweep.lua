@@ -13,6 +13,8 @@ end
 
 function Sweep.reap(max_deliveries)
   local fences = call('ZRANGEBYSCORE', K.expiry(), '-inf', num(now), 'LIMIT', 0, Sweep.MOST)
+  -- Each goes to the head of its lane: the last one first, so that they stand as they were started.
+  table.sort(fences, function(a, b) return tonumber(a) > tonumber(b) end)
   for _, fence in ipairs(fences) do Return.expire(fence, max_deliveries) end
   return #fences
 end
@@ -35,7 +37,10 @@ function Sweep.drain_change()
   local meta = Meta.load()
   if meta.drain == '' then return end
   local cursor, fields = unpack(call('HSCAN', K.workspaces(), meta.drain, 'COUNT', Sweep.MOST))
-  for i = 1, #fields, 2 do Settle.workspace(Workspaces.of(fields[i])) end
+  local names = {}
+  for i = 1, #fields, 2 do insert(names, fields[i]) end
+  table.sort(names)
+  for _, name in ipairs(names) do Settle.workspace(Workspaces.of(name)) end
   meta.drain = cursor == '0' and '' or cursor
 end
 

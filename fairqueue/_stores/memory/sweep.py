@@ -24,7 +24,8 @@ def is_away(s: State, lease_seconds: float) -> bool:
 
 def _reap(s: State, max_deliveries: int | None) -> int:
     expired = s.expiry.until(s.now, SWEEP_MOST)
-    for _, fence in expired:
+    # Each goes to the head of its lane: the last first, so that they stand as they were started.
+    for fence in sorted((fence for _, fence in expired), reverse=True):
         expire(s, fence, max_deliveries)
     return len(expired)
 
