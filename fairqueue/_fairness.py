@@ -77,7 +77,7 @@ def arrival_after(tat: float, now: float, rate: float) -> float:
 
 def next_start(tat: float, rate: float, burst: float) -> float:
     """When the next start is due under a rate."""
-    return tat - burst / rate
+    return tat - (burst - 1) / rate
 
 
 def retry_after(

@@ -54,5 +54,5 @@ function Fair.arrival_after(tat, now, rate)
 end
 
 function Fair.next_start(tat, rate, burst)
-  return tat - burst / rate
+  return tat - (burst - 1) / rate
 end
