@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import statistics
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,19 @@ def _code_lines(path: Path) -> int:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(lines)
+
+
+def _function_lengths() -> list[int]:
+    trees = [ast.parse(path.read_text()) for path in CODE]
+    functions = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    return sorted((f.end_lineno or 0) - f.body[0].lineno + 1 for f in functions)
+
+
+def test_functions_are_short() -> None:
+    """Half of them have six lines or fewer, 19 of 20 at most 25, docstrings counted."""
+    lengths = _function_lengths()
+    assert statistics.median(lengths) <= 6
+    assert lengths[len(lengths) * 95 // 100] <= 25
 
 
 @pytest.mark.parametrize("path", CODE, ids=_name)
