@@ -4,4 +4,4 @@
 -- RETURNS "plain", "task", or "" if it was never declared
 local _, queue = unpack(ARGV)
 
-return call('HGET', K.kinds(), queue) or ''
+return call('HGET', K.kinds(), queue) or call('HEXISTS', K.nodes(), queue) == 1 and 'task' or ''

@@ -19,9 +19,9 @@ local full = not Admit.is_admitted(exempt, group) and Admit.refusal(ws, queue)
 if full then return undo(full) end
 if group ~= '' then Admit.admit(group) end
 
+Nodes.of(queue) -- it is known from now on, also while its only job is held back
 local flow, element = Workspaces.flow_of(ws, queue), task .. ':' .. id
 if tonumber(delay) > 0 then
-  Nodes.of(queue)
   Timer.schedule(ws, flow, priority, element, now + delay)
   if now + delay < (tonumber(Meta.load().watched) or 0) then Wake.alert(queue) end
 else

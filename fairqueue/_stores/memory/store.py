@@ -199,7 +199,7 @@ class MemoryStore(Store):
     def is_plain(self, queue: str) -> bool | None:
         """Tell a queue's kind."""
         with self._step() as s:
-            return s.kinds.get(queue)
+            return s.kinds.get(queue, False if queue in s.nodes else None)
 
     def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
         """Make a waiter."""
