@@ -25,6 +25,8 @@ class Running:
     deliveries: int
     """Starts so far, this one included."""
     is_lost: Callable[[], bool] = field(default=_never, repr=False)
+    redeliverable: bool = True
+    """False once it was acked early: nobody else will run it, so it may go on without its lease."""
     body_entered: bool = False
     """Set by the adapter when the task's body begins: a body may call another task's."""
     body_returned: bool = False

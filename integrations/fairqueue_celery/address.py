@@ -134,7 +134,7 @@ def _database(virtual_host: Any) -> str:
 
 
 def _tls(scheme: str, given: Any, query: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """TLS options, or None for plain TCP. The server's certificate is checked unless told not to."""
+    """TLS options, or None for plain TCP. Certificates are checked unless told not to."""
     if scheme not in TLS_SCHEMES and not given and not query:
         return None
     options = dict(given) if isinstance(given, Mapping) else {}

@@ -13,7 +13,7 @@ from fairqueue import Settings
 from fairqueue_celery.address import read_url
 
 
-class FairQueueBackend(RedisBackend):  # type: ignore[misc]
+class FairQueueBackend(RedisBackend):
     """Celery's Redis backend, at the address of a ``fairqueue…://`` URL."""
 
     def __init__(self, *args: Any, url: str | None = None, **kwargs: Any) -> None:
@@ -27,7 +27,9 @@ def stock_url(url: str) -> str:
     Of ``fairqueue+socket:///path`` Celery hands over ``socket:///path``.
     """
     address = read_url(url)
-    query = {name: text for name, text in address.query.items() if name not in Settings.model_fields}
+    query = {
+        name: text for name, text in address.query.items() if name not in Settings.model_fields
+    }
     if address.path is not None:
         query.update({"virtual_host": address.db} if address.db != "0" else {})
     return address.core_url(query).replace("unix://", "socket://", 1)

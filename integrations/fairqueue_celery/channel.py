@@ -22,7 +22,7 @@ BINDINGS_FRESH_SECONDS = 1.0
 """An exchange's bindings are read again after this, or at once when they lead nowhere."""
 
 
-class Channel(stock.Channel):  # type: ignore[misc]
+class Channel(stock.Channel):
     """Sockets, TLS, fanout, exchanges and plain queues are inherited."""
 
     QoS = QoS
@@ -152,7 +152,7 @@ class Channel(stock.Channel):  # type: ignore[misc]
             self.basic_ack(slot.fence)
         return message
 
-    def _get(self, queue: str, timeout: float | None = None) -> Any:
+    def _get(self, queue: str, timeout: float | None = None) -> Any:  # noqa: ARG002 - kombu's
         if self.broker.kinds.is_task_queue(queue):
             raise Empty
         return super()._get(queue)

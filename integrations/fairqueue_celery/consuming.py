@@ -76,7 +76,7 @@ class Claims:
     # Capacity
 
     @property
-    def pool(self) -> object:
+    def pool(self) -> Any:
         """Whose processes the jobs occupy."""
         worker = crew.worker_of(self._channel.connection)
         return self if worker is None else worker
@@ -102,12 +102,23 @@ class Claims:
 
     def step(self, deliver: Deliver, *, most: int | None = None) -> bool:
         """Do what is due: deliver (``most`` jobs at most), finish, claim. True: it delivered."""
+        self._abort_lost()
         with self._trip_lock:
             left = self._deliver_ahead(deliver, most)
             if self._trip_is_due():
                 self._trip()
                 left = self._deliver_ahead(deliver, left)
             return left != most
+
+    def _abort_lost(self) -> None:
+        """Stop the runs that will be redelivered, since somebody else may run them already."""
+        pool = self.pool
+        for slot in self._broker.slots.take_lost():
+            slot.told = True
+            if pool is not self and self._broker.settings.on_lease_lost == "abort":
+                from fairqueue_celery.aborting import abort  # noqa: PLC0415 - needs Celery
+
+                abort(slot, pool.pool)
 
     def _deliver_ahead(self, deliver: Deliver, most: int | None) -> int | None:
         left = -1 if most is None else most
@@ -216,7 +227,7 @@ class Claims:
     def _give_back(self, which: Callable[[Lease], bool]) -> None:
         with self._trip_lock:  # also the janitor's thread comes here
             back = [lease for lease, _ in self._ahead if which(lease)]
-            self._ahead = deque((l, at) for l, at in self._ahead if not which(l))
+            self._ahead = deque(held for held in self._ahead if not which(held[0]))
         slots = self._broker.slots
         for lease in reversed(back):  # each goes to the head of its lane
             slots.release(slots.open(lease, None, None))

@@ -32,8 +32,8 @@ class HubDriver:
         self._due = 0.0
         self._readers: dict[int, Channel] = {}
         self._nudge_reader, self._nudge_writer = os.pipe()
-        os.set_blocking(self._nudge_reader, False)  # noqa: FBT003
-        os.set_blocking(self._nudge_writer, False)  # noqa: FBT003
+        os.set_blocking(self._nudge_reader, False)
+        os.set_blocking(self._nudge_writer, False)
         hub.add_reader(self._nudge_reader, self._nudged)
 
     def follow(self, channel: Channel) -> None:

@@ -52,7 +52,7 @@ class Janitor:
             busy = True
             while busy:
                 time.sleep(LOOK_EVERY_SECONDS)
-                busy = any([self._look_at(room) for room in list(self._rooms)])
+                busy = sum(self._look_at(room) for room in list(self._rooms)) > 0
 
     def _look_at(self, room: Callable[[], bool]) -> bool:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from queue import Empty
 from typing import Any
@@ -14,7 +15,7 @@ from fairqueue_celery.janitor import janitor
 from fairqueue_celery.slots import Slot
 
 
-class Poller(MultiChannelPoller):  # type: ignore[misc]
+class Poller(MultiChannelPoller):
     """Stock polling of plain queues and fanout, beside the claims of each channel."""
 
     def __init__(self, transport: Any) -> None:
@@ -22,6 +23,7 @@ class Poller(MultiChannelPoller):  # type: ignore[misc]
         self._transport = transport
         self._ours: dict[int, Any] = {}
         self._nudge: tuple[int, int] | None = None
+        self._delivered_at = 0.0
 
     def get(self, callback: Callable[..., None], timeout: float | None = None) -> None:
         """Handle one event, or raise Empty when there is none in time."""
@@ -35,13 +37,17 @@ class Poller(MultiChannelPoller):  # type: ignore[misc]
 
     def _stepped(self, channels: list[Any]) -> bool:
         """Whether a job was delivered; what its consumer acked at once is told at once."""
-        return any([self._step(channel) for channel in channels])
+        return sum(self._step(channel) for channel in channels) > 0
 
     def _step(self, channel: Any) -> bool:
-        delivered: bool = channel.claims.step(
-            channel.deliver, most=None if self._is_workers() else 1
-        )
-        if channel.broker.slots.pending or channel.claims.ahead:
+        workers = self._is_workers()
+        claims = channel.claims
+        if self._delivered_at and not workers:
+            claims.took(time.monotonic() - self._delivered_at)  # until it came for the next
+        begun = time.monotonic()
+        delivered: bool = claims.step(channel.deliver, most=None if workers else 1)
+        self._delivered_at = begun if delivered else 0.0
+        if channel.broker.slots.pending or claims.ahead:
             janitor.look()
         return delivered
 
@@ -87,8 +93,8 @@ class Poller(MultiChannelPoller):  # type: ignore[misc]
         """Another thread or greenlet may end a job while we wait."""
         if self._nudge is None:
             self._nudge = reader, writer = os.pipe()
-            os.set_blocking(reader, False)  # noqa: FBT003
-            os.set_blocking(writer, False)  # noqa: FBT003
+            os.set_blocking(reader, False)
+            os.set_blocking(writer, False)
             self.poller.register(reader, self.eventflags)
 
     def _changed(self, _slot: Slot) -> None:

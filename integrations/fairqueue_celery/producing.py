@@ -48,7 +48,7 @@ def publish(broker: Broker, queue: str, message: dict[str, Any], *, priority: in
             job_id=about.job_id and f"{about.job_id}.{queue}"[:200],
             exempt=about.exempt,
             group=about.group,
-            parent_fence=running.fence if running else None,
+            parent_fence=running.fence if running and running.redeliverable else None,
         )
     broker.kinds.published(queue)
 

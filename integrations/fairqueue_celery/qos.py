@@ -9,7 +9,7 @@ from kombu.transport import redis as stock
 from fairqueue_celery.slots import Slots, Verdict
 
 
-class QoS(stock.QoS):  # type: ignore[misc]
+class QoS(stock.QoS):
     """Knows a leased job by its delivery tag, which is a fence: a whole number."""
 
     @property

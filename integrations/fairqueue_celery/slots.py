@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from fairqueue import Ending, FairQueue, FairQueueError, Finish, Lease, LeaseKeeper, LeaseLost
 from fairqueue_celery.janitor import janitor
+from fairqueue_celery.lost import board
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Slot:
 
     __slots__ = (
         "counted", "ended", "lease", "lost", "opened", "owner", "pool", "reason", "request",
-        "settled", "started", "stopped", "verdict",
+        "settled", "started", "stopped", "told", "verdict",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, owner: Owner | None, pool: object) -> None:
@@ -67,6 +68,8 @@ class Slot:
         """Whether giving it back counts as a delivery (its worker was lost)."""
         self.settled = False
         self.lost = False
+        self.told = False
+        """Its owner knows that it is lost."""
 
     @property
     def fence(self) -> int:
@@ -97,7 +100,7 @@ class Slots:
         self._pending: dict[int, Finish] = {}
         self._owed: list[Callable[[], None]] = []
         self.pending_since = 0.0
-        self.on_lost: Callable[[Slot], None] | None = None
+        self.any_lost = False
 
     # Opening and marking
 
@@ -333,9 +336,16 @@ class Slots:
         slot = self._slots.get(lease.fence)
         if slot is None or slot.settled:
             return
-        slot.lost = True
-        if self.on_lost is not None:
-            self.on_lost(slot)
+        slot.lost = self.any_lost = True
+        board.post(slot.fence)
+        self._changed(slot)
+
+    def take_lost(self) -> list[Slot]:
+        """The slots whose lease was lost since the last call."""
+        if not self.any_lost:
+            return []
+        self.any_lost = False
+        return [slot for slot in self.all() if slot.lost and not slot.told]
 
     @staticmethod
     def _tell_lost(fences: Iterable[int]) -> None:

@@ -15,7 +15,7 @@ from fairqueue_celery.driving import HubDriver
 from fairqueue_celery.polling import Poller
 
 
-class Transport(stock.Transport):  # type: ignore[misc]
+class Transport(stock.Transport):
     """Stock Redis for sockets, TLS and fanout; the core for task queues."""
 
     Channel = Channel
@@ -39,7 +39,7 @@ class Transport(stock.Transport):  # type: ignore[misc]
         super().register_with_event_loop(connection, loop)
         self.driver = HubDriver(self, loop)
 
-    def claims_changed(self, channel: Channel) -> None:
+    def claims_changed(self, channel: Any) -> None:
         """A channel has begun to take jobs."""
         if self.driver is not None:
             self.driver.follow(channel)

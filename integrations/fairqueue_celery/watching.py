@@ -96,6 +96,7 @@ class Watch:
             workspace=slot.lease.job.workspace,
             fence=slot.fence,
             deliveries=slot.lease.deliveries,
+            redeliverable=slot.verdict is None,
             body_returned=True,
         )
 

@@ -39,15 +39,15 @@ class Ledger:
         self.path = path
         path.touch()
 
-    def lines(self, what: str | None = None, **fields: object) -> list[dict[str, Any]]:
+    def lines(self, what: str | None = None, **fields: Any) -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in self.path.read_text().splitlines()]
         wanted = {**fields, **({"what": what} if what else {})}
         return [row for row in rows if wanted.items() <= row.items()]
 
-    def wait(self, what: str, count: int, *, seconds: float = 30.0, **fields: object) -> None:
+    def wait(self, what: str, count: int, *, seconds: float = 30.0, **fields: Any) -> None:
         wait_for(lambda: len(self.lines(what, **fields)) >= count, seconds=seconds)
 
-    def most_at_once(self, **fields: object) -> int:
+    def most_at_once(self, **fields: Any) -> int:
         now = most = 0
         for row in sorted(self.lines(**fields), key=lambda row: row["at"]):
             now += {"start": 1, "end": -1}.get(row["what"], 0)
@@ -142,7 +142,7 @@ class Shop:
         for publisher in self.publishers:
             publisher.app.close()
 
-    def core(self, **settings: object) -> FairQueue:
+    def core(self, **settings: Any) -> FairQueue:
         return FairQueue(self._server.url, namespace=self.namespace, **settings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import time
 from typing import Any
 
@@ -65,8 +66,6 @@ def test_capacity_is_exact_under_contention(shop: Any) -> None:
 
 def test_a_refusal_is_typed_and_travels(shop: Any) -> None:
     """It is both fairqueue's and kombu's error, says what is full, and survives pickling."""
-    import pickle
-
     publisher = shop.publisher(shop.url(workspace_capacity=1))
     publisher.send("work", 1, tenant="ada")
     with pytest.raises(fairqueue.CapacityExceeded) as raised:
@@ -138,7 +137,7 @@ def test_a_chord_into_a_full_workspace_is_refused_whole(shop: Any) -> None:
 
 
 def test_retries_and_continuations_get_in_where_a_users_publish_does_not(shop: Any) -> None:
-    """A retry, a chain and a callback pass a full workspace; a publish from a task's body is refused."""
+    """Retries and chains pass a full workspace; a publish from a task's body is refused."""
     url = shop.url(workspace_capacity=2, workspace_concurrency=1)
     publisher = shop.publisher(url)
     publisher.send("flaky", 1, kwargs={"failures": 2}, tenant="ada")

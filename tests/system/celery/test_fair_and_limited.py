@@ -25,7 +25,7 @@ def starts(shop: Any) -> list[dict[str, Any]]:
 
 
 def test_limit_holds_and_small_tenants_start_early(shop: Any) -> None:
-    """Each of 330 jobs runs once, two at most per workspace; small ones start in the first quarter."""
+    """330 jobs run once each, two at most per workspace; small ones start in the first quarter."""
     url = shop.url(workspace_concurrency=2)
     flood(shop, url, seconds=0.01)
     shop.worker("-P", "prefork", "-c", "4", url=url).ready()

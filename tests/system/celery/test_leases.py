@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,12 +26,13 @@ def two_workers(shop: Any, url: str) -> tuple[Any, Any]:
 def holder(shop: Any) -> Any:
     """The worker whose child runs the job."""
     [start] = shop.ledger.lines("start")
-    parent = int(open(f"/proc/{start['pid']}/stat").read().rsplit(")", 1)[1].split()[1])
+    stat = Path(f"/proc/{start['pid']}/stat").read_text()
+    parent = int(stat.rsplit(")", 1)[1].split()[1])
     return next(worker for worker in shop.workers if worker.pid == parent)
 
 
 def test_a_task_longer_than_its_lease_runs_once(shop: Any) -> None:
-    """A CPU-bound, late-acked task of 8 s with a lease of 3 s and an idle second worker runs once."""
+    """A late-acked, CPU-bound task of 8 s, a lease of 3 s, an idle second worker: it runs once."""
     url = shop.url(lease_seconds=3)
     two_workers(shop, url)
     shop.publisher(url).send("compute_late", 1, kwargs={"seconds": 8}, tenant="ada")

@@ -1,4 +1,4 @@
-"""An app of a user's own: its tasks know nothing about queues, and write what happens in a ledger."""
+"""An app of a user's own: its tasks know nothing of queues, and write a ledger."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def work(n: int, *, seconds: float = 0.0, tenant_id: str | None = None) -> int:
 
 @app.task(acks_late=True)
 def work_late(n: int, *, seconds: float = 0.0, tenant_id: str | None = None) -> int:
-    return work.run(n, seconds=seconds, tenant_id=tenant_id)
+    work.run(n, seconds=seconds, tenant_id=tenant_id)
+    return n
 
 
 def burn(seconds: float) -> None:
@@ -51,7 +52,8 @@ def compute(n: int, *, seconds: float, tenant_id: str | None = None) -> int:
 
 @app.task(acks_late=True)
 def compute_late(n: int, *, seconds: float, tenant_id: str | None = None) -> int:
-    return compute.run(n, seconds=seconds, tenant_id=tenant_id)
+    compute.run(n, seconds=seconds, tenant_id=tenant_id)
+    return n
 
 
 @app.task
