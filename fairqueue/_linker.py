@@ -2,13 +2,14 @@
 
 The files with a leading underscore are rooms. ``_lanes.lua`` holds functions ``Lanes.push`` and
 so on; what stands before the first of them is the room's opening. A script is linked with only
-what it reaches, since Redis makes every function anew at every call.
+what it reaches, since Redis makes every function anew at every call; a line ``-- LATER`` puts
+off what only the text behind it reaches.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -19,6 +20,8 @@ Read = Callable[[str], str]
 _FUNCTION = re.compile(r"^function (\w+\.\w+)\(.*?^end$", re.MULTILINE | re.DOTALL)
 _REFERENCE = re.compile(r"\b([A-Z]\w*)\.(\w+)")
 _KEY = re.compile(r"\bK\.(\w+)\(")
+_PREFIX = "local P = KEYS[1]:sub(1, -5)"
+_LATER = "-- LATER\n"
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 
@@ -60,41 +63,66 @@ class Rooms:
             if room in self.openings:
                 yield room, f"{room}.{name}"
 
-    def link(self, body: str) -> str:
-        """Return the whole script of one operation."""
-        rooms: dict[str, None] = {}
-        reached: dict[str, str] = {}
-        todo = [body]
+    def link(self, body: str) -> tuple[str, list[str]]:
+        """Return the whole script of one operation, and the kinds of keys that it takes."""
+        linked: dict[str, str] = {}
+        parts = [self._with_what_it_reaches(part, linked) for part in body.split(_LATER)]
+        return spell_keys("\n".join([*_tables(linked), self.base, _PREFIX, *parts]))
+
+    def _with_what_it_reaches(self, part: str, linked: dict[str, str]) -> str:
+        """Put what this part reaches before it, unless it is linked already."""
+        openings, functions, todo = [], [], [part]
         while todo:
             for room, name in self._calls(todo.pop()):
-                if room not in rooms:
-                    rooms[room] = None
-                    todo.append(self.openings[room])
-                if name in self.functions and name not in reached:
-                    reached[name] = self.functions[name]
-                    todo.append(reached[name])
-        tables = f"local {', '.join(rooms)} = {', '.join(['{}'] * len(rooms))}" if rooms else ""
-        openings = (self.openings[room] for room in rooms)
-        parts = ["local P = KEYS[1]:sub(1, -5)", self.base, tables, *openings, *reached.values()]
-        return spell_keys("\n".join([*filter(None, parts), body]))
+                if room not in linked:
+                    linked[room] = self.openings[room]
+                    openings.append(linked[room])
+                    todo.append(linked[room])
+                if name in self.functions and name not in linked:
+                    linked[name] = self.functions[name]
+                    functions.append(linked[name])
+                    todo.append(linked[name])
+        return "\n".join([*filter(None, openings), *functions, part])
 
 
-def spell_keys(text: str) -> str:
+def _tables(linked: Mapping[str, str]) -> Iterator[str]:
+    """Declare the rooms, each as large as it will be: a table that grows costs more."""
+    functions: dict[str, list[str]] = {}
+    for name in linked:
+        room, _, function = name.partition(".")
+        functions.setdefault(room, []).extend([f"{function} = 0"] * bool(function))
+    for room, names in functions.items():
+        yield f"local {room} = {{ {', '.join(names)} }}"
+
+
+def key_kinds(text: str) -> list[str]:
+    """List the keys without parts that a linked script takes as KEYS; meta is always the first."""
+    kinds = (kind for kind in _KEY.findall(text) if not LAYOUT[kind])
+    return list(dict.fromkeys(["meta", *kinds]))
+
+
+def spell_keys(text: str) -> tuple[str, list[str]]:
     """Write every ``K.kind(part, …)`` out, as ``fairqueue._keys`` lays it out."""
+    kinds = key_kinds(text)
+    return _spell(text, kinds), kinds
+
+
+def _spell(text: str, kinds: list[str]) -> str:
     done, at = [], 0
     while found := _KEY.search(text, at):
         parts, end = _arguments(text, found.end())
-        done.append(text[at : found.start()] + _spelt(found[1], parts))
+        done.append(text[at : found.start()] + _spelt(found[1], parts, kinds))
         at = end
     return "".join(done) + text[at:]
 
 
-def _spelt(kind: str, parts: list[str]) -> str:
+def _spelt(kind: str, parts: list[str], kinds: list[str]) -> str:
     if len(parts) != len(LAYOUT[kind]):
         raise TypeError(f"K.{kind} takes {LAYOUT[kind]}, not {parts}")
     if not parts:
-        return f"(P .. '{kind}')"
-    return f"(P .. '{kind}:' .. {' .. `:` .. '.join(map(spell_keys, parts))})".replace("`", "'")
+        return f"KEYS[{kinds.index(kind) + 1}]"
+    names = " .. ':' .. ".join(_spell(part, kinds) for part in parts)
+    return f"(P .. '{kind}:' .. {names})"
 
 
 def _arguments(text: str, start: int) -> tuple[list[str], int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from fairqueue._keys import Keys
 from fairqueue._linker import Read, Rooms, file_names, read_source
 
 Value = str | bytes | int | float
@@ -24,6 +25,8 @@ class Source:
 
     name: str
     text: str
+    keys: tuple[str, ...]
+    """Kinds of keys that it takes; the others it spells from the names it meets."""
     arguments: tuple[str, ...]
 
 
@@ -37,9 +40,12 @@ def load(read: Read = read_source) -> Mapping[str, Source]:
     """Link every operation; ``read`` lets a test bring its own build of a file."""
     rooms = Rooms(read)
     bodies = {name: read(name) for name in operations()}
-    return {
-        name: Source(name, rooms.link(body), _header(body, "ARGV")) for name, body in bodies.items()
-    }
+    return {name: _source(name, rooms, body) for name, body in bodies.items()}
+
+
+def _source(name: str, rooms: Rooms, body: str) -> Source:
+    text, kinds = rooms.link(body)
+    return Source(name, text, tuple(kinds), _header(body, "ARGV"))
 
 
 def _text(value: Value) -> str | bytes:
@@ -51,14 +57,14 @@ def _text(value: Value) -> str | bytes:
 class Scripts:
     """Every operation, registered once on one client."""
 
-    def __init__(self, client: Any, meta_key: str, read: Read = read_source) -> None:
+    def __init__(self, client: Any, keys: Keys, read: Read = read_source) -> None:
         self._sources = load(read)
         self._scripts = {n: client.register_script(s.text) for n, s in self._sources.items()}
-        self._keys = [meta_key]
+        self._keys = {n: [keys.key(kind) for kind in s.keys] for n, s in self._sources.items()}
 
     def call(self, name: str, /, **values: Value) -> Any:
         """Run one operation; every argument of its header must be named, and no other."""
         wanted = self._sources[name].arguments
         if set(wanted) != set(values):
             raise TypeError(f"{name} takes {wanted}, not {tuple(values)}")
-        return self._scripts[name](keys=self._keys, args=[_text(values[a]) for a in wanted])
+        return self._scripts[name](keys=self._keys[name], args=[_text(values[a]) for a in wanted])

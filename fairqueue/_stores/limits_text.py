@@ -16,8 +16,10 @@ def text_of(limits: Limits) -> str:
 
 
 def _default(stored: StoredLimits) -> str:
-    own = f"exempt={encode(stored.default_workspace)} fairness={stored.fairness}"
-    return f"{own} {text_of(stored.default)}".strip()
+    limits = text_of(stored.default)
+    exempt = f"exempt={encode(stored.default_workspace)}" if limits else ""
+    fairness = f"fairness={stored.fairness}" if stored.fairness != "time" else ""
+    return " ".join(filter(None, (exempt, fairness, limits)))
 
 
 def configured(stored: StoredLimits) -> Iterator[tuple[str, str]]:

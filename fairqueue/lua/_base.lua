@@ -2,12 +2,18 @@
 local call, format, match, gmatch = redis.call, string.format, string.match, string.gmatch
 local concat, insert, remove, max, min = table.concat, table.insert, table.remove, math.max, math.min
 
-local now = tonumber(ARGV[1])
-if not now then
+-- Formatting costs as much as a command: `now` is kept as text too, and whole numbers are short.
+local now_text = ARGV[1]
+if now_text == '' then
   local t = call('TIME')
-  now = t[1] + t[2] / 1000000
+  now_text = t[1] .. '.' .. ('000000' .. t[2]):sub(-6)
 end
+local now = tonumber(now_text)
 
 local function num(x)
   return format('%.17g', x)
+end
+
+local function int(x)
+  return format('%d', x)
 end

@@ -1,11 +1,11 @@
 -- How a job ends. Each true-up is worker-seconds minus what was charged.
 function Ending.gone(l)
   call('HDEL', K.jobs(l.queue), l.id)
-  Admit.has_now_ended(l.id)
+  Ended.add(l.id)
 end
 
 function Ending.true_up(ws, l, seconds)
-  if Limits.of(ws).count then seconds = seconds == 0 and 0 or l.charged end
+  if Limits.of(ws).fairness == 'count' and seconds ~= 0 then seconds = l.charged end
   Order.charge(ws, l.queue, seconds - l.charged)
 end
 

@@ -1,5 +1,6 @@
 -- A lane is one list per priority, of "task:id"; the flow names the priorities that are in use.
 function Lanes.used(lanes, priority)
+  if lanes == priority then return true end
   for p in gmatch(lanes, '%d+') do
     if p == priority then return true end
   end
@@ -15,7 +16,7 @@ end
 
 function Lanes.push(ws, flow, priority, element, to_head)
   call(to_head and 'LPUSH' or 'RPUSH', K.lane(ws.name, flow.queue, priority), element)
-  if not Lanes.used(flow.lanes, priority) then flow.lanes = Lanes.with(flow.lanes, priority) end
+  if not Lanes.used(flow.lanes, priority) then flow.lanes, ws.dirty = Lanes.with(flow.lanes, priority), true end
   flow.head = nil
 end
 

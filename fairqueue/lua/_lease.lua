@@ -1,10 +1,11 @@
 -- Leases: granted with a fence, found by it, and dropped from every level at once.
 -- Lease record: queue id workspace task priority charged claimed ran owner early deliveries
+local lease_end -- one script has one lease length
 local LEASE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
 
 function Lease.text_of(l)
-  return concat({ l.queue, l.id, l.workspace, l.task, l.priority, num(l.charged), num(l.claimed),
-    num(l.ran), l.owner, l.early and 1 or 0, num(l.deliveries) }, ' ')
+  return concat({ l.queue, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed,
+    l.ran, l.owner, l.early and 1 or 0, int(l.deliveries) }, ' ')
 end
 
 function Lease.at(fence)
@@ -13,10 +14,14 @@ function Lease.at(fence)
   local l = { fence = fence }
   l.queue, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed, l.ran, l.owner, l.early, l.deliveries =
     match(text, LEASE)
-  l.charged, l.claimed, l.ran, l.deliveries =
-    tonumber(l.charged), tonumber(l.claimed), tonumber(l.ran), tonumber(l.deliveries)
+  l.deliveries = tonumber(l.deliveries)
   l.early = l.early == '1'
   return l
+end
+
+function Lease.ending(lease_seconds)
+  lease_end = lease_end or num(now + lease_seconds)
+  return lease_end
 end
 
 function Lease.keep(l)
@@ -26,7 +31,7 @@ end
 -- Job record: workspace task priority deliveries redelivered published\npayload
 function Lease.job_text(l, deliveries, record)
   local published, payload = match(record, '^%S+ %S+ %S+ %S+ %S+ (%S+)\n(.*)$')
-  return concat({ l.workspace, l.task, l.priority, num(deliveries), 1, published }, ' ') .. '\n' .. payload
+  return concat({ l.workspace, l.task, l.priority, int(deliveries), 1, published }, ' ') .. '\n' .. payload
 end
 
 function Lease.take_slots(ws, queue, fence)
@@ -45,12 +50,18 @@ function Lease.drop(fence)
   return l
 end
 
+-- How fast a limited capacity drains, for who is refused.
+function Lease.pace(at)
+  at.pace, at.drained = num(Fair.pace_after(tonumber(at.pace), tonumber(at.drained), now)), now_text
+end
+
 function Lease.record_start(ws, node, flow)
-  node.v, node.big = max(node.v, flow.tag), Fair.largest_step(node.big, flow.cost / ws.weight)
-  ws.pace, ws.drained = Fair.pace_after(ws.pace, ws.drained, now), now
-  node.pace, node.drained, node.dirty = Fair.pace_after(node.pace, node.drained, now), now, true
-  local rate = Limits.of(ws).rate
-  if rate then ws.tat = Fair.arrival_after(ws.tat, now, rate) end
+  node.v, node.big = max(node.v, tonumber(flow.tag)), Fair.largest_step(node.big, flow.cost / ws.weight)
+  node.dirty, ws.dirty = true, true
+  local own, limits, total = Limits.of(ws), Limits.of_node(node)
+  if own.capacity then Lease.pace(ws) end
+  if limits.capacity or total.capacity then Lease.pace(node) end
+  if own.rate then ws.tat = num(Fair.arrival_after(tonumber(ws.tat), now, own.rate)) end
 end
 
 -- Lease the first job of the flow at the head of ready; it must be runnable.
@@ -59,9 +70,9 @@ function Lease.grant(ws, flow, owner, lease_seconds)
   local task, id = match(element, '^(%d+):(.*)$')
   local record = call('HGET', K.jobs(flow.queue), id)
   local l = { fence = Meta.following('fence'), queue = flow.queue, id = id, workspace = ws.name, task = task,
-    priority = priority, charged = flow.cost, claimed = now, ran = 0, owner = owner, early = false,
+    priority = priority, charged = flow.cost, claimed = now_text, ran = '0', owner = owner, early = false,
     deliveries = tonumber(match(record, '^%S+ %S+ %S+ (%S+)')) + 1 }
-  call('ZADD', K.expiry(), num(now + lease_seconds), l.fence)
+  call('ZADD', K.expiry(), Lease.ending(lease_seconds), l.fence)
   Lease.keep(l)
   Lease.take_slots(ws, flow.queue, l.fence)
   Lease.record_start(ws, Nodes.of(flow.queue), flow)

@@ -1,56 +1,61 @@
 -- Limits are read from the store alone. Live ones come before configured ones, own before default.
-local limits_text = {}
+local FEW = 32 -- so many fields are read at once, more are read by name
+local NONE = { weight = 1, burst = 1 }
+local by_text = {}
+local fields
 
-function Limits.attribute(text, name)
-  return text and match(text, '%f[%w]' .. name .. '=(%S+)')
-end
-
-function Limits.first(name, ...)
-  for i = 1, select('#', ...) do
-    local value = Limits.attribute(select(i, ...), name)
-    if value then return value end
+function Limits.load()
+  fields = call('HLEN', K.limits()) <= FEW and {}
+  local all = fields and call('HGETALL', K.limits()) or {}
+  for i = 1, #all, 2 do
+    if all[i + 1] ~= '' then fields[all[i]] = all[i + 1] end
   end
 end
 
-function Limits.numbers(...)
-  return {
-    concurrency = tonumber(Limits.first('concurrency', ...) or nil),
-    capacity = tonumber(Limits.first('capacity', ...) or nil),
-    weight = tonumber(Limits.first('weight', ...) or 1),
-    rate = tonumber(Limits.first('rate', ...) or nil),
-    burst = tonumber(Limits.first('burst', ...) or 1),
-  }
+function Limits.none_at_all()
+  if fields == nil then Limits.load() end
+  return fields and next(fields) == nil
 end
 
--- The same four texts give the same limits: most workspaces share the default's.
-function Limits.cached(live, own, live_default, default)
-  local text = concat({ live or '', own or '', live_default or '', default or '' }, '|')
-  local limits = limits_text[text]
-  if not limits then
-    limits = Limits.numbers(live, own, live_default, default)
-    limits.count = Limits.attribute(default, 'fairness') == 'count'
-    limits_text[text] = limits
+-- The texts of some fields, '' for those that are not set.
+function Limits.texts(...)
+  local texts = fields and {} or call('HMGET', K.limits(), ...)
+  for i, name in ipairs({ ... }) do texts[i] = fields and fields[name] or texts[i] or '' end
+  return texts
+end
+
+-- The later text counts more. The same texts give the same limits: most workspaces share them.
+function Limits.merged(texts)
+  local key = concat(texts, '|')
+  local limits = by_text[key]
+  if limits then return limits end
+  limits = { weight = 1, burst = 1 }
+  for name, value in gmatch(key, '(%w+)=([^ |]+)') do
+    limits[name] = name ~= 'exempt' and tonumber(value) or value
   end
+  by_text[key] = limits
   return limits
 end
 
 -- The default workspace is under the default limits only if it has limits of its own.
 function Limits.of(ws)
   if ws.limits then return ws.limits end
-  local live, own, live_default, default = unpack(call('HMGET', K.limits(),
-    'live:workspace:' .. ws.name, 'boot:workspace:' .. ws.name, 'live:default:', 'boot:default:'))
-  if not live and not own and Limits.attribute(default, 'exempt') == ws.name then
-    live_default, default = false, Limits.attribute(default, 'fairness') == 'count' and 'fairness=count'
+  if Limits.none_at_all() then return NONE end
+  local texts = Limits.texts('boot:default:', 'live:default:', 'boot:workspace:' .. ws.name, 'live:workspace:' .. ws.name)
+  local limits = Limits.merged(texts)
+  if limits.exempt == ws.name and texts[3] == '' and texts[4] == '' then
+    limits = { weight = 1, burst = 1, fairness = limits.fairness }
   end
-  ws.limits = Limits.cached(live, own, live_default, default)
-  return ws.limits
+  ws.limits = limits
+  return limits
 end
 
 function Limits.of_node(node)
-  if node.limits then return node.limits, node.total end
-  local live, own, default, live_total, total = unpack(call('HMGET', K.limits(),
-    'live:queue:' .. node.queue, 'boot:queue:' .. node.queue, 'boot:queue_default:', 'live:total:', 'boot:total:'))
-  node.limits, node.total = Limits.cached(live, own, default), Limits.cached(live_total, total)
+  if Limits.none_at_all() then return NONE, NONE end
+  if not node.limits then
+    node.limits = Limits.merged(Limits.texts('boot:queue_default:', 'boot:queue:' .. node.queue, 'live:queue:' .. node.queue))
+    node.total = Limits.merged(Limits.texts('boot:total:', 'live:total:'))
+  end
   return node.limits, node.total
 end
 

@@ -7,13 +7,13 @@ function Nodes.of(queue)
   local text = call('HGET', K.nodes(), queue)
   local v, big, drained, pace = match(text or '0 0 0 0', '^(%S+) (%S+) (%S+) (%S+)$')
   node = { queue = queue, v = tonumber(v), big = tonumber(big),
-    drained = tonumber(drained), pace = tonumber(pace), dirty = not text }
+    drained = drained, pace = pace, dirty = not text }
   Nodes.known[queue] = node
   return node
 end
 
 function Nodes.save(node)
   if not node.dirty then return end
-  local text = concat({ num(node.v), num(node.big), num(node.drained), num(node.pace) }, ' ')
+  local text = concat({ num(node.v), num(node.big), node.drained, node.pace }, ' ')
   call('HSET', K.nodes(), node.queue, text)
 end

@@ -6,8 +6,6 @@ function Repeat.answered(owner, number)
   local kept_number, reply = match(call('GET', K.claimer(owner)) or '0|', '^(%d+)|(.*)$')
   if tonumber(kept_number) == tonumber(number) then return reply end
   if tonumber(kept_number) > tonumber(number) then return nil end
-  -- The first write frees memory: a full Redis refuses a script only at a first write that grows.
-  call('DEL', K.claimer(owner))
   return false
 end
 

@@ -7,7 +7,7 @@ end
 
 function Return.bury(l, reason)
   local record = call('HGET', K.jobs(l.queue), l.id)
-  call('HSET', K.dead(l.workspace), l.id, concat({ num(now), l.queue, reason, num(l.deliveries) }, ' ') .. '\n' .. record)
+  call('HSET', K.dead(l.workspace), l.id, concat({ now_text, l.queue, reason, int(l.deliveries) }, ' ') .. '\n' .. record)
   call('SADD', K.dead_workspaces(), l.workspace)
   Ending.gone(l)
 end
@@ -21,7 +21,7 @@ end
 function Return.expire(fence, max_deliveries)
   local l = Lease.drop(fence)
   local ws = Workspaces.of(l.workspace)
-  Ending.true_up(ws, l, l.ran)
+  Ending.true_up(ws, l, tonumber(l.ran))
   if l.early then Return.lose(l)
   elseif max_deliveries and l.deliveries >= max_deliveries then Return.bury(l, 'max_deliveries')
   else Return.back_to_lane(ws, l, l.deliveries) end

@@ -6,14 +6,15 @@ end
 
 function Settle.blocked(ws)
   local limits = Limits.of(ws)
-  if limits.rate and Fair.next_start(ws.tat, limits.rate, limits.burst) > now + 1e-9 then return 'rate' end
+  if limits.rate and Fair.next_start(tonumber(ws.tat), limits.rate, limits.burst) > now + 1e-9 then return 'rate' end
   if limits.concurrency and Settle.usage_of(ws) >= limits.concurrency then return 'parked' end
 end
 
 function Settle.weigh(ws)
-  local old, new = ws.weight, Limits.of(ws).weight
-  ws.weight = new
-  if not old or old == new then return end
+  local old, new = ws.weight and tonumber(ws.weight), Limits.of(ws).weight
+  if old == new then return end
+  ws.weight = num(new)
+  if not old then return end
   for _, flow in ipairs(ws.flows) do Order.reweigh(ws, flow, old / new) end
 end
 
@@ -30,8 +31,8 @@ function Settle.retire(ws, flow)
     if flow.state ~= 'rest' then Order.stand(flow, 'idle') end
     return true
   end
-  if finish and finish > Nodes.of(flow.queue).v then
-    call('ZADD', K.resting(flow.queue), num(finish), ws.name)
+  if finish and tonumber(finish) > Nodes.of(flow.queue).v then
+    call('ZADD', K.resting(flow.queue), finish, ws.name)
     Order.stand(flow, 'rest')
     return true
   end
@@ -51,6 +52,7 @@ function Settle.flow(ws, flow, block)
 end
 
 function Settle.workspace(ws)
+  ws.dirty = true
   Settle.weigh(ws)
   local block, kept = Settle.blocked(ws), {}
   for _, flow in ipairs(ws.flows) do

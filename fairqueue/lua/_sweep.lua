@@ -6,13 +6,13 @@ Sweep.MOST = 32
 function Sweep.is_away(lease_seconds)
   local meta = Meta.load()
   local beat = tonumber(meta.beat)
-  meta.beat = num(now)
-  if beat and now - beat > lease_seconds / 2 then meta.grace = num(now + lease_seconds) end
-  return now < (tonumber(meta.grace) or 0)
+  meta.beat = now_text
+  if beat > 0 and now - beat > lease_seconds / 2 then meta.grace = num(now + lease_seconds) end
+  return now < tonumber(meta.grace)
 end
 
 function Sweep.reap(max_deliveries)
-  local fences = call('ZRANGEBYSCORE', K.expiry(), '-inf', num(now), 'LIMIT', 0, Sweep.MOST)
+  local fences = call('ZRANGEBYSCORE', K.expiry(), '-inf', now_text, 'LIMIT', 0, Sweep.MOST)
   -- Each goes to the head of its lane: the last one first, so that they stand as they were started.
   table.sort(fences, function(a, b) return tonumber(a) > tonumber(b) end)
   for _, fence in ipairs(fences) do Return.expire(fence, max_deliveries) end
@@ -20,7 +20,7 @@ function Sweep.reap(max_deliveries)
 end
 
 function Sweep.fire_timers()
-  local names = call('ZRANGEBYSCORE', K.timer(), '-inf', num(now), 'LIMIT', 0, Sweep.MOST)
+  local names = call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'LIMIT', 0, Sweep.MOST)
   local fired = 0
   for _, name in ipairs(names) do
     local ws = Workspaces.of(name)
@@ -35,13 +35,13 @@ end
 -- A changed default concerns every workspace; some are settled in each call until all are.
 function Sweep.drain_change()
   local meta = Meta.load()
-  if meta.drain == '' then return end
+  if meta.drain == '-' then return end
   local cursor, fields = unpack(call('HSCAN', K.workspaces(), meta.drain, 'COUNT', Sweep.MOST))
   local names = {}
   for i = 1, #fields, 2 do insert(names, fields[i]) end
   table.sort(names)
   for _, name in ipairs(names) do Settle.workspace(Workspaces.of(name)) end
-  meta.drain = cursor == '0' and '' or cursor
+  meta.drain = cursor == '0' and '-' or cursor
 end
 
 function Sweep.all(lease_seconds, max_deliveries)

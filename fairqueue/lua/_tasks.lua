@@ -6,7 +6,3 @@ function Tasks.number(name)
   call('HSET', K.tasks(), name, n, '#' .. n, name)
   return n
 end
-
-function Tasks.name(n)
-  return call('HGET', K.tasks(), '#' .. n)
-end

@@ -1,11 +1,12 @@
 -- What waits for time alone: scheduled jobs and rates. One timer entry per workspace.
 function Timer.rate_time(ws)
   local limits = Limits.of(ws)
-  if not limits.rate or ws.tat <= now then return nil end
+  local tat = tonumber(ws.tat)
+  if not limits.rate or tat <= now then return nil end
   for _, flow in ipairs(ws.flows) do
-    if flow.state == 'rate' then return Fair.next_start(ws.tat, limits.rate, limits.burst) end
+    if flow.state == 'rate' then return Fair.next_start(tat, limits.rate, limits.burst) end
   end
-  return #ws.flows == 0 and ws.tat or nil -- remembered until it could start a full burst
+  return #ws.flows == 0 and tat or nil -- remembered until it could start a full burst
 end
 
 function Timer.arm(ws)
@@ -27,7 +28,7 @@ end
 
 -- Move due jobs of one workspace into its lanes, at most `most`; return how many.
 function Timer.fire(ws, most)
-  local due = call('ZRANGEBYSCORE', K.scheduled(ws.name), '-inf', num(now), 'LIMIT', 0, most)
+  local due = call('ZRANGEBYSCORE', K.scheduled(ws.name), '-inf', now_text, 'LIMIT', 0, most)
   for _, member in ipairs(due) do
     local queue, priority, element = match(member, '^(%S+) (%S+) (.*)$')
     call('ZREM', K.scheduled(ws.name), member)

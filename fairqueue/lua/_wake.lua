@@ -30,14 +30,14 @@ end
 function Wake.next_event()
   local lease = tonumber(call('ZRANGE', K.expiry(), 0, 0, 'WITHSCORES')[2])
   local timer = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
-  if lease then lease = max(lease, tonumber(Meta.load().grace) or 0) end
+  if lease then lease = max(lease, tonumber(Meta.load().grace)) end
   return min(lease or math.huge, timer or math.huge)
 end
 
 -- One claimer watches for the next event; the others poll. An overdue watcher is replaced.
 function Wake.watch(owner, poll_seconds)
   local meta, at = Meta.load(), Wake.next_event()
-  local until_then = tonumber(meta.watched) or 0
+  local until_then = tonumber(meta.watched)
   local vacant = meta.watcher == owner or until_then < now - 1 or at < until_then
   if not vacant then return poll_seconds end
   local wait = max(0, min(at - now, poll_seconds))

@@ -1,35 +1,40 @@
 -- How each workspace stands: one hash field, read once and written once.
--- weight tat drained pace scheduled timer|flow;flow|task=mean;task=mean
+--   weight tat drained pace scheduled timer|;flow;flow|;task=mean;task=mean
 -- A flow is how a workspace stands in one node: queue state since tag serial cost lanes
 --   state: ready, parked, rate (waits for its rate), idle, rest (idle, F still ahead of V)
---   serial: its place among equal tags, nil unless it is in the ready set; lanes: priorities in use
+--   serial: its place among equal tags, '-' unless it is in the ready set
+--   lanes: the priorities in use
+-- Numbers stay text until somebody reckons with them: to format one costs as much as a command.
 Workspaces.known = {}
 
-function Workspaces.parse_flow(text)
-  local queue, state, since, tag, serial, cost, lanes =
-    match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S*)$')
-  return { queue = queue, state = state, since = tonumber(since), tag = tonumber(tag),
-    serial = serial ~= '-' and serial or nil, cost = tonumber(cost), lanes = lanes }
+function Workspaces.add_flows(ws, text)
+  for queue, state, since, tag, serial, cost, lanes in
+    gmatch(text, ';(%S+) (%a+) (%S+) (%S+) (%S+) (%S+) ([^;]*)') do
+    insert(ws.flows, { queue = queue, state = state, since = since, tag = tag,
+      serial = serial ~= '-' and serial or nil, cost = cost, lanes = lanes })
+  end
 end
 
-function Workspaces.parse(ws)
-  local weight, tat, drained, pace, scheduled, timer, flows, means =
-    match(ws.raw, '^(%S+) (%S+) (%S+) (%S+) (%S+) ([^|]+)|([^|]*)|(.*)$')
-  ws.weight, ws.tat, ws.drained, ws.pace = tonumber(weight), tonumber(tat), tonumber(drained), tonumber(pace)
-  ws.scheduled, ws.timer = tonumber(scheduled), tonumber(timer)
-  for text in gmatch(flows, '[^;]+') do insert(ws.flows, Workspaces.parse_flow(text)) end
-  for task, mean in gmatch(means, '([^=;]+)=([^;]+)') do
-    insert(ws.means, { task = task, mean = tonumber(mean) })
-  end
+-- The lanes in use of one flow, read without the rest; '' if it has none, or is none.
+function Workspaces.lanes_in(raw, queue)
+  local _, at = string.find(raw, ';' .. queue .. ' ', 1, true)
+  return at and match(raw, '^%a+ %S+ %S+ %S+ %S+ ([^;|]*)', at + 1) or ''
 end
 
 function Workspaces.of(name)
   local ws = Workspaces.known[name]
   if ws then return ws end
-  ws = { name = name, flows = {}, means = {}, tat = 0, drained = 0, pace = 0 }
+  local raw = call('HGET', K.workspaces(), name)
+  if raw then
+    local weight, tat, drained, pace, scheduled, timer, flows, means =
+      match(raw, '^(%S+) (%S+) (%S+) (%S+) (%S+) ([^|]+)|([^|]*)|(.*)$')
+    ws = { name = name, raw = raw, flows = {}, means = means, weight = weight, tat = tat, drained = drained,
+      pace = pace, scheduled = tonumber(scheduled), timer = tonumber(timer) }
+    Workspaces.add_flows(ws, flows)
+  else
+    ws = { name = name, flows = {}, means = '', tat = '0', drained = '0', pace = '0' }
+  end
   Workspaces.known[name] = ws
-  ws.raw = call('HGET', K.workspaces(), name)
-  if ws.raw then Workspaces.parse(ws) end
   return ws
 end
 
@@ -37,25 +42,29 @@ function Workspaces.flow_of(ws, queue)
   for _, flow in ipairs(ws.flows) do
     if flow.queue == queue then return flow end
   end
-  local flow = { queue = queue, state = 'idle', since = now, tag = 0, cost = 0, lanes = '' }
+  local flow = { queue = queue, state = 'idle', since = now_text, tag = '0', cost = '0', lanes = '' }
   insert(ws.flows, flow)
   return flow
 end
 
 function Workspaces.text_of(ws)
-  local flows, means = {}, {}
-  for i, f in ipairs(ws.flows) do
-    flows[i] = concat({ f.queue, f.state, num(f.since), num(f.tag), f.serial or '-', num(f.cost), f.lanes }, ' ')
+  local parts = { ws.weight, ' ', ws.tat, ' ', ws.drained, ' ', ws.pace, ' ',
+    ws.scheduled and num(ws.scheduled) or '-', ' ', ws.timer and num(ws.timer) or '-', '|' }
+  for _, f in ipairs(ws.flows) do
+    insert(parts, ';')
+    insert(parts, concat({ f.queue, f.state, f.since, f.tag, f.serial or '-', f.cost, f.lanes }, ' '))
   end
-  for i, m in ipairs(ws.means) do means[i] = m.task .. '=' .. num(m.mean) end
-  local head = concat({ num(ws.weight), num(ws.tat), num(ws.drained), num(ws.pace),
-    ws.scheduled and num(ws.scheduled) or '-', ws.timer and num(ws.timer) or '-' }, ' ')
-  return concat({ head, concat(flows, ';'), concat(means, ';') }, '|')
+  insert(parts, '|')
+  insert(parts, ws.means)
+  return concat(parts)
 end
 
 -- A workspace of which nothing is left leaves no record.
 function Workspaces.save(ws)
-  local text = (#ws.flows > 0 or ws.timer) and Workspaces.text_of(ws) or false
-  if text and text ~= ws.raw then call('HSET', K.workspaces(), ws.name, text) end
-  if not text and ws.raw then call('HDEL', K.workspaces(), ws.name) end
+  if not ws.dirty then return end
+  if #ws.flows > 0 or ws.timer then
+    call('HSET', K.workspaces(), ws.name, Workspaces.text_of(ws))
+  elseif ws.raw then
+    call('HDEL', K.workspaces(), ws.name)
+  end
 end

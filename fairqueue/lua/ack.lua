@@ -1,5 +1,4 @@
 -- Finish leases without claiming.
--- KEYS meta
 -- ARGV now owner number lease_seconds finishes
 -- RETURNS {1, lost}, {-1} too late
 local _, owner, number, lease_seconds, finishes = unpack(ARGV)

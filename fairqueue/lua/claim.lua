@@ -1,12 +1,11 @@
 -- Finish what the owner brings, bring back what is due, and lease up to n jobs.
--- KEYS meta
 -- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes
 -- RETURNS {1, lost, wait, {fence, id, queue, workspace, task, priority, deliveries, record}...}, {-1} too late
 local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes = unpack(ARGV)
 n, lease_seconds, max_deliveries = tonumber(n), tonumber(lease_seconds), tonumber(max_deliveries)
 
 local function described(l, record)
-  return { l.fence, l.id, l.queue, l.workspace, Tasks.name(l.task), l.priority, num(l.deliveries), record }
+  return { l.fence, l.id, l.queue, l.workspace, l.task, l.priority, num(l.deliveries), record }
 end
 
 local function again(reply)
@@ -23,6 +22,8 @@ local known = Repeat.answered(owner, number)
 if known == nil then return { -1 } end
 if known then return again(known) end
 
+-- The first write frees memory: a full Redis refuses a script only at a first write that grows.
+if finishes == '' then call('DEL', K.claimer(owner)) end
 local lost = Ending.finish_all(finishes)
 Sweep.all(lease_seconds, max_deliveries)
 
@@ -55,7 +56,7 @@ while #fences < n do
 end
 for _, queue in ipairs(from) do
   Wake.touched[queue] = true
-  Settle.sweep_resting(Nodes.of(queue), Sweep.MOST)
+  if #fences > 0 then Settle.sweep_resting(Nodes.of(queue), Sweep.MOST) end
 end
 if #fences < n then reply[3] = num(Wake.watch(owner, tonumber(poll_seconds))) end
 Wake.all()

@@ -1,5 +1,4 @@
 -- Remember a queue's kind: plain ones bypass the core.
--- KEYS meta
 -- ARGV now queue kind
 -- RETURNS 1 if the kind is new or changed, else 0
 local _, queue, kind = unpack(ARGV)

@@ -1,5 +1,4 @@
 -- Jobs of a queue that wait or are scheduled.
--- KEYS meta
 -- ARGV now queue
 -- RETURNS the number
 local _, queue = unpack(ARGV)

@@ -1,5 +1,4 @@
 -- The kind of a queue as declared by anyone.
--- KEYS meta
 -- ARGV now queue
 -- RETURNS "plain", "task", or "" if it was never declared
 local _, queue = unpack(ARGV)

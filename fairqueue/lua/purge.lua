@@ -1,5 +1,4 @@
 -- Drop waiting and scheduled jobs of a queue, one page of workspaces; running ones go on.
--- KEYS meta
 -- ARGV now queue cursor count
 -- RETURNS {cursor, dropped}
 local _, queue, cursor, count = unpack(ARGV)

@@ -1,5 +1,4 @@
 -- Bring back expired leases and fire due timers, a bounded number.
--- KEYS meta
 -- ARGV now lease_seconds max_deliveries
 -- RETURNS how many jobs were moved
 local _, lease_seconds, max_deliveries = unpack(ARGV)

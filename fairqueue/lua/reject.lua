@@ -1,5 +1,4 @@
 -- Move a leased job to the dead letters of its workspace.
--- KEYS meta
 -- ARGV now owner number lease_seconds fence reason seconds
 -- RETURNS 1 done, 0 lost, -1 too late
 local _, owner, number, lease_seconds, fence, reason, seconds = unpack(ARGV)

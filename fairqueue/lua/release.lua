@@ -1,5 +1,4 @@
 -- Give a leased job back: to the head of its lane, or scheduled after a delay.
--- KEYS meta
 -- ARGV now owner number lease_seconds fence delay counted seconds
 -- RETURNS 1 done, 0 lost, -1 too late
 local _, owner, number, lease_seconds, fence, delay, counted, seconds = unpack(ARGV)

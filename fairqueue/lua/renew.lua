@@ -1,5 +1,4 @@
 -- Extend leases and charge what their jobs have used so far.
--- KEYS meta
 -- ARGV now lease_seconds progress
 -- RETURNS the fences that are lost, separated by spaces
 local _, lease_seconds, progress = unpack(ARGV)
@@ -9,11 +8,12 @@ lease_seconds = tonumber(lease_seconds)
 local function charge_so_far(fence, seconds)
   local l = Lease.at(fence)
   local ws = Workspaces.of(l.workspace)
-  l.ran = Fair.worker_seconds(seconds, now - l.claimed)
-  if l.ran > l.charged and not Limits.of(ws).count then
-    Order.charge(ws, l.queue, l.ran - l.charged)
-    l.charged = l.ran
+  local ran = Fair.worker_seconds(seconds, now - l.claimed)
+  if ran > tonumber(l.charged) and Limits.of(ws).fairness ~= 'count' then
+    Order.charge(ws, l.queue, ran - l.charged)
+    l.charged = num(ran)
   end
+  l.ran = num(ran)
   Lease.keep(l)
 end
 
@@ -23,7 +23,7 @@ Sweep.is_away(lease_seconds)
 local lost = {}
 for fence, seconds in gmatch(progress, '(%d+):(%S+)') do
   if call('ZSCORE', K.expiry(), fence) then
-    call('ZADD', K.expiry(), num(now + lease_seconds), fence)
+    call('ZADD', K.expiry(), Lease.ending(lease_seconds), fence)
     charge_so_far(fence, tonumber(seconds))
   else
     insert(lost, fence)

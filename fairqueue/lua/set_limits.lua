@@ -1,5 +1,4 @@
 -- Set or take away live limits of a workspace, a queue, the default or the total.
--- KEYS meta
 -- ARGV now scope name changes
 -- RETURNS the live limits that stand now
 local _, scope, name, changes = unpack(ARGV)
@@ -13,6 +12,7 @@ for key, value in pairs(stands) do insert(texts, key .. '=' .. value) end
 table.sort(texts)
 local text = changes ~= '' and concat(texts, ' ') or ''
 if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
+if stands.capacity then call('HSET', K.limits(), 'capacity', 1) end
 
 if scope == 'workspace' then Settle.workspace(Workspaces.of(name)) end
 if scope == 'default' then Meta.load().drain = '0' end

@@ -1,5 +1,4 @@
 -- One page of workspaces as they stand; the first page also has the queues and who only left dead.
--- KEYS meta
 -- ARGV now cursor count
 -- RETURNS {cursor, {queue, depth}..., {name, waiting, scheduled, running, limit, oldest, dead, lost}...}
 local _, cursor, count = unpack(ARGV)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fairqueue._fairness import retry_after
@@ -30,21 +30,25 @@ def refusal(reply: Sequence[Any], job: Job) -> CapacityExceeded:
     return CapacityExceeded(scope.decode(), limit, waiting, after, job.workspace, job.queue)
 
 
-def lease(row: Sequence[bytes], lease_seconds: float, sent: float) -> Lease:
+def lease(
+    row: Sequence[bytes], lease_seconds: float, sent: float, name: Callable[[bytes], str]
+) -> Lease:
     """Read one leased job."""
     fence, job_id, queue, workspace, task, priority, deliveries, record = row
     header, _, payload = record.partition(b"\n")
     redelivered = header.split()[4] != b"0"
     job = Job(
-        decode(job_id), decode(workspace), decode(queue), decode(task), payload, int(priority)
+        decode(job_id), decode(workspace), decode(queue), name(task), payload, int(priority)
     )
     return Lease(job, int(fence), int(deliveries), redelivered, lease_seconds, sent)
 
 
-def claimed(reply: Sequence[Any], lease_seconds: float, sent: float) -> Claimed:
+def claimed(
+    reply: Sequence[Any], lease_seconds: float, sent: float, name: Callable[[bytes], str]
+) -> Claimed:
     """Read what one finish-and-claim brought."""
     _, lost, wait, *rows = reply
-    leases = tuple(lease(row, lease_seconds, sent) for row in rows)
+    leases = tuple(lease(row, lease_seconds, sent, name) for row in rows)
     return Claimed(leases, fences(lost), float(wait))
 
 

@@ -38,7 +38,8 @@ class RedisStore(Store):
         self.client = client
         self.keys = Keys(namespace)
         self._namespace, self._clock, self._read = namespace, clock, read
-        self._scripts = Scripts(client, self.keys.key("meta"), read)
+        self._scripts = Scripts(client, self.keys, read)
+        self._tasks: dict[bytes, str] = {}
 
     @classmethod
     def from_url(cls, url: str, *, namespace: str) -> RedisStore:
@@ -77,7 +78,7 @@ class RedisStore(Store):
             workspace=encode(job.workspace),
             task=encode(job.task),
             priority=job.priority,
-            delay=job.delay_seconds,
+            delay=job.delay_seconds or 0,
             exempt=int(admission.exempt),
             group=encode(admission.group or ""),
             parent=admission.parent_fence or "",
@@ -113,7 +114,16 @@ class RedisStore(Store):
             poll_seconds=min(POLL_SECONDS, POLL_LEASES * lease_seconds) * uniform(0.75, 1),
             finishes=replies.finishes_text(finishes),
         )
-        return replies.claimed(reply, lease_seconds, sent)
+        return replies.claimed(reply, lease_seconds, sent, self._task)
+
+    def _task(self, number: bytes) -> str:
+        """Name a task; a number never changes its name."""
+        name = self._tasks.get(number)
+        if name is None:
+            with guarded():
+                stored = self.client.hget(self.keys.key("tasks"), b"#" + number)
+            name = self._tasks[number] = decode(stored or b"")
+        return name
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, lease_seconds: float
