@@ -1,0 +1,245 @@
+"""Simulated workers on a real store: time moves from event to event, nobody sleeps.
+
+Each worker slot claims a job, renews it every beat, and acks it with the worker-seconds that it
+took. What a scenario publishes, measures and changes is named as in the reference simulation.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairqueue import Admission, Finish, Job, Limits, Store
+from fairqueue._types import StoredLimits
+from fairqueue.testing import ManualClock
+
+LEASE_SECONDS = 30.0
+BEAT_SECONDS = 10.0
+LEAST_WAIT = 1e-6  # what a clock of seconds since 1970 can tell apart
+
+Seconds = float | Callable[[], float]
+OnEnd = Callable[[], None]
+
+
+@dataclass(eq=False)
+class Work:
+    """One published job and what became of it."""
+
+    workspace: str
+    queue: str
+    task: str
+    seconds: float
+    measured: float
+    """Worker-seconds that its worker reports."""
+    published: float
+    on_end: OnEnd | None
+    started: float | None = None
+    fence: int = 0
+
+
+@dataclass(eq=False)
+class Pool:
+    """The worker slots of one process: one owner, some queues."""
+
+    owner: str
+    queues: tuple[str, ...]
+    free: int
+    number: int = 0
+    wakes_at: float = float("inf")
+
+
+@dataclass(eq=False)
+class Fleet:
+    """Every worker process, over one store whose clock it moves."""
+
+    store: Store
+    clock: ManualClock
+    pools: Sequence[tuple[str, int]]
+    """Queues (separated by spaces) and slots of each."""
+    limits: Mapping[str, Limits] = field(default_factory=dict)
+    t: float = 0.0
+    served: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    used: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    waits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    on_claim: Callable[[Work], object] | None = None
+
+    def __post_init__(self) -> None:
+        self._pools = [
+            Pool(f"fleet-{i}", tuple(queues.split()), n) for i, (queues, n) in enumerate(self.pools)
+        ]
+        self._events: list[tuple[float, int, Callable[[], object]]] = []
+        self._order = itertools.count()
+        self._works: dict[str, Work] = {}
+        self._beats: dict[float, list[Work]] = {}
+        self._running: set[Work] = set()
+        self.store.configure(StoredLimits(workspaces=dict(self.limits)), authoritative=True)
+
+    def at(self, t: float, call: Callable[[], object]) -> None:
+        """Do this at that time."""
+        heapq.heappush(self._events, (t, next(self._order), call))
+
+    def until(self, end: float) -> None:
+        """Let everything happen up to that time."""
+        while self._events and self._events[0][0] <= end:
+            t, _, call = heapq.heappop(self._events)
+            self._move(t)
+            call()
+        self._move(end)
+
+    def _move(self, t: float) -> None:
+        self.clock.advance(max(0.0, t - self.t))
+        self.t = t
+
+    def publish(
+        self,
+        workspace: str,
+        seconds: Seconds,
+        *,
+        queue: str = "q",
+        task: str | None = None,
+        priority: int = 0,
+        measured: float | None = None,
+        on_end: OnEnd | None = None,
+        n: int = 1,
+        go: bool = True,
+    ) -> None:
+        """Publish ``n`` jobs of so many seconds; free workers look for work, unless not ``go``."""
+        for _ in range(n):
+            length = seconds() if callable(seconds) else seconds
+            name = f"{len(self._works)}"
+            said = length if measured is None else measured
+            work = Work(workspace, queue, task or workspace, length, said, self.t, on_end)
+            self._works[name] = work
+            job = Job(name, workspace, queue, work.task, b"", priority)
+            assert self.store.publish(job, Admission())
+        if go:
+            self.dispatch()
+
+    def backlog(
+        self,
+        workspace: str,
+        seconds: Seconds,
+        *,
+        queue: str = "q",
+        task: str | None = None,
+        priority: int = 0,
+        measured: float | None = None,
+        keep: int = 20,
+    ) -> None:
+        """Publish a backlog that never ends: each job that ends publishes the next."""
+
+        def more(n: int = 1) -> None:
+            self.publish(
+                workspace,
+                seconds,
+                queue=queue,
+                task=task,
+                priority=priority,
+                measured=measured,
+                on_end=more,
+                n=n,
+                go=False,
+            )
+
+        more(keep)
+        self.dispatch()
+
+    def learn(self, workspace: str, task: str, seconds: float) -> None:
+        """Run one such job, so that its average is known; what was measured so far is forgotten."""
+        self.publish(workspace, seconds, task=task)
+        self.until(self.t + seconds)
+        self.used.clear()
+
+    def set_limits(self, workspace: str, limits: Limits) -> None:
+        """Set limits live."""
+        self.store.set_limits("workspace", workspace, limits)
+
+    def dispatch(self) -> None:
+        """Free workers look for work."""
+        for pool in self._pools:
+            if pool.free:
+                self._claim(pool)
+
+    def _claim(self, pool: Pool, finishes: Sequence[Finish] = ()) -> None:
+        pool.number += 1
+        claimed = self.store.claim(
+            owner=pool.owner,
+            number=pool.number,
+            queues=pool.queues,
+            n=pool.free,
+            lease_seconds=LEASE_SECONDS,
+            max_deliveries=None,
+            finishes=finishes,
+        )
+        assert not claimed.lost
+        pool.free -= len(claimed.leases)
+        for lease in claimed.leases:
+            self._start(pool, self._works[lease.job.id], lease.fence)
+        if pool.free:
+            self._wake_at(pool, self.t + max(LEAST_WAIT, claimed.wait_seconds))
+
+    def _wake_at(self, pool: Pool, t: float) -> None:
+        pool.wakes_at = t
+        self.at(t, lambda: self._look_again(pool, t))
+
+    def _look_again(self, pool: Pool, at: float) -> None:
+        if pool.free and pool.wakes_at == at:
+            self.dispatch()  # what it finds but cannot run wakes the others
+
+    def _start(self, pool: Pool, work: Work, fence: int) -> None:
+        work.started, work.fence = self.t, fence
+        self._running.add(work)
+        self.served[work.workspace] += 1
+        self.waits[work.workspace].append(self.t - work.published)
+        self.at(self.t + work.seconds, lambda: self._end(pool, work))
+        if work.seconds > BEAT_SECONDS:
+            self._beat_later(work)
+        if self.on_claim:
+            self.on_claim(work)
+
+    def _beat_later(self, work: Work) -> None:
+        at = self.t + BEAT_SECONDS
+        if at not in self._beats:
+            self._beats[at] = []
+            self.at(at, lambda: self._beat(at))
+        self._beats[at].append(work)
+
+    def _beat(self, at: float) -> None:
+        works = [work for work in self._beats.pop(at) if work in self._running]
+        progress = [(work.fence, self.t - (work.started or 0.0)) for work in works]
+        if progress:
+            assert not self.store.renew(progress, lease_seconds=LEASE_SECONDS)
+        for work in works:
+            self._beat_later(work)
+
+    def _end(self, pool: Pool, work: Work) -> None:
+        self._running.remove(work)
+        self.used[work.workspace] += work.seconds
+        pool.free += 1
+        if work.on_end:
+            work.on_end()
+        self._claim(pool, [Finish(work.fence, seconds=work.measured)])
+        for other in self._pools:
+            if other is not pool and other.free:
+                self._claim(other)
+
+    def waiting(self) -> list[Work]:
+        """What was published and has not started."""
+        return [work for work in self._works.values() if work.started is None]
+
+    def running(self) -> list[Work]:
+        """What has started and not ended."""
+        return list(self._running)
+
+    def idle_queues(self) -> set[str]:
+        """Queues that a free worker slot serves."""
+        return {queue for pool in self._pools if pool.free for queue in pool.queues}
+
+    def shares(self, workspaces: Iterable[str] | None = None) -> dict[str, float]:
+        """Fractions of the worker-seconds of all jobs that ended."""
+        names = self.used if workspaces is None else workspaces
+        total = sum(self.used.values())
+        return {name: self.used[name] / total for name in sorted(names)}

@@ -1,0 +1,435 @@
+"""What each rule of the fair order prevents, played by a simulated fleet on a real store.
+
+Every scenario has a short form for each test run and a long one, the reference simulation's own
+size. What is expected are the simulation's figures for the same size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fairqueue import Limits
+from tests.fairness.fleet import Fleet, Work
+
+Figures = dict[str, float]
+NEVER = math.inf
+
+
+class Fleets(Protocol):
+    """Makes a fleet on a store of its own."""
+
+    def __call__(self, pools: Sequence[tuple[str, int]] = ..., **limits: Limits) -> Fleet: ...
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One play, its two sizes with the figures that the simulation has, and what breaks it."""
+
+    play: Callable[..., Figures]
+    short: Mapping[str, Any]
+    expected: Figures
+    long: Mapping[str, Any]
+    expected_long: Figures
+    within: Figures = field(default_factory=dict)
+    """How far a figure may be off; a share may by 0.02."""
+    broken_by: tuple[str, ...] = ()
+
+    def deviations(self, figures: Figures, *, long: bool = False) -> dict[str, str]:
+        """Tell what is not as the simulation says."""
+        expected = self.expected_long if long else self.expected
+        assert figures.keys() == expected.keys()
+        return {
+            name: f"{figures[name]:.3f}, not {wanted:.3f}"
+            for name, wanted in expected.items()
+            if abs(figures[name] - wanted) > self.within.get(name, 0.02) + 1e-6
+        }
+
+
+def exponential(mean: float, seed: int = 1) -> Callable[[], float]:
+    """Lengths of an exponential distribution, the same in every run."""
+    rnd = random.Random(seed)
+    return lambda: rnd.expovariate(1 / mean)
+
+
+def first_start(fleet: Fleet, is_it: Callable[[Work], bool]) -> list[float]:
+    """Note when the first such job starts, from now."""
+    since, found = fleet.t, [NEVER]
+
+    def note(work: Work) -> None:
+        if found[0] == NEVER and is_it(work):
+            found[0] = fleet.t - since
+
+    fleet.on_claim = note
+    return found
+
+
+def lengths(fleets: Fleets, *, seconds: float) -> Figures:
+    """Jobs of 1 s beside jobs of 20 s."""
+    fleet = fleets()
+    fleet.backlog("a", 1.0)
+    fleet.backlog("b", 20.0)
+    fleet.until(seconds)
+    return fleet.shares()
+
+
+def weights(fleets: Fleets, *, seconds: float) -> Figures:
+    """Weights 1:2:5, mixed lengths."""
+    fleet = fleets(b=Limits(weight=2), c=Limits(weight=5))
+    for name, mean in (("a", 1.0), ("b", 3.0), ("c", 0.5)):
+        fleet.backlog(name, exponential(mean, ord(name)))
+    fleet.until(seconds)
+    return fleet.shares()
+
+
+def turned_long(fleets: Fleets, *, seconds: float, few: float, long: float) -> Figures:
+    """A few of the 0.1 s jobs of a take very long."""
+    fleet, rnd = fleets(), random.Random(1)
+    fleet.backlog("a", lambda: 0.1 if rnd.random() < 1 - few else long)
+    fleet.backlog("b", 1.0)
+    fleet.until(seconds)
+    return fleet.shares()
+
+
+def smuggled(fleets: Fleets, *, seconds: float) -> Figures:
+    """A dear urgent job slipped in front of a cheap head, again and again."""
+    fleet = fleets()
+    fleet.learn("x", "cheap", 0.01)
+    fleet.learn("x", "dear", 20.0)
+    dear = itertools.count()
+    waiting = {"dear": False}
+
+    def publish_dear() -> None:
+        if not waiting["dear"]:
+            waiting["dear"] = True
+            fleet.publish("x", 20.0, task="dear")
+            next(dear)
+
+    def slip(work: Work) -> None:
+        if work.task == "dear":
+            waiting["dear"] = False
+        if work.workspace == "x":
+            fleet.at(fleet.t + 1e-6, publish_dear)
+
+    fleet.on_claim = slip
+    fleet.backlog("b", 1.0)
+    fleet.backlog("c", 1.0)
+    fleet.backlog("x", 0.01, task="cheap", priority=5, keep=30)
+    fleet.until(fleet.t + seconds)
+    return fleet.shares()
+
+
+def two_fleets(fleets: Fleets, *, slots: int, before: float, after: float) -> Figures:
+    """A newcomer to a queue with one slot, beside a queue with many."""
+    fleet = fleets([("q1", 1), ("q2", slots)])
+    fleet.backlog("b", 1.0, queue="q1")
+    fleet.backlog("a", 1.0, queue="q2", keep=60)
+    fleet.backlog("a2", 1.0, queue="q2", keep=60)
+    fleet.at(before, lambda: fleet.backlog("new", 1.0, queue="q1"))
+    fleet.until(before + after)
+    waits = fleet.waits["new"] or [NEVER]
+    return {"first wait": waits[0], "served": fleet.served["new"] / after}
+
+
+def overnight(fleets: Fleets, *, night: float, after: float) -> Figures:
+    """Alone with long jobs for a night, then short ones, and company."""
+    fleet = fleets()
+    for name, task, seconds in (("a", "a", 60.0), ("b", "b", 1.0), ("a", "short", 1.0)):
+        fleet.learn(name, task, seconds)
+    dawn = fleet.t + night
+    fleet.publish("a", night - 1.0, n=8)
+    fleet.backlog("a", 1.0, task="short")
+    fleet.until(dawn - 2)
+    fleet.backlog("b", 1.0)
+    found = first_start(fleet, lambda work: work.task == "short")
+    fleet.until(dawn + after)
+    return {"next start": found[0] - 2}
+
+
+def closed_loop(fleets: Fleets, *, warm: float, seconds: float, length: float) -> Figures:
+    """Four long jobs, each followed by the next of an unknown kind, beside four tenants of 1 s."""
+    fleet, tasks = fleets(), itertools.count()
+    for i in range(4):
+        fleet.backlog(f"t{i}", 1.0)
+    fleet.until(warm)
+    fleet.used.clear()
+
+    def again() -> None:
+        fleet.publish("x", length, task=f"x{next(tasks)}", on_end=again, go=False)
+
+    for _ in range(4):
+        again()
+    fleet.until(seconds)
+    return fleet.shares(["x"])
+
+
+def reweighed(fleets: Fleets, *, length: float, before: float, after: float) -> Figures:
+    """A weight is raised a hundredfold."""
+    fleet = fleets(x=Limits(weight=0.01))
+    for i in range(4):
+        fleet.backlog(f"t{i}", 1.0)
+    fleet.backlog("x", length)
+    fleet.until(before)
+    fleet.set_limits("x", Limits(weight=1.0))
+    found = first_start(fleet, lambda work: work.workspace == "x")
+    fleet.until(before + after)
+    return {"next start": found[0]}
+
+
+def poisoned(fleets: Fleets, *, seconds: float) -> Figures:
+    """A newcomer's task took others an hour; its own jobs are short."""
+    fleet = fleets()
+    fleet.learn("c", "c", 0.05)
+    fleet.learn("old", "import", 3600.0)
+    fleet.backlog("c", 0.05)
+    fleet.until(fleet.t + 1.0)
+    fleet.publish("new", 0.05, task="import", n=5)
+    fleet.until(fleet.t + seconds)
+    return {"first wait": (fleet.waits["new"] or [NEVER])[0]}
+
+
+def poisoned_alone(fleets: Fleets, *, seconds: float) -> Figures:
+    """The first who comes knows nothing either, and is alone; a newcomer comes after it."""
+    fleet = fleets()
+    fleet.learn("old", "import", 3600.0)
+    fleet.backlog("c", 0.05)
+    fleet.until(fleet.t + 1.0)
+    fleet.publish("new", 0.05, n=5)
+    fleet.until(fleet.t + seconds)
+    return {"first wait": (fleet.waits["new"] or [NEVER])[0]}
+
+
+def parked(fleets: Fleets, *, seconds: Mapping[int, Mapping[float, float]]) -> Figures:
+    """A workspace below its share by its own limit, jobs of very different lengths."""
+    shares: Figures = {}
+    for limit, runs in seconds.items():
+        for mean, until in runs.items():
+            fleet = fleets(a=Limits(concurrency=limit))
+            for name, m in (("a", mean), ("b", 1.0), ("c", 5.0)):
+                fleet.backlog(name, exponential(m, ord(name)))
+            fleet.until(until)
+            shares[f"{limit} of 8, {mean:g} s"] = fleet.shares(["a"])["a"]
+    return shares
+
+
+def opened(fleets: Fleets, *, before: float) -> Figures:
+    """A limit goes from 1 to 8: worker-seconds in the minute after."""
+    fleet = fleets(a=Limits(concurrency=1))
+    for name, mean in (("a", 1.0), ("b", 1.0), ("c", 5.0)):
+        fleet.backlog(name, exponential(mean, ord(name)))
+    fleet.until(before)
+    used = dict(fleet.used)
+    fleet.set_limits("a", Limits(concurrency=8))
+    fleet.until(before + 60)
+    return {name: fleet.used[name] - used[name] for name in "abc"}
+
+
+def minted_parked(fleets: Fleets, *, before: float) -> Figures:
+    """Fifty newcomers, first seen while they are parked."""
+    fleet, names = fleets(), [f"n{i}" for i in range(50)]
+    fleet.backlog("e", 1.0)
+    fleet.until(before)
+    for name in names:
+        fleet.set_limits(name, Limits(concurrency=0))
+        fleet.publish(name, 1.0, n=12, go=False)
+    fleet.until(before + 1)
+    for name in names:
+        fleet.set_limits(name, Limits(concurrency=8))
+    fleet.until(before + 1.01)
+    served = fleet.served["e"]
+    fleet.until(before + 60)
+    return {"incumbent's serves": fleet.served["e"] - served}
+
+
+def rated(fleets: Fleets, *, seconds: float, rates: Sequence[float]) -> Figures:
+    """A workspace below its share by its own rate; the simulation's burst 1 lets two start."""
+    shares: Figures = {}
+    for rate in rates:
+        fleet = fleets(a=Limits(rate=rate, burst=2))
+        for name, mean in (("a", 1.0), ("b", 1.0), ("c", 5.0)):
+            fleet.backlog(name, exponential(mean, ord(name)))
+        fleet.until(seconds)
+        shares[f"{rate:g}/s"] = fleet.shares(["a"])["a"]
+    return shares
+
+
+def minted(fleets: Fleets, *, serves: int) -> Figures:
+    """Five fresh one-job tenants per five serves, against one that is established."""
+    fleet, names, claims = fleets(), itertools.count(), itertools.count(1)
+    fleet.learn("e", "e", 1.0)
+
+    def newcomer() -> None:
+        name = f"n{next(names)}"
+        fleet.at(fleet.t, lambda: fleet.publish(name, 1.0, task="z"))
+
+    def mint(_: Work) -> None:
+        if next(claims) % 5 == 0:
+            for _five in range(5):
+                newcomer()
+
+    fleet.on_claim = mint
+    fleet.backlog("e", 1.0)
+    for _ in range(5):
+        newcomer()
+    fleet.until(fleet.t + serves / 8)
+    return {"established": fleet.served["e"] - 1}
+
+
+def no_ops(fleets: Fleets, *, seconds: float) -> Figures:
+    """Jobs that measure 0 worker-seconds, beside jobs of 0.05 s."""
+    fleet = fleets([("q", 1)])
+    fleet.backlog("zero", 0.05, measured=0.0)
+    fleet.backlog("b", 0.05)
+    fleet.until(seconds)
+    return {"b served": fleet.served["b"]}
+
+
+ALL_PARKED = {n: dict.fromkeys((0.1, 1.0, 10.0), 3000.0) for n in (1, 2, 3)}
+
+SCENARIOS: dict[str, Scenario] = {
+    "lengths": Scenario(
+        lengths,
+        {"seconds": 600},
+        {"a": 0.509, "b": 0.491},
+        {"seconds": 3000},
+        {"a": 0.502, "b": 0.498},
+        broken_by=("a tag is recomputed against the moving V",),
+    ),
+    "weights": Scenario(
+        weights,
+        {"seconds": 300},
+        {"a": 0.125, "b": 0.249, "c": 0.626},
+        {"seconds": 3000},
+        {"a": 0.125, "b": 0.25, "c": 0.625},
+        broken_by=("weights are ignored",),
+    ),
+    "turned_long": Scenario(
+        turned_long,
+        {"seconds": 600, "few": 0.02, "long": 30.0},
+        {"a": 0.499, "b": 0.501},
+        {"seconds": 6000, "few": 0.01, "long": 100.0},
+        {"a": 0.498, "b": 0.502},
+        broken_by=("no true-ups", "stayed runnable: lifted to V"),
+    ),
+    "smuggled": Scenario(
+        smuggled,
+        {"seconds": 300},
+        {"b": 0.333, "c": 0.333, "x": 0.334},
+        {"seconds": 3000},
+        {"b": 0.333, "c": 0.333, "x": 0.333},
+        broken_by=("charged its own average at claim",),
+    ),
+    "two_fleets": Scenario(
+        two_fleets,
+        {"slots": 8, "before": 40.0, "after": 20.0},
+        {"first wait": 1.0, "served": 0.5},
+        {"slots": 32, "before": 3000.0, "after": 3000.0},
+        {"first wait": 1.0, "served": 0.5},
+        {"served": 0.05},
+        broken_by=("one V for all queues",),
+    ),
+    "overnight": Scenario(
+        overnight,
+        {"night": 900.0, "after": 30.0},
+        {"next start": 8.0},
+        {"night": 8 * 3600.0, "after": 120.0},
+        {"next start": 8.0},
+        {"next start": 1.0},
+        broken_by=("V does not catch up",),
+    ),
+    "closed_loop": Scenario(
+        closed_loop,
+        {"warm": 50.0, "seconds": 450.0, "length": 20.0},
+        {"x": 0.2},
+        {"warm": 1000.0, "seconds": 6000.0, "length": 100.0},
+        {"x": 0.2},
+        broken_by=("F is dropped while leases live",),
+    ),
+    "reweighed": Scenario(
+        reweighed,
+        {"length": 10.0, "before": 50.0, "after": 60.0},
+        {"next start": 40.0},
+        {"length": 50.0, "before": 1000.0, "after": 300.0},
+        {"next start": 191.0},
+        {"next start": 2.0},
+        broken_by=("a new weight does not rescale",),
+    ),
+    "poisoned": Scenario(
+        poisoned,
+        {"seconds": 5.0},
+        {"first wait": 0.0},
+        {"seconds": 900.0},
+        {"first wait": 0.0},
+        {"first wait": 0.05},
+        broken_by=("unknown duration: the average",),
+    ),
+    "poisoned_alone": Scenario(
+        poisoned_alone,
+        {"seconds": 5.0},
+        {"first wait": 0.0},
+        {"seconds": 900.0},
+        {"first wait": 0.0},
+        {"first wait": 0.05},
+        broken_by=("unknown duration: the average, when nobody is in line",),
+    ),
+    "parked": Scenario(
+        parked,
+        {"seconds": {2: {0.1: 150.0, 10.0: 300.0}}},
+        {"2 of 8, 0.1 s": 0.25, "2 of 8, 10 s": 0.248},
+        {"seconds": ALL_PARKED},
+        {
+            f"{n} of 8, {mean:g} s": share
+            for n, shares in ((1, [0.125] * 3), (2, [0.25] * 3), (3, [0.325, 0.332, 0.332]))
+            for mean, share in zip((0.1, 1.0, 10.0), shares, strict=True)
+        },
+        broken_by=("parked: no credit",),
+    ),
+    "opened": Scenario(
+        opened,
+        {"before": 300.0},
+        {"a": 168.0, "b": 144.0, "c": 155.0},
+        {"before": 1500.0},
+        {"a": 169.0, "b": 160.0, "c": 159.0},
+        dict.fromkeys("abc", 20.0),
+        broken_by=("parked: unbounded credit",),
+    ),
+    "minted_parked": Scenario(
+        minted_parked,
+        {"before": 20.0},
+        {"incumbent's serves": 10.0},
+        {"before": 100.0},
+        {"incumbent's serves": 10.0},
+        {"incumbent's serves": 1.0},
+        broken_by=("credit for who never dispatched",),
+    ),
+    "rated": Scenario(
+        rated,
+        {"seconds": 300.0, "rates": (2,)},
+        {"2/s": 0.251},
+        {"seconds": 3000.0, "rates": (1, 2, 2.5)},
+        {"1/s": 0.124, "2/s": 0.239, "2.5/s": 0.289},
+        broken_by=("parked: no credit",),
+    ),
+    "minted": Scenario(
+        minted,
+        {"serves": 1500},
+        {"established": 63.0},
+        {"serves": 1500},
+        {"established": 63.0},
+        {"established": 15.0},
+        broken_by=("start tags",),
+    ),
+    "no_ops": Scenario(
+        no_ops,
+        {"seconds": 20.0},
+        {"b served": 8.0},
+        {"seconds": 200.0},
+        {"b served": 80.0},
+        {"b served": 5.0},
+        broken_by=("no least charge",),
+    ),
+}

@@ -1,0 +1,37 @@
+"""The fair order on a real store gives the figures of the simulation it was designed with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.fairness.scenarios import SCENARIOS, Fleets
+
+FleetsOf = Callable[[str], Fleets]
+
+BROKEN = [(name, build) for name, scene in SCENARIOS.items() for build in scene.broken_by]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_it_is_as_simulated(fleets_of: FleetsOf, name: str) -> None:
+    """Every scenario has the simulation's figures."""
+    scene = SCENARIOS[name]
+    assert scene.deviations(scene.play(fleets_of("the law"), **scene.short)) == {}
+
+
+@pytest.mark.parametrize(("name", "build"), BROKEN)
+def test_each_rule_is_needed(fleets_of: FleetsOf, name: str, build: str) -> None:
+    """A build with one rule switched off plays its scenario to other figures."""
+    scene = SCENARIOS[name]
+    assert scene.deviations(scene.play(fleets_of(build), **scene.short)) != {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_it_is_as_simulated_at_length(fleets_of: FleetsOf, name: str) -> None:
+    """The same at the simulation's own size: thousands of seconds."""
+    scene = SCENARIOS[name]
+    figures = scene.play(fleets_of("the law"), **scene.long)
+    assert scene.deviations(figures, long=True) == {}
