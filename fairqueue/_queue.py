@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Sequence
@@ -14,9 +15,12 @@ from fairqueue._names import check_name
 from fairqueue._settings import Settings
 from fairqueue._store import Store, Waiter
 from fairqueue._stores import open_store
+from fairqueue._stores.limits_text import configured
 from fairqueue._types import Admission, Claimed, Ending, Finish, Job, Lease, Limits, Stats
 from fairqueue._urls import split_settings
 from fairqueue.errors import ConfigurationError, LeaseLost
+
+logger = logging.getLogger("fairqueue")
 
 ID_BYTES = 12  # 96 random bits; 16 characters, so that a waiting job stays small
 
@@ -58,6 +62,12 @@ class FairQueue:
         limits = self.settings.stored_limits()
         same = self.store.configure(limits, authoritative=self._authoritative)
         self._ready = True
+        if not same and not self._authoritative and any(configured(limits)):
+            logger.warning(
+                "this process is configured with other limits than are stored in namespace %r; "
+                "the stored ones count",
+                self.settings.namespace,
+            )
         return same
 
     def _connected(self) -> Store:

@@ -22,12 +22,16 @@ def _default(stored: StoredLimits) -> str:
     return " ".join(filter(None, (exempt, fairness, limits)))
 
 
-def configured(stored: StoredLimits) -> Iterator[tuple[str, str]]:
-    """Give every field that a configuration stands for."""
+def _fields(stored: StoredLimits) -> Iterator[tuple[str, str]]:
     yield "boot:default:", _default(stored)
     yield "boot:total:", text_of(stored.total)
     yield "boot:queue_default:", text_of(stored.queue_default)
     for name, limits in stored.workspaces.items():
-        yield f"boot:workspace:{encode(name)}", text_of(limits)
+        yield f"boot:workspace:{encode(name)}", text_of(limits) or "named=1"
     for name, limits in stored.queues.items():
         yield f"boot:queue:{encode(name)}", text_of(limits)
+
+
+def configured(stored: StoredLimits) -> Iterator[tuple[str, str]]:
+    """Give every field that a configuration sets; none at all if it sets no limit."""
+    yield from ((field, text) for field, text in _fields(stored) if text)

@@ -42,8 +42,6 @@ def _let_in(s: State, ws: Workspace, record: Record) -> None:
 def _hold_back(s: State, ws: Workspace, record: Record, due: float) -> None:
     schedule(s, ws, record, due)
     settle(s, ws)
-    if due < s.watched:
-        s.tokens.put(record.job.queue)  # whoever comes watches for it
 
 
 def publish(s: State, job: Job, admission: Admission) -> bool:

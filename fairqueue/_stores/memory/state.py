@@ -124,6 +124,7 @@ class State:
         self.watched = 0.0
         self.draining: list[str] = []
         self.touched: set[str] = set()
+        self.due: dict[str, float] = {}
         self.tokens = Tokens()
 
     def workspace(self, name: str) -> Workspace:

@@ -11,6 +11,7 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from fairqueue._store import Store
+from fairqueue._stores.limits_text import configured
 from fairqueue._stores.memory import comeback, limits
 from fairqueue._stores.memory.answers import once
 from fairqueue._stores.memory.claiming import Claim, claim
@@ -81,11 +82,13 @@ class MemoryStore(Store):
     def configure(self, limits: StoredLimits, *, authoritative: bool) -> bool:
         """Store limits where none are stored, or always with authority."""
         with self._step() as s:
-            if s.boot != limits and (authoritative or s.boot is None):
-                s.boot = limits
-                start_drain(s)
-                touch_all(s)
-            return s.boot == limits
+            brought, stored = dict(configured(limits)), dict(configured(s.boot)) if s.boot else {}
+            if brought == stored or (stored and not authoritative):
+                return brought == stored
+            s.boot = limits
+            start_drain(s)
+            touch_all(s)
+            return True
 
     def publish(self, job: Job, admission: Admission) -> bool:
         """Enqueue one job."""

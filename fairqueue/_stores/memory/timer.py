@@ -27,12 +27,14 @@ def arm(s: State, ws: Workspace) -> None:
         s.timer.take(ws.name)
     else:
         s.timer.put(ws.name, ws.timer)
+        s.due.update({flow.queue: ws.timer for flow in ws.flows if flow.state == "rate"})
 
 
 def schedule(s: State, ws: Workspace, record: Record, at: float) -> None:
     """Hold a job back until it is due."""
     s.arrivals += 1
     insort(ws.scheduled, (at, s.arrivals, record))
+    s.due[record.job.queue] = at
 
 
 def fire(s: State, ws: Workspace, most: int) -> int:

@@ -32,6 +32,15 @@ def wake(s: State) -> None:
         else:
             s.tokens.put(queue)
     s.touched.clear()
+    _call_watcher(s)
+
+
+def _call_watcher(s: State) -> None:
+    """What is due before the watcher looks again needs a new one; so it does if there is none."""
+    for queue, at in s.due.items():
+        if at < s.watched or s.watched < s.now:
+            s.tokens.put(queue)
+    s.due.clear()
 
 
 def _next_event(s: State) -> float:

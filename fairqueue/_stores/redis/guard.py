@@ -66,7 +66,7 @@ def _version(text: str) -> tuple[int, ...]:
 def check_server(client: Any) -> None:
     """Raise ConfigurationError if this server cannot keep the promises."""
     try:
-        info = client.info("everything")
+        info = client.info()
     except redis.ResponseError as error:
         if "unknown command" not in str(error):
             raise
