@@ -43,7 +43,7 @@ function Limits.of(ws)
   if Limits.none_at_all() then return NONE end
   local texts = Limits.texts('boot:default:', 'live:default:', 'boot:workspace:' .. ws.name, 'live:workspace:' .. ws.name)
   local limits = Limits.merged(texts)
-  if limits.exempt == ws.name and texts[3] == '' and texts[4] == '' then
+  if (limits.exempt or 'default') == ws.name and texts[3] == '' and texts[4] == '' then
     limits = { weight = 1, burst = 1, fairness = limits.fairness }
   end
   ws.limits = limits
