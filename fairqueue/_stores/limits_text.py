@@ -17,7 +17,7 @@ def text_of(limits: Limits) -> str:
 
 def _default(stored: StoredLimits) -> str:
     limits = text_of(stored.default)
-    named = limits or stored.default_workspace != StoredLimits.default_workspace
+    named = limits or stored.default_workspace != StoredLimits().default_workspace
     exempt = f"exempt={encode(stored.default_workspace)}" if named else ""
     fairness = f"fairness={stored.fairness}" if stored.fairness != "time" else ""
     return " ".join(filter(None, (exempt, fairness, limits)))

@@ -22,6 +22,11 @@ function Admit.total_depth()
   return n
 end
 
+-- How fast a limited capacity drains, for who is refused.
+function Admit.pace(at)
+  at.pace, at.drained = num(Fair.pace_after(tonumber(at.pace), tonumber(at.drained), now)), now_text
+end
+
 function Admit.full(scope, limit, waiting, at)
   if waiting < limit then return nil end
   return { 2, scope, limit, waiting, at.pace, at.drained ~= '0' and num(now - at.drained) or '-1' }

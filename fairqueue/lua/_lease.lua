@@ -50,17 +50,12 @@ function Lease.drop(fence)
   return l
 end
 
--- How fast a limited capacity drains, for who is refused.
-function Lease.pace(at)
-  at.pace, at.drained = num(Fair.pace_after(tonumber(at.pace), tonumber(at.drained), now)), now_text
-end
-
 function Lease.record_start(ws, node, flow)
   node.v, node.big = max(node.v, tonumber(flow.tag)), Fair.largest_step(node.big, flow.cost / ws.weight)
   node.dirty, ws.dirty = true, true
   local own, limits, total = Limits.of(ws), Limits.of_node(node)
-  if own.capacity then Lease.pace(ws) end
-  if limits.capacity or total.capacity then Lease.pace(node) end
+  if own.capacity then Admit.pace(ws) end
+  if limits.capacity or total.capacity then Admit.pace(node) end
   if own.rate then ws.tat = num(Fair.arrival_after(tonumber(ws.tat), now, own.rate)) end
 end
 
