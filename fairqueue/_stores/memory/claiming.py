@@ -66,9 +66,8 @@ def _take(s: State, wanted: Claim) -> Iterator[int]:
         yield held.fence
 
 
-def _leave_queues(s: State, queues: Sequence[str]) -> None:
-    """A claimer passes a token on, or deletes it, and forgets who has nothing left."""
-    s.touched.update(queues)
+def _forget_resting(s: State, queues: Sequence[str]) -> None:
+    """V has moved: some have nothing left."""
     for queue in queues:
         sweep_resting(s, s.node(queue), SWEEP_MOST)
 
@@ -78,6 +77,8 @@ def claim(s: State, wanted: Claim, poll_seconds: float) -> Taken:
     lost = finish_all(s, wanted.finishes)
     sweep(s, wanted.lease_seconds, wanted.max_deliveries)
     fences = tuple(_take(s, wanted))
-    _leave_queues(s, wanted.queues)
+    if fences:
+        _forget_resting(s, wanted.queues)
+    s.touched.update(wanted.queues)  # it passes a token on, or deletes it
     wait = watch(s, wanted.owner, poll_seconds) if len(fences) < wanted.n else 0.0
     return Taken(fences, lost, wait)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 from fairqueue._stores.memory.state import Node, State, Workspace
-from fairqueue._types import Limits
+from fairqueue._types import Limits, StoredLimits
 
 NONE = Limits()
 NAMES = tuple(f.name for f in fields(Limits))
@@ -49,12 +49,11 @@ def limits_of(s: State, ws: Workspace) -> Effective:
 
     The default workspace is under the default limits only if it has limits of its own.
     """
-    if s.boot is None:
-        return _effective(s, _live(s, "workspace", ws.name), _live(s, "default"))
-    own, live = s.boot.workspaces.get(ws.name), s.live.get(("workspace", ws.name))
-    if own is None and live is None and ws.name == s.boot.default_workspace:
+    boot = s.boot or StoredLimits()
+    own, live = boot.workspaces.get(ws.name), s.live.get(("workspace", ws.name))
+    if own is None and live is None and ws.name == boot.default_workspace:
         return _effective(s)
-    return _effective(s, live or NONE, own or NONE, _live(s, "default"), s.boot.default)
+    return _effective(s, live or NONE, own or NONE, _live(s, "default"), boot.default)
 
 
 def limits_of_queue(s: State, queue: str) -> Effective:

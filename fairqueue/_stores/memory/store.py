@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 
 from fairqueue._store import Store
 from fairqueue._stores.limits_text import configured
-from fairqueue._stores.memory import comeback, limits
+from fairqueue._stores.memory import comeback
 from fairqueue._stores.memory.answers import once
 from fairqueue._stores.memory.claiming import Claim, claim
 from fairqueue._stores.memory.counting import stats_of
 from fairqueue._stores.memory.ending import finish_all
 from fairqueue._stores.memory.lanes import depth_of
+from fairqueue._stores.memory.limits import set_live
 from fairqueue._stores.memory.publishing import publish
 from fairqueue._stores.memory.purging import drop_waiting
 from fairqueue._stores.memory.renewing import renew_all
@@ -166,10 +167,10 @@ class MemoryStore(Store):
         with self._step() as s:
             return sweep(s, lease_seconds, max_deliveries)
 
-    def set_limits(self, scope: str, name: str, limits_set: Limits | None) -> None:
+    def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
         """Set limits live, or take them away."""
         with self._step() as s:
-            limits.set_live(s, scope, name, limits_set)
+            set_live(s, scope, name, limits)
             if scope == "workspace":
                 settle(s, s.workspace(name))
             elif scope == "default":

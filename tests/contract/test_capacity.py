@@ -1,0 +1,238 @@
+"""Capacity: the check and the enqueue are one step; what must get in does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fairqueue import CapacityExceeded, Job, Limits
+from fairqueue._types import Admission
+from tests.contract.world import World
+
+SCOPES: dict[str, Callable[[World, int], None]] = {
+    "workspace": lambda world, n: world.limit("a", capacity=n),
+    "queue": lambda world, n: world.store.set_limits("queue", "q", Limits(capacity=n)),
+    "total": lambda world, n: world.store.set_limits("total", "", Limits(capacity=n)),
+}
+
+
+def _refused(world: World, workspace: str = "a", *, queue: str = "q") -> CapacityExceeded:
+    with pytest.raises(CapacityExceeded) as caught:
+        world.publish(workspace, queue=queue)
+    return caught.value
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_capacity_is_exact(world: World, scope: str) -> None:
+    """So many get in, and not one more; the error tells what is full."""
+    SCOPES[scope](world, 3)
+    world.publish_many(3)
+    error = _refused(world)
+    assert (error.scope, error.limit, error.waiting) == (scope, 3, 3)
+    assert (error.workspace, error.queue) == ("a", "q")
+    assert world.store.depth("q") == 3
+
+
+def test_a_refused_publish_leaves_nothing(world: World) -> None:
+    """The snapshot is the same, and the same id may be published when there is room."""
+    world.limit(capacity=1)
+    world.publish("a")
+    before = world.store.snapshot()
+    with pytest.raises(CapacityExceeded):
+        world.publish("a", "refused")
+    assert world.store.snapshot() == before
+    world.limit(capacity=2)
+    assert world.again("a", "refused")
+
+
+def test_a_refused_newcomer_leaves_nothing(world: World) -> None:
+    """A workspace and a queue that nobody knew are as unknown as before."""
+    world.configure(default=Limits(capacity=0))
+    _refused(world, "stranger", queue="nowhere")
+    stats = world.store.snapshot()
+    assert (stats.workspaces, stats.queues) == ((), {})
+
+
+def test_running_jobs_do_not_count(world: World) -> None:
+    """A start makes room for one more."""
+    world.limit(capacity=2)
+    world.publish_many(2)
+    world.worker().take_one()
+    world.publish()
+    assert _refused(world).waiting == 2
+
+
+def test_scheduled_jobs_count(world: World) -> None:
+    """A job that is not due yet waits like any other."""
+    world.limit(capacity=1)
+    world.publish(delay_seconds=3600)
+    assert _refused(world).waiting == 1
+
+
+def test_one_full_workspace_leaves_room_for_another(world: World) -> None:
+    """Another workspace still gets in."""
+    world.configure(default=Limits(capacity=1))
+    world.publish("a")
+    _refused(world, "a")
+    world.publish("b")
+
+
+def test_capacity_of_a_workspace_counts_all_its_queues(world: World) -> None:
+    """However its jobs are spread."""
+    world.limit(capacity=2)
+    world.publish(queue="q1")
+    world.publish(queue="q2")
+    assert _refused(world, queue="q3").waiting == 2
+
+
+def test_total_capacity_counts_every_queue(world: World) -> None:
+    """Also at the first publish to a queue that nobody has used."""
+    SCOPES["total"](world, 2)
+    world.publish(queue="q1")
+    world.publish("b", queue="q2")
+    assert _refused(world, "c", queue="new").waiting == 2
+
+
+def test_total_capacity_counts_what_is_held_back(world: World) -> None:
+    """Jobs of a parked workspace count from the first on, also exempt ones."""
+    SCOPES["total"](world, 1)
+    world.limit("a", concurrency=0)
+    world.publish("a", exempt=True)
+    assert _refused(world, "b", queue="other").waiting == 1
+
+
+def test_each_queue_has_the_default_of_its_own(world: World) -> None:
+    """A default capacity for queues fills each by itself; a named queue has its own."""
+    world.configure(queue_default=Limits(capacity=1), queues={"big": Limits(capacity=2)})
+    for queue in ("q1", "q2", "big", "big"):
+        world.publish(queue=queue)
+    assert [_refused(world, queue=queue).limit for queue in ("q1", "q2", "big")] == [1, 1, 2]
+
+
+def test_what_the_system_must_publish_is_never_refused(world: World) -> None:
+    """Exempt jobs get in whatever is full, and count from then on."""
+    world.limit(capacity=0)
+    for _ in range(3):
+        world.publish(exempt=True)
+    assert _refused(world).waiting == 3
+
+
+def test_what_comes_back_is_never_refused(world: World) -> None:
+    """Releases and redeliveries go back, however full it is."""
+    world.limit(capacity=2)
+    world.publish_many(2)
+    worker = world.worker()
+    first, _second = worker.take(2)
+    world.publish_many(2)
+    worker.release(first)
+    world.pass_time(31)
+    assert world.row().waiting == 4
+
+
+def test_the_rest_of_a_group_passes(world: World) -> None:
+    """Once its first job is in, a group is admitted whole."""
+    world.limit(capacity=3)
+    world.publish_many(2)
+    for _ in range(5):
+        world.publish(group="g1")
+    assert world.row().waiting == 7
+
+
+def test_a_group_is_refused_by_its_first_job(world: World) -> None:
+    """Then nothing of it is in, and another try decides anew."""
+    world.limit(capacity=1)
+    world.publish()
+    with pytest.raises(CapacityExceeded):
+        world.publish(group="g1")
+    with pytest.raises(CapacityExceeded):
+        world.publish(group="g1")
+    world.worker().take_one()
+    world.publish(group="g1")
+    world.publish(group="g1")
+    with pytest.raises(CapacityExceeded):
+        world.publish(group="g2")
+
+
+def test_an_exempt_first_job_lets_its_group_in(world: World) -> None:
+    """A group that a running job publishes as the system's own passes as a whole."""
+    world.limit(capacity=0)
+    world.publish(exempt=True, group="g")
+    world.publish(group="g")
+
+
+def test_a_repeat_is_not_refused(world: World) -> None:
+    """A repeated publish of a job that is in says that it is in, even when all is full."""
+    world.limit(capacity=1)
+    world.publish("a", "x")
+    assert not world.again("a", "x")
+
+
+def test_retry_after_is_at_least_a_second(world: World) -> None:
+    """A float of seconds, also when nothing has been started yet."""
+    world.limit(capacity=1)
+    world.publish()
+    assert 1 <= _refused(world).retry_after <= 500
+
+
+def test_retry_after_follows_the_drain_rate(world: World) -> None:
+    """A workspace that starts a job every 20 seconds is told about that, with jitter."""
+    world.limit(capacity=1, concurrency=1)
+    world.publish()
+    worker = world.worker()
+    for _ in range(6):
+        lease = worker.take_one()
+        world.publish()
+        world.clock.advance(20)
+        worker.finish(lease, 20)
+    lease = worker.take_one()
+    world.publish()
+    assert 20 <= _refused(world).retry_after <= 30
+
+
+def test_retry_after_grows_with_what_stands_before(world: World) -> None:
+    """Two jobs too many take twice as long as one."""
+    world.limit(capacity=10, concurrency=1)
+    world.publish_many(10)
+    worker = world.worker()
+    for _ in range(3):
+        lease = worker.take_one()
+        world.publish()
+        world.clock.advance(10)
+        worker.finish(lease, 10)
+    world.limit(capacity=1)
+    after = _refused(world).retry_after
+    assert 90 <= after <= 160
+
+
+def test_a_raised_capacity_acts_at_once(world: World) -> None:
+    """The next publish sees it."""
+    world.limit(capacity=1)
+    world.publish()
+    _refused(world)
+    world.limit(capacity=2)
+    world.publish()
+
+
+def test_the_order_of_scopes(world: World) -> None:
+    """What is nearest to the caller is named first: workspace, queue, total."""
+    for scope in ("total", "queue", "workspace"):
+        SCOPES[scope](world, 0)
+        assert _refused(world).scope == scope
+
+
+def test_publishes_from_many_threads_are_exact(world: World) -> None:
+    """Racing producers get in exactly as many jobs as there is room for."""
+    world.limit(capacity=10)
+
+    def publish(n: int) -> bool:
+        try:
+            world.store.publish(Job(f"x{n}", "a", "q", "t", b""), Admission())
+        except CapacityExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(publish, range(40))) == 10
+    assert world.store.depth("q") == 10

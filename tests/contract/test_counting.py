@@ -1,0 +1,161 @@
+"""What is told about the store is derived from what is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue import Ending
+from tests.contract.world import World, ids
+
+
+def test_an_empty_store_has_nothing(world: World) -> None:
+    """No workspaces, no queues."""
+    stats = world.store.snapshot()
+    assert (stats.workspaces, dict(stats.queues)) == ((), {})
+    assert world.store.depth("q") == 0
+
+
+def test_a_snapshot_counts_each_state(world: World) -> None:
+    """Waiting, scheduled, running, dead and lost are apart; a depth holds what waits."""
+    world.limit(concurrency=3)
+    world.publish_many(5)
+    world.publish(delay_seconds=60)
+    worker = world.worker()
+    _, bad, early = worker.take(3)
+    worker.reject(bad)
+    worker.finish(early, ending=Ending.ACK_EARLY)
+    row = world.row()
+    assert (row.waiting, row.scheduled, row.running, row.dead) == (2, 1, 2, 1)
+    assert world.store.depth("q") == 3
+    assert world.store.snapshot().queues == {"q": 3}
+
+
+def test_a_snapshot_is_sorted_by_name(world: World) -> None:
+    """However many there are."""
+    for n in range(250):
+        world.publish(f"w{n:03}")
+    names = [row.workspace for row in world.store.snapshot().workspaces]
+    assert names == [f"w{n:03}" for n in range(250)]
+
+
+def test_the_oldest_wait_is_that_of_the_oldest_job(world: World) -> None:
+    """Over all queues and priorities of a workspace; None where nothing waits."""
+    world.publish("a", queue="q2", priority=5)
+    world.clock.advance(7)
+    world.publish("a")
+    world.publish("b", delay_seconds=9)
+    assert world.row("a").oldest_wait_seconds == pytest.approx(7, abs=0.01)
+    assert world.row("b").oldest_wait_seconds is None
+
+
+def test_nothing_is_left_of_who_has_nothing(world: World) -> None:
+    """A workspace without jobs, leases and debts is not in the snapshot."""
+    world.publish("a")
+    world.publish("b")
+    worker = world.worker()
+    for lease in worker.take(2):
+        worker.finish(lease, 0.0)
+    for n in range(3):
+        world.publish(f"later{n}")
+        worker.finish(worker.take_one(), 0.0)
+    worker.take()
+    names = {row.workspace for row in world.store.snapshot().workspaces}
+    assert not names & {"a", "b"}
+
+
+def test_dead_letters_keep_a_workspace_in_the_snapshot(world: World) -> None:
+    """Also when nothing else is left of it."""
+    world.publish("a")
+    worker = world.worker()
+    worker.reject(worker.take_one())
+    world.publish_many(3, "b")
+    for lease in worker.take(3):
+        worker.finish(lease)
+    worker.take()
+    assert world.row("a").dead == 1
+
+
+def test_purge_drops_what_waits_and_no_more(world: World) -> None:
+    """Waiting and scheduled jobs of one queue go; running ones and other queues stay."""
+    world.publish_many(4)
+    world.publish("b", delay_seconds=60)
+    kept = world.publish("a", queue="other")
+    worker = world.worker()
+    lease = worker.take_one()
+    assert world.store.purge("q") == 4
+    assert (world.store.depth("q"), world.store.depth("other")) == (0, 1)
+    assert worker.finish(lease)
+    assert worker.take() == []
+    assert ids(worker.take(1, "other")) == [kept]
+
+
+def test_purge_of_many_workspaces(world: World) -> None:
+    """However many workspaces a queue has, all are purged."""
+    for n in range(250):
+        world.publish(f"w{n}")
+        world.publish(f"w{n}", priority=3)
+    assert world.store.purge("q") == 500
+    assert world.store.purge("q") == 0
+    assert world.store.snapshot().queues == {"q": 0}
+    assert world.worker().take(5) == []
+
+
+def test_purge_of_an_unknown_queue(world: World) -> None:
+    """There is nothing to drop, and nothing comes into being."""
+    world.publish()
+    assert world.store.purge("nowhere") == 0
+    assert world.store.snapshot().queues == {"q": 1}
+
+
+def test_a_purged_workspace_starts_afresh(world: World) -> None:
+    """What is published after a purge is handed out."""
+    world.limit(concurrency=1)
+    world.publish_many(3)
+    worker = world.worker()
+    lease = worker.take_one()
+    world.store.purge("q")
+    new = world.publish()
+    worker.finish(lease)
+    assert ids(worker.take()) == [new]
+
+
+def test_a_queue_that_nobody_declared_is_unknown(world: World) -> None:
+    """Neither plain nor a task queue."""
+    assert world.store.is_plain("q") is None
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_declared_queue_has_its_kind(world: World, plain: bool) -> None:
+    """The last declaration counts."""
+    world.store.declare("q", plain=not plain)
+    world.store.declare("q", plain=plain)
+    assert world.store.is_plain("q") is plain
+
+
+def test_a_publish_declares(world: World) -> None:
+    """A queue that was published to is a task queue, also when it is empty again."""
+    world.publish()
+    assert world.store.is_plain("q") is False
+    worker = world.worker()
+    worker.finish(worker.take_one())
+    assert world.store.is_plain("q") is False
+
+
+def test_a_publish_to_a_held_back_workspace_declares(world: World) -> None:
+    """Also when its workspace may not start, and when the job is not due yet."""
+    world.limit(concurrency=0)
+    world.publish(queue="q1", exempt=True)
+    world.publish(queue="q2", exempt=True, delay_seconds=9)
+    assert world.store.is_plain("q1") is world.store.is_plain("q2") is False
+    assert world.store.snapshot().queues == {"q1": 1, "q2": 1}
+
+
+def test_a_clone_is_the_same_store(world: World) -> None:
+    """What one publishes the other hands out, also after one of them was closed."""
+    clone = world.store.clone()
+    world.publish("a", "x")
+    assert clone.depth("q") == 1
+    clone.close()
+    assert world.store.depth("q") == 1
+    assert clone.depth("q") == 1
+    clone.close()

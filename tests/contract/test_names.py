@@ -1,0 +1,88 @@
+"""Any name works: nothing in it can break a key or meet another."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue import Limits
+from tests.contract.world import World, ids
+
+NAMES = {
+    "space": "acme corp",
+    "colon": "a:b",
+    "another colon": "a%3Ab",
+    "star": "acme*",
+    "braces": "{acme}:0",
+    "newline": "a\nb\r\n\t",
+    "emoji": "🦊 ünïcödé 漢字",
+    "200 bytes": "ü" * 100,
+    "percent": "100%",
+    "pipe": "a|b;c=d,e",
+    "minus": "-",
+    "dot": ".",
+    "quote": 'it\'s "quoted"\\',
+    "null": "nil\0",
+    "digits": "0012",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_workspace_may_have_any_name(world: World, name: str) -> None:
+    """Published, limited, run, given back, buried and counted under its own name."""
+    world.limit(name, concurrency=2)
+    world.publish_many(4, name)
+    world.publish(name, delay_seconds=60)
+    worker = world.worker()
+    first, second = worker.take(5)
+    assert first.job.workspace == name
+    assert worker.release(first)
+    assert worker.reject(second)
+    row = world.row(name)
+    assert (row.workspace, row.waiting, row.scheduled, row.dead, row.limit) == (name, 3, 1, 1, 2)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_everything_else_may_have_any_name(world: World, name: str) -> None:
+    """Queue, task, job id, owner, group, reason: all at once, through a whole life."""
+    world.store.set_limits("queue", name, Limits(concurrency=1))
+    world.publish("a", name, queue=name, task=name, group=name, payload=name.encode())
+    world.publish("a", name + "2", queue=name, task=name, group=name, delay_seconds=1)
+    worker = world.worker(name)
+    lease = worker.take_one(name)
+    assert (lease.job.id, lease.job.queue, lease.job.task) == (name, name, name)
+    assert lease.job.payload == name.encode()
+    assert worker.renew(lease) == frozenset()
+    assert worker.finish(lease, 1.0)
+    world.clock.advance(1)
+    late = worker.take_one(name)
+    assert late.job.id == name + "2"
+    assert worker.reject(late, reason=name)
+    assert world.store.snapshot().queues == {name: 0}
+
+
+def test_names_do_not_meet(world: World) -> None:
+    """Workspaces, and queues, whose names look alike are apart."""
+    names = [*NAMES.values(), "a", "b", "a b", "A", "acme", "0", "12"]
+    for name in names:
+        world.publish(name, name, queue=name)
+    for name in names:
+        assert world.store.depth(name) == 1
+        assert ids(world.worker(name).take(2, name)) == [name]
+    assert len(world.store.snapshot().workspaces) == len(set(names))
+
+
+def test_a_name_may_look_like_a_part_of_a_key(world: World) -> None:
+    """Workspace ``a`` on queue ``b:0`` is not workspace ``a:b`` on queue ``0``."""
+    world.publish("a", "x", queue="b:0")
+    world.publish("a:b", "y", queue="0")
+    assert ids(world.worker("w1").take(2, "0")) == ["y"]
+    assert ids(world.worker("w2").take(2, "b:0")) == ["x"]
+
+
+def test_a_payload_may_look_like_a_record(world: World) -> None:
+    """What a payload holds is never read."""
+    payload = b"a 1 0 0 0 1700000000.0\n[] {} \x00\xff\n\n"
+    world.publish(payload=payload)
+    worker = world.worker()
+    worker.release(worker.take_one())
+    assert worker.take_one().job.payload == payload

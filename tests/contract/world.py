@@ -1,0 +1,188 @@
+"""A store and its time, with producers and workers who do as a test says."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fairqueue import (
+    Admission,
+    Claimed,
+    Ending,
+    Finish,
+    Job,
+    Lease,
+    Limits,
+    Store,
+    WorkspaceStats,
+)
+from fairqueue._types import StoredLimits
+from fairqueue.testing import ManualClock
+
+LEASE_SECONDS = 30.0
+BEAT_SECONDS = 10.0
+
+
+@dataclass(eq=False)
+class Worker:
+    """One owner of leases, who numbers his calls."""
+
+    store: Store
+    owner: str
+    max_deliveries: int | None = 5
+    number: int = 0
+
+    def claim(
+        self, n: int = 1, *queues: str, finishes: Sequence[Finish] = (), again: bool = False
+    ) -> Claimed:
+        """Finish and claim; ``again`` repeats the last number."""
+        self.number += not again
+        return self.store.claim(
+            owner=self.owner,
+            number=self.number,
+            queues=queues or ("q",),
+            n=n,
+            lease_seconds=LEASE_SECONDS,
+            max_deliveries=self.max_deliveries,
+            finishes=finishes,
+        )
+
+    def take(self, n: int = 1, *queues: str) -> list[Lease]:
+        """Claim; return the leases."""
+        return list(self.claim(n, *queues).leases)
+
+    def take_one(self, *queues: str) -> Lease:
+        """Claim the one job that there must be."""
+        (lease,) = self.take(1, *queues)
+        return lease
+
+    def finish(
+        self,
+        lease: Lease,
+        seconds: float = 0.0,
+        ending: Ending = Ending.ACK,
+        *,
+        again: bool = False,
+    ) -> bool:
+        """Finish one job; False: it was lost."""
+        self.number += not again
+        finishes = [Finish(lease.fence, ending, seconds)]
+        lost = self.store.ack(
+            owner=self.owner, number=self.number, lease_seconds=LEASE_SECONDS, finishes=finishes
+        )
+        return lease.fence not in lost
+
+    def release(
+        self,
+        lease: Lease,
+        *,
+        delay_seconds: float = 0.0,
+        counted: bool = False,
+        seconds: float = 0.0,
+        again: bool = False,
+    ) -> bool:
+        """Give one job back; False: it was lost."""
+        self.number += not again
+        return self.store.release(
+            lease.fence,
+            owner=self.owner,
+            number=self.number,
+            lease_seconds=LEASE_SECONDS,
+            delay_seconds=delay_seconds,
+            counted=counted,
+            seconds=seconds,
+        )
+
+    def reject(
+        self, lease: Lease, reason: str = "bad", seconds: float = 0.0, *, again: bool = False
+    ) -> bool:
+        """Bury one job; False: it was lost."""
+        self.number += not again
+        return self.store.reject(
+            lease.fence,
+            owner=self.owner,
+            number=self.number,
+            lease_seconds=LEASE_SECONDS,
+            reason=reason,
+            seconds=seconds,
+        )
+
+    def renew(self, *leases: Lease, seconds: float = 0.0) -> frozenset[int]:
+        """Renew leases; return the fences that are lost."""
+        progress = [(lease.fence, seconds) for lease in leases]
+        return self.store.renew(progress, lease_seconds=LEASE_SECONDS)
+
+
+@dataclass(eq=False)
+class World:
+    """A store, its clock, and who uses it."""
+
+    store: Store
+    clock: ManualClock
+    max_deliveries: int | None = 5
+    _ids: itertools.count[int] = field(default_factory=itertools.count)
+
+    def worker(self, owner: str = "w1") -> Worker:
+        """A worker process of this name; make one only once, its calls are numbered."""
+        return Worker(self.store, owner, self.max_deliveries)
+
+    def publish(
+        self,
+        workspace: str = "a",
+        job_id: str | None = None,
+        *,
+        queue: str = "q",
+        task: str = "t",
+        payload: bytes = b"",
+        priority: int = 0,
+        delay_seconds: float = 0.0,
+        exempt: bool = False,
+        group: str | None = None,
+        parent_fence: int | None = None,
+    ) -> str:
+        """Publish one job; return its id."""
+        job_id = job_id or f"j{next(self._ids)}"
+        job = Job(job_id, workspace, queue, task, payload, priority, delay_seconds)
+        self.store.publish(job, Admission(exempt, group, parent_fence))
+        return job_id
+
+    def again(self, workspace: str, job_id: str, *, queue: str = "q") -> bool:
+        """Publish an id once more; False: it was no new job."""
+        return self.store.publish(Job(job_id, workspace, queue, "t", b""), Admission())
+
+    def publish_many(self, n: int, workspace: str = "a", *, queue: str = "q") -> list[str]:
+        """Publish so many jobs; return their ids."""
+        return [self.publish(workspace, queue=queue) for _ in range(n)]
+
+    def limit(self, workspace: str = "a", **limits: float | None) -> None:
+        """Set live limits of a workspace."""
+        self.store.set_limits("workspace", workspace, Limits(**limits))  # type: ignore[arg-type]
+
+    def configure(self, *, authoritative: bool = False, **limits: object) -> bool:
+        """Bring a configuration."""
+        return self.store.configure(
+            StoredLimits(**limits),  # type: ignore[arg-type]
+            authoritative=authoritative,
+        )
+
+    def reap(self) -> int:
+        """Let time's work be done, a bounded part of it."""
+        return self.store.reap(lease_seconds=LEASE_SECONDS, max_deliveries=self.max_deliveries)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass while somebody idle claims every few seconds: the store is not away."""
+        while seconds > 0:
+            self.clock.advance(min(seconds, BEAT_SECONDS))
+            seconds -= BEAT_SECONDS
+            self.reap()
+
+    def row(self, workspace: str = "a") -> WorkspaceStats:
+        """One workspace as it stands; zeros if the store knows nothing of it."""
+        rows = {row.workspace: row for row in self.store.snapshot().workspaces}
+        return rows.get(workspace, WorkspaceStats(workspace, 0, 0, 0, None, None, 0, 0))
+
+
+def ids(leases: Sequence[Lease]) -> list[str]:
+    """The jobs' ids, in the order in which they came."""
+    return [lease.job.id for lease in leases]
