@@ -54,21 +54,19 @@ function Order.enter(ws, flow, cost)
   Wake.touched[flow.queue] = true
 end
 
-function Order.shift(ws, flow, finish, tag)
-  ws.dirty = true
-  if finish then Order.set_finish(ws, flow, num(finish)) end
-  if flow.serial then Order.place(ws, flow, tag) end
-end
-
--- Move F, and the tag with it, by worker-seconds used more or less than charged.
+-- Move F, and the tag with it, by worker-seconds used more or less than charged. There is an F:
+-- it is not forgotten while a lease lives.
 function Order.charge(ws, queue, seconds)
   if seconds == 0 then return end
-  local flow, by = Workspaces.flow_of(ws, queue), seconds / ws.weight
-  Order.shift(ws, flow, (Order.finish_of(ws, flow) or Nodes.of(queue).v) + by, flow.tag + by)
+  local flow, by = Workspaces.flow_of(ws, queue), num(seconds / ws.weight)
+  ws.dirty = true
+  flow.finish = call('ZINCRBY', K.finish(queue), by, ws.name)
+  if flow.serial then flow.tag = call('ZINCRBY', K.ready(queue), by, Order.member_of(ws, flow)) end
 end
 
 -- A new weight rescales the distances from V, as if old charges had been made under it.
 function Order.reweigh(ws, flow, ratio)
   local v, finish = Nodes.of(flow.queue).v, Order.finish_of(ws, flow)
-  Order.shift(ws, flow, finish and Fair.rescaled(finish, v, ratio), Fair.rescaled(flow.tag, v, ratio))
+  if finish then Order.set_finish(ws, flow, num(Fair.rescaled(finish, v, ratio))) end
+  if flow.serial then Order.place(ws, flow, Fair.rescaled(flow.tag, v, ratio)) end
 end

@@ -6,6 +6,7 @@
 --   lanes: the priorities in use
 -- Numbers stay text until somebody reckons with them: to format one costs as much as a command.
 Workspaces.known = {}
+local PLAIN = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
 
 function Workspaces.add_flows(ws, text)
   for queue, state, since, tag, serial, cost, lanes in
@@ -21,15 +22,20 @@ function Workspaces.lanes_in(raw, queue)
   return at and match(raw, '^%a+ %S+ %S+ %S+ %S+ ([^;|]*)', at + 1) or ''
 end
 
+function Workspaces.read_head(ws, head)
+  local scheduled, timer
+  ws.weight, ws.tat, ws.drained, ws.pace, scheduled, timer = match(head, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  ws.scheduled, ws.timer = tonumber(scheduled), tonumber(timer)
+end
+
 function Workspaces.of(name)
   local ws = Workspaces.known[name]
   if ws then return ws end
   local raw = call('HGET', K.workspaces(), name)
   if raw then
-    local weight, tat, drained, pace, scheduled, timer, flows, means =
-      match(raw, '^(%S+) (%S+) (%S+) (%S+) (%S+) ([^|]+)|([^|]*)|(.*)$')
-    ws = { name = name, raw = raw, flows = {}, means = means, weight = weight, tat = tat, drained = drained,
-      pace = pace, scheduled = tonumber(scheduled), timer = tonumber(timer) }
+    local head, flows, means = match(raw, '^([^|]*)|([^|]*)|(.*)$')
+    ws = { name = name, raw = raw, flows = {}, means = means, weight = '1', tat = '0', drained = '0', pace = '0' }
+    if head ~= PLAIN then Workspaces.read_head(ws, head) end
     Workspaces.add_flows(ws, flows)
   else
     ws = { name = name, flows = {}, means = '', tat = '0', drained = '0', pace = '0' }
@@ -48,15 +54,13 @@ function Workspaces.flow_of(ws, queue)
 end
 
 function Workspaces.text_of(ws)
-  local parts = { ws.weight, ' ', ws.tat, ' ', ws.drained, ' ', ws.pace, ' ',
-    ws.scheduled and num(ws.scheduled) or '-', ' ', ws.timer and num(ws.timer) or '-', '|' }
+  local text = ws.weight .. ' ' .. ws.tat .. ' ' .. ws.drained .. ' ' .. ws.pace .. ' '
+    .. (ws.scheduled and num(ws.scheduled) or '-') .. ' ' .. (ws.timer and num(ws.timer) or '-') .. '|'
   for _, f in ipairs(ws.flows) do
-    insert(parts, ';')
-    insert(parts, concat({ f.queue, f.state, f.since, f.tag, f.serial or '-', f.cost, f.lanes }, ' '))
+    text = text .. ';' .. f.queue .. ' ' .. f.state .. ' ' .. f.since .. ' ' .. f.tag .. ' '
+      .. (f.serial or '-') .. ' ' .. f.cost .. ' ' .. f.lanes
   end
-  insert(parts, '|')
-  insert(parts, ws.means)
-  return concat(parts)
+  return text .. '|' .. ws.means
 end
 
 -- A workspace of which nothing is left leaves no record.
