@@ -15,6 +15,9 @@ function Timer.arm(ws)
   if at == ws.timer then return end
   if at then call('ZADD', K.timer(), num(at), ws.name) else call('ZREM', K.timer(), ws.name) end
   ws.timer = at
+  for _, flow in ipairs(ws.flows) do
+    if flow.state == 'rate' then Wake.due[flow.queue] = at end
+  end
 end
 
 function Timer.refresh_scheduled(ws)
@@ -24,6 +27,7 @@ end
 function Timer.schedule(ws, flow, priority, element, at)
   call('ZADD', K.scheduled(ws.name), num(at), concat({ flow.queue, priority, element }, ' '))
   ws.scheduled = min(ws.scheduled or at, at)
+  Wake.due[flow.queue] = at
 end
 
 -- Move due jobs of one workspace into its lanes, at most `most`; return how many.

@@ -1,5 +1,6 @@
 -- One token per queue at most: there is one while open, runnable work has no claimer on its way.
 Wake.touched = {} -- queues whose token must be looked at
+Wake.due = {} -- when time will bring something to a queue
 
 function Wake.touch_all()
   for _, queue in ipairs(call('HKEYS', K.nodes())) do Wake.touched[queue] = true end
@@ -24,6 +25,15 @@ function Wake.all()
       Wake.alert(queue)
     end
   end
+  Wake.watcher()
+end
+
+-- What is due before the watcher looks again needs a new watcher; so it does if there is none.
+function Wake.watcher()
+  for queue, at in pairs(Wake.due) do
+    local watched = tonumber(Meta.load().watched)
+    if at < watched or watched < now then Wake.alert(queue) end
+  end
 end
 
 -- When the next thing happens by itself.
@@ -43,4 +53,14 @@ function Wake.watch(owner, poll_seconds)
   local wait = max(0, min(at - now, poll_seconds))
   meta.watcher, meta.watched = owner, num(now + wait)
   return wait
+end
+
+-- A watcher that found work watches no more: another must, if a timer is due before the next poll.
+function Wake.unwatch(owner, queues, poll_seconds)
+  local meta = Meta.load()
+  if meta.watcher ~= owner then return end
+  meta.watcher, meta.watched = '-', '0'
+  local at = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
+  if not at or at > now + poll_seconds then return end
+  for _, queue in ipairs(queues) do Wake.due[queue] = at end
 end

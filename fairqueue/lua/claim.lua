@@ -58,7 +58,8 @@ for _, queue in ipairs(from) do
   Wake.touched[queue] = true
   if #fences > 0 then Settle.sweep_resting(Nodes.of(queue), Sweep.MOST) end
 end
-if #fences < n then reply[3] = num(Wake.watch(owner, tonumber(poll_seconds))) end
+poll_seconds = tonumber(poll_seconds)
+if #fences < n then reply[3] = num(Wake.watch(owner, poll_seconds)) else Wake.unwatch(owner, from, poll_seconds) end
 Wake.all()
 Save.all()
 Repeat.answer(owner, number, concat({ lost, reply[3], concat(fences, ' ') }, '|'), lease_seconds)

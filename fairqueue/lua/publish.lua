@@ -34,7 +34,6 @@ if delay == '0' then
   Lanes.push(ws, flow, priority, element)
 else
   Timer.schedule(ws, flow, priority, element, now + delay)
-  if now + delay < tonumber(Meta.load().watched) then Wake.alert(queue) end
 end
 Settle.workspace(ws)
 Wake.all()

@@ -12,7 +12,7 @@ from fairqueue._stores.memory.order import head_of
 from fairqueue._stores.memory.settle import blocked, settle, sweep_resting
 from fairqueue._stores.memory.state import Flow, Held, Node, State, Workspace
 from fairqueue._stores.memory.sweep import SWEEP_MOST, sweep
-from fairqueue._stores.memory.wake import watch
+from fairqueue._stores.memory.wake import unwatch, watch
 from fairqueue._types import Finish
 
 
@@ -80,5 +80,7 @@ def claim(s: State, wanted: Claim, poll_seconds: float) -> Taken:
     if fences:
         _forget_resting(s, wanted.queues)
     s.touched.update(wanted.queues)  # it passes a token on, or deletes it
-    wait = watch(s, wanted.owner, poll_seconds) if len(fences) < wanted.n else 0.0
-    return Taken(fences, lost, wait)
+    if len(fences) < wanted.n:
+        return Taken(fences, lost, watch(s, wanted.owner, poll_seconds))
+    unwatch(s, wanted.owner, wanted.queues, poll_seconds)
+    return Taken(fences, lost, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 from fairqueue._stores.memory.limits import is_open, limits_of_all, limits_of_queue
@@ -58,3 +59,13 @@ def watch(s: State, owner: str, poll_seconds: float) -> float:
     wait = max(0.0, min(at - s.now, poll_seconds))
     s.watcher, s.watched = owner, s.now + wait
     return wait
+
+
+def unwatch(s: State, owner: str, queues: Sequence[str], poll_seconds: float) -> None:
+    """A watcher that found work watches no more: another must, if a timer is due before a poll."""
+    if s.watcher != owner:
+        return
+    s.watcher, s.watched = None, 0.0
+    timer = s.timer.first()
+    if timer is not None and timer[0] <= s.now + poll_seconds:
+        s.due.update(dict.fromkeys(queues, timer[0]))
