@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test lint format bench matrix clean
+.PHONY: help demo test long lint format bench matrix clean
 help:  ## What can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -34,6 +34,9 @@ demo: $(VENV)/.demo-ready  ## Flood a real Celery worker, first on redis://, the
 
 test: $(VENV)/.dev-ready  ## The whole test suite
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+long: $(VENV)/.dev-ready  ## The fair order's simulation at its full size, some minutes
+	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev-ready  ## Style, types and floors
 	@$(BIN)/ruff check .

@@ -115,9 +115,12 @@ BUILDS: dict[str, Build] = {
             (
                 "_settle",
                 "if finish and Settle.usage_of(ws) > 0 then",
-                "if finish and Settle.usage_of(ws) > 0 and finish > Nodes.of(flow.queue).v then",
+                (
+                    "if Settle.usage_of(ws) > 0 then"
+                    " if finish and tonumber(finish) <= Nodes.of(flow.queue).v then"
+                    " call('ZREM', K.finish(flow.queue), ws.name) flow.finish = nil end"
+                ),
             ),
-            ("_order", "or Nodes.of(queue).v)", "or 0)"),
         ),
         (
             (

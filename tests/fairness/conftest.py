@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -17,6 +18,15 @@ from tests.fairness.fleet import Fleet
 from tests.fairness.scenarios import Fleets
 
 ONE_QUEUE = (("q", 8),)
+
+
+def token_of(store: Any) -> Callable[[str], bool]:
+    """Look whether a queue has a wake-up token, as a waiter would find it."""
+    if isinstance(store, RedisStore):
+        return lambda queue: bool(store.client.exists(store.keys.key("token", queue)))
+    tokens = store._shared.state.tokens
+    return lambda queue: queue in tokens.lying
+
 
 StoresOf = Callable[[str], Callable[[ManualClock], Store]]
 
@@ -54,7 +64,8 @@ def fleets_of(stores_of: StoresOf) -> Callable[[str], Fleets]:
 
         def make(pools: Sequence[tuple[str, int]] = ONE_QUEUE, **limits: Limits) -> Fleet:
             clock = ManualClock()
-            return Fleet(new_store(clock), clock, pools, limits)
+            store = new_store(clock)
+            return Fleet(store, clock, token_of(store), pools, limits)
 
         return make
 

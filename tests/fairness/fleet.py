@@ -18,6 +18,7 @@ from fairqueue.testing import ManualClock
 
 LEASE_SECONDS = 30.0
 BEAT_SECONDS = 10.0
+MOST_WAKE_UPS = 100
 LEAST_WAIT = 1e-6  # what a clock of seconds since 1970 can tell apart
 
 Seconds = float | Callable[[], float]
@@ -53,10 +54,15 @@ class Pool:
 
 @dataclass(eq=False)
 class Fleet:
-    """Every worker process, over one store whose clock it moves."""
+    """Every worker process, over one store whose clock it moves.
+
+    A process that has a free slot claims when its queue has a wake-up token, when its wait is
+    over, and never otherwise.
+    """
 
     store: Store
     clock: ManualClock
+    has_token: Callable[[str], bool]
     pools: Sequence[tuple[str, int]]
     """Queues (separated by spaces) and slots of each."""
     limits: Mapping[str, Limits] = field(default_factory=dict)
@@ -106,7 +112,7 @@ class Fleet:
         n: int = 1,
         go: bool = True,
     ) -> None:
-        """Publish ``n`` jobs of so many seconds; free workers look for work, unless not ``go``."""
+        """Publish ``n`` jobs of so many seconds; who is woken claims, unless not ``go``."""
         for _ in range(n):
             length = seconds() if callable(seconds) else seconds
             name = f"{len(self._works)}"
@@ -158,10 +164,13 @@ class Fleet:
         self.store.set_limits("workspace", workspace, limits)
 
     def dispatch(self) -> None:
-        """Free workers look for work."""
-        for pool in self._pools:
-            if pool.free:
-                self._claim(pool)
+        """Whoever is free and has a token claims."""
+        for _ in range(MOST_WAKE_UPS):
+            woken = [p for p in self._pools if p.free and any(map(self.has_token, p.queues))]
+            if not woken:
+                return
+            self._claim(woken[0])
+        raise AssertionError("a token wakes a free worker again and again, and it finds nothing")
 
     def _claim(self, pool: Pool, finishes: Sequence[Finish] = ()) -> None:
         pool.number += 1
@@ -187,7 +196,8 @@ class Fleet:
 
     def _look_again(self, pool: Pool, at: float) -> None:
         if pool.free and pool.wakes_at == at:
-            self.dispatch()  # what it finds but cannot run wakes the others
+            self._claim(pool)
+            self.dispatch()
 
     def _start(self, pool: Pool, work: Work, fence: int) -> None:
         work.started, work.fence = self.t, fence
@@ -222,9 +232,7 @@ class Fleet:
         if work.on_end:
             work.on_end()
         self._claim(pool, [Finish(work.fence, seconds=work.measured)])
-        for other in self._pools:
-            if other is not pool and other.free:
-                self._claim(other)
+        self.dispatch()
 
     def waiting(self) -> list[Work]:
         """What was published and has not started."""

@@ -27,7 +27,7 @@ def test_each_rule_is_needed(fleets_of: FleetsOf, name: str, build: str) -> None
     assert scene.deviations(scene.play(fleets_of(build), **scene.short)) != {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_it_is_as_simulated_at_length(fleets_of: FleetsOf, name: str) -> None:
