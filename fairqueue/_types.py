@@ -123,7 +123,6 @@ class WorkspaceStats:
     dead: int
     lost: int
     """Early-acked jobs whose worker died: not run again, as their user chose."""
-    served_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
