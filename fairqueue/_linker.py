@@ -67,32 +67,44 @@ class Rooms:
         """Return the whole script of one operation, and the kinds of keys that it takes."""
         linked: dict[str, str] = {}
         parts = [self._with_what_it_reaches(part, linked) for part in body.split(_LATER)]
-        return spell_keys("\n".join([*_tables(linked), self.base, _PREFIX, *parts]))
+        openings = [line for room in self.openings if room in linked for line in linked[room].splitlines()]
+        constants = [line for line in openings if line.startswith("local ")]
+        shared = [line for line in openings if line and line not in constants]
+        text = "\n".join([*constants, self.base, _PREFIX, _table(linked), *shared, *parts])
+        return spell_keys(self._in_one_table(text))
 
     def _with_what_it_reaches(self, part: str, linked: dict[str, str]) -> str:
         """Put what this part reaches before it, unless it is linked already."""
-        openings, functions, todo = [], [], [part]
+        functions, todo = [], [part]
         while todo:
             for room, name in self._calls(todo.pop()):
                 if room not in linked:
                     linked[room] = self.openings[room]
-                    openings.append(linked[room])
                     todo.append(linked[room])
                 if name in self.functions and name not in linked:
                     linked[name] = self.functions[name]
                     functions.append(linked[name])
                     todo.append(linked[name])
-        return "\n".join([*filter(None, openings), *functions, part])
+        return "\n".join([*functions, part])
+
+    def _in_one_table(self, text: str) -> str:
+        """Write ``Room.name`` as ``L.Room_name``.
+
+        A function finds each outer variable by a walk over all that are captured, the last
+        declared first. One table, declared last, makes that walk short.
+        """
+
+        def one(found: re.Match[str]) -> str:
+            room, name = found.groups()
+            return f"L.{room}_{name}" if room in self.openings else found[0]
+
+        return _REFERENCE.sub(one, text)
 
 
-def _tables(linked: Mapping[str, str]) -> Iterator[str]:
-    """Declare the rooms, each as large as it will be: a table that grows costs more."""
-    functions: dict[str, list[str]] = {}
-    for name in linked:
-        room, _, function = name.partition(".")
-        functions.setdefault(room, []).extend([f"{function} = 0"] * bool(function))
-    for room, names in functions.items():
-        yield f"local {room} = {{ {', '.join(names)} }}"
+def _table(linked: Mapping[str, str]) -> str:
+    """Declare the table of shared functions as large as it will be: one that grows costs more."""
+    names = (name.replace(".", "_") for name in linked if "." in name)
+    return f"local L = {{ {', '.join(f'{name} = 0' for name in names)} }}"
 
 
 def key_kinds(text: str) -> list[str]:
