@@ -50,6 +50,8 @@ class Claims:
         """The store had nothing for us: claim again when the waiter's time is up."""
         self._overfull = False
         self.changed: Callable[[Slot], None] | None = None
+        self.closing: Callable[[int], None] | None = None
+        """Called before the descriptor of the waiter is closed, since its number is used again."""
 
     @property
     def ahead(self) -> int:
@@ -146,7 +148,7 @@ class Claims:
         slots = self._broker.slots
         if not slots.pending:
             return False
-        if slots.pending >= MOST_PENDING or self.due_in() == 0:
+        if slots.pending >= MOST_PENDING or self._endings_due_in() <= 0:
             return True
         # a process is free: an ending may have made room for a job that waits
         free = bool(self.queues) and not self._ahead and self._room() > 0
@@ -183,13 +185,15 @@ class Claims:
         return claimed
 
     def due_in(self) -> float | None:
-        """Seconds until the next step is due by time alone."""
-        slots = self._broker.slots
-        if slots.pending:
-            return max(0.0, slots.pending_since + HOLD_BACK_SECONDS - time.monotonic())
-        if self._ahead:
-            return STALE_SECONDS
-        return None
+        """Seconds until the next step, if nothing else happens; None: no step is due."""
+        if self._trip_is_due():
+            return 0.0  # what was delivered did not stay: it was revoked, or sent away
+        if self._broker.slots.pending:
+            return max(0.0, self._endings_due_in())
+        return STALE_SECONDS if self._ahead else None
+
+    def _endings_due_in(self) -> float:
+        return self._broker.slots.pending_since + HOLD_BACK_SECONDS - time.monotonic()
 
     # Waiting
 
@@ -211,10 +215,12 @@ class Claims:
 
     def stop_waiting(self) -> None:
         """End the wait; a wake-up that came meanwhile is passed on."""
-        self.waiting = False
         waiter, self._waiter = self._waiter, None
         if waiter is not None:
+            if self.waiting and self.closing is not None:
+                self.closing(waiter.fileno())
             waiter.close()
+        self.waiting = False
 
     # Giving back
 

@@ -41,6 +41,7 @@ class HubDriver:
         if channel not in self._channels:
             self._channels.append(channel)
         channel.claims.changed = self._changed
+        channel.claims.closing = self._unwatch
         self._schedule(0.0)
 
     # Scheduling
@@ -98,16 +99,13 @@ class HubDriver:
 
     def _watch(self, channel: Channel) -> None:
         fd = channel.claims.fileno()
-        for old, whose in list(self._readers.items()):
-            if whose is channel and old != fd:
-                self._unwatch(old)
         if fd is not None and fd not in self._readers:
             self._readers[fd] = channel
             self._hub.add_reader(fd, self._readable, fd)
 
     def _unwatch(self, fd: int) -> None:
-        self._readers.pop(fd, None)
-        self._hub.remove_reader(fd)
+        if self._readers.pop(fd, None) is not None:
+            self._hub.remove_reader(fd)
 
     def _readable(self, fd: int) -> None:
         channel = self._readers.get(fd)
@@ -120,7 +118,7 @@ class HubDriver:
     def stop(self) -> None:
         """Let go of the loop."""
         for channel in self._channels:
-            channel.claims.changed = None
+            channel.claims.changed = channel.claims.closing = None
         if self._entry is not None:
             self._entry.cancel()
             self._entry = None

@@ -67,7 +67,7 @@ class Poller(MultiChannelPoller):
                 raise
 
     def _due_in(self, channels: list[Any]) -> float | None:
-        due = [claims_due for channel in channels if (claims_due := channel.claims.due_in())]
+        due = [due for channel in channels if (due := channel.claims.due_in()) is not None]
         return min(due) if due else None
 
     def _listen(self, channels: list[Any]) -> None:
@@ -77,13 +77,15 @@ class Poller(MultiChannelPoller):
             self._forget(fd)
         for channel in channels:
             channel.claims.changed = self._changed
+            channel.claims.closing = self._forget
         for fd, channel in wanted.items():
             if fd not in self._ours:
                 self.poller.register(fd, self.eventflags)
             self._ours[fd] = channel
 
     def _forget(self, fd: int) -> None:
-        self._ours.pop(fd, None)
+        if self._ours.pop(fd, None) is None:
+            return
         try:
             self.poller.unregister(fd)
         except (KeyError, ValueError, OSError):
@@ -120,12 +122,12 @@ class Poller(MultiChannelPoller):
     def close(self) -> None:
         """Close what was opened to wait."""
         for channel in self._channels:
-            channel.claims.changed = None
+            channel.claims.changed = channel.claims.closing = None
         for fd in list(self._ours):
             self._forget(fd)
         nudge, self._nudge = self._nudge, None
         if nudge is not None:
-            self._forget(nudge[0])
+            self.poller.unregister(nudge[0])
             os.close(nudge[0])
             os.close(nudge[1])
         super().close()

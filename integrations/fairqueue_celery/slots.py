@@ -208,13 +208,21 @@ class Slots:
 
     def _pay(self, slot: Slot) -> None:
         try:
-            if slot.verdict is Verdict.DROP:
+            if slot.verdict is Verdict.DROP or self._is_poisonous(slot):
                 self._core.reject(slot.lease, reason=slot.reason, seconds=slot.seconds())
             else:
                 self._core.release(slot.lease, counted=slot.counted, seconds=slot.seconds())
         except LeaseLost:
             self._tell_lost([slot.fence])
         self._drop(slot.fence)
+
+    def _is_poisonous(self, slot: Slot) -> bool:
+        """Every one of its starts ended in a lost worker."""
+        most = self._core.settings.max_deliveries
+        if not slot.counted or most is None or slot.lease.deliveries < most:
+            return False
+        slot.reason = "max_deliveries"
+        return True
 
     def release(self, slot: Slot, *, delay_seconds: float = 0.0) -> None:
         """Give a job back that did not start: at once, or after a delay; it burns no delivery."""

@@ -15,6 +15,8 @@ from fairqueue_celery.slots import Slot
 
 logger = logging.getLogger(__name__)
 
+LOOK_FOR_THE_DEAD_SECONDS = 0.5
+
 
 class Fairness(bootsteps.StartStopStep):
     """Runs before strategies are built, and again after every reconnect."""
@@ -24,6 +26,7 @@ class Fairness(bootsteps.StartStopStep):
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
         self._consumer = parent
+        self._look_for_the_dead: Any = None
         self._keep_waiting = parent._limit_task  # noqa: SLF001
         parent._limit_task = self._limit_task  # noqa: SLF001
 
@@ -34,6 +37,16 @@ class Fairness(bootsteps.StartStopStep):
         for broker, slot in _held():
             if _was_dropped(slot):
                 broker.slots.abandon(slot)
+
+    def register_with_event_loop(self, parent: Any, hub: Any) -> None:
+        """Look for dead children often: a sibling may hold the descriptor that would tell."""
+        if self._look_for_the_dead is not None:
+            self._look_for_the_dead.cancel()
+            self._look_for_the_dead = None
+        if getattr(parent.pool, "_pool", None) is not None:
+            self._look_for_the_dead = hub.call_repeatedly(
+                LOOK_FOR_THE_DEAD_SECONDS, parent.pool.maintain_pool
+            )
 
     def _limit_task(self, request: Any, bucket: Any, tokens: int) -> Any:
         """Give back what a ``rate_limit`` would hold in memory, with its slot, until its turn."""

@@ -39,6 +39,9 @@ class Ledger:
         self.path = path
         path.touch()
 
+    def forget(self) -> None:
+        self.path.write_text("")
+
     def lines(self, what: str | None = None, **fields: Any) -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in self.path.read_text().splitlines()]
         wanted = {**fields, **({"what": what} if what else {})}
@@ -104,6 +107,7 @@ class Shop:
         self.workers: list[Worker] = []
         self.publishers: list[Publisher] = []
         self.config: dict[str, Any] = {}
+        """Settings of the workers' app."""
         self.app_name = "shop"
 
     def url(self, **settings: object) -> str:
@@ -129,7 +133,8 @@ class Shop:
         self.workers.append(worker)
         return worker
 
-    def publisher(self, url: str, **config: object) -> Publisher:
+    def publisher(self, url: str | None = None, **config: object) -> Publisher:
+        url = url or self.url()
         publisher = Publisher(Celery("publisher", broker=url, **config))
         self.publishers.append(publisher)
         return publisher
@@ -141,6 +146,11 @@ class Shop:
                 worker.process.wait()
         for publisher in self.publishers:
             publisher.app.close()
+
+    def row(self, workspace: str) -> Any:
+        """What the store says about a workspace."""
+        with self.core() as core:
+            return {row.workspace: row for row in core.stats().workspaces}.get(workspace)
 
     def core(self, **settings: Any) -> FairQueue:
         return FairQueue(self._server.url, namespace=self.namespace, **settings)
@@ -159,6 +169,19 @@ class Publisher:
 
     def signature(self, task: str, *args: object, tenant: str, **options: Any) -> Any:
         return self.app.signature(f"shop.{task}", args, {"tenant_id": tenant}, **options)
+
+
+@pytest.fixture(scope="module")
+def open_shop(
+    redis_server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shop]:
+    """A shop that several tests of a module share, with one worker: prefork, two processes."""
+    shop = Shop(redis_server, f"m-{os.urandom(6).hex()}", tmp_path_factory.mktemp("shop"))
+    url = shop.url(workspace_concurrency=1, lease_seconds=6, max_deliveries=3)
+    shop.config = {"result_backend": url}
+    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    yield shop
+    shop.close()
 
 
 @pytest.fixture

@@ -11,12 +11,6 @@ import pytest
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-def stats_of(shop: Any, workspace: str) -> Any:
-    with shop.core() as core:
-        found = {row.workspace: row for row in core.stats().workspaces}
-    return found.get(workspace)
-
-
 def two_workers(shop: Any, url: str) -> tuple[Any, Any]:
     first = shop.worker("-P", "prefork", "-c", "1", url=url)
     second = shop.worker("-P", "prefork", "-c", "1", url=url)
@@ -41,7 +35,7 @@ def test_a_task_longer_than_its_lease_runs_once(shop: Any) -> None:
     time.sleep(0.5)
 
     assert len(shop.ledger.lines("start")) == 1
-    assert stats_of(shop, "ada").running == 0
+    assert shop.row("ada").running == 0
 
 
 def test_a_killed_workers_late_acked_job_runs_again(shop: Any) -> None:
@@ -75,4 +69,4 @@ def test_a_killed_workers_early_acked_job_is_lost_as_its_user_chose(shop: Any) -
 
     assert shop.ledger.lines("start", n=2)[0]["at"] - killed < 8
     assert len(shop.ledger.lines("start", n=1)) == 1
-    assert stats_of(shop, "ada").lost == 1
+    assert shop.row("ada").lost == 1

@@ -84,3 +84,62 @@ def publish_more(count: int, *, tenant_id: str | None = None) -> int:
             accepted += 1
     note("published", accepted=accepted, tenant=tenant_id)
     return accepted
+
+
+@app.task
+def whoami(*, then: list[str] | None = None, tenant_id: str | None = None) -> str | None:
+    """What the surroundings say, here and in the tasks that this one publishes."""
+    import fairqueue
+
+    job = fairqueue.current()
+    note("whoami", workspace=job and job.workspace, deliveries=job and job.deliveries)
+    for _ in then or ():
+        whoami.delay()
+    return job and job.workspace
+
+
+@app.task(rate_limit="5/s")
+def paced(n: int, *, tenant_id: str | None = None) -> None:
+    note("start", n=n, tenant=tenant_id, task="paced")
+    note("end", n=n, tenant=tenant_id, task="paced")
+
+
+@app.task(time_limit=0.6)
+def endless(n: int, *, tenant_id: str | None = None) -> None:
+    note("start", n=n, tenant=tenant_id)
+    while True:
+        burn(0.05)
+        note("alive", n=n)
+
+
+@app.task
+def shoot_oneself(n: int, *, tenant_id: str | None = None) -> None:
+    note("start", n=n, tenant=tenant_id)
+    os.kill(os.getpid(), 9)
+
+
+@app.task(acks_late=True, reject_on_worker_lost=True)
+def shoot_oneself_once(n: int, *, tenant_id: str | None = None) -> None:
+    import fairqueue
+
+    note("start", n=n, tenant=tenant_id)
+    job = fairqueue.current()
+    if job is not None and job.deliveries == 1:
+        os.kill(os.getpid(), 9)
+    note("end", n=n, tenant=tenant_id)
+
+
+@app.task(acks_late=True, reject_on_worker_lost=True)
+def poison(n: int, *, tenant_id: str | None = None) -> None:
+    note("start", n=n, tenant=tenant_id)
+    os.kill(os.getpid(), 9)
+
+
+@app.task(bind=True, acks_late=True)
+def turn_away(self: Task, n: int, *, requeue: bool, tenant_id: str | None = None) -> None:
+    from celery.exceptions import Reject
+
+    note("start", n=n, tenant=tenant_id)
+    if not self.request.delivery_info.get("redelivered"):
+        raise Reject("not now", requeue=requeue)
+    note("end", n=n, tenant=tenant_id)

@@ -1,0 +1,254 @@
+"""What Celery can do on any broker, on one worker that several tests share."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import pytest
+from celery import chain
+
+import fairqueue
+
+pytestmark = pytest.mark.system
+
+tenants = (f"tenant-{n}" for n in itertools.count())
+
+
+@pytest.fixture
+def ledger(open_shop: Any) -> Any:
+    open_shop.ledger.forget()
+    return open_shop.ledger
+
+
+@pytest.fixture
+def publisher(open_shop: Any) -> Any:
+    return open_shop.publisher(backend=open_shop.url())
+
+
+@pytest.fixture
+def tenant() -> str:
+    return next(tenants)
+
+
+def test_a_task_knows_its_workspace_and_its_publishes_inherit_it(
+    publisher: Any, ledger: Any, tenant: str
+) -> None:
+    """current() tells a task its workspace; what it publishes belongs there too."""
+    publisher.send("whoami", kwargs={"then": ["again", "again"]}, tenant=tenant)
+
+    ledger.wait("whoami", 3)
+
+    assert [row["workspace"] for row in ledger.lines("whoami")] == [tenant] * 3
+    assert {row["deliveries"] for row in ledger.lines("whoami")} == {1}
+
+
+def test_a_header_names_the_workspace(publisher: Any, ledger: Any, tenant: str) -> None:
+    """The header ``workspace`` beats what workspace_from finds."""
+    publisher.send("whoami", tenant="other", headers={"workspace": tenant})
+
+    ledger.wait("whoami", 1)
+
+    assert ledger.lines("whoami")[0]["workspace"] == tenant
+
+
+def test_a_with_block_names_the_workspace(publisher: Any, ledger: Any, tenant: str) -> None:
+    """What is published inside ``with fairqueue.workspace()`` belongs there."""
+    with fairqueue.workspace(tenant):
+        publisher.send("whoami")
+
+    ledger.wait("whoami", 1)
+
+    assert ledger.lines("whoami")[0]["workspace"] == tenant
+
+
+def test_chains_callbacks_and_errbacks_stay_in_the_workspace(
+    publisher: Any, ledger: Any, tenant: str
+) -> None:
+    """The rest of a chain belongs to the workspace of its first task, and so do links."""
+    first = publisher.signature("work", 1, tenant=tenant)
+    second = publisher.app.signature("shop.whoami", immutable=True)
+    third = publisher.app.signature("shop.whoami", immutable=True)
+    third.link(publisher.app.signature("shop.whoami", immutable=True))
+    chain(first, second, third).apply_async()
+
+    ledger.wait("whoami", 3)
+
+    assert [row["workspace"] for row in ledger.lines("whoami")] == [tenant] * 3
+
+
+def test_the_same_url_serves_results(publisher: Any, tenant: str) -> None:
+    """``fairqueue://`` is a result backend as well."""
+    assert publisher.send("work", 7, tenant=tenant).get(timeout=10) == 7
+
+
+def test_a_countdown_is_held_in_the_core(open_shop: Any, ledger: Any, tenant: str) -> None:
+    """A delayed task is scheduled in the store, not in a worker, and starts on time."""
+    publisher = open_shop.publisher()
+    begun = time.monotonic()
+    publisher.send("work", 1, tenant=tenant, countdown=1.0)
+    time.sleep(0.3)
+    assert open_shop.row(tenant).scheduled == 1
+
+    ledger.wait("start", 1)
+
+    assert 0.95 < ledger.lines("start")[0]["at"] - begun < 1.6
+
+
+def test_priority_orders_a_workspaces_jobs(publisher: Any, ledger: Any, tenant: str) -> None:
+    """0 is the most urgent, as in kombu's redis."""
+    publisher.send("work", 0, kwargs={"seconds": 0.5}, tenant=tenant)
+    ledger.wait("start", 1)
+    for n in (9, 5, 1, 0):
+        publisher.send("work", n, tenant=tenant, priority=n)
+
+    ledger.wait("end", 5)
+
+    rows = sorted(ledger.lines("start"), key=lambda row: row["at"])
+    assert [row["n"] for row in rows] == [0, 0, 1, 5, 9]
+
+
+def test_retries_run_to_their_end(publisher: Any, ledger: Any, tenant: str) -> None:
+    """A retry is a new scheduled job and does not hold a slot meanwhile."""
+    publisher.send("flaky", 1, kwargs={"failures": 3}, tenant=tenant)
+
+    ledger.wait("end", 1)
+
+    assert [row["retries"] for row in ledger.lines("start")] == [0, 1, 2, 3]
+
+
+def test_rate_limited_tasks_do_not_hold_up_quick_ones(
+    publisher: Any, ledger: Any, tenant: str
+) -> None:
+    """Celery's rate_limit spaces its task; the others pass at once; none is lost."""
+    for n in range(6):
+        publisher.send("paced", n, tenant=f"{tenant}-{n}")
+    for n in range(10):
+        publisher.send("work", n, tenant=f"{tenant}-quick-{n}")
+
+    ledger.wait("end", 16)
+
+    paced = sorted(row["at"] for row in ledger.lines("start", task="paced"))
+    quick = [row["at"] for row in ledger.lines("start") if "task" not in row]
+    assert len(paced) == 6
+    assert 0.8 < paced[-1] - paced[0] < 3.0
+    assert max(quick) < paced[3]
+
+
+def test_a_revoked_job_does_not_run(publisher: Any, ledger: Any, tenant: str) -> None:
+    """revoke() before the start: the job is dropped and its slot is free."""
+    publisher.send("work", 1, kwargs={"seconds": 0.7}, tenant=tenant)
+    ledger.wait("start", 1)
+    waiting = publisher.send("work", 2, tenant=tenant)
+    publisher.app.control.revoke(waiting.id)
+    publisher.send("work", 3, tenant=tenant)
+
+    ledger.wait("end", 1, n=3)
+
+    assert not ledger.lines("start", n=2)
+
+
+def test_terminate_frees_the_slot(publisher: Any, ledger: Any, tenant: str) -> None:
+    """revoke(terminate=True) of a running task: the next of its workspace starts at once."""
+    running = publisher.send("work", 1, kwargs={"seconds": 30}, tenant=tenant)
+    publisher.send("work", 2, tenant=tenant)
+    ledger.wait("start", 1)
+    publisher.app.control.revoke(running.id, terminate=True)
+    begun = time.monotonic()
+
+    ledger.wait("end", 1, n=2)
+
+    assert ledger.lines("start", n=2)[0]["at"] - begun < 1.5
+
+
+def test_a_hard_time_limit_frees_the_slot_after_the_process(
+    publisher: Any, ledger: Any, tenant: str
+) -> None:
+    """The slot is freed when the process is gone, not when Celery announces it."""
+    publisher.send("endless", 1, tenant=tenant)
+    publisher.send("work", 2, tenant=tenant)
+
+    ledger.wait("start", 1, n=2)
+
+    last_sign = max(row["at"] for row in ledger.lines("alive"))
+    assert last_sign < ledger.lines("start", n=2)[0]["at"] < last_sign + 1.5
+
+
+def test_a_killed_childs_slot_is_freed(publisher: Any, ledger: Any, tenant: str) -> None:
+    """A child that dies in an early-acked task: not run again, its slot free in about a second."""
+    publisher.send("shoot_oneself", 1, tenant=tenant)
+    publisher.send("work", 2, tenant=tenant)
+
+    ledger.wait("end", 1, n=2)
+
+    rows = ledger.lines("start")
+    assert [row["n"] for row in rows] == [1, 2]
+    assert rows[1]["at"] - rows[0]["at"] < 3
+
+
+def test_reject_on_worker_lost_runs_again(publisher: Any, ledger: Any, tenant: str) -> None:
+    """With task_reject_on_worker_lost a job whose child died runs again."""
+    publisher.send("shoot_oneself_once", 1, tenant=tenant)
+
+    ledger.wait("end", 1)
+
+    assert len(ledger.lines("start")) == 2
+
+
+def test_a_poisonous_job_dies_after_max_deliveries(
+    open_shop: Any, publisher: Any, ledger: Any, tenant: str
+) -> None:
+    """A job that kills its child every time goes to the dead letters after three starts."""
+    publisher.send("poison", 1, tenant=tenant)
+
+    ledger.wait("start", 3)
+    time.sleep(2.0)
+
+    assert len(ledger.lines("start")) == 3
+    assert open_shop.row(tenant).dead == 1
+
+
+@pytest.mark.parametrize("requeue", [True, False])
+def test_reject(open_shop: Any, publisher: Any, ledger: Any, tenant: str, *, requeue: bool) -> None:
+    """Reject(requeue=True) runs again, burning no delivery; without it the job is dead."""
+    publisher.send("turn_away", 1, kwargs={"requeue": requeue}, tenant=tenant)
+
+    if requeue:
+        ledger.wait("end", 1)
+        assert len(ledger.lines("start")) == 2
+    else:
+        ledger.wait("start", 1)
+        time.sleep(0.5)
+        assert open_shop.row(tenant).dead == 1
+
+
+def test_remote_control_answers(open_shop: Any, publisher: Any, ledger: Any, tenant: str) -> None:
+    """Inspect sees the worker and its running task."""
+    publisher.send("work", 1, kwargs={"seconds": 1.0}, tenant=tenant)
+    ledger.wait("start", 1)
+    [answer] = publisher.app.control.inspect(timeout=2).active().values()
+
+    assert [request["name"] for request in answer] == ["shop.work"]
+    assert publisher.app.control.ping(timeout=2)
+
+
+def test_an_expired_task_does_not_run(publisher: Any, ledger: Any, tenant: str) -> None:
+    """A task that expired while it waited is dropped, and its slot is free."""
+    publisher.send("work", 1, kwargs={"seconds": 0.7}, tenant=tenant)
+    ledger.wait("start", 1)
+    publisher.send("work", 2, tenant=tenant, expires=0.2)
+    publisher.send("work", 3, tenant=tenant)
+
+    ledger.wait("end", 1, n=3)
+
+    assert not ledger.lines("start", n=2)
+
+
+def test_nothing_stays_behind(open_shop: Any) -> None:
+    """After all that, no slot is held and no job waits."""
+    time.sleep(0.3)
+    with open_shop.core() as core:
+        stats = core.stats()
+    assert sum(row.running for row in stats.workspaces) == 0
+    assert sum(stats.queues.values()) == 0
