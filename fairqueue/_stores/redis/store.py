@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from random import uniform
 from typing import Any
 
 import redis
@@ -13,6 +12,7 @@ from fairqueue._linker import Read, read_source
 from fairqueue._scripts import Scripts, Value
 from fairqueue._store import Store
 from fairqueue._stores import limits_text
+from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.redis import replies
 from fairqueue._stores.redis.guard import check_server, guarded
 from fairqueue._stores.redis.waiter import RedisWaiter
@@ -20,8 +20,6 @@ from fairqueue._types import Admission, Claimed, Finish, Job, Limits, Stats, Sto
 from fairqueue.errors import FairQueueError, LeaseLost
 
 PAGE = 100
-POLL_SECONDS = 3.0
-POLL_LEASES = 0.3  # idle claimers are heard more often than every third of a lease
 
 
 class RedisStore(Store):
@@ -111,7 +109,7 @@ class RedisStore(Store):
             n=n,
             lease_seconds=lease_seconds,
             max_deliveries=max_deliveries or "",
-            poll_seconds=min(POLL_SECONDS, POLL_LEASES * lease_seconds) * uniform(0.75, 1),
+            poll_seconds=poll_seconds(lease_seconds),
             finishes=replies.finishes_text(finishes),
         )
         return replies.claimed(reply, lease_seconds, sent, self._task)
