@@ -132,9 +132,7 @@ class Claimer:
             self._answer_first()
             return self._numbered(call)
 
-    def wait(
-        self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed
-    ) -> Claimed:
+    def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
         """Claim again at every wake-up until something came or time is up."""
         until = time.monotonic() + seconds
         waiter = self._store.waiter(queues)

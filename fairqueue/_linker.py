@@ -27,13 +27,13 @@ _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 def read_source(name: str) -> str:
     """Return the text of one Lua file of this package."""
-    return files("fairqueue").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+    return (files("fairqueue") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
 
 
 @cache
 def file_names() -> tuple[str, ...]:
     """Name every Lua file: rooms with a leading underscore, operations without."""
-    folder = files("fairqueue").joinpath("lua")
+    folder = files("fairqueue") / "lua"
     names = (entry.name.removesuffix(".lua") for entry in folder.iterdir())
     return tuple(sorted(names))
 
@@ -67,9 +67,9 @@ class Rooms:
         """Return the whole script of one operation, and the kinds of keys that it takes."""
         linked: dict[str, str] = {}
         parts = [self._with_what_it_reaches(part, linked) for part in body.split(_LATER)]
-        openings = [line for room in self.openings if room in linked for line in linked[room].splitlines()]
+        openings = "\n".join(linked[room] for room in self.openings if room in linked).splitlines()
         constants = [line for line in openings if line.startswith("local ")]
-        shared = [line for line in openings if line and line not in constants]
+        shared = [line for line in openings if line not in constants]
         text = "\n".join([*constants, self.base, _PREFIX, _table(linked), *shared, *parts])
         return spell_keys(self._in_one_table(text))
 

@@ -167,15 +167,12 @@ class FairQueue:
         done = self._claimer.release(
             lease.fence, delay_seconds=delay_seconds, counted=counted, seconds=seconds
         )
-        self._require(done, lease)
+        if not done:
+            raise LeaseLost(lease.job.id, lease.job.workspace)
 
     def reject(self, lease: Lease, *, reason: str, seconds: float = 0.0) -> None:
         """Move a job to the dead letters of its workspace; LeaseLost if its lease had passed."""
-        self._require(self._claimer.reject(lease.fence, reason=reason, seconds=seconds), lease)
-
-    @staticmethod
-    def _require(done: bool, lease: Lease) -> None:
-        if not done:
+        if not self._claimer.reject(lease.fence, reason=reason, seconds=seconds):
             raise LeaseLost(lease.job.id, lease.job.workspace)
 
     def renew(self, progress: Sequence[tuple[int, float]]) -> frozenset[int]:

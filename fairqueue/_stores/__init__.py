@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fairqueue._store import Store
+from fairqueue._stores.memory import open_memory
 from fairqueue._stores.redis import RedisStore
 from fairqueue._urls import mask_password
 from fairqueue.errors import ConfigurationError
@@ -24,8 +25,6 @@ def open_store(url: str, *, namespace: str, client: Any = None) -> Store:
             f"unknown scheme in the URL {mask_password(url)!r}: use one of {known}"
         )
     if scheme == "memory":
-        from fairqueue._stores.memory import open_memory
-
         return open_memory(url, namespace=namespace)
     try:
         return RedisStore.from_url(url, namespace=namespace)

@@ -53,10 +53,10 @@ def guarded() -> Iterator[None]:
         told = _told(error) or f"Redis cannot be reached ({error}): is it running?"
         raise StoreUnavailable(told) from error
     except redis.ResponseError as error:
-        told = _told(error)
-        if told is None:
+        remedy = _told(error)
+        if remedy is None:
             raise
-        raise StoreUnavailable(told) from error
+        raise StoreUnavailable(remedy) from error
 
 
 def _version(text: str) -> tuple[int, ...]:

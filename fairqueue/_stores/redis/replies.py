@@ -37,9 +37,7 @@ def lease(
     fence, job_id, queue, workspace, task, priority, deliveries, record = row
     header, _, payload = record.partition(b"\n")
     redelivered = header.split()[4] != b"0"
-    job = Job(
-        decode(job_id), decode(workspace), decode(queue), name(task), payload, int(priority)
-    )
+    job = Job(decode(job_id), decode(workspace), decode(queue), name(task), payload, int(priority))
     return Lease(job, int(fence), int(deliveries), redelivered, lease_seconds, sent)
 
 

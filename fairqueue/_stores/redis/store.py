@@ -199,9 +199,7 @@ class RedisStore(Store):
         """Gather every page."""
         rows, queues, cursor = {}, {}, b"0"
         while True:
-            cursor, some_queues, some = self._call(
-                "snapshot", cursor=cursor, count=PAGE
-            )
+            cursor, some_queues, some = self._call("snapshot", cursor=cursor, count=PAGE)
             queues.update({decode(queue): int(depth) for queue, depth in some_queues})
             rows.update({row[0]: replies.workspace_stats(row) for row in some})
             if cursor == b"0":
@@ -237,9 +235,7 @@ class RedisStore(Store):
         """Open the same store over connections of its own."""
         pool = self.client.connection_pool
         options = dict(pool.connection_kwargs)
-        client = redis.Redis(
-            connection_pool=redis.ConnectionPool(pool.connection_class, **options)
-        )
+        client = redis.Redis(connection_pool=redis.ConnectionPool(pool.connection_class, **options))
         return RedisStore(client, namespace=self._namespace, clock=self._clock, read=self._read)
 
     def close(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import redis
@@ -43,19 +44,19 @@ class RedisWaiter(Waiter):
             return
         self._turn = (self._turn + 1) % len(self._tokens)
         tokens = self._tokens[self._turn :] + self._tokens[: self._turn]
-        with self._guarded():
+        with self._dropping():
             self._connect().send_command("BLPOP", *tokens, max(LEAST_SECONDS, round(seconds, 3)))
         self._armed = True
         self._until = time.monotonic() + seconds + SLACK_SECONDS
 
     def fileno(self) -> int:
         """The socket; readable when woken, when time is up, or when the link broke."""
-        return int(self._connect()._sock.fileno())
+        return int(self._connect()._sock.fileno())  # noqa: SLF001 - as kombu does
 
     def collect(self) -> bool:
         """Read the answer; blocks for it if it is not there yet."""
         self._armed = False
-        with self._guarded():
+        with self._dropping():
             return self._connection.read_response() is not None
 
     def wait(self, seconds: float) -> bool:
@@ -85,27 +86,18 @@ class RedisWaiter(Waiter):
     def _readable(self, seconds: float) -> bool:
         return bool(select.select([self.fileno()], [], [], seconds)[0])
 
-    def _guarded(self) -> Any:
-        return _Dropping(self)
+    @contextmanager
+    def _dropping(self) -> Iterator[None]:
+        """Forget a connection that failed, and say so in our words."""
+        try:
+            with guarded():
+                yield
+        except BaseException:
+            self._drop()
+            raise
 
     def _drop(self) -> None:
         self._armed = False
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.disconnect()
-
-
-class _Dropping:
-    """Forgets a connection that failed, and says so in our words."""
-
-    def __init__(self, waiter: RedisWaiter) -> None:
-        self._waiter = waiter
-        self._guard = guarded()
-
-    def __enter__(self) -> None:
-        self._guard.__enter__()
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
-        if error is not None:
-            self._waiter._drop()
-        return self._guard.__exit__(kind, error, trace)
