@@ -21,6 +21,14 @@ def connect() -> None:
     signals.task_prerun.connect(inside.on_prerun, weak=False)
     signals.task_postrun.connect(inside.on_postrun, weak=False)
     signals.worker_init.connect(on_worker_init, weak=False)
+    signals.worker_ready.connect(on_worker_ready, weak=False)
+
+
+def on_worker_ready(**told: Any) -> None:
+    """A worker is ready."""
+    from fairqueue_celery import announce  # noqa: PLC0415
+
+    announce.on_worker_ready(**told)
 
 
 def on_worker_init(sender: Any = None, **_others: Any) -> None:

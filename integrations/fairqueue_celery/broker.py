@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import time
@@ -18,6 +19,11 @@ from fairqueue_celery.kinds import Kinds
 from fairqueue_celery.slots import Slot, Slots
 from fairqueue_celery.workspace import check_sources
 
+logger = logging.getLogger(__name__)
+
+FRESH_SECONDS = 5.0
+"""A server that was checked is not checked again for so long."""
+
 PATIENCE_SECONDS = 0.02
 """Endings that the consuming thread has not told by then are told by the janitor."""
 
@@ -31,6 +37,8 @@ class Broker:
     def __init__(self, url: str, settings: Settings, *, authoritative: bool) -> None:
         check_sources(settings.workspace_from)
         self.settings = settings
+        self._checked = float("-inf")
+        self._brings_limits = not authoritative and _has_limits(settings)
         self.core = FairQueue(url, settings=settings, authoritative=authoritative)
         self.kinds = Kinds(self.core)
         self.slots = Slots(self.core)
@@ -38,6 +46,22 @@ class Broker:
         self.dying: list[tuple[Slot, int]] = []
         """Runs that were declared over while their process still lived, with its pid."""
         janitor.serve(self._tidy)
+
+    def connect(self) -> None:
+        """Check the server, and bring the limits: also to one that has lost its data.
+
+        Raises ConfigurationError for a server that cannot keep the promises.
+        """
+        if time.monotonic() - self._checked < FRESH_SECONDS:
+            return
+        same = self.core.connect()
+        self._checked = time.monotonic()
+        if not same and self._brings_limits:
+            self._brings_limits = False  # said once
+            logger.warning(
+                "the limits in this process's options are not those that hold: limits stored "
+                "in Redis by a worker, or set live, go before"
+            )
 
     def follow(self, claims: Claims) -> None:
         """Look after what these claims hold when nobody else does."""
@@ -63,6 +87,11 @@ class Broker:
             if not _is_alive(pid) or _since_stop(slot) > DYING_SECONDS:
                 self.dying.remove((slot, pid))
                 self.slots.end(slot)
+
+
+def _has_limits(settings: Settings) -> bool:
+    limits = settings.stored_limits()
+    return limits != Settings.load({"fairness": settings.fairness}).stored_limits()
 
 
 def _since_stop(slot: Slot) -> float:

@@ -21,6 +21,8 @@ CLIENT_OPTIONS = (
 )
 """Options of the Redis client that also hold for the core's own connections."""
 
+TCP_OPTIONS = frozenset({"socket_connect_timeout", "socket_keepalive"})
+
 MEANINGLESS = {
     "ack_emulation": "a job is always leased",
     "priority_steps": "every priority from 0 to 9 counts",
@@ -66,7 +68,8 @@ OF_KOMBU = frozenset(
     }
 )
 
-_told: set[str] = set()
+given_in_vain: dict[str, str] = {}
+"""Of those, the ones that this process was given; each is logged once, and when a worker boots."""
 
 
 def part(
@@ -78,7 +81,7 @@ def part(
     """
     given: dict[str, Any] = {**query, **options}
     of_kombu = {name: given.pop(name) for name in list(given) if _is_kombus(name)}
-    _tell_meaningless(of_kombu)
+    _note_meaningless(of_kombu)
     for name in set(of_kombu) & set(query) & set(CLIENT_OPTIONS):
         of_kombu[name] = _number(name, of_kombu[name])
     if prefix := of_kombu.get("global_keyprefix"):
@@ -92,9 +95,10 @@ def _is_kombus(name: str) -> bool:
     return name in OF_KOMBU or name in MEANINGLESS or name in stock.Channel.from_transport_options
 
 
-def client_options(of_kombu: Mapping[str, Any]) -> dict[str, Any]:
+def client_options(of_kombu: Mapping[str, Any], *, tcp: bool) -> dict[str, Any]:
     """Those options that the core's client gets in its URL."""
-    return {name: of_kombu[name] for name in CLIENT_OPTIONS if of_kombu.get(name) is not None}
+    names = CLIENT_OPTIONS if tcp else set(CLIENT_OPTIONS) - TCP_OPTIONS
+    return {name: of_kombu[name] for name in names if of_kombu.get(name) is not None}
 
 
 def _number(name: str, value: Any) -> Any:
@@ -108,11 +112,7 @@ def _number(name: str, value: Any) -> Any:
         raise ConfigurationError(f"option {name!r} in the broker URL must be a number") from None
 
 
-def _tell_meaningless(of_kombu: Mapping[str, Any]) -> None:
-    for name in sorted((set(of_kombu) & set(MEANINGLESS)) - _told):
-        _told.add(name)
-        logger.info(
-            "transport option %r has no effect on fairqueue's task queues: %s",
-            name,
-            MEANINGLESS[name],
-        )
+def _note_meaningless(of_kombu: Mapping[str, Any]) -> None:
+    for name in sorted(set(of_kombu) & set(MEANINGLESS) - set(given_in_vain)):
+        given_in_vain[name] = MEANINGLESS[name]
+        logger.info("option %r has no effect on task queues: %s", name, MEANINGLESS[name])

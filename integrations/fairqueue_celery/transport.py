@@ -29,10 +29,16 @@ class Transport(stock.Transport):
         address = read_address(client)
         settings, of_kombu = options.part(client.transport_options or {}, address.query)
         super().__init__(ParsedClient(client, address, of_kombu), **kwargs)
-        client_options = {**options.client_options(of_kombu), **address.client_db}
+        tcp = address.path is None
+        client_options = {**options.client_options(of_kombu, tcp=tcp), **address.client_db}
         self.broker = shared_broker(address.core_url(client_options), settings)
         self.cycle = Poller(self)
         self.driver: HubDriver | None = None
+
+    def establish_connection(self) -> Any:
+        """Open the first channel, and see that the server can keep the promises."""
+        self.broker.connect()
+        return super().establish_connection()
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Let the worker's event loop drive the claims."""

@@ -156,6 +156,10 @@ class Shop:
         return FairQueue(self._server.url, namespace=self.namespace, **settings)
 
 
+def _named(task: str) -> str:
+    return task if "." in task else f"shop.{task}"
+
+
 class Publisher:
     """A producer that knows the tasks by name only."""
 
@@ -165,10 +169,10 @@ class Publisher:
     def send(self, task: str, *args: object, **options: Any) -> Any:
         tenant = options.pop("tenant", None)
         kwargs = {**options.pop("kwargs", {}), "tenant_id": tenant}
-        return self.app.send_task(f"shop.{task}", args, kwargs, **options)
+        return self.app.send_task(_named(task), args, kwargs, **options)
 
     def signature(self, task: str, *args: object, tenant: str, **options: Any) -> Any:
-        return self.app.signature(f"shop.{task}", args, {"tenant_id": tenant}, **options)
+        return self.app.signature(_named(task), args, {"tenant_id": tenant}, **options)
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +183,7 @@ def open_shop(
     shop = Shop(redis_server, f"m-{os.urandom(6).hex()}", tmp_path_factory.mktemp("shop"))
     url = shop.url(workspace_concurrency=1, lease_seconds=6, max_deliveries=3)
     shop.config = {"result_backend": url}
+    shop.app_name = "curious"
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
     yield shop
     shop.close()

@@ -36,7 +36,7 @@ def test_a_task_knows_its_workspace_and_its_publishes_inherit_it(
     publisher: Any, ledger: Any, tenant: str
 ) -> None:
     """current() tells a task its workspace; what it publishes belongs there too."""
-    publisher.send("whoami", kwargs={"then": ["again", "again"]}, tenant=tenant)
+    publisher.send("curious.whoami", kwargs={"then": ["again", "again"]}, tenant=tenant)
 
     ledger.wait("whoami", 3)
 
@@ -46,7 +46,7 @@ def test_a_task_knows_its_workspace_and_its_publishes_inherit_it(
 
 def test_a_header_names_the_workspace(publisher: Any, ledger: Any, tenant: str) -> None:
     """The header ``workspace`` beats what workspace_from finds."""
-    publisher.send("whoami", tenant="other", headers={"workspace": tenant})
+    publisher.send("curious.whoami", tenant="other", headers={"workspace": tenant})
 
     ledger.wait("whoami", 1)
 
@@ -56,7 +56,7 @@ def test_a_header_names_the_workspace(publisher: Any, ledger: Any, tenant: str) 
 def test_a_with_block_names_the_workspace(publisher: Any, ledger: Any, tenant: str) -> None:
     """What is published inside ``with fairqueue.workspace()`` belongs there."""
     with fairqueue.workspace(tenant):
-        publisher.send("whoami")
+        publisher.send("curious.whoami")
 
     ledger.wait("whoami", 1)
 
@@ -68,9 +68,9 @@ def test_chains_callbacks_and_errbacks_stay_in_the_workspace(
 ) -> None:
     """The rest of a chain belongs to the workspace of its first task, and so do links."""
     first = publisher.signature("work", 1, tenant=tenant)
-    second = publisher.app.signature("shop.whoami", immutable=True)
-    third = publisher.app.signature("shop.whoami", immutable=True)
-    third.link(publisher.app.signature("shop.whoami", immutable=True))
+    second = publisher.app.signature("curious.whoami", immutable=True)
+    third = publisher.app.signature("curious.whoami", immutable=True)
+    third.link(publisher.app.signature("curious.whoami", immutable=True))
     chain(first, second, third).apply_async()
 
     ledger.wait("whoami", 3)

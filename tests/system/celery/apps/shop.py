@@ -7,6 +7,7 @@ import os
 import time
 
 from celery import Celery, Task
+from celery.exceptions import Reject
 
 app = Celery("shop")  # the broker's URL comes from CELERY_BROKER_URL
 app.conf.update(json.loads(os.environ.get("SHOP_CONFIG", "{}")))
@@ -86,18 +87,6 @@ def publish_more(count: int, *, tenant_id: str | None = None) -> int:
     return accepted
 
 
-@app.task
-def whoami(*, then: list[str] | None = None, tenant_id: str | None = None) -> str | None:
-    """What the surroundings say, here and in the tasks that this one publishes."""
-    import fairqueue
-
-    job = fairqueue.current()
-    note("whoami", workspace=job and job.workspace, deliveries=job and job.deliveries)
-    for _ in then or ():
-        whoami.delay()
-    return job and job.workspace
-
-
 @app.task(rate_limit="5/s")
 def paced(n: int, *, tenant_id: str | None = None) -> None:
     note("start", n=n, tenant=tenant_id, task="paced")
@@ -118,13 +107,10 @@ def shoot_oneself(n: int, *, tenant_id: str | None = None) -> None:
     os.kill(os.getpid(), 9)
 
 
-@app.task(acks_late=True, reject_on_worker_lost=True)
-def shoot_oneself_once(n: int, *, tenant_id: str | None = None) -> None:
-    import fairqueue
-
+@app.task(bind=True, acks_late=True, reject_on_worker_lost=True)
+def shoot_oneself_once(self: Task, n: int, *, tenant_id: str | None = None) -> None:
     note("start", n=n, tenant=tenant_id)
-    job = fairqueue.current()
-    if job is not None and job.deliveries == 1:
+    if not self.request.delivery_info.get("redelivered"):
         os.kill(os.getpid(), 9)
     note("end", n=n, tenant=tenant_id)
 
@@ -137,8 +123,6 @@ def poison(n: int, *, tenant_id: str | None = None) -> None:
 
 @app.task(bind=True, acks_late=True)
 def turn_away(self: Task, n: int, *, requeue: bool, tenant_id: str | None = None) -> None:
-    from celery.exceptions import Reject
-
     note("start", n=n, tenant=tenant_id)
     if not self.request.delivery_info.get("redelivered"):
         raise Reject("not now", requeue=requeue)

@@ -1,0 +1,184 @@
+"""Redis goes away and comes back; workers stop warm, cold, and not at all."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairqueue.testing import EmbeddedServer, embedded_redis
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """A server that may be killed, with an append-only file."""
+    with embedded_redis(persistent=True) as server:
+        yield server
+
+
+@pytest.fixture
+def own_shop(shop: Any, own_server: EmbeddedServer) -> Any:
+    shop._server = own_server
+    return shop
+
+
+def kill_clients(server: EmbeddedServer) -> None:
+    with server.client() as client:
+        for kind in ("normal", "pubsub"):
+            client.client_kill_filter(_type=kind, skipme=True)
+
+
+def test_killed_connections_run_nothing_twice(own_shop: Any, own_server: EmbeddedServer) -> None:
+    """CLIENT KILL of all while late-acked tasks run: each runs once, and the worker goes on."""
+    url = own_shop.url(lease_seconds=6)
+    own_shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    publisher = own_shop.publisher(url)
+    for n in range(6):
+        publisher.send("work_late", n, kwargs={"seconds": 0.7}, tenant="ada")
+    own_shop.ledger.wait("start", 2)
+
+    kill_clients(own_server)
+    own_shop.ledger.wait("end", 6)
+    publisher.send("work_late", 6, tenant="ada")
+    own_shop.ledger.wait("end", 7)
+
+    assert len(own_shop.ledger.lines("start")) == 7
+
+
+@pytest.mark.parametrize("task", ["work", "work_late"])
+def test_a_restarted_redis_loses_and_repeats_nothing(
+    own_shop: Any, own_server: EmbeddedServer, task: str
+) -> None:
+    """Redis dies for two seconds and comes back with its file: every job runs once."""
+    url = own_shop.url(lease_seconds=10)
+    own_shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    publisher = own_shop.publisher(url)
+    for n in range(8):
+        publisher.send(task, n, kwargs={"seconds": 1.0}, tenant="ada")
+    own_shop.ledger.wait("start", 2)
+
+    own_server.kill()
+    time.sleep(2.0)
+    own_server.start()
+    own_shop.ledger.wait("end", 8, seconds=60)
+    publisher.send(task, 8, tenant="ada")
+    own_shop.ledger.wait("end", 9, seconds=30)
+
+    assert len(own_shop.ledger.lines("start")) == 9
+
+
+def test_a_producer_waits_for_redis_to_come_back(own_shop: Any, own_server: EmbeddedServer) -> None:
+    """A publish while Redis is away is retried as Celery's policy says, and gets in."""
+    publisher = own_shop.publisher()
+    publisher.send("work", 1, tenant="ada")
+    own_server.kill()
+    threading.Timer(0.5, own_server.start).start()
+    publisher.send("work", 2, tenant="ada", retry_policy={"max_retries": 20, "interval_start": 0.2})
+
+    assert own_shop.row("ada").waiting == 2
+
+
+def test_warm_stop_finishes_what_runs_and_gives_the_rest_back(shop: Any) -> None:
+    """SIGTERM: running tasks end and are acked; nothing is held, nothing was delivered in vain."""
+    url = shop.url()
+    worker = shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    publisher = shop.publisher(url)
+    for n in range(10):
+        publisher.send("work_late", n, kwargs={"seconds": 0.6}, tenant="ada")
+    shop.ledger.wait("start", 2)
+
+    assert worker.stop() == 0
+
+    ended = len(shop.ledger.lines("end"))
+    assert ended == len(shop.ledger.lines("start"))
+    assert (shop.row("ada").running, shop.row("ada").waiting) == (0, 10 - ended)
+
+
+def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
+    """SIGQUIT: a late-acked task is cut off and runs again elsewhere as its first delivery."""
+    url = shop.url(max_deliveries=1, lease_seconds=20)
+    worker = shop.worker("-P", "prefork", "-c", "1", url=url).ready()
+    shop.publisher(url).send("work_late", 1, kwargs={"seconds": 1.5}, tenant="ada")
+    shop.ledger.wait("start", 1)
+
+    worker.process.send_signal(signal.SIGQUIT)
+    worker.process.wait(10)
+    shop.worker("-P", "prefork", "-c", "1", url=url).ready()
+    shop.ledger.wait("end", 1, seconds=10)
+
+    assert len(shop.ledger.lines("start")) == 2
+
+
+def test_solo_settles_what_it_ran(shop: Any) -> None:
+    """The solo pool blocks its loop; its endings reach the store all the same."""
+    url = shop.url(workspace_concurrency=1)
+    shop.worker("-P", "solo", url=url).ready()
+    publisher = shop.publisher(url)
+    publisher.send("work", 1, tenant="ada")
+    publisher.send("work", 2, kwargs={"seconds": 2}, tenant="bea")
+    shop.ledger.wait("start", 1, n=2)
+    time.sleep(0.5)
+
+    assert shop.row("ada").running == 0
+    shop.ledger.wait("end", 2)
+
+
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_green_pools_keep_the_limit(shop: Any, pool: str) -> None:
+    """With greenlets, where no event loop drives, limits hold and nothing runs twice."""
+    pytest.importorskip(pool)
+    url = shop.url(workspace_concurrency=2)
+    shop.worker("-P", pool, "-c", "10", url=url).ready()
+    publisher = shop.publisher(url)
+    for n in range(30):
+        publisher.send("work", n, kwargs={"seconds": 0.02}, tenant=f"t{n % 3}")
+
+    shop.ledger.wait("end", 30)
+
+    assert len(shop.ledger.lines("start")) == 30
+    assert all(shop.ledger.most_at_once(tenant=f"t{t}") <= 2 for t in range(3))
+    assert max(shop.ledger.most_at_once(tenant=f"t{t}") for t in range(3)) == 2
+
+
+def test_stock_options_and_one_url_for_results(shop: Any) -> None:
+    """An app with visibility_timeout and other stock options set runs unchanged."""
+    url = shop.url()
+    shop.config = {
+        "result_backend": url,
+        "broker_transport_options": {
+            "visibility_timeout": 43200,
+            "priority_steps": list(range(10)),
+            "queue_order_strategy": "priority",
+            "socket_timeout": 10,
+            "socket_keepalive": True,
+            "health_check_interval": 20,
+            "max_retries": 3,
+            "interval_start": 0,
+            "retry_policy": {"timeout": 5.0},
+            "global_keyprefix": "mine-",
+        },
+    }
+    worker = shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    publisher = shop.publisher(url, backend=url)
+    publisher.app.conf.broker_transport_options = shop.config["broker_transport_options"]
+
+    assert publisher.send("work", 5, tenant="ada").get(timeout=10) == 5
+    assert "visibility_timeout" in Path(worker.log).read_text()
+
+
+def test_rpc_results_are_plain(shop: Any) -> None:
+    """Results over rpc:// come back, take no slot and no capacity."""
+    url = shop.url(workspace_concurrency=1, workspace_capacity=1)
+    shop.config = {"result_backend": "rpc://"}
+    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    publisher = shop.publisher(url, backend="rpc://")
+
+    for n in range(5):
+        assert publisher.send("work", n, tenant="ada").get(timeout=10) == n
