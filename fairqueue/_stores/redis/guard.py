@@ -45,18 +45,24 @@ def guarded() -> Iterator[None]:
     try:
         yield
     except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
-        raise ConfigurationError(
-            f"Redis refuses this user ({error}): check the URL's user and password, and that its "
-            "ACL allows EVALSHA, SCRIPT, BLPOP and the namespace's keys"
-        ) from error
+        raise _refused(error) from error
     except (redis.ConnectionError, redis.TimeoutError) as error:
         told = _told(error) or f"Redis cannot be reached ({error}): is it running?"
         raise StoreUnavailable(told) from error
     except redis.ResponseError as error:
+        if "user executing the script" in str(error):
+            raise _refused(error) from error
         remedy = _told(error)
         if remedy is None:
             raise
         raise StoreUnavailable(remedy) from error
+
+
+def _refused(error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        f"Redis refuses this user ({error}): check the URL's user and password, and that its "
+        "ACL allows scripts, BLPOP, and in scripts the data commands on the namespace's keys"
+    )
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -1,0 +1,222 @@
+"""A Redis that cannot keep the promises is refused, with the reason and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from fairqueue import ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
+from fairqueue.testing import EmbeddedServer, embedded_redis
+
+SECRET = "hunter2-hunter2"
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """A server that a test may spoil."""
+    with embedded_redis(tcp=True) as server:
+        yield server
+
+
+def _everything_said(error: BaseException) -> str:
+    before = error.__cause__ or error.__context__
+    return f"{error!s} {error!r} {_everything_said(before) if before else ''}"
+
+
+def test_too_old(
+    redis_client: redis.Redis, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Redis before 6.2 is refused, with the version that is needed."""
+    client: Any = redis_client
+    old = {**client.info(), "redis_version": "6.0.16"}
+    monkeypatch.setattr(client, "info", lambda *_: old)
+    with (
+        FairQueue(client=client, namespace=namespace) as queue,
+        pytest.raises(ConfigurationError, match=r"6\.0\.16, too old: fairqueue needs 6\.2"),
+    ):
+        queue.publish(b"x", queue="q")
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_evicting(own_server: EmbeddedServer, policy: str) -> None:
+    """A Redis that would evict keys is refused, with the setting to change."""
+    own_server.client().config_set("maxmemory-policy", policy)
+    with FairQueue(own_server.url) as queue:
+        with pytest.raises(ConfigurationError, match="set maxmemory-policy to noeviction"):
+            queue.publish(b"x", queue="q")
+        own_server.client().config_set("maxmemory-policy", "noeviction")
+        assert queue.publish(b"x", queue="q")
+
+
+def test_read_only_replica(own_server: EmbeddedServer) -> None:
+    """A replica is refused when it is first used."""
+    with embedded_redis() as replica:
+        _replicate(own_server, replica)
+        with (
+            FairQueue(replica.url) as queue,
+            pytest.raises(ConfigurationError, match="read-only replica: point the URL at the mas"),
+        ):
+            queue.publish(b"x", queue="q")
+
+
+def _replicate(master: EmbeddedServer, replica: EmbeddedServer) -> None:
+    client, (secret, port) = replica.client(), master.tcp_address[1:].split("@127.0.0.1:")
+    client.config_set("masterauth", secret)
+    client.replicaof("127.0.0.1", port)
+
+
+def test_a_master_that_becomes_a_replica(own_server: EmbeddedServer) -> None:
+    """A call that meets a replica later says so, and nothing is lost when it is master again."""
+    with embedded_redis() as other, FairQueue(other.url) as queue:
+        job = queue.publish(b"x", queue="q")
+        _replicate(own_server, other)
+        with pytest.raises(StoreUnavailable, match="read-only replica: point the URL at the mas"):
+            queue.publish(b"y", queue="q")
+        other.client().replicaof("NO", "ONE")
+        assert [lease.job.id for lease in queue.claim(["q"]).leases] == [job]
+
+
+@pytest.mark.parametrize("how", ["wrong password", "no password", "unknown user"])
+def test_wrong_password(own_server: EmbeddedServer, how: str) -> None:
+    """A refused login says what to check; the password is in no message, nor in any cause."""
+    path = own_server.socket_path
+    urls = {
+        "wrong password": f"unix://:{SECRET}@{path}",
+        "no password": f"unix://{path}",
+        "unknown user": f"unix://nobody:{SECRET}@{path}",
+    }
+    with FairQueue(urls[how]) as queue, pytest.raises(ConfigurationError) as caught:
+        queue.publish(b"x", queue="q")
+    assert "check the URL's user and password" in str(caught.value)
+    assert SECRET not in _everything_said(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [["+@all", "-evalsha", "-eval"], ["+@all", "-zadd"], ["+@all", "-@write"]],
+    ids=["no scripts", "one command missing", "no writes"],
+)
+def test_no_permission(own_server: EmbeddedServer, rules: list[str]) -> None:
+    """A user whose ACL allows too little is told so, with what to allow."""
+    admin = own_server.client()
+    admin.execute_command("ACL", "SETUSER", "app", "on", f">{SECRET}", "~*", "&*", *rules)
+    with (
+        FairQueue(f"unix://app:{SECRET}@{own_server.socket_path}") as queue,
+        pytest.raises(ConfigurationError, match="its ACL allows") as caught,
+    ):
+        queue.publish(b"x", queue="q", delay_seconds=1.0)
+    assert SECRET not in _everything_said(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://localhost", "unknown scheme"),
+        ("localhost:6379", "unknown scheme"),
+        ("redis://localhost:six/0", "bad URL"),
+        (f"redis://:{SECRET}@localhost:six/0", "bad URL"),
+        (f"kafka://u:{SECRET}@h/0", "unknown scheme"),
+        ("redis://localhost/0?workspace_concurency=2", "did you mean 'workspace_concurrency'"),
+    ],
+)
+def test_bad_url(url: str, said: str) -> None:
+    """A URL that makes no sense is refused at once, with its password masked."""
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        FairQueue(url)
+    assert SECRET not in _everything_said(caught.value)
+
+
+def test_not_reachable(own_server: EmbeddedServer) -> None:
+    """Where nobody listens, the error asks for the server, and says no password."""
+    port = own_server.port
+    own_server.stop()
+    with (
+        FairQueue(f"redis://:{SECRET}@127.0.0.1:{port}/0") as queue,
+        pytest.raises(StoreUnavailable, match="is it running") as caught,
+    ):
+        queue.publish(b"x", queue="q")
+    assert SECRET not in _everything_said(caught.value)
+
+
+def test_silent(own_server: EmbeddedServer) -> None:
+    """A server that does not answer in time is unavailable; once it answers all is well."""
+    with FairQueue(own_server.url + "?socket_timeout=0.2") as queue:
+        queue.publish(b"x", queue="q", job_id="one")
+        own_server.freeze()
+        try:
+            with pytest.raises(StoreUnavailable, match="cannot be reached"):
+                queue.publish(b"y", queue="q", job_id="two")
+        finally:
+            own_server.thaw()
+        queue.publish(b"y", queue="q", job_id="two")
+        assert queue.depth("q") == 2
+
+
+def test_out_of_memory(own_server: EmbeddedServer) -> None:
+    """A full Redis refuses what is published, leaving nothing; claims, renewals, acks drain it."""
+    client = own_server.client()
+    with FairQueue(own_server.url) as queue:
+        for i in range(40):
+            queue.publish(b"x" * 1000, queue="q", workspace=f"w{i % 5}", task="t")
+        client.config_set("maxmemory", 1)
+        for workspace, task, delay in (("w0", "t", 0), ("new", "new", 0), ("w1", "t", 9)):
+            with pytest.raises(StoreUnavailable, match=r"out of memory.*raise maxmemory"):
+                queue.publish(b"y", queue="q", workspace=workspace, task=task, delay_seconds=delay)
+        assert queue.depth("q") == 40
+        assert {w.workspace for w in queue.stats().workspaces} == {f"w{i}" for i in range(5)}
+        done = 0
+        while leases := queue.claim(["q"], 3).leases:
+            assert not queue.renew([(lease.fence, 0.1) for lease in leases])
+            for lease in leases:
+                queue.ack(lease)
+                done += 1
+        assert done == 40
+        client.config_set("maxmemory", 0)
+        assert queue.publish(b"y", queue="q")
+
+
+def test_out_of_memory_with_releases(own_server: EmbeddedServer) -> None:
+    """In a full Redis jobs can be given back, buried and reaped."""
+    client = own_server.client()
+    with FairQueue(own_server.url) as queue:
+        for _ in range(3):
+            queue.publish(b"x" * 1000, queue="q")
+        client.config_set("maxmemory", 1)
+        first, second, third = queue.claim(["q"], 3).leases
+        queue.release(first)
+        queue.release(second, delay_seconds=60)
+        queue.reject(third, reason="bad")
+        queue.reap()
+        (workspace,) = queue.stats().workspaces
+        assert (workspace.waiting, workspace.scheduled, workspace.dead) == (1, 1, 1)
+
+
+def test_a_new_worker_at_a_full_redis(own_server: EmbeddedServer) -> None:
+    """A worker that starts while Redis is full can drain it."""
+    client = own_server.client()
+    with FairQueue(own_server.url, workspace_concurrency=2) as producer:
+        producer.publish(b"x", queue="q")
+    client.script_flush()
+    client.config_set("maxmemory", 1)
+    with FairQueue(own_server.url, workspace_concurrency=2) as worker:
+        (lease,) = worker.claim(["q"]).leases
+        worker.ack(lease)
+        assert worker.depth("q") == 0
+
+
+def test_every_refusal_is_ours(own_server: EmbeddedServer) -> None:
+    """Whatever Redis refuses, the caller sees an error of fairqueue's own tree."""
+    with FairQueue(own_server.url) as queue:
+        queue.publish(b"x", queue="q")
+        own_server.client().config_set("maxmemory", 1)
+        calls: list[Callable[[], object]] = [
+            lambda: queue.set_limits("w", concurrency=1),
+            lambda: queue.declare("other", plain=True),
+            lambda: queue.publish(b"x", queue="q", group="g"),
+        ]
+        for call in calls:
+            with pytest.raises(FairQueueError, match="out of memory"):
+                call()
