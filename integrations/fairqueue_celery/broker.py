@@ -16,6 +16,7 @@ from fairqueue_celery import crew
 from fairqueue_celery.consuming import Claims
 from fairqueue_celery.janitor import janitor
 from fairqueue_celery.kinds import Kinds
+from fairqueue_celery.remembered import Remembered
 from fairqueue_celery.slots import Slot, Slots
 from fairqueue_celery.workspace import check_sources
 
@@ -38,6 +39,8 @@ class Broker:
         check_sources(settings.workspace_from)
         self.settings = settings
         self._checked = float("-inf")
+        self.bindings = Remembered(FRESH_SECONDS)
+        """What this process has bound; a refused publish makes kombu start over each time."""
         self._brings_limits = not authoritative and _has_limits(settings)
         self.core = FairQueue(url, settings=settings, authoritative=authoritative)
         self.kinds = Kinds(self.core)
@@ -53,6 +56,7 @@ class Broker:
         Raises ConfigurationError for a server that cannot keep the promises.
         """
         if time.monotonic() - self._checked < FRESH_SECONDS:
+            self.core.is_plain("celery")  # is it there at all?
             return
         same = self.core.connect()
         self._checked = time.monotonic()

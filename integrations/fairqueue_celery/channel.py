@@ -22,6 +22,17 @@ BINDINGS_FRESH_SECONDS = 1.0
 """An exchange's bindings are read again after this, or at once when they lead nowhere."""
 
 
+class _NoClientYet:
+    """Stands in for the Redis client of a channel while it is made: most publish to the core only.
+
+    The stock channel opens a connection of its own at once, to see whether there is a server; the
+    transport has looked already.
+    """
+
+    def ping(self) -> None:
+        """Stock kombu's look."""
+
+
 class Channel(stock.Channel):
     """Sockets, TLS, fanout, exchanges and plain queues are inherited."""
 
@@ -32,7 +43,9 @@ class Channel(stock.Channel):
         self._tables: dict[str, tuple[float, Any]] = {}
         self._core_queues: set[str] = set()
         self._no_ack: set[str] = set()
+        self.__dict__["client"] = _NoClientYet()
         super().__init__(*args, **kwargs)
+        del self.__dict__["client"]
         self.broker: Broker = self.connection.broker
         self.claims = Claims(self.broker, self)
         self.broker.follow(self.claims)
@@ -70,7 +83,10 @@ class Channel(stock.Channel):
 
     def _queue_bind(self, exchange: str, *args: Any) -> None:
         self._tables.pop(exchange, None)
-        super()._queue_bind(exchange, *args)
+        fanout = self.typeof(exchange).type == "fanout"
+        if fanout or not self.broker.bindings.knows((exchange, *args)):
+            super()._queue_bind(exchange, *args)
+            self.broker.bindings.learn((exchange, *args))
 
     # Queues
 
@@ -92,6 +108,7 @@ class Channel(stock.Channel):
 
     def _delete(self, queue: str, exchange: str, *args: Any, **kwargs: Any) -> None:
         self._tables.pop(exchange, None)
+        self.broker.bindings.forget()
         if self.broker.kinds.is_task_queue(queue):
             self.broker.core.purge(queue)
         super()._delete(queue, exchange, *args, **kwargs)

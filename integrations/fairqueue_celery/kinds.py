@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
+
+from fairqueue_celery.remembered import Remembered
 
 REPLY_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|.*pidbox|celeryev\..*")
 """Names that Celery gives to queues for replies: not asked about again and again."""
@@ -35,7 +36,7 @@ class Kinds:
     def __init__(self, core: KnowsQueues) -> None:
         self._core = core
         self._task_queues: set[str] = set()
-        self._plain_until: dict[str, float] = {}
+        self._replies = Remembered(FORGET_AFTER_SECONDS)
 
     def declared(self, queue: str, declaration: Mapping[str, Any]) -> bool:
         """Note a declaration; return whether it is of a task queue."""
@@ -54,27 +55,19 @@ class Kinds:
     def published(self, queue: str) -> None:
         """A publish to a task queue has made it known to everybody."""
         self._task_queues.add(queue)
-        self._plain_until.pop(queue, None)
 
     def is_task_queue(self, queue: str) -> bool:
         """Whether the core runs this queue."""
         if queue in self._task_queues:
             return True
-        if self._plain_until.get(queue, 0.0) > time.monotonic():
+        if self._replies.knows(queue):
             return False
         if self._core.is_plain(queue) is False:
             self._task_queues.add(queue)
             return True
-        self._remember_reply(queue)
+        if REPLY_NAME.fullmatch(queue):
+            self._replies.learn(queue)
         return False
-
-    def _remember_reply(self, queue: str) -> None:
-        if not REPLY_NAME.fullmatch(queue):
-            return
-        now = time.monotonic()
-        if len(self._plain_until) > 1000:  # noqa: PLR2004 - a bound on memory, of no meaning
-            self._plain_until = {q: end for q, end in self._plain_until.items() if end > now}
-        self._plain_until[queue] = now + FORGET_AFTER_SECONDS
 
 
 def _declares_task_queue(queue: str, declaration: Mapping[str, Any]) -> bool:
