@@ -7,28 +7,43 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from fairqueue._settings import Settings
-from fairqueue._store import Store
-from fairqueue._types import Claimed, Finish
+from fairqueue._store import Store, Waiter
+from fairqueue._types import Claimed, Ending, Finish
 from fairqueue.errors import StoreUnavailable
 
 T = TypeVar("T")
+
+LONGEST_REST_SECONDS = 1.0
 
 _NOTHING = Claimed((), frozenset(), 0.0)
 
 
 @dataclass(frozen=True)
 class _Call(Generic[T]):
+    """A numbered call: to send it again gives the same answer, and changes nothing."""
+
     send: Callable[[], T]
-    finishes: tuple[Finish, ...]
+    finishes: tuple[Finish, ...] = ()
+    act: tuple[str, int] | None = None
+    """What it does to which fence, where its caller may come again to ask for the answer."""
 
 
 def _joined(first: Claimed, then: Claimed) -> Claimed:
     return Claimed(first.leases + then.leases, first.lost | then.lost, then.wait_seconds)
+
+
+def _rest(waiter: Waiter, seconds: float) -> None:
+    """Wait for a wake-up; where no waiting is possible polling is, and a claim tells why."""
+    try:
+        waiter.wait(seconds)
+    except StoreUnavailable:
+        time.sleep(min(seconds, LONGEST_REST_SECONDS))
 
 
 class Claimer:
@@ -44,93 +59,124 @@ class Claimer:
         self._number = 0
         self._lock = threading.RLock()
         self._unanswered: _Call[Any] | None = None
-        self._replayed = _NOTHING
-        self._told: frozenset[Finish] = frozenset()
+        self._found = _NOTHING
+        self._told: frozenset[tuple[int, Ending]] = frozenset()
 
-    def _numbered(self, call: Callable[..., T], finishes: Sequence[Finish] = ()) -> T:
-        """Send one numbered call; one that stayed unanswered is repeated before the next."""
+    @contextmanager
+    def _turn(self) -> Iterator[tuple[tuple[str, int] | None, Any]]:
+        """One caller at a time; what was not answered before is asked again, and its answer given.
+
+        A fork begins anew: its parent's calls are its parent's, and so is the lock.
+        """
         if self._pid != os.getpid():
             self._begin()
         with self._lock:
-            self._number += 1
-            identity = {
-                "owner": self.owner,
-                "number": self._number,
-                "lease_seconds": self._settings.lease_seconds,
-            }
-            return self._send(_Call(lambda: call(**identity), tuple(finishes)))
+            call = self._unanswered
+            yield (None, None) if call is None else (call.act, self._ask_again(call))
+
+    def _ask_again(self, call: _Call[T]) -> T:
+        """Keep what it brings for the next caller, since its own has gone."""
+        reply = self._send(call)
+        if isinstance(reply, Claimed):
+            self._found = _joined(self._found, reply)
+        elif isinstance(reply, frozenset):
+            self._found = replace(self._found, lost=self._found.lost | reply)
+        self._told |= {(f.fence, f.ending) for f in call.finishes}
+        return reply
 
     def _send(self, call: _Call[T]) -> T:
+        """Only an answer, be it an error, ends a call; an interrupt or a broken link does not."""
         self._unanswered = call
         try:
             reply = call.send()
         except StoreUnavailable:
             raise
-        except BaseException:
+        except Exception:
             self._unanswered = None
             raise
         self._unanswered = None
         return reply
 
-    def _answer_first(self) -> None:
-        """Repeat what was not answered; its leases and losses come with the next reply."""
-        if self._pid != os.getpid() or self._unanswered is None:
-            return
-        call = self._unanswered
-        reply = self._send(call)
-        if isinstance(reply, Claimed):
-            self._replayed = _joined(self._replayed, reply)
-        elif isinstance(reply, frozenset):
-            self._replayed = _joined(self._replayed, Claimed((), reply, 0.0))
-        self._told |= frozenset(call.finishes)
+    def _numbered(
+        self,
+        call: Callable[..., T],
+        *,
+        finishes: tuple[Finish, ...] = (),
+        act: tuple[str, int] | None = None,
+    ) -> T:
+        self._number += 1
+        identity = {
+            "owner": self.owner,
+            "number": self._number,
+            "lease_seconds": self._settings.lease_seconds,
+        }
+        return self._send(_Call(lambda: call(**identity), finishes, act))
 
     def _untold(self, finishes: Sequence[Finish]) -> tuple[Finish, ...]:
         """Leave out what a repeated call has told already: its caller brings it once more."""
-        told, self._told = {(f.fence, f.ending) for f in self._told}, frozenset()
+        told, self._told = self._told, frozenset()
         return tuple(f for f in finishes if (f.fence, f.ending) not in told)
 
+    def _found_again(self) -> Claimed:
+        """What repeated calls brought. Its leases are as old as the first try: renew them."""
+        if self._found.leases:
+            sent = time.monotonic()
+            lost = self._store.renew(
+                [(lease.fence, 0.0) for lease in self._found.leases],
+                lease_seconds=self._settings.lease_seconds,
+            )
+            live = [lease for lease in self._found.leases if lease.fence not in lost]
+            leases = tuple(replace(lease, received_monotonic=sent) for lease in live)
+            self._found = replace(self._found, leases=leases)
+        return self._found
+
     def claim(self, queues: Sequence[str], n: int, finishes: Sequence[Finish]) -> Claimed:
-        """Finish and claim; what a call brought whose reply was lost comes along."""
+        """Finish and claim; what a call brought whose reply was lost comes along, and counts."""
         queues = tuple(queues)
-        with self._lock:
-            self._answer_first()
-            left = self._untold(finishes)
+        with self._turn():
+            left, found = self._untold(finishes), self._found_again()
             claimed = self._numbered(
                 lambda **identity: self._store.claim(
                     queues=queues,
-                    n=n,
+                    n=max(0, n - len(found.leases)),
                     finishes=left,
                     max_deliveries=self._settings.max_deliveries,
                     **identity,
                 ),
-                left,
+                finishes=left,
             )
-            claimed, self._replayed = _joined(self._replayed, claimed), _NOTHING
-        return claimed
+            self._found = _NOTHING
+        return _joined(found, claimed)
 
     def ack(self, finishes: Sequence[Finish]) -> frozenset[int]:
-        """Finish; return the fences that were lost."""
-        with self._lock:
-            self._answer_first()
+        """Finish; return which of these fences were lost."""
+        own = frozenset(finish.fence for finish in finishes)
+        with self._turn():
             left = self._untold(finishes)
-            lost = self._numbered(
-                lambda **identity: self._store.ack(finishes=left, **identity), left
-            )
-            known, self._replayed = self._replayed, replace(self._replayed, lost=frozenset())
-        return lost | known.lost
+            if left:
+                lost = self._numbered(
+                    lambda **identity: self._store.ack(finishes=left, **identity), finishes=left
+                )
+                self._found = replace(self._found, lost=self._found.lost | lost)
+            known = self._found.lost
+            self._found = replace(self._found, lost=known - own)
+        return known & own
 
     def release(self, fence: int, **how: Any) -> bool:
         """Give one job back; False: lost."""
-        return self._alone(lambda **identity: self._store.release(fence, **identity, **how))
+        return self._alone(("release", fence), self._store.release, how)
 
     def reject(self, fence: int, **how: Any) -> bool:
         """Bury one job; False: lost."""
-        return self._alone(lambda **identity: self._store.reject(fence, **identity, **how))
+        return self._alone(("reject", fence), self._store.reject, how)
 
-    def _alone(self, call: Callable[..., bool]) -> bool:
-        with self._lock:
-            self._answer_first()
-            return self._numbered(call)
+    def _alone(
+        self, act: tuple[str, int], call: Callable[..., bool], how: Mapping[str, Any]
+    ) -> bool:
+        with self._turn() as (answered, reply):
+            if answered == act:
+                return bool(reply)
+            return self._numbered(lambda **identity: call(act[1], **identity, **how), act=act)
 
     def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
         """Claim again at every wake-up until something came or time is up."""
@@ -138,7 +184,7 @@ class Claimer:
         waiter = self._store.waiter(queues)
         try:
             while not claimed.leases and (left := until - time.monotonic()) > 0:
-                waiter.wait(min(left, claimed.wait_seconds))
+                _rest(waiter, min(left, claimed.wait_seconds))
                 claimed = self.claim(queues, n, ())
         finally:
             waiter.close()

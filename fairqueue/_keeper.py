@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from fairqueue._queue import FairQueue
 from fairqueue._threads import native_event, start_native
@@ -16,6 +17,7 @@ from fairqueue._types import Lease
 log = logging.getLogger("fairqueue.keeper")
 
 BEATS_PER_LEASE = 3
+TIMEOUTS_PER_LEASE = 6  # a server that is silent for longer did not renew; there is time to retry
 RETRIES_PER_LEASE = 12  # after a failed renewal, so that one more fits before the lease ends
 LOG_EVERY_SECONDS = 10.0
 
@@ -49,17 +51,27 @@ class LeaseKeeper:
     def __init__(self, queue: FairQueue) -> None:
         self._template = queue
         self._lease_seconds = queue.settings.lease_seconds
-        self._lock = threading.Lock()
-        self._held: dict[int, Held] = {}
-        self._pid: int | None = None
         self._logged = 0.0
+        self._begin()
         self.failures = 0
         """Renewals that could not reach the store, since the start."""
         self.unleased = 0
         """Early-acked jobs that ran on without a lease, since the start."""
 
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._held: dict[int, Held] = {}
+        self._stopped: threading.Event | None = None
+
+    def _check_fork(self) -> None:
+        """A fork begins anew: what its parent holds its parent renews, and the lock is its too."""
+        if self._pid != os.getpid():
+            self._begin()
+
     def hold(self, lease: Lease, *, redeliver: bool = True, on_lost: OnLost | None = None) -> None:
         """Renew this lease from now on."""
+        self._check_fork()
         deadline = lease.received_monotonic + lease.lease_seconds
         with self._lock:
             self._held[lease.fence] = Held(lease, deadline, redeliver, on_lost)
@@ -94,25 +106,29 @@ class LeaseKeeper:
 
     def let_go(self, fence: int) -> None:
         """Stop renewing; unknown fences are ignored."""
+        self._check_fork()
         with self._lock:
             self._held.pop(fence, None)
 
     def start(self) -> None:
         """Start the thread if this process has none; called by :meth:`hold`."""
-        if self._pid == os.getpid():
-            return
-        self._pid = os.getpid()
-        self._stopped = native_event()
-        start_native(self._run, name="fairqueue-keeper")
+        self._check_fork()
+        with self._lock:
+            if self._stopped is not None:
+                return
+            self._stopped = native_event()
+        start_native(partial(self._run, self._stopped), name="fairqueue-keeper")
 
     def stop(self) -> None:
         """End the thread; leases that are still held expire by themselves."""
-        if self._pid == os.getpid():
+        self._check_fork()
+        if self._stopped is not None:
             self._stopped.set()
-            self._pid = None
+            self._stopped = None
 
-    def _run(self) -> None:
-        queue, stopped, wait = self._template.clone(), self._stopped, self._beat()
+    def _run(self, stopped: threading.Event) -> None:
+        queue = self._template.clone(timeout_seconds=self._lease_seconds / TIMEOUTS_PER_LEASE)
+        wait = self._beat()
         while not stopped.wait(wait):
             wait = self._beat() if self._renewed(queue) else self._lease_seconds / RETRIES_PER_LEASE
             self._tell_expired()

@@ -222,9 +222,13 @@ class FairQueue:
         """A waiter for wake-ups of these queues, for event loops. Claim when it is over."""
         return self._connected().waiter(queues)
 
-    def clone(self) -> FairQueue:
-        """The same queue over connections of its own, for a background thread."""
-        return FairQueue(settings=self.settings, store=self.store.clone())
+    def clone(self, *, timeout_seconds: float | None = None) -> FairQueue:
+        """The same queue over connections of its own, for a background thread.
+
+        With a time-out no call waits longer for the server, nor is repeated by itself.
+        """
+        store = self.store.clone(timeout_seconds=timeout_seconds)
+        return FairQueue(settings=self.settings, store=store)
 
     def close(self) -> None:
         """Close connections; the queue may be used again."""

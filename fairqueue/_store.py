@@ -167,8 +167,11 @@ class Store(ABC):
         """A waiter with a connection of its own."""
 
     @abstractmethod
-    def clone(self) -> Store:
-        """The same store over connections of its own (for a background thread)."""
+    def clone(self, *, timeout_seconds: float | None = None) -> Store:
+        """The same store over connections of its own (for a background thread).
+
+        With a time-out no call waits longer for the server, nor is repeated by itself.
+        """
 
     @abstractmethod
     def close(self) -> None:

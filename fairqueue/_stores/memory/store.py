@@ -209,8 +209,8 @@ class MemoryStore(Store):
         """Make a waiter."""
         return MemoryWaiter(self._shared.state.tokens, self._shared.lock, queues)
 
-    def clone(self) -> MemoryStore:
-        """Open the same store once more."""
+    def clone(self, *, timeout_seconds: float | None = None) -> MemoryStore:  # noqa: ARG002
+        """Open the same store once more; there is no server to wait for."""
         return MemoryStore(self._shared, clock=self._clock)
 
     def close(self) -> None:

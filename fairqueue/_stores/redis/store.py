@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from fairqueue._keys import Keys, decode, encode
 from fairqueue._linker import Read, read_source
@@ -231,10 +233,15 @@ class RedisStore(Store):
         """Make a waiter with a connection of its own."""
         return RedisWaiter(self.client, [self.keys.key("token", queue) for queue in queues])
 
-    def clone(self) -> RedisStore:
+    def clone(self, *, timeout_seconds: float | None = None) -> RedisStore:
         """Open the same store over connections of its own."""
         pool = self.client.connection_pool
         options = dict(pool.connection_kwargs)
+        if timeout_seconds is not None:
+            options["socket_timeout"] = min(
+                timeout_seconds, options.get("socket_timeout") or timeout_seconds
+            )
+            options["retry"] = Retry(NoBackoff(), 0)
         client = redis.Redis(connection_pool=redis.ConnectionPool(pool.connection_class, **options))
         return RedisStore(client, namespace=self._namespace, clock=self._clock, read=self._read)
 
