@@ -1,0 +1,192 @@
+"""Links that break between a call and its reply, on a real server: nothing happens twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from fairqueue import FairQueue, Finish, Lease, StoreUnavailable
+from fairqueue.testing import EmbeddedServer
+from tests.redis.proxy import Proxy, proxy_before
+
+Make = Callable[..., FairQueue]
+
+
+@pytest.fixture
+def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
+    """A proxy before the server of this test process."""
+    with proxy_before(redis_server.socket_path) as proxy:
+        yield proxy
+
+
+@pytest.fixture(params=[0, 3], ids=["the caller repeats", "the client repeats"])
+def queue(request: pytest.FixtureRequest, proxy: Proxy, namespace: str) -> Iterator[FairQueue]:
+    """A queue through the proxy, over a client that repeats lost calls by itself or does not."""
+    client = redis.Redis(port=proxy.port, retry=Retry(NoBackoff(), request.param))
+    with FairQueue(client=client, namespace=namespace) as queue:
+        for name in "abc":
+            queue.publish(b"x", queue="q", workspace="w", job_id=name)
+        queue.depth("q")
+        yield queue
+
+
+def _again(call: Callable[[], object]) -> object:
+    """Do it once more where the reply was lost and the client does not do so by itself."""
+    try:
+        return call()
+    except StoreUnavailable:
+        return call()
+
+
+def _running(queue: FairQueue) -> int:
+    return sum(w.running for w in queue.stats().workspaces)
+
+
+def test_claim(queue: FairQueue, proxy: Proxy) -> None:
+    """A claim whose reply was lost leases one job, not two, and its job is not forgotten."""
+    proxy.lose_reply_to(b"EVALSHA")
+    leases: list[Lease] = []
+
+    def claim() -> None:
+        leases.extend(queue.claim(["q"], 1).leases)
+
+    _again(claim)
+    assert proxy.lost == 1
+    assert [lease.job.id for lease in leases] == ["a"]
+    assert _running(queue) == 1
+
+
+def test_publish(queue: FairQueue, proxy: Proxy) -> None:
+    """A publish whose reply was lost, repeated under its id, is one job."""
+    proxy.lose_reply_to(b"EVALSHA")
+    _again(lambda: queue.publish(b"x", queue="q", workspace="w", job_id="new"))
+    assert proxy.lost == 1
+    assert queue.depth("q") == 4
+
+
+def test_publish_of_a_job_that_is_done(queue: FairQueue, proxy: Proxy) -> None:
+    """A late repeat of a publish does not bring a job back that has ended meanwhile."""
+    for lease in queue.claim(["q"], 3).leases:
+        queue.ack(lease)
+    queue.publish(b"x", queue="q", workspace="w", job_id="a")
+    assert queue.depth("q") == 0
+
+
+def test_ack(queue: FairQueue, proxy: Proxy) -> None:
+    """An ack whose reply was lost is done, not lost."""
+    (lease,) = queue.claim(["q"]).leases
+    proxy.lose_reply_to(b"EVALSHA")
+    _again(lambda: queue.ack(lease))
+    assert proxy.lost == 1
+    assert _running(queue) == 0
+    assert queue.depth("q") == 2
+
+
+def test_finish_and_claim(queue: FairQueue, proxy: Proxy) -> None:
+    """A finish-and-claim whose reply was lost finishes once and claims once."""
+    (lease,) = queue.claim(["q"]).leases
+    found: list[Lease] = []
+    proxy.lose_reply_to(b"EVALSHA")
+
+    def claim() -> None:
+        claimed = queue.claim(["q"], finishes=[Finish(lease.fence, seconds=0.1)])
+        assert not claimed.lost
+        found.extend(claimed.leases)
+
+    _again(claim)
+    assert proxy.lost == 1
+    assert [lease.job.id for lease in found] == ["b"]
+    assert _running(queue) == 1
+
+
+@pytest.mark.parametrize("act", ["release", "reject"])
+def test_giving_back(queue: FairQueue, proxy: Proxy, act: str) -> None:
+    """A release or reject whose reply was lost is done once."""
+    (lease,) = queue.claim(["q"]).leases
+    proxy.lose_reply_to(b"EVALSHA")
+    if act == "release":
+        _again(lambda: queue.release(lease, counted=True))
+    else:
+        _again(lambda: queue.reject(lease, reason="bad"))
+    (workspace,) = queue.stats().workspaces
+    waiting, dead = (3, 0) if act == "release" else (2, 1)
+    assert (workspace.waiting, workspace.dead, workspace.running) == (waiting, dead, 0)
+
+
+def test_renew(queue: FairQueue, proxy: Proxy) -> None:
+    """A renewal may be repeated."""
+    (lease,) = queue.claim(["q"]).leases
+    proxy.lose_reply_to(b"EVALSHA")
+    assert _again(lambda: queue.renew([(lease.fence, 0.1)])) == frozenset()
+    queue.ack(lease)
+
+
+def test_every_connection_is_killed(
+    redis_url: str, redis_client: redis.Redis, namespace: str
+) -> None:
+    """Clients whose connections were killed go on with the next call, a waiting one as well."""
+    with FairQueue(redis_url, namespace=namespace) as queue, queue.clone() as other:
+        waiting: list[str] = []
+
+        def wait() -> None:
+            claimed = other.claim(["q"], wait_seconds=10)
+            waiting.extend(lease.job.id for lease in claimed.leases)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        queue.publish(b"x", queue="elsewhere")
+        _await_blocked(redis_client)
+        redis_client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        queue.publish(b"x", queue="q", job_id="late")
+        thread.join(10)
+        assert waiting == ["late"]
+
+
+def _await_blocked(client: redis.Redis) -> None:
+    """Wait until a client is blocked."""
+    for _ in range(500):
+        if client.info("clients")["blocked_clients"]:
+            return
+        time.sleep(0.01)
+    pytest.fail("nobody waits")
+
+
+def test_scripts_are_flushed(redis_url: str, redis_client: redis.Redis, namespace: str) -> None:
+    """Scripts that a server forgot are loaded again, whatever the call."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        redis_client.script_flush()
+        queue.publish(b"x", queue="q")
+        redis_client.script_flush()
+        (lease,) = queue.claim(["q"]).leases
+        redis_client.script_flush()
+        assert not queue.renew([(lease.fence, 0.1)])
+        redis_client.script_flush()
+        queue.ack(lease)
+        assert queue.depth("q") == 0
+
+
+def test_many_clients_share_one_backlog(redis_url: str, namespace: str) -> None:
+    """Threads and clones with connections of their own get each job once."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        jobs = [queue.publish(b"x", queue="q", workspace=f"w{i % 7}") for i in range(200)]
+        got: list[str] = []
+
+        def take() -> None:
+            with queue.clone() as mine:
+                while leases := mine.claim(["q"], 3).leases:
+                    for lease in leases:
+                        mine.ack(lease)
+                        got.append(lease.job.id)
+
+        threads = [threading.Thread(target=take) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert sorted(got) == sorted(jobs)

@@ -1,0 +1,125 @@
+"""Redis goes away and comes back: nothing is lost, and nothing is taken from who holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from fairqueue import Admission, Finish, Job, StoreUnavailable
+from fairqueue._stores.redis import RedisStore
+from fairqueue.testing import EmbeddedServer, ManualClock, embedded_redis
+
+LEASE_SECONDS = 30.0
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedServer]:
+    """A server that keeps an append-only file."""
+    with embedded_redis(persistent=True) as server:
+        yield server
+
+
+class Owner:
+    """One claimer, over the store alone."""
+
+    def __init__(self, store: RedisStore, name: str) -> None:
+        self.store, self.name, self.number = store, name, 0
+
+    def claim(self, n: int, *finishes: Finish) -> list[int]:
+        self.number += 1
+        claimed = self.store.claim(
+            owner=self.name,
+            number=self.number,
+            queues=["q"],
+            n=n,
+            lease_seconds=LEASE_SECONDS,
+            max_deliveries=None,
+            finishes=finishes,
+        )
+        assert not claimed.lost
+        return [lease.fence for lease in claimed.leases]
+
+
+def _reap(store: RedisStore) -> int:
+    return store.reap(lease_seconds=LEASE_SECONDS, max_deliveries=None)
+
+
+def _publish(store: RedisStore, n: int) -> None:
+    for i in range(n):
+        job = Job(f"job{i}", f"w{i % 3}", "q", "t", b"x", delay_seconds=20.0 if i % 5 == 0 else 0.0)
+        store.publish(job, Admission())
+
+
+def test_a_crash_loses_nothing(server: EmbeddedServer, clock: ManualClock) -> None:
+    """Jobs that wait, are scheduled or run are all there after a crash, in the same place."""
+    store = RedisStore(server.client(retry=Retry(NoBackoff(), 1)), clock=clock)
+    owner = Owner(store, "one")
+    _publish(store, 20)
+    leases = owner.claim(4)
+    before = store.snapshot()
+    server.kill()
+    with pytest.raises(StoreUnavailable, match="is it running"):
+        store.publish(Job("down", "w0", "q", "t", b"x"), Admission())
+    server.start()
+    assert store.snapshot() == before
+    clock.advance(21)
+    assert owner.claim(20, *(Finish(fence) for fence in leases))
+    assert store.depth("q") == 0
+
+
+@pytest.mark.parametrize("away_seconds", [20.0, 3600.0])
+def test_leases_outlive_an_outage(
+    server: EmbeddedServer, clock: ManualClock, away_seconds: float
+) -> None:
+    """After an outage nothing is reaped for one lease, so that each holder can renew first."""
+    store = RedisStore(server.client(), clock=clock)
+    one, two = Owner(store, "one"), Owner(store, "two")
+    store.publish(Job("held", "w", "q", "t", b"x"), Admission())
+    store.publish(Job("orphan", "w", "q", "t", b"x"), Admission())
+    held, _orphan = one.claim(2)
+    server.kill()
+    clock.advance(away_seconds)
+    server.start()
+
+    assert two.claim(2) == []
+    clock.advance(LEASE_SECONDS / 3)
+    assert store.renew([(held, away_seconds)], lease_seconds=LEASE_SECONDS) == frozenset()
+    clock.advance(LEASE_SECONDS / 3)
+    assert _reap(store) == 0
+    clock.advance(LEASE_SECONDS / 3)
+    assert store.renew([(held, away_seconds)], lease_seconds=LEASE_SECONDS) == frozenset()
+    clock.advance(LEASE_SECONDS / 3)
+    assert len(two.claim(2)) == 1
+    assert one.claim(0, Finish(held)) == []
+
+
+def test_without_an_outage_the_dead_are_reaped_in_time(
+    server: EmbeddedServer, clock: ManualClock
+) -> None:
+    """While others keep calling, an owner that fell silent loses its lease after one lease."""
+    store = RedisStore(server.client(), clock=clock)
+    dead, alive = Owner(store, "dead"), Owner(store, "alive")
+    store.publish(Job("held", "w", "q", "t", b"x"), Admission())
+    dead.claim(1)
+    for _ in range(3):
+        clock.advance(9.9)
+        assert alive.claim(1) == []
+    clock.advance(0.5)
+    assert len(alive.claim(1)) == 1
+
+
+def test_a_claim_that_an_outage_cut_off_is_repeated_after_it(
+    server: EmbeddedServer, clock: ManualClock
+) -> None:
+    """The numbered reply survives a crash: the same number gives the same leases."""
+    store = RedisStore(server.client(), clock=clock)
+    owner = Owner(store, "one")
+    _publish(store, 4)
+    first = owner.claim(2)
+    server.kill()
+    server.start()
+    owner.number -= 1
+    assert owner.claim(2) == first
