@@ -101,6 +101,16 @@ def test_the_report_fits_a_terminal_and_says_what_it_comes_to() -> None:
     assert "small workspaces: 19.01 s on redis:// → 0.11 s on" in out.getvalue()
 
 
+def test_the_report_tells_of_jobs_that_ran_twice() -> None:
+    """A broker that hands a job out twice does not look good in silence."""
+    load = usual_load(jobs=100)
+    run = _run("redis://", load, small_wait=1)
+    out = io.StringIO()
+    twice = Run(title=run.title, starts=(*run.starts, run.starts[0]), complete=True)
+    report(Console(file=out, width=80), load, [twice])
+    assert "redis://: 1 jobs were started more than once" in out.getvalue()
+
+
 @pytest.mark.parametrize(("most", "values"), [(10, [0, 2, 4, 6, 8, 10]), (0.3, [0, 0.1, 0.2, 0.3])])
 def test_ticks_are_round(most: float, values: list[float]) -> None:
     """Axes carry round numbers up to their end."""
