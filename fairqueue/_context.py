@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from fairqueue._names import check_name
 from fairqueue.errors import LeaseLost
 
 
@@ -60,8 +61,11 @@ def current_workspace() -> str | None:
 
 @contextmanager
 def workspace(name: str) -> Iterator[None]:
-    """What is published inside belongs to this workspace, unless it names another."""
-    token = _workspace.set(name)
+    """What is published inside belongs to this workspace, unless it names another.
+
+    Raises ConfigurationError for what cannot be a workspace's name.
+    """
+    token = _workspace.set(check_name("workspace", name))
     try:
         yield
     finally:

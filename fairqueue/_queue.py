@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import time
 from collections.abc import Sequence
@@ -12,17 +13,39 @@ from typing import Any
 from fairqueue._claimer import Claimer
 from fairqueue._context import current_workspace
 from fairqueue._names import check_name
-from fairqueue._settings import Settings
+from fairqueue._settings import Settings, live_limits
 from fairqueue._store import Store, Waiter
 from fairqueue._stores import open_store
 from fairqueue._stores.limits_text import configured
-from fairqueue._types import Admission, Claimed, Ending, Finish, Job, Lease, Limits, Stats
+from fairqueue._types import Admission, Claimed, Ending, Finish, Job, Lease, Stats
 from fairqueue._urls import split_settings
 from fairqueue.errors import ConfigurationError, LeaseLost
 
 logger = logging.getLogger("fairqueue")
 
+LEAST_URGENT = 255
 ID_BYTES = 12  # 96 random bits; 16 characters, so that a waiting job stays small
+
+
+def _check_priority(priority: Any) -> int:
+    if not isinstance(priority, int) or not 0 <= priority <= LEAST_URGENT:
+        raise ConfigurationError(
+            f"priority must be a whole number from 0 (first) to {LEAST_URGENT}, not {priority!r}"
+        )
+    return int(priority)
+
+
+def _check_delay(delay_seconds: float) -> float:
+    if not math.isfinite(delay_seconds):
+        raise ConfigurationError(f"delay_seconds must be finite, not {delay_seconds!r}")
+    return max(0.0, delay_seconds)
+
+
+def _check_queues(queues: Sequence[str], n: int) -> None:
+    if isinstance(queues, str) or (n > 0 and not queues):
+        raise ConfigurationError(f"claim needs a list of queue names, at least one, not {queues!r}")
+    for queue in queues:
+        check_name("queue", queue)
 
 
 class FairQueue:
@@ -102,8 +125,8 @@ class FairQueue:
             queue=check_name("queue", queue),
             task=check_name("task", task) if task else "",
             payload=payload,
-            priority=priority,
-            delay_seconds=max(0.0, delay_seconds),
+            priority=_check_priority(priority),
+            delay_seconds=_check_delay(delay_seconds),
         )
         self._connected().publish(job, Admission(exempt, group, parent_fence))
         return job.id
@@ -126,6 +149,7 @@ class FairQueue:
         With ``wait_seconds`` it blocks until there is at least one, or time is up. A call whose
         reply was lost is repeated by the next one, so no job is leased to nobody.
         """
+        _check_queues(queues, n)
         self._connected()
         claimed = self._claimer.claim(queues, n, finishes)
         if claimed.leases or wait_seconds <= 0 or n <= 0:
@@ -186,13 +210,13 @@ class FairQueue:
         )
 
     def set_limits(self, workspace: str, **limits: float | None) -> None:
-        """Set live limits of one workspace by name (``concurrency=2``); they act at once."""
+        """Set live limits of one workspace by name (``concurrency=2``); they act at once.
+
+        What is not named, or None, stays as it is. ConfigurationError for what is no limit or
+        impossible.
+        """
         name = check_name("workspace", workspace)
-        try:
-            wanted = Limits(**limits)  # type: ignore[arg-type]
-        except TypeError as error:
-            raise ConfigurationError(f"unknown limit for workspace {name!r}: {error}") from error
-        self._connected().set_limits("workspace", name, wanted)
+        self._connected().set_limits("workspace", name, live_limits(limits))
 
     def unset_limits(self, workspace: str) -> None:
         """Take live limits of one workspace away; what is configured counts again."""

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from fairqueue import _refusals, _values
 from fairqueue._names import check_name, check_namespace
 from fairqueue._types import Limits, StoredLimits
+from fairqueue.errors import ConfigurationError
 
 MOST = 2_000_000_000
 """Counts stay far inside the whole numbers that Lua and JSON keep exactly."""
@@ -60,6 +61,18 @@ class WorkspaceSettings(_Entry):
             rate=self.rate,
             burst=self.burst,
         )
+
+
+def live_limits(limits: Mapping[str, Any]) -> Limits:
+    """Validate limits of a workspace that are set live; ConfigurationError names what is wrong."""
+    asked = [name for name in limits if name not in Limits.__dataclass_fields__]
+    if asked:
+        known = ", ".join(Limits.__dataclass_fields__)
+        raise ConfigurationError(f"unknown limit {asked[0]!r}; known: {known}")
+    try:
+        return WorkspaceSettings(**limits).limits()
+    except ValidationError as error:
+        raise _refusals.explain(error, WorkspaceSettings) from None
 
 
 class TaskSettings(_Entry):
