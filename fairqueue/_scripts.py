@@ -10,8 +10,7 @@ from typing import Any
 
 from fairqueue._keys import Keys
 from fairqueue._linker import Read, Rooms, file_names, read_source
-
-Value = str | bytes | int | float
+from fairqueue._wire import ScriptCall, Value
 
 
 def operations() -> tuple[str, ...]:
@@ -48,23 +47,23 @@ def _source(name: str, rooms: Rooms, body: str) -> Source:
     return Source(name, text, tuple(kinds), _header(body, "ARGV"))
 
 
-def _text(value: Value) -> str | bytes:
-    if isinstance(value, bytes):
-        return value
-    return repr(value) if isinstance(value, float) else str(value)
-
-
 class Scripts:
     """Every operation, registered once on one client."""
 
     def __init__(self, client: Any, keys: Keys, read: Read = read_source) -> None:
-        self._sources = load(read)
-        self._scripts = {n: client.register_script(s.text) for n, s in self._sources.items()}
-        self._keys = {n: [keys.key(kind) for kind in s.keys] for n, s in self._sources.items()}
+        self._arguments = {name: source.arguments for name, source in load(read).items()}
+        self._calls = {
+            name: ScriptCall(client, s.text, [keys.key(k) for k in s.keys], len(s.arguments))
+            for name, s in load(read).items()
+        }
 
     def call(self, name: str, /, **values: Value) -> Any:
         """Run one operation; every argument of its header must be named, and no other."""
-        wanted = self._sources[name].arguments
-        if set(wanted) != set(values):
+        wanted = self._arguments[name]
+        try:
+            given = [values[argument] for argument in wanted]
+        except KeyError:
+            given = []
+        if len(given) != len(values):
             raise TypeError(f"{name} takes {wanted}, not {tuple(values)}")
-        return self._scripts[name](keys=self._keys[name], args=[_text(values[a]) for a in wanted])
+        return self._calls[name](given)

@@ -11,7 +11,7 @@ from redis.retry import Retry
 
 from fairqueue._keys import Keys, decode, encode
 from fairqueue._linker import Read, read_source
-from fairqueue._scripts import Scripts, Value
+from fairqueue._scripts import Scripts
 from fairqueue._store import Store
 from fairqueue._stores import limits_text
 from fairqueue._stores.polling import poll_seconds
@@ -19,6 +19,7 @@ from fairqueue._stores.redis import replies
 from fairqueue._stores.redis.guard import check_server, guarded
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue._types import Admission, Claimed, Finish, Job, Limits, Stats, StoredLimits
+from fairqueue._wire import Value
 from fairqueue.errors import FairQueueError, LeaseLost
 
 PAGE = 100
