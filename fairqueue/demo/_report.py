@@ -68,9 +68,7 @@ def _verdict(load: Load, runs: Sequence[Run]) -> Iterator[Text]:
         if not run.complete:
             yield Text(f"{run.title}: time was up after {len(run.starts):,} of {load.jobs:,} jobs.")
         if again := len(run.starts) - len({(start.tenant, start.number) for start in run.starts}):
-            yield Text(
-                f"{run.title}: {again:,} jobs were started more than once.", style="bold red"
-            )
+            yield Text(f"{run.title}: {again:,} jobs started more than once.", style="bold red")
     medians = [_small_median(load, run) for run in runs]
     if len(runs) > 1 and None not in medians:
         told = " → ".join(f"{m:.2f} s on {r.title}" for m, r in zip(medians, runs, strict=True))

@@ -108,7 +108,7 @@ def test_the_report_tells_of_jobs_that_ran_twice() -> None:
     out = io.StringIO()
     twice = Run(title=run.title, starts=(*run.starts, run.starts[0]), complete=True)
     report(Console(file=out, width=80), load, [twice])
-    assert "redis://: 1 jobs were started more than once" in out.getvalue()
+    assert "redis://: 1 jobs started more than once" in out.getvalue()
 
 
 @pytest.mark.parametrize(("most", "values"), [(10, [0, 2, 4, 6, 8, 10]), (0.3, [0, 0.1, 0.2, 0.3])])

@@ -59,6 +59,21 @@ def test_every_test_states_its_claim(path: Path) -> None:
     assert [f.name for f in tests if not ast.get_docstring(f)] == []
 
 
+def _imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    found = {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    return found | {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+
+
+ADAPTERS = [path for path in CODE if {"integrations", "cli", "demo"} & set(path.parts)]
+
+
+@pytest.mark.parametrize("path", ADAPTERS, ids=_name)
+def test_adapters_use_the_public_face(path: Path) -> None:
+    """No adapter, command or part of the demo imports a private room of fairqueue's, new or old."""
+    assert {name for name in _imports(path) if name.startswith("fairqueue._")} == set()
+
+
 def test_the_public_face_holds() -> None:
     """All that is promised can be imported, sorted, and nothing private is in it."""
     assert list(fairqueue.__all__) == sorted(fairqueue.__all__)

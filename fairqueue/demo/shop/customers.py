@@ -6,7 +6,10 @@ import json
 import sys
 import time
 
-from tasks import render
+from tasks import app, render
+
+with app.connection_for_write() as connection:
+    connection.ensure_connection(max_retries=3)  # the site is up before the first order comes
 
 for line in sys.stdin:
     pause, tenant, jobs = json.loads(line)
