@@ -1,0 +1,101 @@
+"""What a claim costs, counted in Redis's own commands: blocked workspaces add nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+
+from fairqueue import Admission, Finish, Job, Limits
+from fairqueue._stores.redis import RedisStore
+from fairqueue._types import StoredLimits
+from fairqueue.testing import ManualClock
+
+LEASE_SECONDS = 30.0
+
+
+class Counted:
+    """A store with a crowd, and what each of its claims costs."""
+
+    def __init__(self, client: redis.Redis, namespace: str, default: Limits) -> None:
+        self.client, self.clock = client, ManualClock()
+        self.store = RedisStore(client, namespace=namespace, clock=self.clock)
+        self.store.configure(StoredLimits(default=default), authoritative=True)
+        self.number = self.published = 0
+        self.claim()  # new default limits have reached everybody
+
+    def publish(self, workspace: str, queue: str = "q", n: int = 1) -> None:
+        for _ in range(n):
+            self.published += 1
+            job = Job(str(self.published), workspace, queue, "t", b"x")
+            self.store.publish(job, Admission())
+
+    def claim(self, n: int = 1, finishes: tuple[Finish, ...] = (), queue: str = "q") -> list[int]:
+        self.number += 1
+        claimed = self.store.claim(
+            owner="one",
+            number=self.number,
+            queues=[queue],
+            n=n,
+            lease_seconds=LEASE_SECONDS,
+            max_deliveries=None,
+            finishes=finishes,
+        )
+        return [lease.fence for lease in claimed.leases]
+
+    def cost(self, n: int = 20) -> dict[str, int]:
+        """Commands by name that so many finish-and-claims of one job each take."""
+        (fence,) = self.claim()
+        self.client.config_resetstat()
+        for _ in range(n):
+            self.clock.advance(0.1)
+            (fence,) = self.claim(1, (Finish(fence, seconds=0.1),))
+        stats: dict[str, dict[str, Any]] = self.client.info("commandstats")
+        calls = {name.removeprefix("cmdstat_"): int(row["calls"]) for name, row in stats.items()}
+        self.claim(0, (Finish(fence, seconds=0.1),))
+        return {
+            name: count for name, count in calls.items() if not name.startswith(("config", "i"))
+        }
+
+
+@pytest.mark.parametrize("crowd", ["at their limit", "waiting", "idle"])
+def test_a_crowd_costs_a_claim_nothing(
+    redis_client: redis.Redis, namespace: str, crowd: str
+) -> None:
+    """A claim takes the very same commands beside 1000 workspaces that cannot or need not run."""
+    limit = Limits(concurrency=1)
+    alone, beside = (
+        Counted(redis_client, f"{namespace}-{i}", limit if crowd == "at their limit" else Limits())
+        for i in range(2)
+    )
+    if crowd != "waiting":
+        for i in range(1000):
+            beside.publish(f"crowd{i}")
+        fences = beside.claim(1000)
+        assert len(fences) == 1000
+    if crowd == "idle":
+        beside.claim(0, tuple(Finish(fence, seconds=0.01) for fence in fences))
+    else:
+        for i in range(1000):
+            beside.publish(f"crowd{i}", "q" if crowd == "at their limit" else "elsewhere")
+    for counted in (alone, beside):
+        for name in "abc":
+            counted.store.set_limits("workspace", name, Limits(concurrency=5))
+            counted.publish(name, n=20)
+        counted.cost()
+    assert beside.cost() == alone.cost()
+
+
+def test_a_claim_of_many_is_no_dearer_each(redis_client: redis.Redis, namespace: str) -> None:
+    """The commands of one job do not grow with how many are claimed at once."""
+    counted = Counted(redis_client, namespace, Limits())
+    for i in range(10):
+        counted.publish(f"w{i}", n=20)
+    spent = []
+    for n in (1, 50):
+        redis_client.config_resetstat()
+        assert len(counted.claim(n)) == n
+        stats: dict[str, dict[str, Any]] = redis_client.info("commandstats")
+        spent.append(sum(int(row["calls"]) for row in stats.values()) / n)
+    assert spent[1] <= spent[0]
