@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue import Admission, Finish, Job, StoreUnavailable
+from fairqueue import Admission, FairQueue, Finish, Job, Lease, LeaseKeeper, StoreUnavailable
 from fairqueue._stores.redis import RedisStore
 from fairqueue.testing import EmbeddedServer, ManualClock, embedded_redis
 
@@ -123,3 +125,48 @@ def test_a_claim_that_an_outage_cut_off_is_repeated_after_it(
     server.start()
     owner.number -= 1
     assert owner.claim(2) == first
+
+
+def test_workers_and_producers_recover_by_themselves(server: EmbeddedServer) -> None:
+    """After a crash and restart a blocked claim gets its job, a held lease lives, an ack counts."""
+    with FairQueue(server.url, lease_seconds=3.0) as queue, queue.clone() as idle:
+        queue.publish(b"x", queue="long", job_id="long")
+        (lease,) = queue.claim(["long"]).leases
+        keeper = LeaseKeeper(queue)
+        told: list[Lease] = []
+        keeper.hold(lease, on_lost=told.append)
+        got: list[str] = []
+        worker = threading.Thread(target=_work_on, args=(idle, got))
+        worker.start()
+        server.kill()
+        server.start()
+        _until_published(queue)
+        worker.join(20)
+        time.sleep(1.5)
+        assert got == ["short"]
+        assert told == []
+        queue.ack(lease)
+        keeper.stop()
+        assert not any(w.waiting or w.running for w in queue.stats().workspaces)
+
+
+def _work_on(queue: FairQueue, got: list[str]) -> None:
+    """Claim as a worker does: whatever is unavailable is tried again."""
+    until = time.monotonic() + 20
+    while not got and time.monotonic() < until:
+        try:
+            for lease in queue.claim(["q"], wait_seconds=1).leases:
+                queue.ack(lease)
+                got.append(lease.job.id)
+        except StoreUnavailable:
+            time.sleep(0.05)
+
+
+def _until_published(queue: FairQueue) -> None:
+    for _ in range(200):
+        try:
+            queue.publish(b"x", queue="q", job_id="short")
+        except StoreUnavailable:
+            time.sleep(0.05)
+        else:
+            return
