@@ -1,0 +1,1 @@
+"""What every benchmark needs: a server, sides that take turns, and a table."""

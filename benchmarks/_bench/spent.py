@@ -1,0 +1,73 @@
+"""What Redis spends, by its own count: microseconds per command, processor time, memory."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from _bench.report import Cost
+
+OWN = ("info", "config|resetstat", "ping", "auth", "hello", "client|setinfo", "select")
+"""Commands of the benchmark itself, and of connecting."""
+
+SCRIPTS = ("evalsha", "eval")
+
+
+@dataclass
+class Spent:
+    """Between two looks: wall and processor seconds, and calls and microseconds per command."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+    calls: dict[str, float] = field(default_factory=dict)
+    usec: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def script_usec(self) -> float:
+        """Microseconds per call of a script."""
+        calls = sum(self.calls.get(name, 0) for name in SCRIPTS)
+        return sum(self.usec.get(name, 0) for name in SCRIPTS) / calls if calls else 0.0
+
+
+def _cpu(client: Any) -> float:
+    info = client.info("cpu")
+    return float(info["used_cpu_sys"] + info["used_cpu_user"])
+
+
+@contextmanager
+def spending(client: Any) -> Iterator[Spent]:
+    """Measure what happens inside; the figures are there when it is over."""
+    spent = Spent()
+    client.config_resetstat()
+    before, began = _cpu(client), time.perf_counter()
+    yield spent
+    spent.wall, spent.cpu = time.perf_counter() - began, _cpu(client) - before
+    for name, stats in client.info("commandstats").items():
+        command = name.removeprefix("cmdstat_").lower()
+        if command not in OWN:
+            spent.calls[command] = stats["calls"]
+            spent.usec[command] = stats["usec"]
+
+
+def cost(phase: str, side: str, turns: Iterable[Spent], jobs: int) -> Cost:
+    """Sum up several turns of one phase. What a script calls counts in the script."""
+    calls: dict[str, float] = defaultdict(float)
+    usec: dict[str, float] = defaultdict(float)
+    total = 0
+    for spent in turns:
+        total += jobs
+        for name in spent.calls:
+            calls[name] += spent.calls[name]
+            usec[name] += spent.usec[name]
+    top = [name for name in SCRIPTS if name in calls] or sorted(calls, key=lambda n: -usec[n])
+    others = [name for name in ("blpop", "brpop") if name in calls and name not in top]
+    told = [
+        f"{name}: {calls[name] / total:.2f} × {usec[name] / calls[name]:.1f}"
+        for name in top[:6] + others
+    ]
+    per_job = sum(usec[name] for name in top + others) / total
+    return Cost(phase, side, per_job, ", ".join(told))

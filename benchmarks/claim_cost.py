@@ -1,0 +1,145 @@
+"""(c) What a claim costs with ever more workspaces at their limit, or waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from _bench.bulk import fill
+from _bench.messages import QUEUE, TENANTS
+from _bench.options import Options, main
+from _bench.progress import Progress
+from _bench.report import Cost, Report, Row, Target
+from _bench.spent import Spent, cost, spending
+from _bench.turns import alternate, own_server
+
+from fairqueue import FairQueue, Finish
+
+LEASE_SECONDS = 3600  # nothing expires while it is measured
+PAYLOAD = b"x" * 100
+AT_ONCE = 200
+PROBES = [f"probe-{n}" for n in range(TENANTS)]
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Jobs on one server, whose claims are measured."""
+
+    name: str
+    core: FairQueue
+    client: Any
+
+    def claim(self, count: int) -> Spent:
+        """Finish one job and claim the next, so many times; Redis's cost of just that."""
+        finishes: tuple[Finish, ...] = ()
+        with spending(self.client) as spent:
+            for _ in range(count):
+                (lease,) = self.core.claim([QUEUE], finishes=finishes).leases
+                finishes = (Finish(lease.fence, seconds=0.001),)
+        self.core.finish(finishes)
+        return spent
+
+
+def measure(options: Options, progress: Progress) -> Report:
+    """Crowds at their limit, and crowds that wait; each claim finishes the job before."""
+    count, turns = options.size(300, 20), options.turns_of(9)
+    parked = options.size([0, 1_000, 10_000, 100_000], [0, 100])
+    waiting = options.size([10, 1_000, 1_000_000], [10, 300])
+    jobs = count * (turns + 2)
+    rows, costs = [], []
+    with ExitStack() as stack:
+        crowds = [_parked(stack, n, jobs, progress) for n in parked]
+        rows += _measured(crowds, count, turns, Target(at_most=1.3), costs, progress)
+    with ExitStack() as stack:
+        crowds = [_waiting(stack, n, jobs, progress) for n in waiting]
+        rows += _measured(crowds, count, turns, Target(at_most=1.5), costs, progress)
+    title = f"(c) A claim beside ever more workspaces, {turns} turns of {count:,} claims"
+    return Report(title, "this many", "the fewest", rows, costs, _NOTES)
+
+
+_NOTES = [
+    "Each call finishes one job and claims the next. The peer is the smallest crowd of the kind.",
+    f"At their limit: each has one job running and one waiting; claims go to {TENANTS} others.",
+]
+
+
+def _open(stack: ExitStack, **settings: Any) -> tuple[FairQueue, Any]:
+    server = stack.enter_context(own_server())
+    core = FairQueue(server.url, lease_seconds=LEASE_SECONDS, **settings)
+    return stack.enter_context(core), stack.enter_context(server.client())
+
+
+def _parked(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd:
+    """So many workspaces that run one job, may run one, and have one more."""
+    unlimited = {name: {"concurrency": 1000} for name in PROBES}
+    core, client = _open(stack, workspace_concurrency=1, workspaces=unlimited)
+    core.connect()
+    names = [f"full-{n}" for n in range(many)]
+    fill(_url(client), "fairqueue", names + names, PAYLOAD, progress)
+    work = progress.start("starting one job of each", many)
+    left = many
+    while left:
+        left -= len(core.claim([QUEUE], min(left, AT_ONCE)).leases)
+        work.step(AT_ONCE)
+    work.done()
+    if core.claim([QUEUE]).leases:
+        raise RuntimeError("a workspace runs above its limit")
+    return _probed(f"{many:,} workspaces at their limit", core, client, jobs, progress)
+
+
+def _waiting(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd:
+    """So many workspaces that each have a job ready; the first ten have many."""
+    core, client = _open(stack)
+    core.connect()
+    names = [f"ready-{n}" for n in range(many)]
+    fill(_url(client), "fairqueue", names, PAYLOAD, progress)
+    return _probed(f"{many:,} workspaces waiting", core, client, jobs, progress, names[:TENANTS])
+
+
+def _probed(
+    name: str,
+    core: FairQueue,
+    client: Any,
+    jobs: int,
+    progress: Progress,
+    names: Sequence[str] = PROBES,
+) -> Crowd:
+    whose = [names[n % TENANTS] for n in range(jobs)]
+    fill(_url(client), "fairqueue", whose, PAYLOAD, progress, id_prefix="probe")
+    return Crowd(name, core, client)
+
+
+def _url(client: Any) -> str:
+    options = client.connection_pool.connection_kwargs
+    return f"unix://:{options['password']}@{options['path']}"
+
+
+def _measured(
+    crowds: Sequence[Crowd],
+    count: int,
+    turns: int,
+    target: Target,
+    costs: list[Cost],
+    progress: Progress,
+) -> list[Row]:
+    work = progress.start("(c) claims", (turns + 1) * len(crowds))
+    found = alternate(crowds, turns, work, lambda crowd: crowd.claim(count))
+    work.done()
+    fewest, most = crowds[0], crowds[-1]
+    rows = []
+    for crowd in crowds[1:]:
+        judged = target if crowd is most else None
+        script = [[spent.script_usec for spent in found[of]] for of in (crowd, fewest)]
+        wall = [[spent.wall / count * 1e6 for spent in found[of]] for of in (crowd, fewest)]
+        rows += [
+            Row(f"{crowd.name}: script", "µs", *script, judged),
+            Row(f"{crowd.name}: wall", "µs", *wall, judged),
+        ]
+    costs += [cost("finish + claim", crowd.name, found[crowd], count) for crowd in crowds]
+    return rows
+
+
+if __name__ == "__main__":
+    main(measure)

@@ -1,0 +1,44 @@
+"""Runs every benchmark, one after the other: what ``make bench`` does."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+
+from _bench.machine import machine
+from _bench.options import read
+from _bench.progress import Progress
+from _bench.report import as_json, show
+
+BENCHMARKS = (
+    "transport",
+    "end_to_end",
+    "claim_cost",
+    "redis_memory",
+    "redis_cpu",
+    "start_latency",
+)
+
+
+def run() -> None:
+    """Print each as soon as it is done; with --json all of them at the end."""
+    options, given = read()
+    names = given.only.split(",") if given.only else BENCHMARKS
+    found = {}
+    if not given.json:
+        print(machine())
+    with Progress() as progress:
+        for name in names:
+            report = importlib.import_module(name).measure(options, progress)
+            found[name] = as_json(report)
+            if not given.json:
+                show(report)
+    if given.json:
+        json.dump({"machine": machine(), "benchmarks": found}, sys.stdout, indent=1)
+    else:
+        print(machine())
+
+
+if __name__ == "__main__":
+    run()

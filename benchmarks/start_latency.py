@@ -1,0 +1,61 @@
+"""(f) From the call of a task to its start, on an idle worker."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack
+from random import uniform
+from statistics import median
+
+from _bench.options import Options, main
+from _bench.progress import Progress
+from _bench.report import Report, Row, Target
+from _bench.turns import alternate, own_server, sides_on
+from _bench.workers import Worker, working
+
+IDLE_SECONDS = 0.02, 0.05
+PART = 20
+TARGET = Target(at_most=1.2)
+
+
+def wait_of_one(worker: Worker) -> float:
+    """Call one task of an idle worker; milliseconds until it starts."""
+    time.sleep(uniform(*IDLE_SECONDS))
+    began = time.monotonic()
+    worker.publish(1)
+    (started,) = worker.starts(1, look_seconds=0.002)
+    return (started - began) * 1e3
+
+
+def measure(options: Options, progress: Progress) -> Report:
+    """One call of each side in turn; both workers are up and idle."""
+    calls = options.turns_of(400)
+    with own_server() as server, ExitStack() as stack:
+        sides = sides_on(server, options, workspace_from="kwarg:tenant_id")
+        workers = {
+            side: stack.enter_context(working(side.url, concurrency=os.cpu_count() or 1))
+            for side in sides
+        }
+        work = progress.start("(f) calls", (calls + 1) * len(sides))
+        waits = alternate(sides, calls, work, lambda side: wait_of_one(workers[side]))
+        work.done()
+    ours, peer = sides
+    rows = [
+        Row("p50", "ms", *([median(part) for part in _parts(waits[s])] for s in sides), TARGET),
+        Row("p99", "ms", *([_p99(waits[side])] for side in sides), TARGET),
+    ]
+    title = f"(f) From call to start on an idle worker, {calls} calls of each side"
+    return Report(title, ours.name, peer.name, rows)
+
+
+def _parts(waits: list[float]) -> list[list[float]]:
+    return [waits[start : start + PART] for start in range(0, len(waits), PART)]
+
+
+def _p99(waits: list[float]) -> float:
+    return sorted(waits)[min(len(waits) - 1, int(len(waits) * 0.99))]
+
+
+if __name__ == "__main__":
+    main(measure)

@@ -1,0 +1,54 @@
+"""The benchmarks run: a ratio that nobody can measure any more would not be missed otherwise."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rich", reason="the benchmarks' bars and tables come with the demo extra")
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("redis_server")]
+
+
+def smoke(name: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / f"{name}.py"), "--smoke", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["transport", "claim_cost", "redis_memory", "redis_cpu"]
+    + [pytest.param(name, marks=pytest.mark.slow) for name in ("end_to_end", "start_latency")],
+)
+def test_a_benchmark_measures_both_sides(name: str) -> None:
+    """With tiny numbers it ends well, and each of its figures is a number for either side."""
+    found = smoke(name)
+    assert [row["target"] for row in found["rows"] if row["target"]]
+    for row in found["rows"]:
+        assert len(row["ours"]) == len(row["peer"]) > 0
+        assert math.isfinite(row["ratio"])
+    for cost in found["costs"]:
+        assert cost["per_job"] > 0
+
+
+def test_make_bench_runs_them_all() -> None:
+    """What ``make bench`` runs is every script in the folder."""
+    scripts = {path.stem for path in BENCHMARKS.glob("*.py")} - {"run"}
+    listed = (BENCHMARKS / "run.py").read_text().split("BENCHMARKS = (")[1].split(")")[0]
+    assert {name.strip(' ",\n') for name in listed.split(",") if name.strip()} == scripts
