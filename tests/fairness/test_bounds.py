@@ -10,6 +10,7 @@ from itertools import combinations
 import pytest
 
 from fairqueue import Limits
+from fairqueue._types import StoredLimits
 from tests.fairness.fleet import Fleet, Work
 from tests.fairness.scenarios import Fleets, exponential
 
@@ -75,6 +76,19 @@ def test_a_newcomer_waits_for_no_backlog(fleets_of: FleetsOf) -> None:
     fleet.until(34)
     assert len(fleet.waits["small"]) == 4
     assert max(fleet.waits["small"]) <= 3
+
+
+def test_where_jobs_are_counted_lengths_do_not_matter(fleets_of: FleetsOf) -> None:
+    """With fairness "count" each workspace starts as many jobs, in proportion to its weight."""
+    fleet = fleets_of("the law")(c=Limits(weight=2))
+    configured = StoredLimits(workspaces={"c": Limits(weight=2)}, fairness="count")
+    fleet.store.configure(configured, authoritative=True)
+    for name, seconds in (("a", 1.0), ("b", 20.0), ("c", 2.0)):
+        fleet.backlog(name, seconds)
+    fleet.until(400)
+    starts = fleet.served
+    assert abs(starts["a"] - starts["b"]) <= 9
+    assert abs(starts["c"] - 2 * starts["a"]) <= 18
 
 
 def test_coming_back_brings_no_credit(fleets_of: FleetsOf) -> None:
