@@ -171,18 +171,21 @@ def test_scripts_are_flushed(redis_url: str, redis_client: redis.Redis, namespac
         assert queue.depth("q") == 0
 
 
-def test_many_clients_share_one_backlog(redis_url: str, namespace: str) -> None:
-    """Threads and clones with connections of their own get each job once."""
+@pytest.mark.parametrize("shared", [True, False])
+def test_many_threads_share_one_backlog(redis_url: str, namespace: str, shared: bool) -> None:
+    """Threads get each job once, over one queue or over clones with connections of their own."""
     with FairQueue(redis_url, namespace=namespace) as queue:
         jobs = [queue.publish(b"x", queue="q", workspace=f"w{i % 7}") for i in range(200)]
         got: list[str] = []
 
         def take() -> None:
-            with queue.clone() as mine:
-                while leases := mine.claim(["q"], 3).leases:
-                    for lease in leases:
-                        mine.ack(lease)
-                        got.append(lease.job.id)
+            mine = queue if shared else queue.clone()
+            while leases := mine.claim(["q"], 3).leases:
+                for lease in leases:
+                    mine.ack(lease)
+                    got.append(lease.job.id)
+            if not shared:
+                mine.close()
 
         threads = [threading.Thread(target=take) for _ in range(6)]
         for thread in threads:
