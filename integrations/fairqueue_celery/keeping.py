@@ -28,19 +28,19 @@ def keep_jobs(pool: Any) -> None:
 
 
 def _restorer(inner: Any) -> Callable[[], None]:
-    """Remember what the pool holds; the result puts it back."""
-    jobs = {key: job for key, job in inner._cache.items() if not job._accepted}  # noqa: SLF001
+    """Remember what the pool holds; the result puts it back. Before 5.5 a flush forgot all of it."""
+    jobs = dict(inner._cache)  # noqa: SLF001
     queued = list(inner.outbound_buffer)
 
     def restore() -> None:
-        unwritten = [job for job in jobs.values() if job._write_to is None]  # noqa: SLF001
-        written = [job for job in jobs.values() if job._write_to is not None]  # noqa: SLF001
-        inner._cache.update(jobs)  # noqa: SLF001
+        kept = {key: job for key, job in jobs.items() if not job.ready()}
+        inner._cache.update(kept)  # noqa: SLF001
+        unwritten = [job for job in kept.values() if job._write_to is None]  # noqa: SLF001
         inner.outbound_buffer.extend(sorted(unwritten, key=_place_in(queued)))
         inner._busy_workers.update(  # noqa: SLF001
             job._write_to.inqW_fd  # noqa: SLF001
-            for job in written
-            if job._write_to._is_alive()  # noqa: SLF001
+            for job in kept.values()
+            if job._write_to is not None and job._write_to._is_alive()  # noqa: SLF001
         )
 
     return restore

@@ -13,6 +13,7 @@ from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+from celery.worker import state
 
 import fairqueue
 from fairqueue_celery.broker import Broker, brokers
@@ -68,6 +69,10 @@ class Watch:
     def _failing(self, on_failure: Callable[..., Any]) -> Callable[..., Any]:
         def failed(exc_info: Any, *args: Any, **kwargs: Any) -> Any:
             error = _error_of(exc_info)
+            if self._is_cold_stop(error):
+                state.task_ready(self._request)
+                self._end()
+                return None
             self._slot.counted = isinstance(error, WorkerLostError | TimeLimitExceeded)
             try:
                 with fairqueue.running(self._as_running()):
@@ -76,6 +81,16 @@ class Watch:
                 self._end_when_dead() if isinstance(error, TimeLimitExceeded) else self._end()
 
         return failed
+
+    def _is_cold_stop(self, error: Any) -> bool:
+        """The worker shot its own children: a late-acked job goes back, also before Celery 5.5."""
+        request = self._request
+        return (
+            state.should_terminate not in {None, False}
+            and isinstance(error, WorkerLostError)
+            and bool(request.task.acks_late)
+            and not request.acknowledged
+        )
 
     def _timing_out(self, on_timeout: Callable[..., Any]) -> Callable[..., Any]:
         def timed_out(soft: bool, timeout: float) -> Any:  # noqa: FBT001 - billiard's call

@@ -152,6 +152,10 @@ class Shop:
         with self.core() as core:
             return {row.workspace: row for row in core.stats().workspaces}.get(workspace)
 
+    def running(self, workspace: str) -> int:
+        row = self.row(workspace)
+        return row.running if row else 0
+
     def core(self, **settings: Any) -> FairQueue:
         return FairQueue(self._server.url, namespace=self.namespace, **settings)
 
@@ -197,11 +201,16 @@ def shop(redis_server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterat
     shop.close()
 
 
+THEIRS = (
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+    "ignore:Call to 'get_connection' function:DeprecationWarning",  # of kombu before 5.5
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Celery and kombu leave sockets of a producer to the garbage collector; that is theirs."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(
-                pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-            )
+            for theirs in THEIRS:
+                item.add_marker(pytest.mark.filterwarnings(theirs))

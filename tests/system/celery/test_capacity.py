@@ -21,6 +21,7 @@ ROUNDS, PROCESSES, EACH, CAPACITY = 20, 8, 20, 50
 def publish_rounds(shop: Any, url: str, barrier: Any, results: Any) -> None:
     """In a process of its own: publish into workspace after workspace, together with the others."""
     publisher = shop.publisher(url)
+    publisher.send("work", 0, tenant=f"warm-{multiprocessing.current_process().pid}")
     for number in range(ROUNDS):
         barrier.wait()
         accepted, refused, slowest = 0, [], 0.0

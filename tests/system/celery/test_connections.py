@@ -98,7 +98,7 @@ def test_warm_stop_finishes_what_runs_and_gives_the_rest_back(shop: Any) -> None
 
     ended = len(shop.ledger.lines("end"))
     assert ended == len(shop.ledger.lines("start"))
-    assert (shop.row("ada").running, shop.row("ada").waiting) == (0, 10 - ended)
+    assert (shop.running("ada"), shop.row("ada").waiting) == (0, 10 - ended)
 
 
 def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
@@ -126,7 +126,7 @@ def test_solo_settles_what_it_ran(shop: Any) -> None:
     shop.ledger.wait("start", 1, n=2)
     time.sleep(0.5)
 
-    assert shop.row("ada").running == 0
+    assert shop.running("ada") == 0
     shop.ledger.wait("end", 2)
 
 

@@ -35,7 +35,7 @@ def test_a_task_longer_than_its_lease_runs_once(shop: Any) -> None:
     time.sleep(0.5)
 
     assert len(shop.ledger.lines("start")) == 1
-    assert shop.row("ada").running == 0
+    assert shop.running("ada") == 0
 
 
 def test_a_killed_workers_late_acked_job_runs_again(shop: Any) -> None:

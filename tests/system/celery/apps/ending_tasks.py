@@ -1,0 +1,143 @@
+"""The same app, with tasks that end in every way in which a task can end."""
+
+from __future__ import annotations
+
+import os
+import resource
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from celery.exceptions import Ignore, Reject
+from shop import app, note  # type: ignore[import-not-found]
+
+ROOM_BYTES = 16 << 20
+"""What a child may still allocate once it is limited."""
+
+
+def tick(seconds: float, **about: object) -> None:
+    """Show signs of life for so long."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        note("alive", **about)
+        time.sleep(min(left, 0.04))
+
+
+def run_on(_task: Any) -> str:
+    return "done"
+
+
+def fail(_task: Any) -> None:
+    raise ValueError("this task fails")
+
+
+def retry(task: Any) -> None:
+    raise task.retry(countdown=0.3, max_retries=3)
+
+
+def reject(_task: Any) -> None:
+    raise Reject("never again", requeue=False)
+
+
+def reject_requeue(_task: Any) -> None:
+    raise Reject("not now", requeue=True)
+
+
+def ignore(_task: Any) -> None:
+    raise Ignore
+
+
+def leave(_task: Any) -> None:
+    sys.exit(3)
+
+
+def kill_child(_task: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def exhaust_memory(task: Any) -> None:
+    """In a child process up to its own limit, elsewhere in one piece that no machine has."""
+    if os.getppid() and task.request.hostname and _is_child():
+        pages = int(open("/proc/self/statm").read().split()[0])  # noqa: PTH123, SIM115
+        limit = pages * resource.getpagesize() + ROOM_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        hoard = []
+        while True:
+            hoard.append(bytearray(1 << 20))
+    bytearray(1 << 60)
+
+
+def _is_child() -> bool:
+    from billiard.process import current_process  # noqa: PLC0415
+
+    return bool(current_process()._name != "MainProcess")
+
+
+def grow_fat(_task: Any) -> None:
+    """Use more memory than ``worker_max_memory_per_child`` lets a child keep."""
+    _fat.append(bytearray(os.urandom(1 << 20)) * 60)
+
+
+_fat: list[bytearray] = []
+
+HOW: dict[str, Callable[[Any], Any]] = {
+    "run_on": run_on,
+    "fail": fail,
+    "retry": retry,
+    "reject": reject,
+    "reject_requeue": reject_requeue,
+    "ignore": ignore,
+    "leave": leave,
+    "kill_child": kill_child,
+    "exhaust_memory": exhaust_memory,
+    "grow_fat": grow_fat,
+}
+
+
+def victim(task: Any, how: str, *, seconds: float = 0.2, tenant_id: str | None = None) -> Any:
+    """End as told at the first delivery; a later one just runs through."""
+    redelivered = bool(task.request.delivery_info.get("redelivered"))
+    about = {"tenant": tenant_id, "run": secrets.token_hex(4), "job": "victim"}
+    note("start", **about, redelivered=redelivered, retries=task.request.retries)
+    try:
+        if redelivered or task.request.retries:
+            return "again"
+        tick(seconds, **about)
+        return HOW[how](task)
+    finally:
+        note("end", **about)
+
+
+for _name, _late, _lost in [
+    ("early", False, False),
+    ("late", True, False),
+    ("early_lost", False, True),
+    ("late_lost", True, True),
+]:
+    app.task(
+        victim,
+        bind=True,
+        name=f"ending_tasks.{_name}",
+        acks_late=_late,
+        reject_on_worker_lost=_lost,
+    )
+    app.task(
+        victim,
+        bind=True,
+        name=f"ending_tasks.paced_{_name}",
+        acks_late=_late,
+        reject_on_worker_lost=_lost,
+        rate_limit="1/s",
+    )
+
+
+@app.task(acks_late=True)
+def follow(*, seconds: float = 0.0, job: str = "next", tenant_id: str | None = None) -> None:
+    """The next job of the same workspace: its start shows that the slot is free."""
+    about = {"tenant": tenant_id, "run": secrets.token_hex(4), "job": job}
+    note("start", **about)
+    tick(seconds, **about)
+    note("end", **about)

@@ -1,0 +1,212 @@
+"""Plays endings with real workers, and reads off the ledger what happened."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tests.system.celery.endings.endings import ENDINGS, Ending
+
+QUIET_SECONDS = 0.5
+LONGEST_SECONDS = 30.0
+PROCESSES = {"prefork": 5, "threads": 8, "solo": 1, "gevent": 16, "eventlet": 16}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the ledger, the result backend and the store saw of one cell."""
+
+    pool: str
+    ending: str
+    variant: str
+    starts: int
+    ends: int
+    state: str
+    redelivered: int
+    recovery: float | None
+    """Seconds from the last sign of the run that ended to the next start in its workspace."""
+    lost: int = 0
+    dead: int = 0
+    worker_died: bool = False
+
+    def as_row(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class Trial:
+    """One victim in a workspace of its own."""
+
+    ending: str
+    variant: str
+    tenant: str = field(default_factory=lambda: f"w-{secrets.token_hex(4)}")
+    id: str = ""
+    result: Any = None
+    over: float | None = None
+    """When it ended, where only the bench knows."""
+
+
+class Bench:
+    """One worker, sometimes two, and the victims of one ending at a time."""
+
+    def __init__(self, shop: Any, pool: str, *, stock: bool = False) -> None:
+        self.shop, self.pool, self.stock = shop, pool, stock
+        shop.app_name = "ending_tasks"
+        self.trials: list[Trial] = []
+        self.worker: Any = None
+        self._publisher: Any = None
+
+    @property
+    def control(self) -> Any:
+        return self._publisher.app.control
+
+    def play(self, names: Sequence[str], variants: Sequence[str]) -> Iterator[Seen]:
+        """Every ending in turn, its variants side by side where the pool can do that."""
+        for name in names:
+            together = [variants] if self.pool != "solo" else [[variant] for variant in variants]
+            for group in together:
+                yield from self._wave(name, group)
+
+    def _wave(self, name: str, variants: Sequence[str]) -> list[Seen]:
+        ending = ENDINGS[name]
+        self._man(ending)
+        self.trials = [Trial(name, variant) for variant in variants]
+        for trial in self.trials:
+            self._publish(ending, trial)
+        if ending.starts:
+            self._wait(lambda: all(self._rows(t, "start", job="victim") for t in self.trials))
+        if ending.successor:
+            self._boot(ending).ready()
+        ending.provoke(self)
+        self._wait(self._is_over)
+        time.sleep(QUIET_SECONDS)
+        return [self._seen(trial) for trial in self.trials]
+
+    # Workers
+
+    def _man(self, ending: Ending) -> None:
+        """See to a worker that fits the ending: the one of before, or a new one."""
+        fits = self.worker is not None and self.worker.process.poll() is None
+        if fits and not ending.own_worker:
+            return
+        for worker in self.shop.workers:
+            if worker.process.poll() is None:
+                worker.kill()
+        config = {"worker_enable_remote_control": True, **ending.config}
+        self._publisher = self.shop.publisher(self._url(ending), backend=self._backend())
+        self.shop.config = {**config, **self._common()}
+        self._publisher.app.conf.update(self._common())
+        self.worker = self._boot(ending).ready()
+
+    def _common(self) -> dict[str, Any]:
+        queue = {"task_default_queue": self.shop.namespace} if self.stock else {}
+        return {"result_backend": self._backend(), "worker_send_task_events": False, **queue}
+
+    def _url(self, ending: Ending) -> str:
+        if self.stock:
+            return f"redis+socket://{self._socket()}"
+        return str(self.shop.url(workspace_concurrency=1, lease_seconds=ending.lease_seconds))
+
+    def _backend(self) -> str:
+        return f"redis+socket://{self._socket()}"
+
+    def _socket(self) -> str:
+        return str(self.shop._server.socket_path)
+
+    def _boot(self, ending: Ending) -> Any:
+        options = ending.worker or ("-c", str(PROCESSES[self.pool]))
+        environment = dict(ending.environment)
+        return self.shop.worker("-P", self.pool, *options, url=self._url(ending), **environment)
+
+    # Jobs
+
+    def _publish(self, ending: Ending, trial: Trial) -> None:
+        send = self._publisher.send
+        if ending.first is not None:
+            kwargs = {"job": "first", **ending.first}
+            send("ending_tasks.follow", kwargs=kwargs, tenant=trial.tenant)
+            self._wait(lambda: self._rows(trial, "start", job="first"))
+        task = f"ending_tasks.{ending.prefix}{trial.variant}"
+        if ending.prefix:  # it uses up what the rate allows at once
+            send(task, "run_on", kwargs={"seconds": 0}, tenant=f"{trial.tenant}-first")
+        kwargs = {"seconds": ending.seconds}
+        trial.result = send(task, ending.how, kwargs=kwargs, tenant=trial.tenant, **ending.options)
+        trial.id = trial.result.id
+        if not self.stock:
+            send("ending_tasks.follow", tenant=trial.tenant)
+        if not ending.starts and ending.first is None:
+            trial.over = time.monotonic()
+
+    def _rows(self, trial: Trial, what: str | None = None, **fields: Any) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.shop.ledger.lines(what, tenant=trial.tenant, **fields)
+        return rows
+
+    @staticmethod
+    def _wait(condition: Callable[[], Any], *, seconds: float = LONGEST_SECONDS) -> bool:
+        """Whether it became true; what did not is seen in the row of the cell."""
+        until = time.monotonic() + seconds
+        while not (done := bool(condition())) and time.monotonic() < until:
+            time.sleep(0.05)
+        return done
+
+    # What was seen
+
+    def _is_over(self) -> bool:
+        return all(self._is_quiet(trial) for trial in self.trials)
+
+    def _is_quiet(self, trial: Trial) -> bool:
+        """Nothing of it is on its way: neither in the store nor in a process."""
+        rows = self._rows(trial)
+        if rows and time.monotonic() - max(row["at"] for row in rows) < QUIET_SECONDS:
+            return False
+        if self.stock:
+            return self._is_quiet_stock(trial, rows)
+        if not self._rows(trial, "end", job="next"):
+            return False
+        row = self.shop.row(trial.tenant)
+        return row is None or not (row.running or row.waiting or row.scheduled)
+
+    @staticmethod
+    def _is_quiet_stock(trial: Trial, rows: list[dict[str, Any]]) -> bool:
+        last = max((row["at"] for row in rows), default=None)
+        return last is not None and (trial.result.ready() or time.monotonic() - last > 4)
+
+    def _seen(self, trial: Trial) -> Seen:
+        starts = self._rows(trial, "start", job="victim")
+        row = None if self.stock else self.shop.row(trial.tenant)
+        return Seen(
+            pool=self.pool,
+            ending=trial.ending,
+            variant=trial.variant,
+            starts=len(starts),
+            ends=len(self._rows(trial, "end", job="victim")),
+            state=trial.result.state,
+            redelivered=sum(start["redelivered"] for start in starts),
+            recovery=self._recovery(trial),
+            lost=row.lost if row else 0,
+            dead=row.dead if row else 0,
+            worker_died=self.worker.process.poll() is not None,
+        )
+
+    def _recovery(self, trial: Trial) -> float | None:
+        rows = sorted(self._rows(trial), key=lambda row: row["at"])
+        ended = [row for row in rows if row["job"] != "next"]
+        first = ended[0]["run"] if ended else None
+        later = [r["at"] for r in rows if r["what"] == "start" and r["run"] != first]
+        over = trial.over or max((r["at"] for r in ended if r["run"] == first), default=None)
+        if over is None or not later:
+            return None
+        return round(later[0] - over, 2)
+
+
+@contextmanager
+def bench(shop: Any, pool: str, *, stock: bool = False) -> Iterator[Bench]:
+    """A bench whose workers end with the block."""
+    try:
+        yield Bench(shop, pool, stock=stock)
+    finally:
+        shop.close()
