@@ -64,7 +64,7 @@ function Lease.grant(ws, flow, owner, lease_seconds)
   local element, priority = Lanes.pop(ws, flow)
   local task, id = match(element, '^(%d+):(.*)$')
   local record = call('HGET', K.jobs(flow.queue), id)
-  local l = { fence = Meta.following('fence'), queue = flow.queue, id = id, workspace = ws.name, task = task,
+  local l = { fence = Meta.next_fence(), queue = flow.queue, id = id, workspace = ws.name, task = task,
     priority = priority, charged = flow.cost, claimed = now_text, ran = '0', owner = owner, early = false,
     deliveries = tonumber(match(record, '^%S+ %S+ %S+ (%S+)')) + 1 }
   call('ZADD', K.expiry(), Lease.ending(lease_seconds), l.fence)

@@ -17,6 +17,14 @@ function Meta.following(counter)
   return n
 end
 
+-- Fences begin at the time, in microseconds: so they go on growing where Redis has lost its data,
+-- and what was leased before cannot be taken for what is leased now.
+function Meta.next_fence()
+  local last = Meta.load().fence
+  meta.fence = int((last == '0' and now * 1000000 or last) + 1)
+  return meta.fence
+end
+
 function Meta.save()
   if not meta then return end
   local text = concat({ meta.fence, meta.serial, meta.beat, meta.grace, meta.watcher, meta.watched,

@@ -170,3 +170,20 @@ def _until_published(queue: FairQueue) -> None:
             time.sleep(0.05)
         else:
             return
+
+
+def test_old_fences_mean_nothing_after_a_loss_of_data(
+    server: EmbeddedServer, clock: ManualClock
+) -> None:
+    """Where Redis came back empty, who held a lease before cannot end what is leased now."""
+    store = RedisStore(server.client(), clock=clock)
+    old, new = Owner(store, "old"), Owner(store, "new")
+    _publish(store, 4)
+    before = old.claim(2)
+    server.client().flushall()
+    clock.advance(1)
+    _publish(store, 4)
+    after = new.claim(2)
+    assert min(after) > max(before)
+    assert store.renew([(fence, 0.1) for fence in before], lease_seconds=LEASE_SECONDS) == {*before}
+    assert new.claim(0, *(Finish(fence) for fence in after)) == []

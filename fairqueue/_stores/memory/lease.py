@@ -10,6 +10,8 @@ from fairqueue._stores.memory.settle import settle
 from fairqueue._stores.memory.state import Flow, Held, Node, State, Workspace
 from fairqueue._stores.memory.wake import freed_shared
 
+MICROSECONDS = 1_000_000  # fences begin at the time, so that they grow from store to store
+
 
 def extend(s: State, held: Held, lease_seconds: float) -> None:
     """Set the end of a lease."""
@@ -50,7 +52,7 @@ def _record_start(s: State, ws: Workspace, flow: Flow) -> None:
 def grant(s: State, ws: Workspace, flow: Flow, owner: str, lease_seconds: float) -> Held:
     """Lease the first job of the flow at the head of ready, which must be runnable."""
     record = pop(flow)
-    s.fence += 1
+    s.fence = (s.fence or int(s.now * MICROSECONDS)) + 1
     held = Held(s.fence, record, owner, flow.cost, s.now, record.deliveries + 1)
     s.leases[held.fence] = held
     extend(s, held, lease_seconds)
