@@ -28,7 +28,7 @@ def keep_jobs(pool: Any) -> None:
 
 
 def _restorer(inner: Any) -> Callable[[], None]:
-    """Remember what the pool holds; the result puts it back. Before 5.5 a flush forgot all of it."""
+    """Remember what the pool holds; the result puts it back. Before 5.5 a flush forgot it all."""
     jobs = dict(inner._cache)  # noqa: SLF001
     queued = list(inner.outbound_buffer)
 

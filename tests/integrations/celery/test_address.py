@@ -1,0 +1,98 @@
+"""Broker URLs and the options beside them."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import pytest
+from kombu import Connection
+
+from fairqueue import ConfigurationError
+from fairqueue_celery import options
+from fairqueue_celery.address import read_address, read_url
+from fairqueue_celery.backend import stock_url
+
+
+@pytest.mark.parametrize(
+    ("url", "core"),
+    [
+        ("fairqueue://", "redis://localhost:6379/0"),
+        ("fairqueue://h:1234/5", "redis://h:1234/5"),
+        ("fairqueue://u:p%40ss@h/1", "redis://u:p%40ss@h:6379/1"),
+        ("fairqueue://:secret@h", "redis://:secret@h:6379/0"),
+        ("fairqueue://[::1]:7/0", "redis://[::1]:7/0"),
+        ("fairqueues://h/0", "rediss://h:6379/0?ssl_cert_reqs=required"),
+        ("fairqueues://h/0?ssl_cert_reqs=CERT_NONE", "rediss://h:6379/0?ssl_cert_reqs=none"),
+        ("fairqueue+socket:///run/redis.sock", "unix:///run/redis.sock"),
+        ("fairqueue+memory://", "memory://"),
+    ],
+)
+def test_urls(url: str, core: str) -> None:
+    """Each scheme means the core URL that one expects, from a URL or from kombu's connection."""
+    assert read_url(url.replace("fairqueue+", "")).core_url({}) == core
+    assert read_address(Connection(url)).core_url({}) == core
+
+
+def test_settings_may_stand_in_the_query() -> None:
+    """fairqueue's settings in the query do not disturb kombu; the password is masked in print."""
+    connection = Connection(
+        "fairqueue://u:secret@h/0?workspace_from=kwarg:t&workspace_concurrency=2"
+    )
+    address = read_address(connection)
+    settings, _ = options.part({}, address.query)
+
+    assert settings == {"workspace_from": "kwarg:t", "workspace_concurrency": "2"}
+    assert address.core_url({}) == "redis://u:secret@h:6379/0"
+    assert "secret" not in connection.as_uri()
+
+
+def test_broker_use_ssl_is_read() -> None:
+    """TLS options of the app count, as constants or as words."""
+    connection = Connection(
+        "fairqueue://h/0", ssl={"ssl_cert_reqs": ssl.CERT_NONE, "ssl_ca_certs": "/ca.pem"}
+    )
+    core = read_address(connection).core_url({})
+    assert core == "rediss://h:6379/0?ssl_cert_reqs=none&ssl_ca_certs=%2Fca.pem"
+
+
+@pytest.mark.parametrize(
+    ("url", "about"),
+    [
+        ("fairqueue://h/jobs", "database"),
+        ("fairqueue://h:port/0", "port"),
+        ("fairqueues://h/0?ssl_cert_reqs=maybe", "ssl_cert_reqs"),
+    ],
+)
+def test_bad_urls(url: str, about: str) -> None:
+    """What cannot be meant is refused, saying which part."""
+    with pytest.raises(ConfigurationError, match=about):
+        read_url(url)
+
+
+def test_stock_options_are_kept_apart() -> None:
+    """Stock options stay kombu's; ours go to the settings; the key prefix reaches the namespace."""
+    settings, of_kombu = options.part(
+        {"visibility_timeout": 3600, "lease_seconds": 5, "global_keyprefix": "mine-"}, {}
+    )
+    assert settings == {"lease_seconds": 5, "namespace": "mine-fairqueue"}
+    assert of_kombu == {"visibility_timeout": 3600, "global_keyprefix": "mine-"}
+
+
+def test_explicit_options_beat_the_query() -> None:
+    """What stands in broker_transport_options goes before what stands in the URL."""
+    settings, _ = options.part({"workspace_capacity": 5}, {"workspace_capacity": "7"})
+    assert settings == {"workspace_capacity": 5}
+
+
+@pytest.mark.parametrize(
+    ("given", "stock"),
+    [
+        ("fairqueue://h:1/2?workspace_concurrency=2", "redis://h:1/2"),
+        ("socket:///run/redis.sock?workspace_from=arg:0", "socket:///run/redis.sock"),
+        ("fairqueues://h/0?ssl_cert_reqs=none", "rediss://h:6379/0?ssl_cert_reqs=none"),
+    ],
+)
+def test_the_result_backends_url(given: str, stock: Any) -> None:
+    """The Redis backend gets the address alone."""
+    assert stock_url(given) == stock
