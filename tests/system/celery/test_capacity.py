@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import time
+from statistics import median
 from typing import Any
 
 import pytest
@@ -61,7 +62,8 @@ def test_capacity_is_exact_under_contention(shop: Any) -> None:
         assert sum(accepted for _, accepted, _, _ in mine) == CAPACITY
         refused = [r for _, _, refusals, _ in mine for r in refusals]
         assert refused == [("workspace", CAPACITY, f"full-{number}", True)] * 110
-    assert max(slowest for *_, slowest in found) < 0.9, "a refusal is no connection error"
+    # a connection's retries would make every round wait 0.6 s; a busy machine delays a few
+    assert median(slowest for *_, slowest in found) < 0.5, "a refusal is no connection error"
     shop.publisher(url).send("work", 0, tenant="another")
 
 
