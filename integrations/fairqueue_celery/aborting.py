@@ -12,7 +12,7 @@ from typing import Any
 
 from celery.worker import state
 
-from fairqueue_celery.slots import Slot
+from fairqueue_celery.slot import Slot
 
 logger = logging.getLogger(__name__)
 

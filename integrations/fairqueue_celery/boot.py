@@ -7,16 +7,21 @@ from typing import Any
 
 from fairqueue_celery import crew
 
+_connected = False
+
 
 def connect() -> None:
     """Connect, where Celery is in use at all."""
-    if "celery" not in sys.modules:
-        return  # kombu alone
+    global _connected  # noqa: PLW0603 - signals are the process's own
+    if _connected or "celery" not in sys.modules:
+        return  # kombu alone, so far
+    _connected = True
     from celery import signals  # noqa: PLC0415 - see above
 
     from fairqueue_celery import inside, watching, workspace  # noqa: PLC0415
 
     signals.before_task_publish.connect(workspace.note_call, weak=False)
+    signals.after_task_publish.connect(workspace.forget_call, weak=False)
     signals.task_received.connect(watching.on_received, weak=False)
     signals.task_prerun.connect(inside.on_prerun, weak=False)
     signals.task_postrun.connect(inside.on_postrun, weak=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
@@ -11,13 +12,14 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from fairqueue import FairQueue, Settings
+from fairqueue import FairQueue, FairQueueError, Settings
 from fairqueue_celery import crew
 from fairqueue_celery.consuming import Claims
 from fairqueue_celery.janitor import janitor
 from fairqueue_celery.kinds import Kinds
 from fairqueue_celery.remembered import Remembered
-from fairqueue_celery.slots import Slot, Slots
+from fairqueue_celery.slot import Slot
+from fairqueue_celery.slots import Slots
 from fairqueue_celery.workspace import check_sources
 
 logger = logging.getLogger(__name__)
@@ -76,6 +78,15 @@ class Broker:
         self.slots = Slots(self.core)
         self._claims.clear()
         self.dying.clear()
+
+    def close(self) -> None:
+        """At the interpreter's exit: tell what was acked, give back what was not begun."""
+        try:
+            for claims in list(self._claims):
+                claims.close()
+            self.slots.flush()
+        except FairQueueError as error:
+            logger.warning("the store was away at exit: %s", error)
 
     def _tidy(self) -> bool:
         """What the janitor does; True: look again soon."""
@@ -142,4 +153,10 @@ def _after_fork() -> None:
         broker.forget_leases()
 
 
+def _at_exit() -> None:
+    for broker in _brokers.values():
+        broker.close()
+
+
+atexit.register(_at_exit)
 os.register_at_fork(after_in_child=_after_fork)

@@ -10,7 +10,7 @@ from typing import Any
 from kombu.transport import redis as stock
 
 from fairqueue import FairQueueError, Lease
-from fairqueue_celery import crew, producing
+from fairqueue_celery import producing
 from fairqueue_celery.broker import Broker
 from fairqueue_celery.consuming import Claims
 from fairqueue_celery.delivery import raw_message
@@ -187,10 +187,9 @@ class Channel(stock.Channel):
 
     def _give_up(self) -> None:
         claims, slots = self.claims, self.broker.slots
-        taken_by_worker = crew.worker_of(self.connection) is not None
         claims.close()
         for slot in slots.of(claims):
-            if not taken_by_worker or slot.request is None:
+            if slot.pool is claims or slot.request is None:  # else a worker's pool has it
                 slots.abandon(slot)
         slots.flush()
 

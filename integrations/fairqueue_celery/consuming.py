@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fairqueue import Claimed, Lease
 from fairqueue_celery import crew
 from fairqueue_celery.pace import Pace
-from fairqueue_celery.slots import Slot
+from fairqueue_celery.slot import Slot
 
 if TYPE_CHECKING:
     from fairqueue_celery.broker import Broker

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairqueue_celery.consuming import HOLD_BACK_SECONDS
 from fairqueue_celery.janitor import janitor
-from fairqueue_celery.slots import Slot
+from fairqueue_celery.slot import Slot
 
 if TYPE_CHECKING:
     from fairqueue_celery.channel import Channel

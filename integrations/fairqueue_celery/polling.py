@@ -12,7 +12,7 @@ from kombu.transport.redis import MultiChannelPoller
 
 from fairqueue_celery import crew
 from fairqueue_celery.janitor import janitor
-from fairqueue_celery.slots import Slot
+from fairqueue_celery.slot import Slot
 
 
 class Poller(MultiChannelPoller):

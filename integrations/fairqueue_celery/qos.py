@@ -6,7 +6,8 @@ from typing import Any
 
 from kombu.transport import redis as stock
 
-from fairqueue_celery.slots import Slots, Verdict
+from fairqueue_celery.slot import Verdict
+from fairqueue_celery.slots import Slots
 
 
 class QoS(stock.QoS):

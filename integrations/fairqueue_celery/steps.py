@@ -11,7 +11,7 @@ from celery import bootsteps
 
 from fairqueue_celery.broker import Broker, brokers
 from fairqueue_celery.keeping import keep_jobs
-from fairqueue_celery.slots import Slot
+from fairqueue_celery.slot import Slot
 
 logger = logging.getLogger(__name__)
 

@@ -26,6 +26,7 @@ class Transport(stock.Transport):
     supports_batch_publish = False
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
+        boot.connect()
         address = read_address(client)
         settings, of_kombu = options.part(client.transport_options or {}, address.query)
         super().__init__(ParsedClient(client, address, of_kombu), **kwargs)

@@ -18,7 +18,7 @@ from celery.worker import state
 import fairqueue
 from fairqueue_celery.broker import Broker, brokers
 from fairqueue_celery.janitor import janitor
-from fairqueue_celery.slots import Slot
+from fairqueue_celery.slot import Slot
 
 
 def on_received(request: Any = None, **_others: Any) -> None:

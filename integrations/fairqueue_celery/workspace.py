@@ -57,6 +57,11 @@ def note_call(sender: Any = None, body: Any = None, headers: Any = None, **_othe
     _noted.publish_id = secrets.token_urlsafe(12)
 
 
+def forget_call(**_others: Any) -> None:
+    """It is published: its arguments need not be kept alive."""
+    _noted.call = None
+
+
 def noted_call(headers: Any) -> tuple[Call, str] | None:
     """The call that came with these very headers, and the id of its publish."""
     call = _noted.call

@@ -32,6 +32,13 @@ def tenant() -> str:
     return next(tenants)
 
 
+def revoke(publisher: Any, task_id: str, **options: object) -> None:
+    """Revoke, and wait until the worker has said that it knows."""
+    assert publisher.app.control.broadcast(
+        "revoke", arguments={"task_id": task_id, **options}, reply=True, limit=1, timeout=5
+    )
+
+
 def test_a_task_knows_its_workspace_and_its_publishes_inherit_it(
     publisher: Any, ledger: Any, tenant: str
 ) -> None:
@@ -141,7 +148,7 @@ def test_a_revoked_job_does_not_run(publisher: Any, ledger: Any, tenant: str) ->
     publisher.send("work", 1, kwargs={"seconds": 0.7}, tenant=tenant)
     ledger.wait("start", 1)
     waiting = publisher.send("work", 2, tenant=tenant)
-    publisher.app.control.revoke(waiting.id)
+    revoke(publisher, waiting.id)
     publisher.send("work", 3, tenant=tenant)
 
     ledger.wait("end", 1, n=3)
@@ -154,7 +161,7 @@ def test_terminate_frees_the_slot(publisher: Any, ledger: Any, tenant: str) -> N
     running = publisher.send("work", 1, kwargs={"seconds": 30}, tenant=tenant)
     publisher.send("work", 2, tenant=tenant)
     ledger.wait("start", 1)
-    publisher.app.control.revoke(running.id, terminate=True)
+    revoke(publisher, running.id, terminate=True, signal="SIGTERM")
     begun = time.monotonic()
 
     ledger.wait("end", 1, n=2)
