@@ -5,8 +5,9 @@ local by_text = {}
 local fields
 
 function Limits.load()
-  fields = call('HLEN', K.limits()) <= FEW and {}
-  local all = fields and call('HGETALL', K.limits()) or {}
+  local many = call('HLEN', K.limits())
+  fields = many <= FEW and {}
+  local all = many > 0 and fields and call('HGETALL', K.limits()) or {}
   for i = 1, #all, 2 do
     if all[i + 1] ~= '' then fields[all[i]] = all[i + 1] end
   end

@@ -31,22 +31,23 @@ def refusal(reply: Sequence[Any], job: Job) -> CapacityExceeded:
 
 
 def lease(
-    row: Sequence[bytes], lease_seconds: float, sent: float, name: Callable[[bytes], str]
+    about: bytes, record: bytes, lease_seconds: float, sent: float, name: Callable[[bytes], str]
 ) -> Lease:
-    """Read one leased job."""
-    fence, job_id, queue, workspace, task, priority, deliveries, record = row
+    """Read one leased job: what the claim says about it, and its record."""
+    fence, job_id, queue, deliveries = about.split()
     header, _, payload = record.partition(b"\n")
-    redelivered = header.split()[4] != b"0"
+    workspace, task, priority, _, redelivered, _ = header.split()
     job = Job(decode(job_id), decode(workspace), decode(queue), name(task), payload, int(priority))
-    return Lease(job, int(fence), int(deliveries), redelivered, lease_seconds, sent)
+    return Lease(job, int(fence), int(deliveries), redelivered != b"0", lease_seconds, sent)
 
 
 def claimed(
     reply: Sequence[Any], lease_seconds: float, sent: float, name: Callable[[bytes], str]
 ) -> Claimed:
     """Read what one finish-and-claim brought."""
-    _, lost, wait, *rows = reply
-    leases = tuple(lease(row, lease_seconds, sent, name) for row in rows)
+    _, lost, wait, *jobs = reply
+    pairs = zip(jobs[::2], jobs[1::2], strict=True)
+    leases = tuple(lease(*pair, lease_seconds, sent, name) for pair in pairs)
     return Claimed(leases, fences(lost), float(wait))
 
 
