@@ -46,6 +46,8 @@ class Channel(stock.Channel):
         self.__dict__["client"] = _NoClientYet()
         super().__init__(*args, **kwargs)
         del self.__dict__["client"]
+        db = self._prepare_virtual_host(self.connection.client.virtual_host)
+        self.keyprefix_fanout = self.keyprefix_fanout.format(db=db)  # else done when it connects
         self.broker: Broker = self.connection.broker
         self.claims = Claims(self.broker, self)
         self.broker.follow(self.claims)

@@ -35,7 +35,7 @@ def test_urls(url: str, core: str) -> None:
 
 
 def test_settings_may_stand_in_the_query() -> None:
-    """fairqueue's settings in the query do not disturb kombu; the password is masked in print."""
+    """Settings in the query do not disturb kombu; the password is masked in print."""
     connection = Connection(
         "fairqueue://u:secret@h/0?workspace_from=kwarg:t&workspace_concurrency=2"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -56,8 +57,6 @@ def test_a_broken_resolver_refuses_the_publish(
     url: str, core: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller sees which resolver and which task; nothing is published without a workspace."""
-    import sys
-
     monkeypatch.setitem(sys.modules, "my_broken", sys.modules[__name__])
     with pytest.raises(WorkspaceUnresolved, match=r"my_broken:broken_resolver.*shop\.work"):
         publish(url, workspace_from="my_broken:broken_resolver")

@@ -42,7 +42,7 @@ def resolvers() -> Iterator[Any]:
     ],
 )
 def test_sources(source: str, made: Call, workspace: str | None) -> None:
-    """Headers, keyword and positional arguments name it; whole numbers and UUIDs are written out."""
+    """Headers, keywords and arguments name it; whole numbers and UUIDs are written out."""
     assert workspace_of(made, [source]) == workspace
 
 

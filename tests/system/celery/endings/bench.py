@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tests.system.celery.endings.endings import ENDINGS, Ending
+from tests.system.celery.endings.slotwatch import SlotWatch
 
 QUIET_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
@@ -28,7 +29,9 @@ class Seen:
     state: str
     redelivered: int
     recovery: float | None
-    """Seconds from the last sign of the run that ended to the next start in its workspace."""
+    """Seconds from the last sign of the run that ended until its slot was free."""
+    following: float | None
+    """Seconds from there to the next start in its workspace, which may wait for a process."""
     lost: int = 0
     dead: int = 0
     worker_died: bool = False
@@ -59,6 +62,7 @@ class Bench:
         self.trials: list[Trial] = []
         self.worker: Any = None
         self._publisher: Any = None
+        self._watch: SlotWatch | None = None
 
     @property
     def control(self) -> Any:
@@ -75,6 +79,13 @@ class Bench:
         ending = ENDINGS[name]
         self._man(ending)
         self.trials = [Trial(name, variant) for variant in variants]
+        tenants = [trial.tenant for trial in self.trials]
+        client = self.shop._server.client()
+        with SlotWatch(client, self.shop.namespace, tenants) as self._watch:
+            self._run_through(ending)
+        return [self._seen(trial) for trial in self.trials]
+
+    def _run_through(self, ending: Ending) -> None:
         for trial in self.trials:
             self._publish(ending, trial)
         if ending.starts:
@@ -84,7 +95,6 @@ class Bench:
         ending.provoke(self)
         self._wait(self._is_over)
         time.sleep(QUIET_SECONDS)
-        return [self._seen(trial) for trial in self.trials]
 
     # Workers
 
@@ -187,20 +197,28 @@ class Bench:
             state=trial.result.state,
             redelivered=sum(start["redelivered"] for start in starts),
             recovery=self._recovery(trial),
+            following=self._following(trial),
             lost=row.lost if row else 0,
             dead=row.dead if row else 0,
             worker_died=self.worker.process.poll() is not None,
         )
 
-    def _recovery(self, trial: Trial) -> float | None:
+    def _over(self, trial: Trial) -> float | None:
+        """The last sign of the first run in its workspace, or when the bench ended it."""
         rows = sorted(self._rows(trial), key=lambda row: row["at"])
         ended = [row for row in rows if row["job"] != "next"]
-        first = ended[0]["run"] if ended else None
-        later = [r["at"] for r in rows if r["what"] == "start" and r["run"] != first]
-        over = trial.over or max((r["at"] for r in ended if r["run"] == first), default=None)
-        if over is None or not later:
-            return None
-        return round(later[0] - over, 2)
+        mine = [row["at"] for row in ended if row["run"] == ended[0]["run"]]
+        return trial.over or max(mine, default=None)
+
+    def _recovery(self, trial: Trial) -> float | None:
+        """What was free before its run had ended is a negative number of seconds."""
+        over, freed = self._over(trial), self._watch and self._watch.first_freed(trial.tenant)
+        return None if over is None or not freed else round(freed - over, 2)
+
+    def _following(self, trial: Trial) -> float | None:
+        over = self._over(trial)
+        starts = [row["at"] for row in self._rows(trial, "start") if over and row["at"] > over]
+        return round(min(starts) - over, 2) if over and starts else None
 
 
 @contextmanager

@@ -1,0 +1,175 @@
+"""Plain kombu on ``fairqueue://``: acks, requeues, prefetch, exits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kombu import Connection, Consumer, Exchange, Queue
+
+from fairqueue import FairQueue
+
+
+@pytest.fixture
+def url(redis_url: str, namespace: str) -> str:
+    return redis_url.replace("unix://", "fairqueue+socket://") + f"?namespace={namespace}"
+
+
+@pytest.fixture
+def core(redis_url: str, namespace: str) -> Iterator[FairQueue]:
+    with FairQueue(redis_url, namespace=namespace) as core:
+        yield core
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[Connection]:
+    with Connection(url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def queue(namespace: str) -> Queue:
+    return Queue(f"q-{namespace}", Exchange(f"x-{namespace}"), routing_key="k")
+
+
+def fill(connection: Connection, queue: Queue, count: int) -> None:
+    queue(connection.default_channel).declare()
+    producer = connection.Producer()
+    for n in range(count):
+        producer.publish({"n": n}, exchange=queue.exchange, routing_key="k")
+
+
+def drain(connection: Connection, count: int, got: list[Any]) -> None:
+    while len(got) < count:
+        connection.drain_events(timeout=5)
+
+
+def test_messages_come_in_order_and_are_gone(
+    connection: Connection, queue: Queue, core: FairQueue
+) -> None:
+    """Published to a named exchange, consumed in order, acked: nothing is left."""
+    fill(connection, queue, 25)
+    got: list[int] = []
+
+    def receive(body: Any, message: Any) -> None:
+        got.append(body["n"])
+        message.ack()
+
+    with Consumer(connection, [queue], callbacks=[receive]):
+        drain(connection, 25, got)
+    time.sleep(0.1)
+
+    assert got == list(range(25))
+    assert core.depth(queue.name) == 0
+    assert sum(row.running for row in core.stats().workspaces) == 0
+
+
+def test_requeued_comes_again_marked(connection: Connection, queue: Queue) -> None:
+    """requeue() gives a message back to the head; it returns as redelivered."""
+    fill(connection, queue, 2)
+    got: list[tuple[int, bool]] = []
+
+    def receive(body: Any, message: Any) -> None:
+        again = bool(message.delivery_info.get("redelivered"))
+        got.append((body["n"], again))
+        message.ack() if again or body["n"] else message.requeue()
+
+    with Consumer(connection, [queue], callbacks=[receive], prefetch_count=1):
+        drain(connection, 3, got)
+
+    assert sorted(got) == [(0, False), (0, True), (1, False)]
+
+
+def test_unacked_go_back_when_the_connection_closes(
+    url: str, connection: Connection, queue: Queue, core: FairQueue
+) -> None:
+    """What was delivered and not acked waits again after the channel has closed."""
+    fill(connection, queue, 3)
+    got: list[Any] = []
+    with (
+        Connection(url) as other,
+        Consumer(other, [queue], callbacks=[lambda body, _: got.append(body)]),
+    ):
+        drain(other, 2, got)
+
+    assert core.depth(queue.name) == 3
+
+
+def test_prefetch_is_kept(connection: Connection, queue: Queue) -> None:
+    """No more than prefetch_count messages are unacked."""
+    fill(connection, queue, 5)
+    got: list[Any] = []
+    with (
+        pytest.raises(TimeoutError),
+        Consumer(connection, [queue], callbacks=[lambda *one: got.append(one)], prefetch_count=2),
+    ):
+        while True:
+            connection.drain_events(timeout=0.3)
+
+    assert len(got) == 2
+
+
+def test_get_takes_one(connection: Connection, queue: Queue, core: FairQueue) -> None:
+    """basic_get: one message or None; with no_ack it is gone at once."""
+    fill(connection, queue, 1)
+    bound = queue(connection.default_channel)
+
+    message = bound.get(no_ack=True)
+
+    assert message is not None
+    assert message.payload == {"n": 0}
+    assert bound.get() is None
+    time.sleep(0.1)
+    assert core.depth(queue.name) == 0
+
+
+def test_a_script_that_exits_without_closing_has_acked(
+    url: str, connection: Connection, queue: Queue, core: FairQueue
+) -> None:
+    """Acks are told and what was claimed ahead goes back when the interpreter exits."""
+    fill(connection, queue, 20)
+    script = (
+        "import sys; from kombu import Connection, Consumer, Queue\n"
+        "c = Connection(sys.argv[1]); n = []\n"
+        "q = Queue(sys.argv[2])\n"
+        "w = Consumer(c, [q], callbacks=[lambda b, m: (m.ack(), n.append(b))], auto_declare=False)\n"
+        "w.consume()\n"
+        "while len(n) < 7: c.drain_events(timeout=5)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, url, queue.name], check=True, timeout=60)
+
+    assert core.depth(queue.name) == 13
+    assert sum(row.running for row in core.stats().workspaces) == 0
+
+
+def test_an_idle_consumer_gives_back_what_it_claimed_ahead(
+    connection: Connection, queue: Queue, core: FairQueue
+) -> None:
+    """A consumer that stays away keeps nothing that it did not begin, and its acks are told."""
+    fill(connection, queue, 40)
+    got: list[Any] = []
+    with Consumer(connection, [queue], callbacks=[lambda body, m: (got.append(body), m.ack())]):
+        drain(connection, 20, got)
+        time.sleep(0.5)
+
+        assert core.depth(queue.name) == 20
+        assert sum(row.running for row in core.stats().workspaces) == 0
+
+
+def test_a_body_that_is_no_message_is_buried(
+    connection: Connection, queue: Queue, core: FairQueue
+) -> None:
+    """Bytes that kombu did not write end among the dead; the consumer goes on."""
+    fill(connection, queue, 0)
+    core.publish(b"\xff not json", queue=queue.name, workspace="odd")
+    fill(connection, queue, 1)
+    got: list[Any] = []
+    with Consumer(connection, [queue], callbacks=[lambda body, m: (got.append(body), m.ack())]):
+        drain(connection, 1, got)
+        time.sleep(0.2)
+
+    assert {row.workspace: row.dead for row in core.stats().workspaces}["odd"] == 1
