@@ -13,7 +13,6 @@ from contextlib import suppress
 import pytest
 
 from fairqueue import CapacityExceeded, Ending, Finish, Limits, Store
-from fairqueue._stores.redis import RedisStore
 from tests.contract.world import World, ids
 
 
@@ -140,26 +139,12 @@ def test_twenty_delayed_jobs_hide_a_ready_one(world: World) -> None:
 
 
 def test_waiting_jobs_vanish_when_a_records_ttl_ends(world: World) -> None:
-    """Waiting never expires: no key of a waiting or scheduled job has a time to live."""
+    """Waiting never expires; tests/redis shows that no key of a job has a time to live."""
     world.publish_many(3)
     world.publish(delay_seconds=99)
     world.clock.advance(400 * 86400)
     assert world.reap() == 1
     assert len(world.worker().take(9)) == 4
-
-
-def test_keys_of_jobs_never_expire(world: World) -> None:
-    """On Redis only what remembers replies, ended ids and groups has a time to live."""
-    if not isinstance(world.store, RedisStore):
-        pytest.skip("the memory store has no keys")
-    world.publish_many(3, "a")
-    world.publish("a", delay_seconds=99, group="g")
-    worker = world.worker()
-    worker.finish(worker.take_one())
-    client, prefix = world.store.client, world.store.keys.prefix
-    keys = [key.decode() for key in client.scan_iter(match=prefix.replace("[", "\\[") + "*")]
-    mortal = {key.removeprefix(prefix).split(":")[0] for key in keys if client.ttl(key) != -1}
-    assert mortal <= {"claimer", "ended", "groups"}
 
 
 def test_returning_tenant_is_rewound_to_full_credit(world: World) -> None:

@@ -22,12 +22,15 @@ def _rate_time(s: State, ws: Workspace) -> float | None:
 def arm(s: State, ws: Workspace) -> None:
     """Set the timer of a workspace to the next thing that time brings it."""
     times = (ws.scheduled[0][0] if ws.scheduled else None, _rate_time(s, ws))
-    ws.timer = min((at for at in times if at is not None), default=None)
-    if ws.timer is None:
+    at = min((at for at in times if at is not None), default=None)
+    if at == ws.timer:
+        return
+    ws.timer = at
+    if at is None:
         s.timer.take(ws.name)
     else:
-        s.timer.put(ws.name, ws.timer)
-        s.due.update({flow.queue: ws.timer for flow in ws.flows if flow.state == "rate"})
+        s.timer.put(ws.name, at)
+        s.due.update({flow.queue: at for flow in ws.flows if flow.state == "rate"})
 
 
 def schedule(s: State, ws: Workspace, record: Record, at: float) -> None:

@@ -1,0 +1,425 @@
+"""The same random moves on both stores and on the model, looked at after every step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import Any, TypeVar
+
+import pytest
+import redis
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from fairqueue import (
+    Admission,
+    CapacityExceeded,
+    Claimed,
+    Ending,
+    FairQueueError,
+    Finish,
+    Job,
+    Lease,
+    LeaseLost,
+    Limits,
+    Stats,
+    Store,
+    WorkspaceStats,
+)
+from fairqueue._stores.limits_text import configured
+from fairqueue._stores.memory import MemoryStore
+from fairqueue._stores.memory.state import State
+from fairqueue._stores.redis import RedisStore
+from fairqueue._stores.redis.audit import Audit, findings
+from fairqueue._stores.redis.keyspace import Keyspace
+from fairqueue._types import StoredLimits
+from fairqueue.testing import ManualClock
+from tests.model.accounts import Accounts
+from tests.model.model import LEASE_SECONDS, MAX_DELIVERIES, Model
+from tests.model.same import differences
+
+T = TypeVar("T")
+
+WORKSPACES = st.sampled_from(["a", "b", "c", "d: {*}\n", "default"])
+QUEUES = st.sampled_from(["q1", "q2 🦊"])
+SOME_QUEUES = st.sampled_from([("q1",), ("q2 🦊",), ("q1", "q2 🦊"), ("q2 🦊", "q1", "q3")])
+TASKS = st.sampled_from(["t1", "t2", ""])
+OWNERS = st.sampled_from(["w1", "w2", "w 3"])
+SECONDS = st.sampled_from([0.0, 0.0003, 0.02, 1.0, 7.5, 40.0])
+PAUSES = st.sampled_from([0.001, 0.1, 0.5, 1.0, 4.0, 9.9])
+COUNTS = st.sampled_from([None, None, None, 0, 1, 2, 3])
+LIMITS = st.builds(
+    Limits,
+    concurrency=COUNTS,
+    capacity=st.sampled_from([None, None, None, 0, 3, 9]),
+    weight=st.sampled_from([None, 0.5, 1.0, 3.0]),
+    rate=st.sampled_from([None, None, None, 0.5, 4.0]),
+    burst=st.sampled_from([None, 1.0, 3.0]),
+)
+NO_LIMITS = st.just(Limits())
+PUBLISHES = st.tuples(
+    st.builds(
+        Job,
+        id=st.just(""),
+        workspace=WORKSPACES,
+        queue=QUEUES,
+        task=TASKS,
+        payload=st.binary(max_size=3),
+        priority=st.sampled_from([0, 0, 0, 3, 10]),
+        delay_seconds=st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.5, 20.0]),
+    ),
+    st.builds(
+        Admission,
+        exempt=st.sampled_from([False, False, False, True]),
+        group=st.sampled_from([None, None, "g1", "g2"]),
+    ),
+)
+LATE = 2  # from the second call on there is an earlier number
+MOST_HELD = 24  # a sweep moves 32 at once; the model does not know pages
+
+
+class Moves(RuleBasedStateMachine):
+    """Producers, workers and an operator, who do anything at any time."""
+
+    def __init__(self, client: redis.Redis, namespace: str) -> None:
+        super().__init__()
+        self.clock = ManualClock()
+        self.memory = MemoryStore(clock=self.clock)
+        self.redis = RedisStore(client, namespace=namespace, clock=self.clock)
+        self.model = Model(self.clock())
+        self.accounts = Accounts()
+        self.numbers: dict[str, int] = defaultdict(int)
+        self.last_claim: dict[str, tuple[dict[str, Any], tuple[Lease, ...]]] = {}
+        self.seen: list[Lease] = []
+        self.published: list[Job] = []
+        self.serial = count(1)
+
+    def both(self, act: Callable[[Store], T]) -> T:
+        """Do it on both; they must answer alike."""
+        one, other = (self._answer(act, store) for store in (self.memory, self.redis))
+        if isinstance(other, Exception):
+            assert (type(one), str(one)) == (type(other), str(other))
+            raise other
+        assert one == other
+        return other
+
+    def _answer(self, act: Callable[[Store], T], store: Store) -> T | Exception:
+        try:
+            return act(store)
+        except FairQueueError as error:
+            return error
+
+    def number(self, owner: str) -> int:
+        """The owner's next number."""
+        self.numbers[owner] += 1
+        self.last_claim.pop(owner, None)
+        return self.numbers[owner]
+
+    def fences(self, data: st.DataObject, most: int = 4) -> list[int]:
+        """Some leases, living ones before others, each once."""
+        known = sorted(self.model.leases) + [lease.fence for lease in self.seen[-3:]] + [10**6]
+        return data.draw(st.lists(st.sampled_from(known), max_size=most, unique=True))
+
+    # Producers
+
+    @initialize(
+        fairness=st.sampled_from(["time", "time", "count"]), default=NO_LIMITS | NO_LIMITS | LIMITS
+    )
+    def begin(self, fairness: str, default: Limits) -> None:
+        """The first process brings its configuration."""
+        self._configure(default, {}, fairness)
+
+    @rule(batch=st.lists(PUBLISHES, min_size=1, max_size=6))
+    def publish(self, batch: list[tuple[Job, Admission]]) -> None:
+        """New jobs."""
+        for job, admission in batch:
+            n = next(self.serial)
+            delay = job.delay_seconds + n / 4096 if job.delay_seconds else 0.0
+            self._publish(replace(job, id=f"j {n}", delay_seconds=delay), admission)
+
+    @rule(batch=st.lists(PUBLISHES, min_size=1, max_size=6))
+    def publish_more(self, batch: list[tuple[Job, Admission]]) -> None:
+        """Producers are busy."""
+        self.publish(batch)
+
+    def _publish(self, job: Job, admission: Admission) -> None:
+        if self.state.draining:
+            self.reap()  # a changed default may reach a workspace by its publish, or later
+        admitted = admission.exempt or admission.group in self.model.groups
+        full, known = self.model.full(job), self.model.is_known(job)
+        try:
+            new = self.both(lambda store: store.publish(job, admission))
+        except CapacityExceeded as refused:
+            told = (refused.scope, admitted, bool(known))
+            assert told == (full, False, False)
+            return
+        assert known is None or new is not known
+        assert not new or admitted or full is None
+        if new:
+            self.model.groups |= {admission.group} - {None}  # type: ignore[arg-type]
+            self.model.publish(job)
+            self.published.append(job)
+
+    @precondition(lambda self: self.published)
+    @rule(data=st.data())
+    def publish_again(self, data: st.DataObject) -> None:
+        """A repeat after a lost reply, perhaps late."""
+        self._publish(data.draw(st.sampled_from(self.published[-6:])), Admission())
+
+    @rule(data=st.data(), workspace=WORKSPACES, queue=QUEUES)
+    def publish_as_a_child(self, data: st.DataObject, workspace: str, queue: str) -> None:
+        """A running job publishes, perhaps after it lost its lease."""
+        for parent in self.fences(data, 1):
+            job = Job(f"j {next(self.serial)}", workspace, queue, "t1", b"")
+            admission = Admission(exempt=True, parent_fence=parent)
+            try:
+                self.both(lambda store, j=job, a=admission: store.publish(j, a))  # type: ignore[misc]
+            except LeaseLost:
+                assert parent not in self.model.leases
+                return
+            assert parent in self.model.leases
+            self.model.publish(job)
+
+    # Workers
+
+    @rule(owner=OWNERS, queues=SOME_QUEUES, n=st.integers(0, 4), data=st.data())
+    def claim(self, owner: str, queues: tuple[str, ...], n: int, data: st.DataObject) -> None:
+        """Finish what has ended, and claim."""
+        finishes = self._finishes(data) if data.draw(st.booleans()) else []
+        self._claim(owner, queues, n, finishes)
+
+    def _claim(self, owner: str, queues: tuple[str, ...], n: int, finishes: list[Finish]) -> None:
+        n = n if len(self.model.leases) < MOST_HELD else 0
+        call = {**self._identity(owner), "queues": queues, "n": n, "finishes": finishes}
+        call["max_deliveries"] = MAX_DELIVERIES
+        leases, lost = self.both(lambda store: _plain(store.claim(**call)))
+        assert lost == self._lost(finishes)
+        self.model.sweep()
+        for lease in leases:
+            self.model.started(lease, queues)
+        if len(leases) < n:
+            self.model.found_no_more(queues)
+        self.seen += leases
+        self.last_claim[owner] = call, leases
+
+    def _identity(self, owner: str) -> dict[str, Any]:
+        return {"owner": owner, "number": self.number(owner), "lease_seconds": LEASE_SECONDS}
+
+    def _finishes(self, data: st.DataObject) -> list[Finish]:
+        endings = st.sampled_from([Ending.ACK, Ending.ACK, Ending.ACK_EARLY])
+        drawn = [Finish(f, data.draw(endings), data.draw(SECONDS)) for f in self.fences(data)]
+        for finish in drawn:
+            if finish.ending is Ending.ACK:
+                self._reports(finish.fence, finish.seconds, ended=True)
+        return drawn
+
+    def _reports(self, fence: int, seconds: float, *, ended: bool = False) -> None:
+        self.accounts.reports(self.state, fence, seconds, ended=ended, now=self.clock())
+
+    def _lost(self, finishes: Sequence[Finish]) -> frozenset[int]:
+        return frozenset([finish.fence for finish in finishes if not self.model.finish(finish)])
+
+    @rule(owner=OWNERS, queues=SOME_QUEUES)
+    def wait_and_claim(self, owner: str, queues: tuple[str, ...]) -> None:
+        """Who waits is woken if a token lies there, and claims."""
+        if not self.state.tokens.lying & set(queues):
+            return
+        waiters = [store.waiter(queues) for store in (self.memory, self.redis)]
+        assert [waiter.wait(5) for waiter in waiters] == [True, True]
+        for waiter in waiters:
+            waiter.close()
+        self._claim(owner, queues, 1, [])
+
+    @precondition(lambda self: self.last_claim)
+    @rule(data=st.data())
+    def claim_again(self, data: st.DataObject) -> None:
+        """The reply was lost: the same number gets the same, less what has passed."""
+        call, leases = self.last_claim[data.draw(st.sampled_from(sorted(self.last_claim)))]
+        again, _ = self.both(lambda store: _plain(store.claim(**call)))
+        living = [lease.fence for lease in leases if lease.fence in self.model.leases]
+        assert [lease.fence for lease in again] == living
+
+    @rule(owner=OWNERS)
+    def claim_late(self, owner: str) -> None:
+        """A number below the last one is refused."""
+        if self.numbers[owner] < LATE:
+            return
+        call = {"owner": owner, "number": self.numbers[owner] - 1, "queues": ["q1"], "n": 3}
+        call |= {"lease_seconds": LEASE_SECONDS, "max_deliveries": 1}
+        with pytest.raises(FairQueueError, match="came after a later one"):
+            self.both(lambda store: store.claim(**call))  # type: ignore[arg-type]
+
+    @rule(owner=OWNERS, times=st.sampled_from([1, 1, 2]), data=st.data())
+    def ack(self, owner: str, times: int, data: st.DataObject) -> None:
+        """Finish without claiming."""
+        finishes, identity = self._finishes(data), self._identity(owner)
+        for _ in range(times):
+            lost = self.both(lambda store: store.ack(finishes=finishes, **identity))
+        assert lost == self._lost(finishes)
+
+    @rule(
+        owner=OWNERS,
+        data=st.data(),
+        delay=st.sampled_from([0.0, 0.0, 2.0]),
+        counted=st.booleans(),
+        seconds=SECONDS,
+    )
+    def release(
+        self, owner: str, data: st.DataObject, delay: float, counted: bool, seconds: float
+    ) -> None:
+        """Give a job back."""
+        for fence in self.fences(data, 1):
+            self._reports(fence, seconds)
+            due = delay + next(self.serial) / 4096 if delay else 0.0
+            how = {"delay_seconds": due, "counted": counted, "seconds": seconds}
+            call: dict[str, Any] = {**self._identity(owner), **how}
+            done = self.both(partial(_release, fence, call))
+            assert done == self.model.release(fence, due, counted=counted)
+
+    @rule(owner=OWNERS, data=st.data(), seconds=SECONDS)
+    def reject(self, owner: str, data: st.DataObject, seconds: float) -> None:
+        """Bury a job."""
+        for fence in self.fences(data, 1):
+            self._reports(fence, seconds)
+            call = {**self._identity(owner), "reason": "it is\nbad", "seconds": seconds}
+            done = self.both(partial(_reject, fence, call))
+            assert done == self.model.reject(fence)
+
+    @rule(data=st.data(), seconds=SECONDS)
+    def renew(self, data: st.DataObject, seconds: float) -> None:
+        """A beat."""
+        fences = self.fences(data, 8)
+        progress = [(fence, seconds) for fence in fences]
+        lost = self.both(lambda store: store.renew(progress, lease_seconds=LEASE_SECONDS))
+        assert lost == self.model.renew(fences)
+
+    # Time
+
+    @rule(seconds=PAUSES | PAUSES | st.sampled_from([16.0, 70.0, 200.0]))
+    def pause(self, seconds: float) -> None:
+        """A little time, or so much that the store must have been away."""
+        self.model.now = self.clock.advance(seconds)
+
+    @rule()
+    def reap(self) -> None:
+        """An idle claimer's poll."""
+        call = {"lease_seconds": LEASE_SECONDS, "max_deliveries": MAX_DELIVERIES}
+        moved = self.both(lambda store: store.reap(**call))  # type: ignore[arg-type]
+        assert moved == self.model.sweep()
+
+    @rule(beats=st.integers(1, 4))
+    def pass_time(self, beats: int) -> None:
+        """Enough time for leases to expire, with the store at work."""
+        for _ in range(beats):
+            self.pause(10.0)
+            self.reap()
+
+    # Operators
+
+    @rule(
+        default=LIMITS,
+        workspaces=st.dictionaries(WORKSPACES, LIMITS, max_size=2),
+        authoritative=st.booleans(),
+    )
+    def another_configuration(
+        self, default: Limits, workspaces: dict[str, Limits], authoritative: bool
+    ) -> None:
+        """A process comes with other limits."""
+        fairness = self.model.boot.fairness if self.model.boot else "time"
+        self._configure(default, workspaces, fairness, authoritative=authoritative)
+
+    def _configure(
+        self,
+        default: Limits,
+        workspaces: dict[str, Limits],
+        fairness: str,
+        *,
+        authoritative: bool = False,
+    ) -> None:
+        limits = StoredLimits(default=default, workspaces=workspaces, fairness=fairness)
+        boot, brought = self.model.boot, dict(configured(limits))
+        stored = dict(configured(boot)) if boot else {}
+        same = self.both(lambda store: store.configure(limits, authoritative=authoritative))
+        assert same == (brought == stored or not stored or authoritative)
+        if same:
+            self.model.boot = limits
+            self.model.starts.clear()
+
+    @rule(
+        scope=st.sampled_from(["workspace", "workspace", "workspace", "queue", "total", "default"]),
+        workspace=WORKSPACES,
+        queue=QUEUES,
+        limits=st.none() | LIMITS,
+    )
+    def set_limits(self, scope: str, workspace: str, queue: str, limits: Limits | None) -> None:
+        """Limits are set live, or taken away."""
+        name = {"workspace": workspace, "queue": queue}.get(scope, "")
+        if limits is not None and scope in {"queue", "total"}:
+            limits = Limits(concurrency=limits.concurrency, capacity=limits.capacity)
+        self._set(scope, name, limits)
+
+    def _set(self, scope: str, name: str, limits: Limits | None) -> None:
+        self.both(lambda store: store.set_limits(scope, name, limits))
+        self.model.set_live(scope, name, limits)
+
+    @rule(queue=QUEUES, kind=st.sampled_from([None, True, False]))
+    def purge_or_declare(self, queue: str, kind: bool | None) -> None:
+        """Everything that waits is dropped; or a queue's kind is told."""
+        if kind is None:
+            assert self.both(lambda store: store.purge(queue)) == self.model.purge(queue)
+        else:
+            self.both(lambda store: store.declare(queue, plain=kind))
+            assert self.both(lambda store: store.is_plain(queue)) is kind
+
+    # After every step
+
+    @property
+    def state(self) -> State:
+        """What the memory store holds."""
+        return self.memory._shared.state
+
+    @invariant()
+    def all_is_well(self) -> None:
+        """Both stores hold the same, the model agrees, and every invariant of the law holds."""
+        space = Keyspace(self.redis.client, self.redis.keys)
+        different = differences(self.state, space)
+        assert different == {}, different
+        found = findings(Audit(space, self.clock()))
+        # a lowered limit drains; that nothing starts above one, the model has seen
+        found = [finding for finding in found if finding.invariant != "I2"]
+        assert found == [], found
+        self.accounts.judge(self.state)
+        self.model.check(self.both(lambda store: _rounded(store.snapshot())))
+
+    def teardown(self) -> None:
+        """Leave nothing on the server."""
+        keys = list(self.redis.client.scan_iter(match=self.redis.keys.prefix + "*", count=1000))
+        if keys:
+            self.redis.client.delete(*keys)
+
+
+def _plain(claimed: Claimed) -> tuple[tuple[Lease, ...], frozenset[int]]:
+    """A reply without this process's clock; the wait must be alike to a microsecond."""
+    leases = tuple(replace(lease, received_monotonic=0.0) for lease in claimed.leases)
+    return leases, claimed.lost
+
+
+def _release(fence: int, call: dict[str, Any], store: Store) -> bool:
+    return store.release(fence, **call)
+
+
+def _reject(fence: int, call: dict[str, Any], store: Store) -> bool:
+    return store.reject(fence, **call)
+
+
+def _rounded(stats: Stats) -> Stats:
+    """A snapshot as both tell it: Redis keeps a publish's time in milliseconds."""
+
+    def row(row: WorkspaceStats) -> WorkspaceStats:
+        wait = row.oldest_wait_seconds
+        return replace(row, oldest_wait_seconds=None if wait is None else round(wait, 1))
+
+    return Stats(tuple(map(row, stats.workspaces)), dict(sorted(stats.queues.items())))

@@ -1,0 +1,93 @@
+"""Whether two stores hold the same, to the last bit of every tag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairqueue._keys import decode, encode
+from fairqueue._stores.memory.state import State, Workspace
+from fairqueue._stores.redis.keyspace import Keyspace, WorkspaceRow
+
+
+def _flows_in_memory(ws: Workspace) -> Any:
+    return {
+        encode(flow.queue): (
+            flow.state,
+            flow.serial,
+            flow.tag if flow.serial is not None else None,
+            flow.cost,
+            {str(p): [encode(r.job.id) for r in lane] for p, lane in flow.lanes.items()},
+        )
+        for flow in ws.flows
+    }
+
+
+def _flows_in_redis(space: Keyspace, ws: WorkspaceRow) -> Any:
+    def lane(queue: str, priority: str) -> list[str]:
+        elements = space.of("lane", ws.name, queue, priority)
+        return [element.partition(":")[2] for element in elements]
+
+    return {
+        flow.queue: (
+            flow.state,
+            flow.serial,
+            flow.tag if flow.serial is not None else None,
+            flow.cost,
+            {p: lane(flow.queue, p) for p in flow.lanes},
+        )
+        for flow in ws.flows
+    }
+
+
+def in_memory(s: State) -> dict[str, Any]:
+    """What the memory store holds."""
+    return {
+        "workspaces": {
+            encode(ws.name): (ws.weight, ws.tat, ws.timer, _flows_in_memory(ws))
+            for ws in s.workspaces.values()
+        },
+        "nodes": {encode(node.queue): (node.v, node.big) for node in s.nodes.values()},
+        "finish": {
+            encode(node.queue): {encode(name): f for name, f in node.finish.scores.items()}
+            for node in s.nodes.values()
+            if len(node.finish)
+        },
+        "leases": {
+            str(h.fence): (h.charged, h.ran, h.early, h.deliveries) for h in s.leases.values()
+        },
+        "expiry": {str(fence): at for (_, fence), at in s.expiry.scores.items()},
+        "timer": {encode(name): at for name, at in s.timer.scores.items()},
+        "tokens": {encode(queue) for queue in s.tokens.lying},
+        "numbers": (s.fence, s.serial, s.beat or 0.0, s.grace, s.watched),
+    }
+
+
+def in_redis(space: Keyspace) -> dict[str, Any]:
+    """What the Redis store holds."""
+    meta = space.one("meta", "0 0 0 0 - 0 - 0").split()
+    return {
+        "workspaces": {
+            ws.name: (ws.weight, ws.tat, ws.timer, _flows_in_redis(space, ws))
+            for ws in space.workspaces.values()
+        },
+        "nodes": {queue: numbers[:2] for queue, numbers in space.nodes.items()},
+        "finish": {names[0]: dict(members) for names, members in space.all("finish")},
+        "leases": {
+            fence: (lease.charged, lease.ran, lease.early, lease.deliveries)
+            for fence, lease in space.leases.items()
+        },
+        "expiry": dict(space.one("expiry", {})),
+        "timer": dict(space.one("timer", {})),
+        "tokens": {names[0] for names, _ in space.all("token")},
+        "numbers": (int(meta[0]), int(meta[1]), *map(float, (meta[2], meta[3], meta[5]))),
+    }
+
+
+def differences(s: State, space: Keyspace) -> dict[str, tuple[Any, Any]]:
+    """What is not the same, as (in memory, in Redis)."""
+    memory, on_redis = in_memory(s), in_redis(space)
+    return {
+        decode(name): (memory[name], on_redis[name])
+        for name in memory
+        if memory[name] != on_redis[name]
+    }

@@ -1,0 +1,64 @@
+"""Random moves of producers, workers and operators keep every promise, on both stores alike."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import pytest
+import redis
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from fairqueue import _fairness
+from fairqueue._stores import polling
+from tests.model.machine import Moves
+
+CHECKS_OFF = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+QUICK = settings(
+    max_examples=200,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,  # the same moves in every run; other ones in the long play
+    database=None,
+    suppress_health_check=CHECKS_OFF,
+)
+LONG = settings(
+    QUICK,
+    derandomize=False,
+    max_examples=int(os.environ.get("SOAK_EXAMPLES", "3000")),
+    stateful_step_count=80,
+    phases=[Phase.generate, Phase.shrink],
+)
+
+
+@pytest.fixture
+def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two stores cannot draw the same lot."""
+    monkeypatch.setattr(polling, "JITTER", (1.0, 1.0))
+    monkeypatch.setattr(_fairness, "JITTER", (1.0, 1.0))
+
+
+def _play(client: redis.Redis, how: settings) -> None:
+    class Play(Moves):
+        """One example, in a namespace of its own."""
+
+        def __init__(self) -> None:
+            super().__init__(client, f"t-{secrets.token_hex(6)}")
+
+    run_state_machine_as_test(Play, settings=how)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_jitter")
+def test_random_moves(redis_client: redis.Redis) -> None:
+    """A short play; every step is compared, audited and checked against the model."""
+    _play(redis_client, QUICK)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+@pytest.mark.usefixtures("_no_jitter")
+def test_random_moves_at_length(redis_client: redis.Redis) -> None:
+    """The same for as long as one likes (``SOAK_EXAMPLES``)."""
+    _play(redis_client, LONG)
