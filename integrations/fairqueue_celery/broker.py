@@ -114,9 +114,15 @@ def _since_stop(slot: Slot) -> float:
 
 
 def _is_alive(pid: int) -> bool:
+    """Whether this child runs; one that is dead and not yet waited for does not.
+
+    Under gevent a "pid" is the number of a greenlet, which has ended when its time limit is told.
+    """
     try:
+        if hasattr(os, "waitid"):
+            return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, ChildProcessError, OverflowError):
         return False
     return True
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import secrets
 import time
+from itertools import count
 from queue import Empty
 from typing import Any
 
@@ -17,6 +20,9 @@ from fairqueue_celery.delivery import raw_message
 from fairqueue_celery.qos import QoS
 
 logger = logging.getLogger(__name__)
+
+TAG_PREFIX = f"{secrets.token_hex(8)}."
+_tags = count()
 
 BINDINGS_FRESH_SECONDS = 1.0
 """An exchange's bindings are read again after this, or at once when they lead nowhere."""
@@ -37,6 +43,7 @@ class Channel(stock.Channel):
     """Sockets, TLS, fanout, exchanges and plain queues are inherited."""
 
     QoS = QoS
+    keyprefix_fanout: str
     supports_batch_publish = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -60,6 +67,10 @@ class Channel(stock.Channel):
             producing.publish(self.broker, queue, message, priority=priority)
         else:
             super()._put(queue, message, **kwargs)
+
+    def _next_delivery_tag(self) -> str:
+        """Unique like stock's UUID, for whoever reads the message elsewhere; made faster."""
+        return f"{TAG_PREFIX}{os.getpid():x}.{next(_tags):x}"
 
     def get_table(self, exchange: str) -> Any:
         """The bindings of an exchange, remembered for a moment."""

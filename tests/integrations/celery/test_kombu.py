@@ -43,6 +43,14 @@ def fill(connection: Connection, queue: Queue, count: int) -> None:
         producer.publish({"n": n}, exchange=queue.exchange, routing_key="k")
 
 
+def acking(got: list[Any]) -> Any:
+    def receive(body: Any, message: Any) -> None:
+        got.append(body)
+        message.ack()
+
+    return receive
+
+
 def drain(connection: Connection, count: int, got: list[Any]) -> None:
     while len(got) < count:
         connection.drain_events(timeout=5)
@@ -103,11 +111,10 @@ def test_prefetch_is_kept(connection: Connection, queue: Queue) -> None:
     """No more than prefetch_count messages are unacked."""
     fill(connection, queue, 5)
     got: list[Any] = []
-    with (
-        pytest.raises(TimeoutError),
-        Consumer(connection, [queue], callbacks=[lambda *one: got.append(one)], prefetch_count=2),
-    ):
-        while True:
+    keep = [lambda *one: got.append(one)]
+    with Consumer(connection, [queue], callbacks=keep, prefetch_count=2):
+        drain(connection, 2, got)
+        with pytest.raises(TimeoutError):
             connection.drain_events(timeout=0.3)
 
     assert len(got) == 2
@@ -136,7 +143,8 @@ def test_a_script_that_exits_without_closing_has_acked(
         "import sys; from kombu import Connection, Consumer, Queue\n"
         "c = Connection(sys.argv[1]); n = []\n"
         "q = Queue(sys.argv[2])\n"
-        "w = Consumer(c, [q], callbacks=[lambda b, m: (m.ack(), n.append(b))], auto_declare=False)\n"
+        "take = lambda body, message: (message.ack(), n.append(body))\n"
+        "w = Consumer(c, [q], callbacks=[take], auto_declare=False)\n"
         "w.consume()\n"
         "while len(n) < 7: c.drain_events(timeout=5)\n"
     )
@@ -152,7 +160,7 @@ def test_an_idle_consumer_gives_back_what_it_claimed_ahead(
     """A consumer that stays away keeps nothing that it did not begin, and its acks are told."""
     fill(connection, queue, 40)
     got: list[Any] = []
-    with Consumer(connection, [queue], callbacks=[lambda body, m: (got.append(body), m.ack())]):
+    with Consumer(connection, [queue], callbacks=[acking(got)]):
         drain(connection, 20, got)
         time.sleep(0.5)
 
@@ -168,7 +176,7 @@ def test_a_body_that_is_no_message_is_buried(
     core.publish(b"\xff not json", queue=queue.name, workspace="odd")
     fill(connection, queue, 1)
     got: list[Any] = []
-    with Consumer(connection, [queue], callbacks=[lambda body, m: (got.append(body), m.ack())]):
+    with Consumer(connection, [queue], callbacks=[acking(got)]):
         drain(connection, 1, got)
         time.sleep(0.2)
 
