@@ -10,7 +10,7 @@ from typing import Any
 
 from fairqueue._keys import Keys
 from fairqueue._linker import Read, Rooms, file_names, read_source
-from fairqueue._wire import ScriptCall, Value
+from fairqueue._wire import ScriptCall, Value, wire_of
 
 
 def operations() -> tuple[str, ...]:
@@ -52,8 +52,9 @@ class Scripts:
 
     def __init__(self, client: Any, keys: Keys, read: Read = read_source) -> None:
         self._arguments = {name: source.arguments for name, source in load(read).items()}
+        self._wire = wire = wire_of(client)
         self._calls = {
-            name: ScriptCall(client, s.text, [keys.key(k) for k in s.keys], len(s.arguments))
+            name: ScriptCall(client, wire, s.text, [keys.key(k) for k in s.keys], len(s.arguments))
             for name, s in load(read).items()
         }
 
@@ -67,3 +68,8 @@ class Scripts:
         if len(given) != len(values):
             raise TypeError(f"{name} takes {wanted}, not {tuple(values)}")
         return self._calls[name](given)
+
+    def close(self) -> None:
+        """Close the connections of the calls."""
+        if self._wire is not None:
+            self._wire.close()

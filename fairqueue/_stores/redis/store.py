@@ -248,5 +248,6 @@ class RedisStore(Store):
 
     def close(self) -> None:
         """Close connections."""
+        self._scripts.close()
         self.client.close()
         self.client.connection_pool.disconnect()
