@@ -6,7 +6,7 @@ from typing import Any
 
 from kombu.transport import redis as stock
 
-from fairqueue import StoreUnavailable
+from fairqueue import ConfigurationError, StoreUnavailable
 from fairqueue_celery import boot, options
 from fairqueue_celery.address import ParsedClient, read_address
 from fairqueue_celery.broker import shared_broker
@@ -28,6 +28,11 @@ class Transport(stock.Transport):
     def __init__(self, client: Any, **kwargs: Any) -> None:
         boot.connect()
         address = read_address(client)
+        if address.memory:
+            raise ConfigurationError(
+                "fairqueue+memory:// is not built yet; for tests and demos, "
+                "fairqueue.testing.embedded_redis() starts a Redis of their own"
+            )
         settings, of_kombu = options.part(client.transport_options or {}, address.query)
         super().__init__(ParsedClient(client, address, of_kombu), **kwargs)
         tcp = address.path is None
