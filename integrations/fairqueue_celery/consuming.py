@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 Deliver = Callable[[Lease], None]
 
-HOLD_BACK_SECONDS = 0.002
+HOLD_BACK_SECONDS = 0.005
 """An early ack waits this long for the end of its job, and an end for a process to claim for."""
 
 MOST_PENDING = 32

@@ -8,6 +8,9 @@ WEIGHT = 0.1
 MOST_PER_PROCESS = 4
 """What stock Celery holds."""
 
+MOST_FOR_FEW = 8
+"""A lone process may hold as many, so that what a trip costs is shared."""
+
 
 class Pace:
     """The moving average of how long a job occupies a process."""
@@ -29,4 +32,4 @@ class Pace:
         if self._mean is None or self._ahead_seconds <= 0:
             return 0
         expected = self._ahead_seconds * processes / max(self._mean, 1e-6)
-        return min(int(expected), MOST_PER_PROCESS * processes)
+        return min(int(expected), max(MOST_FOR_FEW, MOST_PER_PROCESS * processes))
