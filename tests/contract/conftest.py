@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from fairqueue import Store
@@ -12,12 +14,15 @@ from tests.contract.world import World
 
 
 @pytest.fixture(params=["memory", "redis"])
-def store(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> Store:
+def store(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> Iterator[Store]:
     """A store that nobody else uses."""
     if request.param == "memory":
-        return MemoryStore(clock=clock)
+        yield MemoryStore(clock=clock)
+        return
     client = request.getfixturevalue("redis_client")
-    return RedisStore(client, namespace=namespace, clock=clock)
+    store = RedisStore(client, namespace=namespace, clock=clock)
+    yield store
+    store.close()
 
 
 @pytest.fixture

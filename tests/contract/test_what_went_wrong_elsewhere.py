@@ -334,3 +334,4 @@ def test_the_same_store_from_another_connection(store: Store, world: World) -> N
     other = World(store.clone(), world.clock)
     assert len(world.worker("w1").take(2)) == 1
     assert other.worker("w2").take(2) == []
+    other.store.close()

@@ -145,9 +145,14 @@ class Moves(RuleBasedStateMachine):
         """Producers are busy."""
         self.publish(batch)
 
+    def _settle_what_is_due(self) -> None:
+        """What time brings may reach a workspace by a publish, or by the next sweep."""
+        timer = self.state.timer.first()
+        if self.state.draining or (timer and timer[0] <= self.clock()):
+            self.reap()
+
     def _publish(self, job: Job, admission: Admission) -> None:
-        if self.state.draining:
-            self.reap()  # a changed default may reach a workspace by its publish, or later
+        self._settle_what_is_due()
         admitted = admission.exempt or admission.group in self.model.groups
         full, known = self.model.full(job), self.model.is_known(job)
         try:
@@ -174,13 +179,14 @@ class Moves(RuleBasedStateMachine):
         """A running job publishes, perhaps after it lost its lease."""
         for parent in self.fences(data, 1):
             job = Job(f"j {next(self.serial)}", workspace, queue, "t1", b"")
-            admission = Admission(exempt=True, parent_fence=parent)
+            self._settle_what_is_due()
+            living = parent in self.model.leases
             try:
-                self.both(lambda store, j=job, a=admission: store.publish(j, a))  # type: ignore[misc]
+                self.both(partial(_publish, job, Admission(exempt=True, parent_fence=parent)))
             except LeaseLost:
-                assert parent not in self.model.leases
+                assert not living
                 return
-            assert parent in self.model.leases
+            assert living
             self.model.publish(job)
 
     # Workers
@@ -399,12 +405,17 @@ class Moves(RuleBasedStateMachine):
         keys = list(self.redis.client.scan_iter(match=self.redis.keys.prefix + "*", count=1000))
         if keys:
             self.redis.client.delete(*keys)
+        self.redis.close()
 
 
 def _plain(claimed: Claimed) -> tuple[tuple[Lease, ...], frozenset[int]]:
     """A reply without this process's clock; the wait must be alike to a microsecond."""
     leases = tuple(replace(lease, received_monotonic=0.0) for lease in claimed.leases)
     return leases, claimed.lost
+
+
+def _publish(job: Job, admission: Admission, store: Store) -> bool:
+    return store.publish(job, admission)
 
 
 def _release(fence: int, call: dict[str, Any], store: Store) -> bool:

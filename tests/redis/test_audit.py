@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import redis
@@ -65,9 +65,11 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
 
 
 @pytest.fixture
-def store(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> RedisStore:
+def store(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> Iterator[RedisStore]:
     """A Redis store that nobody else uses."""
-    return RedisStore(redis_client, namespace=namespace, clock=clock)
+    store = RedisStore(redis_client, namespace=namespace, clock=clock)
+    yield store
+    store.close()
 
 
 @pytest.fixture
@@ -106,6 +108,7 @@ def test_without_a_time_it_takes_the_servers(redis_client: redis.Redis, namespac
     store = RedisStore(redis_client, namespace=namespace)
     World(store, ManualClock()).publish()
     assert audit(redis_client, store.keys) == []
+    store.close()
 
 
 def test_keys_of_jobs_never_expire(world: World, store: RedisStore) -> None:
