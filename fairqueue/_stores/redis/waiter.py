@@ -78,7 +78,7 @@ class RedisWaiter(Waiter):
             if not self._readable(0):
                 self._client.execute_command("CLIENT", "UNBLOCK", self._id)
             answer = self._connection.read_response() if self._readable(1) else None
-            if answer is not None:
+            if answer is not None and not self._client.exists(answer[0]):
                 self._client.rpush(answer[0], 1)
         except (redis.RedisError, OSError):
             return  # the server is away: there is no token to give back
