@@ -308,3 +308,16 @@ def test_an_expiring_lease_is_watched_for(world: World) -> None:
     assert wait == pytest.approx(1)
     world.clock.advance(wait)
     assert ids(worker.take()) == ["x"]
+
+
+def test_a_token_that_is_given_back_beside_another_wakes_once(world: World) -> None:
+    """While one was taken another may have been left: nobody is woken for nothing after it."""
+    first = world.store.waiter(["q"])
+    first.arm(LONG)
+    world.publish("a")
+    assert _readable(first)
+    world.publish("b")
+    first.close()
+    with _armed(world) as second, _armed(world) as third:
+        assert _readable(second)
+        assert not _readable(third, SHORT)
