@@ -35,7 +35,7 @@ demo: $(VENV)/.demo-ready  ## Flood a real Celery worker, first on redis://, the
 test: $(VENV)/.dev-ready  ## The whole test suite
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-long: $(VENV)/.dev-ready  ## The fair order's simulation at its full size, some minutes
+long: $(VENV)/.dev-ready  ## The fair order's simulation at full size, and random moves at length
 	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev-ready  ## Style, types and floors
