@@ -23,6 +23,7 @@ class Poller(MultiChannelPoller):
         self._transport = transport
         self._ours: dict[int, Any] = {}
         self._nudge: tuple[int, int] | None = None
+        self._nudged = False
         self._delivered_at = 0.0
 
     def get(self, callback: Callable[..., None], timeout: float | None = None) -> None:
@@ -95,20 +96,22 @@ class Poller(MultiChannelPoller):
         """Another thread or greenlet may end a job while we wait."""
         if self._nudge is None:
             self._nudge = reader, writer = os.pipe()
+            self._nudged = False
             os.set_blocking(reader, False)
             os.set_blocking(writer, False)
             self.poller.register(reader, self.eventflags)
 
     def _changed(self, _slot: Slot) -> None:
-        if self._nudge is not None:
-            try:
-                os.write(self._nudge[1], b"!")
-            except BlockingIOError:
-                return  # it is full: the poll will end
+        janitor.look()  # the poll may have ended for good: the worker stops
+        if self._nudge is None or self._nudged:
+            return
+        self._nudged = True  # before it writes: eventlet lets one greenlet at a time write
+        os.write(self._nudge[1], b"!")
 
     def handle_event(self, fileno: int, event: int) -> Any:
         """A wake-up or a nudge ends the wait; the rest is stock."""
         if self._nudge is not None and fileno == self._nudge[0]:
+            self._nudged = False  # before it reads: what changes from here on writes again
             os.read(fileno, 4096)
             return None
         channel = self._ours.get(fileno)

@@ -15,7 +15,7 @@ from fairqueue_celery.slot import Slot
 
 logger = logging.getLogger(__name__)
 
-LOOK_FOR_THE_DEAD_SECONDS = 0.5
+LOOK_FOR_THE_DEAD_SECONDS = 0.2
 
 
 class Fairness(bootsteps.StartStopStep):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
@@ -18,7 +19,10 @@ from celery.worker import state
 import fairqueue
 from fairqueue_celery.broker import Broker, brokers
 from fairqueue_celery.janitor import janitor
-from fairqueue_celery.slot import Slot
+from fairqueue_celery.slot import Slot, Verdict
+
+COUNTED = (WorkerLostError, TimeLimitExceeded, MemoryError)
+"""What took the worker's process with it, or would take the next one's."""
 
 
 def on_received(request: Any = None, **_others: Any) -> None:
@@ -39,6 +43,7 @@ class Watch:
         self._broker = broker
         self._slot = slot
         self._request = request
+        self._cancelled = False
 
     def begin(self) -> None:
         """Wrap the callbacks; the core has held the job until its time, so Celery need not."""
@@ -49,22 +54,45 @@ class Watch:
         request.on_success = self._ending(request.on_success)
         request.on_failure = self._failing(request.on_failure)
         request.on_timeout = self._timing_out(request.on_timeout)
+        request.cancel = self._cancelling(request.cancel)
 
     def _accepting(self, on_accepted: Callable[..., Any]) -> Callable[..., Any]:
         def accepted(pid: int, time_accepted: float) -> Any:
-            self._broker.slots.start(self._slot, time_accepted)
-            return on_accepted(pid, time_accepted)
+            slots = self._broker.slots
+            slots.start(self._slot, time_accepted)
+            try:
+                return on_accepted(pid, time_accepted)
+            finally:
+                if self._request.acknowledged:  # told now: solo would do so after the task's end
+                    slots.decide(self._slot.fence, Verdict.ACK)
 
         return accepted
 
     def _ending(self, callback: Callable[..., Any]) -> Callable[..., Any]:
-        def ended(*args: Any, **kwargs: Any) -> Any:
+        def ended(result: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                return callback(*args, **kwargs)
+                if not self._was_cut_off(result):
+                    return callback(result, *args, **kwargs)
+                state.task_ready(self._request)
+            except BaseException:
+                self._slot.counted = True  # Celery cannot settle it, and a next time would not do
+                raise
             finally:
                 self._end()
 
         return ended
+
+    def _cancelling(self, cancel: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(cancel)  # its signature differs between versions of Celery
+        def cancelled(*args: Any, **kwargs: Any) -> Any:
+            self._cancelled = True
+            return cancel(*args, **kwargs)
+
+        return cancelled
+
+    def _was_cut_off(self, result: Any) -> bool:
+        """A cancelled greenlet says success, without a run time: nothing of it may be acked."""
+        return self._cancelled and isinstance(result, tuple) and result == (False, None, None)
 
     def _failing(self, on_failure: Callable[..., Any]) -> Callable[..., Any]:
         def failed(exc_info: Any, *args: Any, **kwargs: Any) -> Any:
@@ -73,7 +101,7 @@ class Watch:
                 state.task_ready(self._request)
                 self._end()
                 return None
-            self._slot.counted = isinstance(error, WorkerLostError | TimeLimitExceeded)
+            self._slot.counted = isinstance(error, COUNTED)
             try:
                 with fairqueue.running(self._as_running()):
                     return on_failure(exc_info, *args, **kwargs)
