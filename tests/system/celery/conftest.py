@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -146,6 +147,8 @@ class Shop:
                 worker.process.wait()
         for publisher in self.publishers:
             publisher.app.close()
+        self.publishers.clear()
+        gc.collect()  # what Celery leaves behind complains here, and in no other test
 
     def row(self, workspace: str) -> Any:
         """What the store says about a workspace."""
