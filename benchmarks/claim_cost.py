@@ -68,6 +68,8 @@ _NOTES = [
 def _open(stack: ExitStack, **settings: Any) -> tuple[FairQueue, Any]:
     server = stack.enter_context(own_server())
     core = FairQueue(server.url, lease_seconds=LEASE_SECONDS, **settings)
+    core.connect()
+    core.reap()  # new limits reach everybody, some with each call: while there is nobody yet
     return stack.enter_context(core), stack.enter_context(server.client())
 
 
@@ -75,7 +77,6 @@ def _parked(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd
     """So many workspaces that run one job, may run one, and have one more."""
     unlimited = {name: {"concurrency": 1000} for name in PROBES}
     core, client = _open(stack, workspace_concurrency=1, workspaces=unlimited)
-    core.connect()
     names = [f"full-{n}" for n in range(many)]
     fill(_url(client), "fairqueue", names + names, PAYLOAD, progress)
     work = progress.start("starting one job of each", many)
@@ -92,7 +93,6 @@ def _parked(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd
 def _waiting(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd:
     """So many workspaces that each have a job ready; the first ten have many."""
     core, client = _open(stack)
-    core.connect()
     names = [f"ready-{n}" for n in range(many)]
     fill(_url(client), "fairqueue", names, PAYLOAD, progress)
     return _probed(f"{many:,} workspaces waiting", core, client, jobs, progress, names[:TENANTS])

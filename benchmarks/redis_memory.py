@@ -15,6 +15,7 @@ from _bench.turns import OURS, STOCK, Side, own_server, sides_on
 
 NAMESPACE = "fairqueue"
 SIZES = (16, 200, 1000, 10_000)
+AT_ONCE = 50
 FEW = 10_000  # large payloads and whole messages: as many show the same
 _NOTES = [
     f"Jobs of {TENANTS} workspaces, except in the last line, and growth of used_memory.",
@@ -52,8 +53,8 @@ def _payloads(size: int, count: int, progress: Progress) -> Row:
     names = [f"tenant-{n % TENANTS}" for n in range(count)]
     ours = _grown_by_fill(names, payload, progress)
     with own_server() as server, server.client() as client, _growth(client) as grown:
-        for start in range(0, count, 1000):
-            client.lpush(QUEUE, *[payload] * min(1000, count - start))
+        for _ in range(count // AT_ONCE):
+            client.lpush(QUEUE, *[payload] * AT_ONCE)
     return Row(
         f"payload of {size:,} bytes",
         "bytes/job",

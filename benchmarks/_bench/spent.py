@@ -15,6 +15,8 @@ OWN = ("info", "config|resetstat", "ping", "auth", "hello", "client|setinfo", "s
 """Commands of the benchmark itself, and of connecting."""
 
 SCRIPTS = ("evalsha", "eval")
+OFTEN = 0.05
+"""Calls per job of a side that works by scripts; stock, too, has one for a lock, now and then."""
 
 
 @dataclass
@@ -63,7 +65,8 @@ def cost(phase: str, side: str, turns: Iterable[Spent], jobs: int) -> Cost:
         for name in spent.calls:
             calls[name] += spent.calls[name]
             usec[name] += spent.usec[name]
-    top = [name for name in SCRIPTS if name in calls] or sorted(calls, key=lambda n: -usec[n])
+    by_script = [name for name in SCRIPTS if calls.get(name, 0) > OFTEN * total]
+    top = by_script or sorted(calls, key=lambda name: -usec[name])
     others = [name for name in ("blpop", "brpop") if name in calls and name not in top]
     told = [
         f"{name}: {calls[name] / total:.2f} × {usec[name] / calls[name]:.1f}"
