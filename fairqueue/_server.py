@@ -121,7 +121,8 @@ class EmbeddedServer:
         if not Path(self.socket_path).exists():  # older clients leak a socket that found nobody
             return False
         with contextlib.suppress(redis.RedisError, OSError), self.client() as client:
-            return int(client.info("server")["process_id"]) == self.pid
+            info = client.info()
+            return int(info["process_id"]) == self.pid and not int(info.get("loading", 0))
         return False
 
     def _log_tail(self) -> str:
