@@ -40,7 +40,8 @@ end
 function Wake.next_event()
   local lease = tonumber(call('ZRANGE', K.expiry(), 0, 0, 'WITHSCORES')[2])
   local timer = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
-  if lease then lease = max(lease, tonumber(Meta.load().grace)) end
+  local meta = Meta.load()
+  if lease and lease > tonumber(meta.spared) then lease = max(lease, tonumber(meta.grace)) end
   return min(lease or math.huge, timer or math.huge)
 end
 

@@ -19,7 +19,7 @@ end
 
 -- The first write frees memory: a full Redis refuses a script only at a first write that grows.
 call('ZREM', K.expiry(), '')
-Sweep.is_away(lease_seconds)
+Sweep.reapable_until(lease_seconds)
 local lost = {}
 for fence, seconds in gmatch(progress, '(%d+):(%S+)') do
   if call('ZSCORE', K.expiry(), fence) then

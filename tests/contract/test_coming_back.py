@@ -168,6 +168,16 @@ def test_after_the_grace_the_dead_are_reaped(world: World) -> None:
     assert world.row().waiting == 3
 
 
+def test_who_calls_rarely_still_reaps(world: World) -> None:
+    """A claimer that is silent for longer than half a lease each time is no outage each time."""
+    world.publish()
+    world.worker().take(1)
+    for _ in range(5):
+        world.clock.advance(20)
+        world.reap()
+    assert world.row().waiting == 1
+
+
 def test_reaping_is_bounded(world: World) -> None:
     """One call brings back a bounded number; the next ones the rest."""
     world.publish_many(100)

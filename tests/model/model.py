@@ -58,6 +58,7 @@ class Model:
     starts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     beat: float | None = None
     grace: float = 0.0
+    spared: float = 0.0
     last_fence: int = 0
 
     # Limits
@@ -157,16 +158,17 @@ class Model:
 
     # What time brings
 
-    def heard(self) -> bool:
-        """A script ran that hears the beat; True: the store was away, nothing is reaped."""
+    def heard(self) -> float:
+        """A script ran that hears the beat; what had ended by the time returned may be reaped."""
         if self.beat is not None and self.now - self.beat > LEASE_SECONDS / 2:
-            self.grace = self.now + LEASE_SECONDS
+            self.grace, self.spared = self.now + LEASE_SECONDS, self.beat - LEASE_SECONDS
         self.beat = self.now
-        return self.now < self.grace
+        return self.spared if self.now < self.grace else self.now
 
     def sweep(self) -> int:
         """Expired leases go back, due jobs into their lanes; return how many."""
-        expired = [] if self.heard() else [f for f, h in self.leases.items() if h.ends <= self.now]
+        until = self.heard()
+        expired = [f for f, h in self.leases.items() if h.ends <= until]
         for fence in sorted(expired, reverse=True):
             self._expire(self.leases.pop(fence))
         due = sorted((e for e in self.scheduled if e[0] <= self.now), key=lambda entry: entry[0])

@@ -58,13 +58,13 @@ def in_memory(s: State) -> dict[str, Any]:
         "expiry": {str(fence): at for (_, fence), at in s.expiry.scores.items()},
         "timer": {encode(name): at for name, at in s.timer.scores.items()},
         "tokens": {encode(queue) for queue in s.tokens.lying},
-        "numbers": (s.fence, s.serial, s.beat or 0.0, s.grace, s.watched),
+        "numbers": (s.fence, s.serial, s.beat or 0.0, s.grace, s.spared, s.watched),
     }
 
 
 def in_redis(space: Keyspace) -> dict[str, Any]:
     """What the Redis store holds."""
-    meta = space.one("meta", "0 0 0 0 - 0 - 0").split()
+    meta = space.one("meta", "0 0 0 0 0 - 0 - 0").split()
     return {
         "workspaces": {
             ws.name: (ws.weight, ws.tat, ws.timer, _flows_in_redis(space, ws))
@@ -79,7 +79,7 @@ def in_redis(space: Keyspace) -> dict[str, Any]:
         "expiry": dict(space.one("expiry", {})),
         "timer": dict(space.one("timer", {})),
         "tokens": {names[0] for names, _ in space.all("token")},
-        "numbers": (int(meta[0]), int(meta[1]), *map(float, (meta[2], meta[3], meta[5]))),
+        "numbers": (int(meta[0]), int(meta[1]), *map(float, (meta[2], meta[3], meta[4], meta[6]))),
     }
 
 

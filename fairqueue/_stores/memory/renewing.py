@@ -9,7 +9,7 @@ from fairqueue._stores.memory.lease import extend
 from fairqueue._stores.memory.limits import limits_of
 from fairqueue._stores.memory.order import charge
 from fairqueue._stores.memory.state import Held, State
-from fairqueue._stores.memory.sweep import is_away
+from fairqueue._stores.memory.sweep import reapable_until
 
 
 def _charge_so_far(s: State, held: Held, seconds: float) -> None:
@@ -34,5 +34,5 @@ def renew_all(
     s: State, progress: Sequence[tuple[int, float]], lease_seconds: float
 ) -> frozenset[int]:
     """Extend what still lives; return the fences that are lost."""
-    is_away(s, lease_seconds)
+    reapable_until(s, lease_seconds)
     return frozenset([fence for fence, ran in progress if not _renew(s, fence, ran, lease_seconds)])

@@ -120,6 +120,7 @@ class State:
         self.fence = self.serial = self.arrivals = 0
         self.beat: float | None = None
         self.grace = 0.0
+        self.spared = 0.0
         self.watcher: str | None = None
         self.watched = 0.0
         self.draining: list[str] = []

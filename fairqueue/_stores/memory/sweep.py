@@ -10,20 +10,22 @@ from fairqueue._stores.memory.timer import fire
 SWEEP_MOST = 32
 
 
-def is_away(s: State, lease_seconds: float) -> bool:
-    """Whether the store itself was away: then nobody could renew, and one lease is granted.
+def reapable_until(s: State, lease_seconds: float) -> float:
+    """Note that a script ran, and return which leases may be reaped: those that ended by then.
 
-    A gap of half a lease tells it: idle claimers poll more often, and a lease renewed by thirds
-    outlives it.
+    After the store was away nobody could renew, so nothing is reaped for one lease. A gap of half
+    a lease tells it: idle claimers poll more often, and a lease renewed by thirds outlives it.
+    What had ended a lease before the gap is not spared again, else who calls rarely would never
+    reap.
     """
     if s.beat is not None and s.now - s.beat > lease_seconds / 2:
-        s.grace = s.now + lease_seconds
+        s.grace, s.spared = s.now + lease_seconds, s.beat - lease_seconds
     s.beat = s.now
-    return s.now < s.grace
+    return s.spared if s.now < s.grace else s.now
 
 
-def _reap(s: State, max_deliveries: int | None) -> int:
-    expired = s.expiry.until(s.now, SWEEP_MOST)
+def _reap(s: State, until: float, max_deliveries: int | None) -> int:
+    expired = s.expiry.until(until, SWEEP_MOST)
     # Each goes to the head of its lane: the last first, so that they stand as they were started.
     for fence in sorted((fence for _, fence in expired), reverse=True):
         expire(s, fence, max_deliveries)
@@ -54,7 +56,7 @@ def _drain_change(s: State) -> None:
 
 def sweep(s: State, lease_seconds: float, max_deliveries: int | None) -> int:
     """Do a bounded part of it; return how many jobs were moved."""
-    moved = 0 if is_away(s, lease_seconds) else _reap(s, max_deliveries)
+    moved = _reap(s, reapable_until(s, lease_seconds), max_deliveries)
     moved += _fire_timers(s)
     _drain_change(s)
     return moved

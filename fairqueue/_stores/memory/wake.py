@@ -46,7 +46,9 @@ def _call_watcher(s: State) -> None:
 
 def _next_event(s: State) -> float:
     lease, timer = s.expiry.first(), s.timer.first()
-    at_lease = max(lease[0], s.grace) if lease else inf
+    at_lease = lease[0] if lease else inf
+    if at_lease > s.spared:
+        at_lease = max(at_lease, s.grace)
     return min(at_lease, timer[0] if timer else inf)
 
 

@@ -31,8 +31,8 @@ class Audit:
     def __init__(self, space: Keyspace, now: float) -> None:
         self.space, self.now = space, now
         self.levels = Levels(space.one("limits", {}))
-        meta = space.one("meta", "0 0 0 0 - 0 - 0").split()
-        self.last_fence, self.draining = int(meta[0]), meta[6] != "-"
+        meta = space.one("meta", "0 0 0 0 0 - 0 - 0").split()
+        self.last_fence, self.draining = int(meta[0]), meta[7] != "-"
         """A changed default has not reached everybody yet."""
 
     def usage(self, workspace: str) -> int:
