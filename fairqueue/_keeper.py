@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from fairqueue._queue import FairQueue
 from fairqueue._threads import native_event, start_native
@@ -22,6 +23,16 @@ RETRIES_PER_LEASE = 12  # after a failed renewal, so that one more fits before t
 LOG_EVERY_SECONDS = 10.0
 
 OnLost = Callable[[Lease], None]
+
+
+class Deadlines(Protocol):
+    """Told of the end of every lease in hand, by the monotonic clock, as it moves."""
+
+    def __setitem__(self, fence: int, deadline: float) -> None:
+        """The lease is good until then."""
+
+    def pop(self, fence: int, default: None = None) -> object:
+        """The lease is in hand no more."""
 
 
 @dataclass(eq=False)
@@ -48,8 +59,9 @@ class LeaseKeeper:
     redelivered; one that will not be (early ack) is only marked, since nobody else will run it.
     """
 
-    def __init__(self, queue: FairQueue) -> None:
+    def __init__(self, queue: FairQueue, *, deadlines: Deadlines | None = None) -> None:
         self._template = queue
+        self._deadlines: Deadlines | dict[int, float] = {} if deadlines is None else deadlines
         self._lease_seconds = queue.settings.lease_seconds
         self._logged = 0.0
         self._begin()
@@ -75,6 +87,7 @@ class LeaseKeeper:
         deadline = lease.received_monotonic + lease.lease_seconds
         with self._lock:
             self._held[lease.fence] = Held(lease, deadline, redeliver, on_lost)
+            self._deadlines[lease.fence] = deadline
         self.start()
 
     def started(self, fence: int) -> None:
@@ -109,6 +122,7 @@ class LeaseKeeper:
         self._check_fork()
         with self._lock:
             self._held.pop(fence, None)
+            self._deadlines.pop(fence, None)
 
     def start(self) -> None:
         """Start the thread if this process has none; called by :meth:`hold`."""
@@ -160,7 +174,7 @@ class LeaseKeeper:
         for fence in fences:
             held = self._held.get(fence)
             if held is not None:
-                held.deadline = sent + self._lease_seconds
+                held.deadline = self._deadlines[fence] = sent + self._lease_seconds
 
     def _failed(self, error: Exception, count: int) -> None:
         self.failures += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -27,6 +28,21 @@ def connect() -> None:
     signals.task_postrun.connect(inside.on_postrun, weak=False)
     signals.worker_init.connect(on_worker_init, weak=False)
     signals.worker_ready.connect(on_worker_ready, weak=False)
+    _catch_up()
+
+
+def _catch_up() -> None:
+    """Enlist a worker that has begun to boot before the transport was loaded.
+
+    Under gevent and eventlet Celery loads it when it makes the consumer, after worker_init.
+    """
+    if "celery.worker.worker" not in sys.modules:
+        return
+    from celery.worker import WorkController  # noqa: PLC0415
+
+    for found in gc.get_objects():
+        if issubclass(type(found), WorkController) and hasattr(found, "_conninfo"):
+            on_worker_init(sender=found)
 
 
 def on_worker_ready(**told: Any) -> None:
@@ -37,12 +53,13 @@ def on_worker_ready(**told: Any) -> None:
 
 
 def on_worker_init(sender: Any = None, **_others: Any) -> None:
-    """A worker boots in this process; its tasks are loaded, its pool is not there yet."""
-    from fairqueue_celery import inside, steps  # noqa: PLC0415
+    """A worker boots in this process; its tasks are loaded, its consumer is not there yet."""
+    from fairqueue_celery import inside, leaving, steps  # noqa: PLC0415
     from fairqueue_celery.transport import Transport  # noqa: PLC0415
 
     if not isinstance(sender._conninfo.transport, Transport):  # noqa: SLF001
         return
     crew.enlist(sender)
+    leaving.at_exit()
     inside.mark_bodies(sender.app)
     sender.app.steps["consumer"].add(steps.Fairness)

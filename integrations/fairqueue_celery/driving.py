@@ -7,6 +7,7 @@ write to its processes: so what a step delivers is on its way in the same turn o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -61,12 +62,9 @@ class HubDriver:
                 channel.claims.deliver_next(channel.deliver)
 
     def _nudge(self) -> None:
-        try:
+        janitor.look()  # the loop may be gone, or stand still while the worker stops
+        with contextlib.suppress(OSError):  # it is full, and the loop will wake; or it is closed
             os.write(self._nudge_writer, b"!")
-        except BlockingIOError:
-            pass  # it is full: the loop will wake
-        except OSError:
-            janitor.look()  # the loop is gone
 
     def _nudged(self, *_: object) -> None:
         os.read(self._nudge_reader, 4096)

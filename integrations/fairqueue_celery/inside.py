@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import fairqueue
 from fairqueue_celery.delivery import METADATA
+from fairqueue_celery.lost import board
 
 _entered: dict[str, AbstractContextManager[Any]] = {}
 
@@ -36,7 +37,19 @@ def _running_job(task: Any) -> fairqueue.Running | None:
     if not told:
         return None
     job_id, workspace, fence, deliveries = told
-    return fairqueue.Running(job_id=job_id, workspace=workspace, fence=fence, deliveries=deliveries)
+    late = bool(task.acks_late)  # an early-acked job runs on whatever happens to its lease
+    return fairqueue.Running(
+        job_id=job_id,
+        workspace=workspace,
+        fence=fence,
+        deliveries=deliveries,
+        is_lost=partial(board.has, fence) if late else _never,
+        redeliverable=late,
+    )
+
+
+def _never() -> bool:
+    return False
 
 
 def mark_bodies(app: Any) -> None:

@@ -1,4 +1,4 @@
-"""Keeps the jobs of a prefork pool over a lost connection.
+"""Keeps the jobs of a prefork pool over a lost connection, and hears of their ends while it stops.
 
 Celery throws away what its pool has not accepted, since a broker would redeliver it. Here such a
 job keeps its lease: it is put back into the pool, and so it neither runs twice nor is forgotten.
@@ -6,8 +6,12 @@ job keeps its lease: it is put back into the pool, and so it neither runs twice 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import select
+from collections.abc import Callable, Iterable
 from typing import Any
+
+REST_SECONDS = 0.05
+"""At a process of a stopping pool, while none has anything to say."""
 
 
 def keep_jobs(pool: Any) -> None:
@@ -44,6 +48,33 @@ def _restorer(inner: Any) -> Callable[[], None]:
         )
 
     return restore
+
+
+def hear_at_once(pool: Any) -> None:
+    """Make a stopping prefork pool read each result as it comes.
+
+    Celery looks at one process after the other and rests half a second at each that has nothing
+    to say: with eight processes a slot would be held for up to four seconds after its job's end.
+    """
+    handler: Any = getattr(pool._pool, "_result_handler", None)  # noqa: SLF001
+    if not hasattr(handler, "_flush_outqueue") or "_flush_outqueue" in vars(handler):
+        return
+    flush = handler._flush_outqueue  # noqa: SLF001
+
+    def flush_outqueue(fd: int, remove: Any, processes: dict[int, Any], tell: Any) -> Any:
+        if fd in processes and processes[fd]._is_alive() and not _readable([fd], 0):  # noqa: SLF001
+            _readable(processes, REST_SECONDS)
+            return None
+        return flush(fd, remove, processes, tell)
+
+    handler._flush_outqueue = flush_outqueue  # noqa: SLF001
+
+
+def _readable(descriptors: Iterable[int], seconds: float) -> bool:
+    poll = select.poll()
+    for fd in descriptors:
+        poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _place_in(queued: list[Any]) -> Callable[[Any], int]:

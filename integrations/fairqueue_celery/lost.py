@@ -1,36 +1,65 @@
-"""Tells a child process that the lease of its job is gone, without a round trip.
+"""Tells a child process when the lease of its job ends, without a round trip.
 
-A page of memory, shared by fork: the worker's main process, which keeps the leases, writes the
-fence of a lost one; the child that runs the job reads it. Fences grow, so that an old entry is
-never mistaken for a new lease.
+A page of memory, shared by fork: the worker's main process, which keeps the leases, writes until
+when each is good; the child that runs the job compares that with the clock. So it knows of a lost
+lease also while the main process is stopped, or stuck in a call that holds the interpreter's lock.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
+import time
 
 ENTRIES = 8192
-ENTRY = struct.Struct("=Q")
+TRIES = 16
+ENTRY = struct.Struct("=Qd")  # a fence, and the end of its lease by the monotonic clock of the host
+LOST = 0.0
 
 
 class LostBoard:
-    """Lost fences. Made before the pool forks."""
+    """The ends of this worker's leases, by fence. Made before the pool forks; one process writes.
+
+    A fence that is not on it counts as held: the store refuses what a lost one publishes anyway.
+    """
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, ENTRIES * ENTRY.size)
 
+    def __setitem__(self, fence: int, deadline: float) -> None:
+        """This lease is good until then."""
+        at = self._find(fence)
+        ENTRY.pack_into(self._page, self._room(fence) if at is None else at, fence, deadline)
+
+    def pop(self, fence: int, default: None = None) -> None:
+        """This lease is in hand no more; that it was lost stays known until room is needed."""
+        at = self._find(fence)
+        if at is not None and ENTRY.unpack_from(self._page, at)[1] != LOST:
+            ENTRY.pack_into(self._page, at, 0, LOST)
+        return default
+
     def post(self, fence: int) -> None:
         """This lease is gone."""
-        ENTRY.pack_into(self._page, self._at(fence), fence)
+        self[fence] = LOST
 
     def has(self, fence: int) -> bool:
-        """Whether this lease is gone."""
-        return bool(ENTRY.unpack_from(self._page, self._at(fence))[0] == fence)
+        """Whether this lease is gone, or its time is over."""
+        at = self._find(fence)
+        return at is not None and bool(ENTRY.unpack_from(self._page, at)[1] <= time.monotonic())
 
-    @staticmethod
-    def _at(fence: int) -> int:
-        return fence % ENTRIES * ENTRY.size
+    def _places(self, fence: int) -> list[int]:
+        return [(fence + i) % ENTRIES * ENTRY.size for i in range(TRIES)]
+
+    def _find(self, fence: int) -> int | None:
+        for at in self._places(fence):
+            if ENTRY.unpack_from(self._page, at)[0] == fence:
+                return at
+        return None
+
+    def _room(self, fence: int) -> int:
+        """A free place, else the one whose lease ended first."""
+        places = self._places(fence)
+        return min(places, key=lambda at: ENTRY.unpack_from(self._page, at)[1])
 
 
 board = LostBoard()

@@ -32,7 +32,7 @@ class Slots:
 
     def __init__(self, core: FairQueue) -> None:
         self._core = core
-        self._keeper = LeaseKeeper(core)
+        self._keeper = LeaseKeeper(core, deadlines=board)
         self._lock = threading.RLock()
         self._slots: dict[int, Slot] = {}
         self._in_hand: Counter[object] = Counter()

@@ -10,7 +10,7 @@ from typing import Any
 from celery import bootsteps
 
 from fairqueue_celery.broker import Broker, brokers
-from fairqueue_celery.keeping import keep_jobs
+from fairqueue_celery.keeping import hear_at_once, keep_jobs
 from fairqueue_celery.slot import Slot
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ class Fairness(bootsteps.StartStopStep):
         """Make the pool keep its jobs; give back those that a reconnect has dropped."""
         if hasattr(parent.pool, "flush") and getattr(parent.pool, "_pool", None) is not None:
             keep_jobs(parent.pool)
+            hear_at_once(parent.pool)
         for broker, slot in _held():
             if _was_dropped(slot):
                 broker.slots.abandon(slot)

@@ -78,9 +78,16 @@ class Watch:
                 self._slot.counted = True  # Celery cannot settle it, and a next time would not do
                 raise
             finally:
+                self._tell_ack(result)
                 self._end()
 
         return ended
+
+    def _tell_ack(self, result: Any) -> None:
+        """At once: Celery hands it to the event loop, which may stand still while it stops."""
+        succeeded = isinstance(result, tuple) and not result[0]
+        if succeeded and self._request.acknowledged:
+            self._broker.slots.decide(self._slot.fence, Verdict.ACK)
 
     def _cancelling(self, cancel: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(cancel)  # its signature differs between versions of Celery
