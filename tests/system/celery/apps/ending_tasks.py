@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import secrets
@@ -13,6 +14,8 @@ from typing import Any
 
 from celery.exceptions import Ignore, Reject
 from shop import app, note  # type: ignore[import-not-found]
+
+import fairqueue
 
 ROOM_BYTES = 16 << 20
 """What a child may still allocate once it is limited."""
@@ -140,4 +143,47 @@ def follow(*, seconds: float = 0.0, job: str = "next", tenant_id: str | None = N
     about = {"tenant": tenant_id, "run": secrets.token_hex(4), "job": job}
     note("start", **about)
     tick(seconds, **about)
+    note("end", **about)
+
+
+def watch(task: Any, seconds: float, *, tenant_id: str | None = None) -> str:
+    """Note every tenth of a second whether the lease is lost, and publish once it is."""
+    about = {"tenant": tenant_id, "run": secrets.token_hex(4), "job": "victim"}
+    redelivered = bool(task.request.delivery_info.get("redelivered"))
+    note("start", **about, redelivered=redelivered)
+    until, published = time.monotonic() + (0 if redelivered else seconds), False
+    while time.monotonic() < until:
+        job = fairqueue.current()
+        lost = job is not None and job.lost
+        note("beat", **about, lost=lost)
+        if lost and not published:
+            published = True
+            _publish(about)
+        time.sleep(0.1)
+    note("end", **about)
+    return "again" if redelivered else "first"
+
+
+def _publish(about: dict[str, Any]) -> None:
+    try:
+        follow.delay(job="child")
+    except Exception as error:  # noqa: BLE001 - whatever a user would see, by its name
+        note("refused", **about, error=type(error).__name__)
+
+
+app.task(watch, bind=True, name="ending_tasks.watch_early")
+app.task(watch, bind=True, name="ending_tasks.watch_late", acks_late=True)
+
+
+@app.task
+def called_back(_result: str, *, tenant_id: str | None = None) -> None:
+    note("called back", tenant=tenant_id, result=_result)
+
+
+@app.task(acks_late=True)
+def hold_the_lock(seconds: float, *, tenant_id: str | None = None) -> None:
+    """C code that does not let go of the interpreter's lock."""
+    about = {"tenant": tenant_id, "run": secrets.token_hex(4), "job": "victim"}
+    note("start", **about)
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
     note("end", **about)

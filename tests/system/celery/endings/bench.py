@@ -32,6 +32,8 @@ class Seen:
     """Seconds from the last sign of the run that ended until its slot was free."""
     following: float | None
     """Seconds from there to the next start in its workspace, which may wait for a process."""
+    most_slots: int = 0
+    """Taken at once in its workspace, whose limit is 1."""
     lost: int = 0
     dead: int = 0
     worker_died: bool = False
@@ -61,6 +63,7 @@ class Bench:
         shop.app_name = "ending_tasks"
         self.trials: list[Trial] = []
         self.worker: Any = None
+        self._successor: Any = None
         self._publisher: Any = None
         self._watch: SlotWatch | None = None
 
@@ -71,8 +74,8 @@ class Bench:
     def play(self, names: Sequence[str], variants: Sequence[str]) -> Iterator[Seen]:
         """Every ending in turn, its variants side by side where the pool can do that."""
         for name in names:
-            together = [variants] if self.pool != "solo" else [[variant] for variant in variants]
-            for group in together:
+            alone = self.pool == "solo" or self.pool in ENDINGS[name].alone_in
+            for group in [[variant] for variant in variants] if alone else [variants]:
                 yield from self._wave(name, group)
 
     def _wave(self, name: str, variants: Sequence[str]) -> list[Seen]:
@@ -90,8 +93,8 @@ class Bench:
             self._publish(ending, trial)
         if ending.starts:
             self._wait(lambda: all(self._rows(t, "start", job="victim") for t in self.trials))
-        if ending.successor:
-            self._boot(ending).ready()
+        if ending.needs_successor(self.pool):
+            self._let_successor_work()
         ending.provoke(self)
         self._wait(self._is_over)
         time.sleep(QUIET_SECONDS)
@@ -101,7 +104,7 @@ class Bench:
     def _man(self, ending: Ending) -> None:
         """See to a worker that fits the ending: the one of before, or a new one."""
         fits = self.worker is not None and self.worker.process.poll() is None
-        if fits and not ending.own_worker:
+        if fits and not ending.needs_worker(self.pool):
             return
         for worker in self.shop.workers:
             if worker.process.poll() is None:
@@ -110,7 +113,17 @@ class Bench:
         self._publisher = self.shop.publisher(self._url(ending), backend=self._backend())
         self.shop.config = {**config, **self._common()}
         self._publisher.app.conf.update(self._common())
-        self.worker = self._boot(ending).ready()
+        self.worker = self._boot(ending)
+        if ending.needs_successor(self.pool):
+            self._successor = self._boot(ending, "-Q", "nothing")
+            self._successor.ready()
+        self.worker.ready()
+
+    def _let_successor_work(self) -> None:
+        """Only now, so that no victim has started there."""
+        queue = self._common().get("task_default_queue", "celery")
+        names = [f"w{self.shop.workers.index(self._successor)}@{self.shop.namespace}"]
+        self.control.add_consumer(queue, destination=names, reply=True, timeout=5, limit=1)
 
     def _common(self) -> dict[str, Any]:
         queue = {"task_default_queue": self.shop.namespace} if self.stock else {}
@@ -127,8 +140,8 @@ class Bench:
     def _socket(self) -> str:
         return str(self.shop._server.socket_path)
 
-    def _boot(self, ending: Ending) -> Any:
-        options = ending.worker or ("-c", str(PROCESSES[self.pool]))
+    def _boot(self, ending: Ending, *more: str) -> Any:
+        options = (*(ending.worker or ("-c", str(PROCESSES[self.pool]))), *more)
         environment = dict(ending.environment)
         return self.shop.worker("-P", self.pool, *options, url=self._url(ending), **environment)
 
@@ -198,6 +211,7 @@ class Bench:
             redelivered=sum(start["redelivered"] for start in starts),
             recovery=self._recovery(trial),
             following=self._following(trial),
+            most_slots=self._watch.most[trial.tenant] if self._watch else 0,
             lost=row.lost if row else 0,
             dead=row.dead if row else 0,
             worker_died=self.worker.process.poll() is not None,
@@ -213,6 +227,8 @@ class Bench:
     def _recovery(self, trial: Trial) -> float | None:
         """What was free before its run had ended is a negative number of seconds."""
         over, freed = self._over(trial), self._watch and self._watch.first_freed(trial.tenant)
+        if not self._rows(trial, "start", job="victim") and not self._rows(trial, job="first"):
+            return None  # it took no slot
         return None if over is None or not freed else round(freed - over, 2)
 
     def _following(self, trial: Trial) -> float | None:

@@ -49,6 +49,7 @@ def freeze_worker(bench: Any) -> None:
         trial.over = time.monotonic()
     time.sleep(STOPPED_SECONDS)
     bench.worker.process.send_signal(signal.SIGCONT)
+    time.sleep(1)
 
 
 def restart_pool(bench: Any) -> None:
@@ -78,8 +79,18 @@ class Ending:
     """It would disturb other endings in the same worker."""
     successor: bool = False
     """A second worker stands by, since the first is gone after it."""
+    ends_worker_of: tuple[str, ...] = ()
+    """In these pools it needs both."""
+    alone_in: tuple[str, ...] = ()
+    """In these pools one variant is played at a time."""
     lease_seconds: float = 8.0
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    def needs_worker(self, pool: str) -> bool:
+        return self.own_worker or pool in self.ends_worker_of
+
+    def needs_successor(self, pool: str) -> bool:
+        return self.successor or pool in self.ends_worker_of
 
 
 def of_worker(title: str, provoke: Provoke, **kwargs: Any) -> Ending:
@@ -94,9 +105,15 @@ ENDINGS = {
     "reject": Ending("`Reject`", "reject"),
     "reject_requeue": Ending("`Reject(requeue=True)`", "reject_requeue"),
     "ignore": Ending("`Ignore`", "ignore"),
-    "system_exit": Ending("`SystemExit`", "leave"),
+    "system_exit": Ending("`SystemExit`", "leave", ends_worker_of=("solo",)),
     "child_killed": Ending("child SIGKILLed", "kill_child"),
-    "out_of_memory": of_worker("out of memory", nothing, how="exhaust_memory", seconds=3.0),
+    "out_of_memory": Ending(
+        "out of memory",
+        "exhaust_memory",
+        seconds=1.0,
+        ends_worker_of=("prefork", "solo"),
+        alone_in=("prefork",),
+    ),
     "soft_limit": Ending("soft time limit", seconds=20, options={"soft_time_limit": 1}),
     "hard_limit": Ending("hard time limit", seconds=20, options={"time_limit": 1}),
     "revoke": Ending("revoke while it runs", seconds=1.0, provoke=revoke),
@@ -117,7 +134,14 @@ ENDINGS = {
         seconds=1.5,
         config={"worker_soft_shutdown_timeout": 4.0},
     ),
-    "cold": of_worker("cold shutdown", send_signal(signal.SIGQUIT), seconds=4.0),
+    "cold": of_worker(
+        # Celery cancels in the signal handler, where greenlets cannot wait for a connection: the
+        # first one to need it is the last one to be cancelled.
+        "cold shutdown",
+        send_signal(signal.SIGQUIT),
+        seconds=6.0,
+        alone_in=("gevent", "eventlet"),
+    ),
     "worker_killed": of_worker(
         "main process SIGKILLed", kill_worker, seconds=12.0, lease_seconds=LEASE_SECONDS
     ),

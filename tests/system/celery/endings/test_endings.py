@@ -1,0 +1,86 @@
+"""Every ending in every pool, with real workers: what the ledger saw is what the table says."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.celery.endings import cells
+from tests.system.celery.endings.bench import bench
+from tests.system.celery.endings.endings import ENDINGS
+
+pytestmark = pytest.mark.system
+
+REPORT = os.environ.get("FAIRQUEUE_TEST_ENDINGS")
+"""A file to which what was seen is added, a line per cell."""
+
+QUICK = {
+    "prefork": ("reject_requeue", "system_exit", "child_killed", "hard_limit", "terminate"),
+    "threads": ("system_exit", "terminate"),
+    "gevent": ("hard_limit", "terminate", "expired"),
+}
+
+
+def existing(pool: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if cells.variants(pool, name)]
+
+
+def shared(pool: str) -> list[str]:
+    return existing(pool, (n for n, ending in ENDINGS.items() if not ending.needs_worker(pool)))
+
+
+def alone() -> list[tuple[str, str]]:
+    """Pools and endings that need workers of their own."""
+    return [
+        (pool, name)
+        for pool in cells.POOLS
+        for name in existing(pool, ENDINGS)
+        if ENDINGS[name].needs_worker(pool)
+    ]
+
+
+def play(shop: Any, pool: str, names: Iterable[str]) -> None:
+    """Play, note what was seen, and compare it with the table."""
+    if pool in cells.GREEN:
+        pytest.importorskip(pool)
+    found = {}
+    with bench(shop, pool) as stage:
+        for name in names:
+            for seen in stage.play([name], cells.variants(pool, name)):
+                if REPORT:
+                    with Path(REPORT).open("a") as report:
+                        report.write(json.dumps(seen.as_row()) + "\n")
+                if wrong := list(cells.problems(seen)):
+                    found[f"{pool} {name} {seen.variant}"] = wrong
+    assert found == {}
+
+
+@pytest.mark.parametrize("pool", QUICK)
+def test_endings_that_everybody_meets(shop: Any, pool: str) -> None:
+    """The deaths of tasks and children, early and late acked: each slot is free in a second."""
+    play(shop, pool, existing(pool, QUICK[pool]))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("pool", cells.POOLS)
+def test_endings_of_tasks(shop: Any, pool: str) -> None:
+    """Every ending that leaves the worker as it was, one after the other in one worker."""
+    play(shop, pool, shared(pool))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("pool", "name"), alone())
+def test_endings_of_workers(shop: Any, pool: str, name: str) -> None:
+    """An ending that changes or ends the whole worker, in a worker of its own."""
+    play(shop, pool, [name])
+
+
+def test_every_cell_is_declared() -> None:
+    """Each pool, ack mode and ending has an expected outcome, or a reason why it cannot exist."""
+    assert set(cells.TABLE) == {(name, pool) for name in ENDINGS for pool in cells.POOLS}

@@ -1,0 +1,72 @@
+"""Redis is away for long, with two workers waiting: who runs on, who stops, who runs again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fairqueue.testing import EmbeddedServer, embedded_redis
+
+pytestmark = [pytest.mark.system, pytest.mark.long]
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """A server that may be killed, with an append-only file."""
+    with embedded_redis(persistent=True) as server:
+        yield server
+
+
+@pytest.fixture
+def own_shop(shop: Any, own_server: EmbeddedServer) -> Any:
+    """Early and late-acked jobs are the same but for their ack."""
+    shop._server = own_server
+    return shop
+
+
+def run_through(shop: Any, pool: str, *, lease: float, away: float, task_seconds: float) -> None:
+    """One early and one late-acked job, each in a workspace of its own; two workers."""
+    url = shop.url(lease_seconds=lease, workspace_concurrency=1)
+    for worker in [shop.worker("-P", pool, "-c", "2", url=url) for _ in range(2)]:
+        worker.ready()
+    publisher = shop.publisher(url)
+    for task in ("work", "work_late"):
+        publisher.send(task, 1, kwargs={"seconds": task_seconds}, tenant=task)
+    shop.ledger.wait("start", 2)
+    time.sleep(0.5)
+    shop._server.kill()
+    time.sleep(away)
+    shop._server.start()
+    back = time.monotonic()
+    shop.ledger.wait("end", 1, tenant="work", seconds=60)
+    shop.ledger.wait("end", 1, tenant="work_late", seconds=60)
+    publisher.send("work", 2, tenant="afterwards")
+    shop.ledger.wait("end", 1, tenant="afterwards")
+    shop.resumed = time.monotonic() - back
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
+def test_an_outage_shorter_than_the_lease_costs_nothing(own_shop: Any, pool: str) -> None:
+    """Redis is away for 20 s, back with its file: each job runs once, the workers go on."""
+    if pool == "gevent":
+        pytest.importorskip(pool)
+    run_through(own_shop, pool, lease=30, away=20, task_seconds=24)
+
+    for tenant in ("work", "work_late"):
+        assert len(own_shop.ledger.lines("start", tenant=tenant)) == 1
+        assert len(own_shop.ledger.lines("end", tenant=tenant)) == 1
+
+
+def test_an_outage_longer_than_the_lease_stops_who_will_run_again(own_shop: Any) -> None:
+    """Away for three leases: a late-acked job is cut off and runs again, an early-acked runs on."""
+    run_through(own_shop, "prefork", lease=3, away=9, task_seconds=12)
+
+    assert len(own_shop.ledger.lines("start", tenant="work")) == 1
+    assert len(own_shop.ledger.lines("end", tenant="work")) == 1
+    late = own_shop.ledger.lines("start", tenant="work_late")
+    assert len(late) == 2
+    assert len(own_shop.ledger.lines("end", tenant="work_late")) == 1
+    assert late[1]["at"] - late[0]["at"] > 9, "it never ran beside itself"
