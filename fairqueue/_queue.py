@@ -119,6 +119,8 @@ class FairQueue:
         ``group`` is in, the rest passes. Raises CapacityExceeded (nothing was stored), LeaseLost
         when ``parent_fence`` has passed, ConfigurationError for a bad name.
         """
+        if not isinstance(payload, bytes):
+            raise ConfigurationError(f"a payload must be bytes, not {type(payload).__name__}")
         job = Job(
             id=job_id or secrets.token_urlsafe(ID_BYTES),
             workspace=check_name("workspace", self._workspace(workspace)),

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from fairqueue import ConfigurationError
 
 CERT_REQS = {ssl.CERT_NONE: "none", ssl.CERT_OPTIONAL: "optional", ssl.CERT_REQUIRED: "required"}
+LATER = frozenset({"sentinel", "cluster"})
 TLS_SCHEMES = frozenset({"fairqueues", "rediss"})
 
 
@@ -91,6 +92,10 @@ def _rooted(client: Any) -> str:
 def _from_url(url: str, client: Any) -> Address:
     parts = urlsplit(url)
     scheme = parts.scheme.removeprefix("fairqueue+")
+    if scheme in LATER:
+        raise ConfigurationError(
+            f"fairqueue+{scheme}:// is not supported yet: use the URL of one Redis primary"
+        )
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     tls_query = {name: query.pop(name) for name in list(query) if name.startswith("ssl_")}
     user = _decoded(parts.username) or client.userid

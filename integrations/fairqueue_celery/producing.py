@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,13 @@ from kombu.serialization import loads as deserialize
 from kombu.utils.json import JSONEncoder
 
 import fairqueue
-from fairqueue_celery.errors import let_through
+from fairqueue_celery.errors import WorkspaceUnresolved, let_through
 from fairqueue_celery.workspace import Call, noted_call, workspace_of
 
 if TYPE_CHECKING:
     from fairqueue_celery.broker import Broker
+
+logger = logging.getLogger(__name__)
 
 JSON = "application/json"
 
@@ -39,6 +42,19 @@ class Publication:
 def publish(broker: Broker, queue: str, message: dict[str, Any], *, priority: int) -> None:
     """Hand one message over to the core; raise CapacityExceeded if it is refused."""
     about = describe(message, broker.settings.workspace_from)
+    try:
+        _send(broker, queue, message, about, priority=priority)
+    except fairqueue.ConfigurationError as error:
+        if not about.exempt or about.workspace is None:
+            raise
+        _tell_instead(about, error)
+        _send(broker, queue, message, replace(about, workspace=None), priority=priority)
+    broker.kinds.published(queue)
+
+
+def _send(
+    broker: Broker, queue: str, message: dict[str, Any], about: Publication, *, priority: int
+) -> None:
     running = fairqueue.current()
     with let_through():
         broker.core.publish(
@@ -53,7 +69,15 @@ def publish(broker: Broker, queue: str, message: dict[str, Any], *, priority: in
             group=about.group,
             parent_fence=running.fence if running and running.redeliverable else None,
         )
-    broker.kinds.published(queue)
+
+
+def _tell_instead(about: Publication, error: fairqueue.ConfigurationError) -> None:
+    logger.error(
+        "task %r is a retry or continuation and must not be lost: "
+        "it is published for the workspace of the running job, since %s",
+        about.task,
+        error,
+    )
 
 
 def is_task(message: Mapping[str, Any]) -> bool:
@@ -67,14 +91,26 @@ def describe(message: Mapping[str, Any], sources: tuple[str, ...]) -> Publicatio
     headers = message["headers"]
     noted = noted_call(headers)
     call, publish_id = noted or (_foreign_call(message, sources), None)
-    return Publication(
-        workspace=workspace_of(call, sources),
+    about = Publication(
+        workspace=None,
         task=call.task,
         delay_seconds=_delay_seconds(call.fields.get("eta")),
         exempt=_is_exempt(call.fields),
         group=_group(call),
         job_id=publish_id,
     )
+    return replace(about, workspace=_workspace(call, sources, about))
+
+
+def _workspace(call: Call, sources: tuple[str, ...], about: Publication) -> str | None:
+    """Whose it is. What the system must publish goes out also where that cannot be told."""
+    try:
+        return workspace_of(call, sources)
+    except WorkspaceUnresolved as error:
+        if not about.exempt:
+            raise
+        _tell_instead(about, error)
+        return fairqueue.current_workspace()
 
 
 def _is_exempt(fields: Mapping[str, Any]) -> bool:

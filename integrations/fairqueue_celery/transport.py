@@ -13,6 +13,7 @@ from fairqueue_celery.broker import shared_broker
 from fairqueue_celery.channel import Channel
 from fairqueue_celery.driving import HubDriver
 from fairqueue_celery.polling import Poller
+from fairqueue_celery.showing import hide_login, part_alternates
 
 
 class Transport(stock.Transport):
@@ -27,7 +28,9 @@ class Transport(stock.Transport):
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
         boot.connect()
+        part_alternates(client)
         address = read_address(client)
+        hide_login(client, address)
         if address.memory:
             raise ConfigurationError(
                 "fairqueue+memory:// is not built yet; for tests and demos, "
