@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test long lint format bench matrix clean
+.PHONY: help demo test long endings lint format bench matrix clean
 help:  ## What can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -37,6 +37,12 @@ test: $(VENV)/.dev-ready  ## The whole test suite
 
 long: $(VENV)/.dev-ready  ## The fair order's simulation at full size, and random moves at length
 	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+
+endings: $(VENV)/.dev-ready  ## Every pool, ack mode and ending with real workers: the table, and its page in docs/
+	@rm -f .endings.jsonl
+	@FAIRQUEUE_TEST_ENDINGS=.endings.jsonl $(BIN)/python -m pytest -n 3 -m "long or not long" \
+	  tests/system/celery/endings $(PYTEST_ARGS); played=$$?; \
+	  $(BIN)/python -m tests.system.celery.endings.report .endings.jsonl && exit $$played
 
 lint: $(VENV)/.dev-ready  ## Style, types and floors
 	@$(BIN)/ruff check .

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.celery.endings import cells
+from tests.system.celery.endings import cells, report
 from tests.system.celery.endings.bench import bench
 from tests.system.celery.endings.endings import ENDINGS
 
@@ -84,3 +84,31 @@ def test_endings_of_workers(shop: Any, pool: str, name: str) -> None:
 def test_every_cell_is_declared() -> None:
     """Each pool, ack mode and ending has an expected outcome, or a reason why it cannot exist."""
     assert set(cells.TABLE) == {(name, pool) for name in ENDINGS for pool in cells.POOLS}
+
+
+@pytest.mark.skipif(cells.CELERY < (5, 7), reason="the page is about the newest Celery")
+def test_the_page_shows_what_is_declared() -> None:
+    """Starts, ends, state and marks of every cell in the docs are those of the table."""
+    shown = report.PAGE.read_text()
+    for pool in cells.POOLS:
+        section = shown.partition(f"\n## {pool}\n")[2].partition("\n## ")[0]
+        for name in existing(pool, ENDINGS):
+            [row] = [line for line in section.splitlines() if line.startswith(f"| {title(name)} |")]
+            for variant, cell in zip(cells.VARIANTS, row.split(" | ")[1:], strict=False):
+                assert says(cell, pool, name, variant), f"{pool} {name} {variant}: {cell}"
+
+
+def title(name: str) -> str:
+    return ENDINGS[name].title
+
+
+def says(shown: str, pool: str, name: str, variant: str) -> bool:
+    entry = cells.expected(pool, name, variant)
+    assert isinstance(entry, cells.Cell)
+    counts, state, *marks = shown.partition(",")[0].split()
+    return (
+        counts == f"{entry.starts}/{entry.ends}"
+        and state in entry.state.split(" or ")
+        and marks
+        == [m for m, on in (("↻", entry.again), ("lost", entry.lost), ("dead", entry.dead)) if on]
+    )

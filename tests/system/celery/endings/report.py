@@ -1,0 +1,128 @@
+"""Prints the whole table, as the ledger saw it, and writes it into the docs.
+
+python -m tests.system.celery.endings.report FILE     what the tests noted in FILE
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.system.celery.endings.cells import POOLS, VARIANTS, Absent, expected
+from tests.system.celery.endings.endings import ENDINGS
+
+PAGE = Path(__file__).parents[4] / "docs" / "endings.md"
+
+HEADINGS = {
+    "early": "early ack",
+    "late": "late ack",
+    "early_lost": "early, reject on lost",
+    "late_lost": "late, reject on lost",
+}
+
+INTRODUCTION = """\
+# What happens when a task ends
+
+Every pool of Celery, acked early (Celery's default) and late (`acks_late`), without and with `task_reject_on_worker_lost`, in every way in which a task, its process or its worker can end.
+Real workers played each cell, and the tasks wrote a ledger outside the broker: this is what it saw.
+`make endings` plays them again, prints this table and writes this page.
+
+A cell reads: **starts / ends** of the task's body, the state in the result backend, and the seconds from the last sign of life until the slot of the workspace was free.
+An end is counted when the body was left by returning or raising; a killed process leaves none.
+↻ means that it was delivered again, with `redelivered` set; "lost" that it was counted as lost, "dead" that it is among the dead letters.
+"""  # noqa: E501 - one sentence per line
+
+CLOSING = """\
+## What to know
+
+- An ending that somebody sees frees the slot within a second; one that nobody sees (the main process killed or stopped) within the lease plus five seconds. The lease was 3 s here; it is 30 s by default.
+- With `acks_late` alone, Celery acks a task whose child process died as failed; with `task_reject_on_worker_lost` it runs again, at most `max_deliveries` times.
+- A task that was acked early is not run again, whatever happens: that is what an early ack means.
+- Stopped for longer than its lease, a worker has lost its late-acked tasks to another one. It stops its own runs where the pool can (prefork, gevent, eventlet); elsewhere `fairqueue.current().lost` is true, and what such a run publishes is refused. Its write to the result backend is not prevented.
+- A task over its `rate_limit` is given back until its turn, so that it holds no slot; it is then a redelivered one, though its body starts once.
+- Out of memory, Celery's prefork and solo workers shut down. During a soft shutdown the main process of a prefork worker sleeps, and hears of its children when the time is over.
+- On `redis://` the states are the same, but for these: a late-acked task that was cut off by a cold shutdown under gevent and eventlet is lost there; a late-acked one in threads, gevent or eventlet that raised `SystemExit`, and any late-acked one of a killed worker, comes back after the visibility timeout (an hour); an early-acked one of a killed solo worker does so too.
+"""  # noqa: E501 - one sentence per line
+
+
+def seen_cells(path: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """What was noted, the newest of each cell."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {(row["pool"], row["ending"], row["variant"]): row for row in rows}
+
+
+def text(row: dict[str, Any] | None) -> str:
+    """One cell."""
+    if row is None:
+        return "not played"
+    marks = [
+        *(["↻"] if row["redelivered"] else []),
+        *(["lost"] if row["lost"] else []),
+        *(["dead"] if row["dead"] else []),
+    ]
+    took = row["recovery"]
+    slot = "no slot taken" if took is None else f"{max(took, 0) + 0.0:.1f} s"
+    return " ".join([f"{row['starts']}/{row['ends']}", row["state"], *marks]) + f", {slot}"
+
+
+def lines(pool: str, seen: dict[tuple[str, str, str], dict[str, Any]]) -> Iterator[list[str]]:
+    """The rows of one pool's table."""
+    variants = VARIANTS if pool == "prefork" else VARIANTS[:2]
+    yield ["ending", *(HEADINGS[variant] for variant in variants)]
+    for name, ending in ENDINGS.items():
+        if not isinstance(expected(pool, name, "early"), Absent):
+            yield [ending.title, *(text(seen.get((pool, name, v))) for v in variants)]
+
+
+def reasons(pool: str) -> Iterator[str]:
+    """Why other cells do not exist."""
+    absent: dict[str, list[str]] = {}
+    for name, ending in ENDINGS.items():
+        entry = expected(pool, name, "early")
+        if isinstance(entry, Absent):
+            absent.setdefault(entry.reason, []).append(ending.title)
+    if pool != "prefork":
+        entry = expected(pool, "success", "early_lost")
+        assert isinstance(entry, Absent)
+        absent.setdefault(entry.reason, []).append("`task_reject_on_worker_lost`")
+    for reason, titles in absent.items():
+        yield f"- {', '.join(titles)}: {reason}."
+
+
+def page(seen: dict[tuple[str, str, str], dict[str, Any]]) -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for pool in POOLS:
+        head, *rows = lines(pool, seen)
+        table = [head, ["---"] * len(head), *rows]
+        parts.append(f"## {pool}\n")
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in table) + "\n")
+        if why := list(reasons(pool)):
+            parts.append("Not in this table:\n")
+            parts.append("\n".join(why) + "\n")
+    return "\n".join([*parts, CLOSING])
+
+
+def printed(seen: dict[tuple[str, str, str], dict[str, Any]]) -> Iterator[str]:
+    """The same for a terminal."""
+    for pool in POOLS:
+        table = list(lines(pool, seen))
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        yield f"\n{pool}"
+        for row in table:
+            yield "  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+        yield from (f"  {reason}" for reason in reasons(pool))
+
+
+def main(path: Path) -> None:
+    """Print, and write the page."""
+    seen = seen_cells(path)
+    sys.stdout.write("\n".join(printed(seen)) + "\n")
+    PAGE.write_text(page(seen))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
