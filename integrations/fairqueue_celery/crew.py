@@ -46,7 +46,8 @@ def most_in_hand(controller: Any) -> int:
     autoscaler starts a process when it sees a task that finds none free.
     """
     pool = controller.pool
-    processes = int(pool.num_processes or 0)
+    # older Celery's gevent pool counts the greenlets that run
+    processes = int((pool.limit if pool.is_green else pool.num_processes) or 0)
     ceiling = controller.max_concurrency
     if ceiling and processes < ceiling:
         return processes + 1

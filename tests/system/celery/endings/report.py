@@ -44,7 +44,8 @@ CLOSING = """\
 - Stopped for longer than its lease, a worker has lost its late-acked tasks to another one. It stops its own runs where the pool can (prefork, gevent, eventlet); elsewhere `fairqueue.current().lost` is true, and what such a run publishes is refused. Its write to the result backend is not prevented.
 - A task over its `rate_limit` is given back until its turn, so that it holds no slot; it is then a redelivered one, though its body starts once.
 - Out of memory, Celery's prefork and solo workers shut down. During a soft shutdown the main process of a prefork worker sleeps, and hears of its children when the time is over.
-- On `redis://` the states are the same, but for these: a late-acked task that was cut off by a cold shutdown under gevent and eventlet is lost there; a late-acked one in threads, gevent or eventlet that raised `SystemExit`, and any late-acked one of a killed worker, comes back after the visibility timeout (an hour); an early-acked one of a killed solo worker does so too.
+- Celery 5.7 played this page. Older versions store other states in a few cells: nothing for a `Reject` without requeue, FAILURE for an early-acked task that a cold shutdown cut off.
+- On `redis://` prefork stores the same states, but for a late-acked task out of memory: the first run's FAILURE stays. A late-acked task whose worker was killed, or that raised `SystemExit` in threads or gevent, was not seen again there: it waits for the visibility timeout, an hour by default. A late-acked task that a cold shutdown cut off under gevent did not run again there either.
 """  # noqa: E501 - one sentence per line
 
 
