@@ -220,12 +220,14 @@ def test_it_can_be_stopped_and_started(
 def test_two_holds_at_once_start_one_thread(queue: FairQueue, keeper: LeaseKeeper) -> None:
     """However many threads hold their first lease at once, one keeper thread runs."""
     leases = queue.claim(["q"], 3).leases
+    before = set(threading.enumerate())
     threads = [threading.Thread(target=keeper.hold, args=(lease,)) for lease in leases]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [t.name for t in threading.enumerate()].count("fairqueue-keeper") == 1
+    new = set(threading.enumerate()) - before
+    assert [thread.name for thread in new] == ["fairqueue-keeper"]
 
 
 def test_a_fork_leaves_its_parents_leases_alone(
