@@ -60,4 +60,3 @@ class Keys:
         if len(names) != len(LAYOUT[kind]):
             raise TypeError(f"a {kind} key takes {LAYOUT[kind]}, not {names}")
         return ":".join((self.prefix + kind, *map(encode, names)))
-
