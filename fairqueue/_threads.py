@@ -9,13 +9,13 @@ from typing import Any
 
 
 def _gevent() -> Any:
-    """gevent's patcher, if it has patched threading."""
+    """Find the patcher of gevent, if it has patched threading."""
     gevent = sys.modules.get("gevent.monkey")
     return gevent if gevent is not None and gevent.is_module_patched("threading") else None
 
 
 def _threading() -> Any:
-    """threading as it was before eventlet. (gevent patches inside of it: see below.)"""
+    """Find threading as it was before eventlet (gevent patches inside of it: see below)."""
     eventlet = sys.modules.get("eventlet.patcher")
     if eventlet is not None and eventlet.is_monkey_patched("thread"):
         return eventlet.original("threading")
