@@ -62,6 +62,10 @@ DROPPED = Cell(0, 0, "REVOKED")
 # Celery 5.7 stores FAILURE for a Reject without requeue, older versions nothing.
 REJECTED = Cell(1, 1, "FAILURE" if CELERY >= (5, 7) else "PENDING")
 
+# Before Celery 5.7 SystemExit is an error like others of which no state is stored, also on stock
+# redis://; since then it is a lost child.
+EXITED = FAILED if CELERY >= (5, 7) else replace(FAILED, state="PENDING")
+
 CUT_OFF = Cell(1, 1, "RETRY")
 # Whether Celery can store RETRY there depends on a connection that is open at that moment.
 CUT_OFF_OR_NOT_TOLD = Cell(1, 1, "RETRY or PENDING")
@@ -100,7 +104,7 @@ declare("retry", POOLS, row(RETRIED))
 declare("reject", POOLS, row(REJECTED, Cell(1, 1, REJECTED.state, dead=1)))
 declare("reject_requeue", POOLS, row(Cell(1, 1, "PENDING"), AGAIN))
 declare("ignore", POOLS, row(Cell(1, 1, "PENDING")))
-declare("system_exit", ("prefork",), row(FAILED, late_lost=AGAIN))
+declare("system_exit", ("prefork",), row(EXITED, late_lost=AGAIN if CELERY >= (5, 7) else EXITED))
 declare("system_exit", OTHERS, row(Cell(1, 1, "PENDING"), AGAIN))
 declare("child_killed", ("prefork",), row(KILLED, late_lost=KILLED_AGAIN))
 declare("child_killed", OTHERS, row(NO_CHILD))
