@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairqueue import errors
+from fairqueue._calls import Call, check_sources, named_workspace
 from fairqueue._context import Running, current, current_workspace, running, workspace
 from fairqueue._keeper import LeaseKeeper
 from fairqueue._queue import FairQueue
@@ -10,12 +11,21 @@ from fairqueue._settings import Settings
 from fairqueue._store import Store, Waiter
 from fairqueue._types import (
     Admission,
+    Cancelled,
+    CancelledAll,
     Claimed,
+    DeadLetter,
+    Delivery,
     Ending,
     Finish,
     Job,
+    JobId,
     Lease,
     Limits,
+    Outcome,
+    Pause,
+    Published,
+    Renewed,
     Stats,
     WorkspaceStats,
 )
@@ -26,22 +36,33 @@ from fairqueue.errors import (
     FairQueueError,
     LeaseLost,
     StoreUnavailable,
+    WorkspaceUnresolved,
 )
 
 __all__ = [
     "Admission",
+    "Call",
+    "Cancelled",
+    "CancelledAll",
     "CapacityExceeded",
     "Claimed",
     "ConfigurationError",
+    "DeadLetter",
+    "Delivery",
     "Ending",
     "FairQueue",
     "FairQueueError",
     "Finish",
     "Job",
+    "JobId",
     "Lease",
     "LeaseKeeper",
     "LeaseLost",
     "Limits",
+    "Outcome",
+    "Pause",
+    "Published",
+    "Renewed",
     "Running",
     "Settings",
     "Stats",
@@ -49,10 +70,13 @@ __all__ = [
     "StoreUnavailable",
     "Waiter",
     "WorkspaceStats",
+    "WorkspaceUnresolved",
+    "check_sources",
     "current",
     "current_workspace",
     "errors",
     "mask_password",
+    "named_workspace",
     "running",
     "split_settings",
     "workspace",

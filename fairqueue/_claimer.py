@@ -124,7 +124,7 @@ class Claimer:
             lost = self._store.renew(
                 [(lease.fence, 0.0) for lease in self._found.leases],
                 lease_seconds=self._settings.lease_seconds,
-            )
+            ).lost
             live = [lease for lease in self._found.leases if lease.fence not in lost]
             leases = tuple(replace(lease, received_monotonic=sent) for lease in live)
             self._found = replace(self._found, leases=leases)
@@ -164,6 +164,7 @@ class Claimer:
 
     def release(self, fence: int, **how: Any) -> bool:
         """Give one job back; False: lost."""
+        how["max_deliveries"] = self._settings.max_deliveries
         return self._alone(("release", fence), self._store.release, how)
 
     def reject(self, fence: int, **how: Any) -> bool:

@@ -26,6 +26,7 @@ class Running:
     deliveries: int
     """Starts so far, this one included."""
     is_lost: Callable[[], bool] = field(default=_never, repr=False)
+    is_cancelled: Callable[[], bool] = field(default=_never, repr=False)
     redeliverable: bool = True
     """False once it was acked early: nobody else will run it, so it may go on without its lease."""
     body_entered: bool = False
@@ -37,6 +38,11 @@ class Running:
     def lost(self) -> bool:
         """The lease is gone: the job may run elsewhere, and nothing of this run will count."""
         return self.is_lost()
+
+    @property
+    def cancelled(self) -> bool:
+        """Somebody cancelled this job while it runs: it may stop; it will not be run again."""
+        return self.is_cancelled()
 
     def raise_if_lost(self) -> None:
         """Raise LeaseLost if the lease is gone."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import floor
 from random import uniform
 
 FLOOR_SECONDS = 0.001  # zero would never move a tag
 CREDIT_STEPS = 8  # what a parked workspace may keep, in steps behind V
 KEEP_STEP, MEAN_KEEPS = 0.95, 0.8
+
+WEIGHT_UNITS = 1_000_000  # weights are summed as whole numbers, so that no sum drifts
 
 UNKNOWN_SECONDS = 5.0  # nothing has been started yet: nobody can know
 LONGEST_SECONDS = 300.0
@@ -51,6 +54,16 @@ def guessed_cost(guess: float, head_cost: float | None) -> float:
 def rescaled(tag: float, v: float, ratio: float) -> float:
     """A tag under a new weight, as if its distance from V had been charged under it."""
     return v + (tag - v) * ratio
+
+
+def units_of(weight: float) -> int:
+    """A weight as a whole number of units."""
+    return floor(weight * WEIGHT_UNITS + 0.5)
+
+
+def weight_of(units: int) -> float:
+    """The weight that so many units are."""
+    return units / WEIGHT_UNITS
 
 
 def mean_after(mean: float | None, seconds: float) -> float:

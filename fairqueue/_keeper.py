@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -20,9 +20,12 @@ log = logging.getLogger("fairqueue.keeper")
 BEATS_PER_LEASE = 3
 TIMEOUTS_PER_LEASE = 6  # a server that is silent for longer did not renew; there is time to retry
 RETRIES_PER_LEASE = 12  # after a failed renewal, so that one more fits before the lease ends
+BEFORE_THE_END = 1 / 15  # of a lease: a loss is told so much early, while the run is still ours
+MOST_BEFORE_THE_END_SECONDS = 2.0
 LOG_EVERY_SECONDS = 10.0
 
 OnLost = Callable[[Lease], None]
+OnCancelled = Callable[[Lease], None]
 
 
 class Deadlines(Protocol):
@@ -43,8 +46,10 @@ class Held:
     deadline: float
     redeliver: bool
     on_lost: OnLost | None
+    on_cancelled: OnCancelled | None
     started: float | None = None
     lost: bool = False
+    cancelled: bool = False
 
     def seconds(self, now: float) -> float:
         """Worker-seconds so far."""
@@ -55,14 +60,18 @@ class LeaseKeeper:
     """Renews every held lease each third of a lease, all in one call, from a native thread.
 
     A lease whose renewal does not reach the store in time is lost; so is one that the store no
-    longer knows. Then ``on_lost`` is called once, in the keeper's thread, if the job will be
+    longer knows. Then ``on_lost`` is called once, in a thread of the keeper's, if the job will be
     redelivered; one that will not be (early ack) is only marked, since nobody else will run it.
+    It is called just before the lease ends, so that the run can be stopped before another begins,
+    and from a thread that talks to no server: one that is silent cannot delay it.
+    ``on_cancelled`` is called once, when a renewal tells that the job was cancelled.
     """
 
     def __init__(self, queue: FairQueue, *, deadlines: Deadlines | None = None) -> None:
         self._template = queue
         self._deadlines: Deadlines | dict[int, float] = {} if deadlines is None else deadlines
         self._lease_seconds = queue.settings.lease_seconds
+        self._early_seconds = min(self._lease_seconds * BEFORE_THE_END, MOST_BEFORE_THE_END_SECONDS)
         self._logged = 0.0
         self._begin()
         self.failures = 0
@@ -81,12 +90,19 @@ class LeaseKeeper:
         if self._pid != os.getpid():
             self._begin()
 
-    def hold(self, lease: Lease, *, redeliver: bool = True, on_lost: OnLost | None = None) -> None:
+    def hold(
+        self,
+        lease: Lease,
+        *,
+        redeliver: bool = True,
+        on_lost: OnLost | None = None,
+        on_cancelled: OnCancelled | None = None,
+    ) -> None:
         """Renew this lease from now on."""
         self._check_fork()
         deadline = lease.received_monotonic + lease.lease_seconds
         with self._lock:
-            self._held[lease.fence] = Held(lease, deadline, redeliver, on_lost)
+            self._held[lease.fence] = Held(lease, deadline, redeliver, on_lost, on_cancelled)
             self._deadlines[lease.fence] = deadline
         self.start()
 
@@ -117,6 +133,11 @@ class LeaseKeeper:
         held = self._held.get(fence)
         return held is not None and (held.lost or time.monotonic() >= held.deadline)
 
+    def is_cancelled(self, fence: int) -> bool:
+        """The job was cancelled, as the last renewal told."""
+        held = self._held.get(fence)
+        return held is not None and held.cancelled
+
     def let_go(self, fence: int) -> None:
         """Stop renewing; unknown fences are ignored."""
         self._check_fork()
@@ -125,16 +146,17 @@ class LeaseKeeper:
             self._deadlines.pop(fence, None)
 
     def start(self) -> None:
-        """Start the thread if this process has none; called by :meth:`hold`."""
+        """Start the threads if this process has none; called by :meth:`hold`."""
         self._check_fork()
         with self._lock:
             if self._stopped is not None:
                 return
             self._stopped = native_event()
         start_native(partial(self._run, self._stopped), name="fairqueue-keeper")
+        start_native(partial(self._watch, self._stopped), name="fairqueue-watch")
 
     def stop(self) -> None:
-        """End the thread; leases that are still held expire by themselves."""
+        """End the threads; leases that are still held expire by themselves."""
         self._check_fork()
         if self._stopped is not None:
             self._stopped.set()
@@ -145,7 +167,6 @@ class LeaseKeeper:
         wait = self._beat()
         while not stopped.wait(wait):
             wait = self._beat() if self._renewed(queue) else self._lease_seconds / RETRIES_PER_LEASE
-            self._tell_expired()
         queue.close()
 
     def _beat(self) -> float:
@@ -165,9 +186,10 @@ class LeaseKeeper:
         return True
 
     def _renew(self, queue: FairQueue, progress: list[tuple[int, float]], sent: float) -> None:
-        lost = queue.renew(progress)
-        self._extend([fence for fence, _ in progress if fence not in lost], sent)
-        self._lose(lost)
+        renewed = queue.renew(progress)
+        self._extend([fence for fence, _ in progress if fence not in renewed.lost], sent)
+        self._lose(renewed.lost)
+        self._cancel(renewed.cancelled)
         queue.reap()
 
     def _extend(self, fences: list[int], sent: float) -> None:
@@ -183,30 +205,56 @@ class LeaseKeeper:
             self._logged = now
             log.warning("%d leases could not be renewed, trying again: %s", count, error)
 
-    def _tell_expired(self) -> None:
-        now = time.monotonic()
-        with self._lock:
-            expired = [f for f, h in self._held.items() if h.redeliver and now >= h.deadline]
-        self._lose(expired)
+    def _watch(self, stopped: threading.Event) -> None:
+        while not stopped.wait(self._until_an_end()):
+            last = time.monotonic() + self._early_seconds
+            with self._lock:
+                ending = [f for f, h in self._held.items() if h.redeliver and h.deadline <= last]
+            self._lose(ending)
 
-    def _lose(self, fences: frozenset[int] | list[int]) -> None:
-        for fence in fences:
-            held = self._held.get(fence)
-            if held is None or held.lost:
-                continue
-            held.lost = True
+    def _until_an_end(self) -> float:
+        with self._lock:
+            ends = [h.deadline for h in self._held.values() if h.redeliver and not h.lost]
+        if not ends:
+            return self._beat()  # what is claimed meanwhile ends later
+        soonest = min(ends) - self._early_seconds - time.monotonic()
+        return min(max(soonest, 0.0), self._beat())
+
+    def _lose(self, fences: Iterable[int]) -> None:
+        for held in self._newly_lost(fences):
             if held.redeliver:
                 self._tell(held)
             else:
                 self.unleased += 1
 
-    @staticmethod
-    def _tell(held: Held) -> None:
+    def _newly_lost(self, fences: Iterable[int]) -> list[Held]:
+        """Both threads may find the same loss: each is told once."""
+        with self._lock:
+            found = [self._held[fence] for fence in fences if fence in self._held]
+            lost = [held for held in found if not held.lost]
+            for held in lost:
+                held.lost = True
+        return lost
+
+    def _cancel(self, fences: frozenset[int]) -> None:
+        for fence in fences:
+            held = self._held.get(fence)
+            if held is not None and not held.cancelled:
+                held.cancelled = True
+                job = held.lease.job
+                log.info("job %r of workspace %r was cancelled", job.id, job.workspace)
+                self._call(held.on_cancelled, held.lease, "was cancelled")
+
+    def _tell(self, held: Held) -> None:
         job = held.lease.job
         log.warning("lost the lease of job %r of workspace %r", job.id, job.workspace)
-        if held.on_lost is None:
+        self._call(held.on_lost, held.lease, "lost its lease")
+
+    @staticmethod
+    def _call(callback: OnLost | None, lease: Lease, what: str) -> None:
+        if callback is None:
             return
         try:
-            held.on_lost(held.lease)
+            callback(lease)
         except Exception:
-            log.exception("stopping job %r, whose lease was lost, failed", job.id)
+            log.exception("stopping job %r, which %s, failed", lease.job.id, what)

@@ -19,20 +19,33 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "kinds": (),  # hash: queue -> task or plain
     "expiry": (),  # zset: fence by lease end
     "leases": (),  # hash: fence -> lease
-    "timer": (),  # zset: workspace by the next thing that time brings it
+    "timer": (),  # zset: workspace or gate by the next thing that time brings it
+    "branches": (),  # hash: queue/task, queue@group or queue/task@group -> how it stands
+    "gates": (),  # hash: /task or @group -> why it is closed, its rate, when it opens
     "lost": (),  # hash: workspace -> early-acked jobs that died with their worker
-    "dead_workspaces": (),  # set: who has dead letters
+    "dead_workspaces": (),  # zset: who has dead letters, by the oldest
+    "unique": (),  # hash: workspace:task:key -> queue, id and until when it counts
+    "keyed": (),  # hash: queue id -> workspace:task:key
+    "retention": (),  # string: seconds and number that dead letters are kept
+    "leaving": (),  # string with an end: jobs are being handed over to another system
+    "taken": (),  # hash: kind -> messages taken over from another system
     # one per name
-    "ready": ("queue",),  # zset: serial:workspace by tag
-    "finish": ("queue",),  # zset: workspace by F
-    "resting": ("queue",),  # zset: idle workspace by F, F still ahead of V
+    "ready": ("node",),  # zset: serial:workspace by tag; a node is a queue or a branch
+    "finish": ("node",),  # zset: workspace by F
+    "resting": ("node",),  # zset: idle workspace by F, F still ahead of V
     "jobs": ("queue",),  # hash: id -> job, also while it runs
     "token": ("queue",),  # list: at most one wake-up
     "slots_of_queue": ("queue",),  # set: fences
+    "untold": ("queue",),  # zset: workspace id of a dead letter by when its notice is due
     "slots_of_workspace": ("workspace",),  # set: fences
+    "slots_of_gate": ("gate",),  # set: fences
+    "slots_of_share": ("workspace", "task"),  # set: fences, of a task that has a limit
+    "branches_of_gate": ("gate",),  # set: branches
     "scheduled": ("workspace",),  # zset: queue, priority, task, id by due time
+    "expiring": ("workspace",),  # zset: queue, priority, task, id by when it expires
     "dead": ("workspace",),  # hash: id -> reason and job
-    "lane": ("workspace", "queue", "priority"),  # list: task:id
+    "graves": ("workspace",),  # zset: id of a dead letter by when it died
+    "lane": ("workspace", "place", "priority"),  # list: task:id; a place is queue or queue/task
     "ended": ("window",),  # set: ids, for repeated publishes
     "groups": ("window",),  # set: groups let in
     "claimer": ("owner",),  # string: last number and reply

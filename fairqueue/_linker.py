@@ -3,13 +3,14 @@
 The files with a leading underscore are rooms. ``_lanes.lua`` holds functions ``Lanes.push`` and
 so on; what stands before the first of them is the room's opening. A script is linked with only
 what it reaches, since Redis makes every function anew at every call; a line ``-- LATER`` puts
-off what only the text behind it reaches.
+off what only the text behind it reaches, and a room that begins with ``-- COLD`` is made when
+one of its functions is first called.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 
@@ -22,6 +23,7 @@ _REFERENCE = re.compile(r"\b([A-Z]\w*)\.(\w+)")
 _KEY = re.compile(r"\bK\.(\w+)\(")
 _PREFIX = "local P = KEYS[1]:sub(1, -5)"
 _LATER = "-- LATER\n"
+_COLD = "-- COLD"
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 
@@ -45,6 +47,7 @@ class Rooms:
         self.base = read("_base")
         self.openings: dict[str, str] = {}
         self.functions: dict[str, str] = {}
+        self.cold: set[str] = set()
         for name in file_names():
             if name.startswith("_") and name != "_base":
                 self._enter(name[1:].capitalize(), read(name))
@@ -56,6 +59,8 @@ class Rooms:
         if stray:
             raise ValueError(f"room {room}: this must stand before its functions: {stray[:80]!r}")
         self.openings[room] = _COMMENT.sub("", opening).strip()
+        if text.startswith(_COLD):
+            self.cold.add(room)
         self.functions.update({found[1]: found[0] for found in _FUNCTION.finditer(text)})
 
     def _calls(self, text: str) -> Iterator[tuple[str, str]]:
@@ -66,16 +71,25 @@ class Rooms:
     def link(self, body: str) -> tuple[str, list[str]]:
         """Return the whole script of one operation, and the kinds of keys that it takes."""
         linked: dict[str, str] = {}
-        parts = [self._with_what_it_reaches(part, linked) for part in body.split(_LATER)]
-        openings = "\n".join(linked[room] for room in self.openings if room in linked).splitlines()
-        constants = [line for line in openings if line.startswith("local ")]
-        shared = [line for line in openings if line not in constants]
-        text = "\n".join([*constants, self.base, _PREFIX, _table(linked), *shared, *parts])
-        return spell_keys(self._in_one_table(text))
+        parts: list[str] = []
+        for part in body.split(_LATER):
+            before = set(linked)
+            text = self._with_what_it_reaches(part, linked)
+            table = _table(name for name in linked if not self._is_cold(name))
+            shared = self._opening_lines(linked.keys() - before, constants=False)
+            parts += [_grown(table) if parts else table, *shared, text]
+        constants = self._opening_lines(linked.keys(), constants=True)
+        return spell_keys(self._in_one_table("\n".join([*constants, self.base, _PREFIX, *parts])))
+
+    def _opening_lines(self, linked: Collection[str], *, constants: bool) -> list[str]:
+        """Constants are known to the whole script, values of a room from where it is linked."""
+        rooms = (text for room, text in self.openings.items() if room in linked)
+        lines = (line for text in rooms for line in text.splitlines())
+        return [line for line in lines if line.startswith("local ") == constants]
 
     def _with_what_it_reaches(self, part: str, linked: dict[str, str]) -> str:
         """Put what this part reaches before it, unless it is linked already."""
-        functions, todo = [], [part]
+        names, todo = [], [part]
         while todo:
             for room, name in self._calls(todo.pop()):
                 if room not in linked:
@@ -83,9 +97,15 @@ class Rooms:
                     todo.append(linked[room])
                 if name in self.functions and name not in linked:
                     linked[name] = self.functions[name]
-                    functions.append(linked[name])
+                    names.append(name)
                     todo.append(linked[name])
+        functions = [linked[name] for name in names if not self._is_cold(name)]
+        if len(functions) < len(names):
+            functions.append(_when_called([linked[n] for n in linked if self._is_cold(n)]))
         return "\n".join([*functions, part])
+
+    def _is_cold(self, name: str) -> bool:
+        return "." in name and name.partition(".")[0] in self.cold
 
     def _in_one_table(self, text: str) -> str:
         """Write ``Room.name`` as ``L.Room_name``.
@@ -101,7 +121,21 @@ class Rooms:
         return _REFERENCE.sub(one, text)
 
 
-def _table(linked: Mapping[str, str]) -> str:
+def _when_called(functions: Iterable[str]) -> str:
+    """Make these functions when the first of them is looked for and not found."""
+    made = "\n".join(functions)
+    return (
+        f"setmetatable(L, {{ __index = function(_, name)\n{made}\nreturn rawget(L, name)\nend }})"
+    )
+
+
+def _grown(table: str) -> str:
+    """Put what is linked so far into a table that has room for all."""
+    moved = "for name, made in pairs(linked) do L[name] = made end"
+    return f"local linked = L\n{table.removeprefix('local ')}\n{moved}"
+
+
+def _table(linked: Iterable[str]) -> str:
     """Declare the table of shared functions as large as it will be: one that grows costs more."""
     names = (name.replace(".", "_") for name in linked if "." in name)
     return f"local L = {{ {', '.join(f'{name} = 0' for name in names)} }}"

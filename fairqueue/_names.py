@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairqueue.errors import ConfigurationError
 
-MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "namespace": 100}
+MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "namespace": 100, "unique key": 255}
 EMPTY_ALLOWED = frozenset({"task"})
 
 

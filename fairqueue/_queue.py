@@ -13,17 +13,19 @@ from typing import Any
 from fairqueue._claimer import Claimer
 from fairqueue._context import current_workspace
 from fairqueue._names import check_name
-from fairqueue._settings import Settings, live_limits
+from fairqueue._neighbours import Neighbours
+from fairqueue._operations import Operations
+from fairqueue._settings import Settings, TaskSettings, live_limits
 from fairqueue._store import Store, Waiter
 from fairqueue._stores import open_store
 from fairqueue._stores.limits_text import configured
-from fairqueue._types import Admission, Claimed, Ending, Finish, Job, Lease, Stats
+from fairqueue._types import Admission, Claimed, Ending, Finish, Job, JobId, Lease, Renewed, Stats
 from fairqueue._urls import split_settings
 from fairqueue.errors import ConfigurationError, LeaseLost
 
 logger = logging.getLogger("fairqueue")
 
-LEAST_URGENT = 255
+LEAST_URGENT = 2**24 - 1  # room for two priorities in one number, as Dramatiq has them
 ID_BYTES = 12  # 96 random bits; 16 characters, so that a waiting job stays small
 
 
@@ -48,14 +50,15 @@ def _check_queues(queues: Sequence[str], n: int) -> None:
         check_name("queue", queue)
 
 
-class FairQueue:
+class FairQueue(Operations, Neighbours):
     """A fair queue over one store. Safe to share between threads and over fork.
 
     ``url`` is a core URL (``redis://``, ``rediss://``, ``unix://``, ``memory://``); settings are
     those of :class:`fairqueue.Settings`, as keyword arguments or in the URL's query. Instead of
     a URL it takes the ``client`` (a ``redis.Redis``) that is to be used. Raises
     ConfigurationError for what is unknown or impossible. The first call connects, checks the
-    server, and stores the limits where none are stored (``authoritative``: always).
+    server, and stores the limits where none are stored (``authoritative``: always;
+    ``brings_limits=False``, for tools that operate on others' queues: never).
     """
 
     def __init__(
@@ -66,13 +69,14 @@ class FairQueue:
         client: Any = None,
         store: Store | None = None,
         authoritative: bool = False,
+        brings_limits: bool = True,
         **options: Any,
     ) -> None:
         rest, in_url = split_settings(url) if url else ("", {})
         self.settings = settings or Settings.load({**in_url, **options})
         self.store = store or open_store(rest, client=client, namespace=self.settings.namespace)
         self._claimer = Claimer(self.store, self.settings)
-        self._authoritative = authoritative
+        self._authoritative, self._brings_limits = authoritative, brings_limits
         self._ready = False
 
     def connect(self) -> bool:
@@ -82,6 +86,9 @@ class FairQueue:
         cannot keep the promises, StoreUnavailable if it cannot be reached.
         """
         self.store.check()
+        if not self._brings_limits:
+            self._ready = True
+            return True
         limits = self.settings.stored_limits()
         same = self.store.configure(limits, authoritative=self._authoritative)
         self._ready = True
@@ -111,8 +118,17 @@ class FairQueue:
         exempt: bool = False,
         group: str | None = None,
         parent_fence: int | None = None,
-    ) -> str:
+        expires_seconds: float | None = None,
+        unique_key: str | None = None,
+        unique_for: float | None = None,
+    ) -> JobId:
         """Enqueue one job and return its id; a repeat with the same ``job_id`` is no new job.
+
+        A job that has not started after ``expires_seconds`` is dead (``expired``). Under a
+        ``unique_key`` one job of a workspace and task counts at a time: as long as it lives, or
+        for ``unique_for`` seconds from its publish. The id that comes back is a str whose
+        ``outcome`` tells: ``created``; ``existing``, and the id is that of the job that holds the
+        key; ``replaced``, if that job is dead; ``repeated``. Exempt jobs take no key.
 
         The workspace is the named one, else that of ``workspace(...)`` or of the running job,
         else the default. ``exempt`` is for what a system must publish; once the first job of a
@@ -129,9 +145,12 @@ class FairQueue:
             payload=payload,
             priority=_check_priority(priority),
             delay_seconds=_check_delay(delay_seconds),
+            expires_seconds=None if expires_seconds is None else _check_delay(expires_seconds),
         )
-        self._connected().publish(job, Admission(exempt, group, parent_fence))
-        return job.id
+        key = None if unique_key is None else check_name("unique key", unique_key)
+        unique_for = None if unique_for is None else _check_delay(unique_for)
+        admission = Admission(exempt, group, parent_fence, key, unique_for)
+        return JobId(self._connected().publish(job, admission))
 
     def _workspace(self, named: str | None) -> str:
         if named is not None:
@@ -185,13 +204,19 @@ class FairQueue:
         delay_seconds: float = 0.0,
         counted: bool = False,
         seconds: float = 0.0,
+        turned_away: bool = False,
     ) -> None:
         """Give a job back to the head of its lane, or after a delay; LeaseLost if it had passed.
 
-        ``counted``: this start counts towards ``max_deliveries``.
+        ``counted``: this start counts towards ``max_deliveries``; the last one makes it dead.
+        ``turned_away``: this worker cannot run it, and its next lease counts that.
         """
         done = self._claimer.release(
-            lease.fence, delay_seconds=delay_seconds, counted=counted, seconds=seconds
+            lease.fence,
+            delay_seconds=delay_seconds,
+            counted=counted,
+            seconds=seconds,
+            turned_away=turned_away,
         )
         if not done:
             raise LeaseLost(lease.job.id, lease.job.workspace)
@@ -201,8 +226,8 @@ class FairQueue:
         if not self._claimer.reject(lease.fence, reason=reason, seconds=seconds):
             raise LeaseLost(lease.job.id, lease.job.workspace)
 
-    def renew(self, progress: Sequence[tuple[int, float]]) -> frozenset[int]:
-        """Extend leases, given (fence, worker-seconds so far); return the fences that are lost."""
+    def renew(self, progress: Sequence[tuple[int, float]]) -> Renewed:
+        """Extend leases, given (fence, worker-seconds so far); tell what is lost or cancelled."""
         return self._connected().renew(progress, lease_seconds=self.settings.lease_seconds)
 
     def reap(self) -> int:
@@ -211,7 +236,7 @@ class FairQueue:
             lease_seconds=self.settings.lease_seconds, max_deliveries=self.settings.max_deliveries
         )
 
-    def set_limits(self, workspace: str, **limits: float | None) -> None:
+    def set_limits(self, workspace: str, **limits: float | str | None) -> None:
         """Set live limits of one workspace by name (``concurrency=2``); they act at once.
 
         What is not named, or None, stays as it is. ConfigurationError for what is no limit or
@@ -219,6 +244,18 @@ class FairQueue:
         """
         name = check_name("workspace", workspace)
         self._connected().set_limits("workspace", name, live_limits(limits))
+
+    def set_task_limits(self, task: str, **limits: float | None) -> None:
+        """Set live limits of one task by name (``concurrency=2``), as of a workspace.
+
+        What runs already counts; jobs that wait already are under them too.
+        """
+        wanted = live_limits(limits, TaskSettings)
+        self._connected().set_limits("task", check_name("task", task), wanted)
+
+    def unset_task_limits(self, task: str) -> None:
+        """Take live limits of one task away; what is configured counts again."""
+        self._connected().set_limits("task", check_name("task", task), None)
 
     def unset_limits(self, workspace: str) -> None:
         """Take live limits of one workspace away; what is configured counts again."""
@@ -228,13 +265,9 @@ class FairQueue:
         """What waits, runs and died, per workspace and queue, derived from the structures."""
         return self._connected().snapshot()
 
-    def depth(self, queue: str) -> int:
-        """Jobs of a queue that wait or are scheduled."""
-        return self._connected().depth(check_name("queue", queue))
-
-    def purge(self, queue: str) -> int:
-        """Drop what waits or is scheduled on a queue; running jobs go on. Return how many."""
-        return self._connected().purge(check_name("queue", queue))
+    def depth(self, queue: str, *, running: bool = False) -> int:
+        """Jobs of a queue that wait or are scheduled; with ``running``, those that run as well."""
+        return self._connected().depth(check_name("queue", queue), running=running)
 
     def declare(self, queue: str, *, plain: bool = False) -> None:
         """Remember a queue's kind: plain ones bypass the core (control, events, results)."""
@@ -254,7 +287,9 @@ class FairQueue:
         With a time-out no call waits longer for the server, nor is repeated by itself.
         """
         store = self.store.clone(timeout_seconds=timeout_seconds)
-        return FairQueue(settings=self.settings, store=store)
+        queue = FairQueue(settings=self.settings, store=store)
+        queue._ready = self._ready  # the server was checked, and has the limits
+        return queue
 
     def close(self) -> None:
         """Close connections; the queue may be used again."""

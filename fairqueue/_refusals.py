@@ -21,12 +21,11 @@ UNSUPPORTED: Mapping[str, Any] = {
     "on_full": "reject",
     "enforce": "limits",
     "limit_provider": None,
-    "tasks": {},
 }
 """Settings whose feature is not built yet, with the one value that is; an issue that builds one
 takes its line away."""
 
-UNSUPPORTED_OF_WORKSPACE = ("reserve", "parent")
+UNSUPPORTED_OF_WORKSPACE = ("reserve",)
 
 _NOT_SETTINGS = re.compile(
     # what fairqueue's own commands and tests read, and what Kubernetes injects into every pod

@@ -25,6 +25,7 @@ Starts = Annotated[Annotated[float, Field(ge=1, le=MOST)] | None, Number]
 Rate = Annotated[PerSecond | None, BeforeValidator(_values.rate)]
 Weight = Annotated[float, Number, Field(ge=0.001, le=1000, allow_inf_nan=False)]
 Seconds = Annotated[float, Number, Field(allow_inf_nan=False)]
+TaskName = Annotated[str, BeforeValidator(lambda name: check_name("task", name))]
 WorkspaceName = Annotated[str, BeforeValidator(lambda name: check_name("workspace", name))]
 QueueName = Annotated[str, BeforeValidator(lambda name: check_name("queue", name))]
 ByName = BeforeValidator(_values.mapping)
@@ -32,6 +33,12 @@ ByName = BeforeValidator(_values.mapping)
 
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="after")
+    def _burst_needs_rate(self) -> _Entry:
+        if getattr(self, "burst", None) is not None and getattr(self, "rate", None) is None:
+            raise ValueError("burst has no meaning without rate: set rate too")
+        return self
 
 
 class WorkspaceSettings(_Entry):
@@ -43,13 +50,9 @@ class WorkspaceSettings(_Entry):
     rate: Rate = Field(None, description='starts per second, or as "100/m"; None: no limit')
     burst: Starts = Field(None, description="starts at once after a quiet time, from 1")
     reserve: Count = Field(None, description="slots kept free for it")
-    parent: str | None = Field(None, description="the workspace whose limits it shares")
-
-    @model_validator(mode="after")
-    def _burst_needs_rate(self) -> WorkspaceSettings:
-        if self.burst is not None and self.rate is None:
-            raise ValueError("burst has no meaning without rate: set rate too")
-        return self
+    parent: Annotated[WorkspaceName | None, Number] = Field(
+        None, description="the group whose weight and concurrency it shares, by its name here"
+    )
 
     def limits(self) -> Limits:
         """What the store keeps of this entry."""
@@ -60,30 +63,44 @@ class WorkspaceSettings(_Entry):
             weight=weight,
             rate=self.rate,
             burst=self.burst,
+            parent=self.parent,
         )
-
-
-def live_limits(limits: Mapping[str, Any]) -> Limits:
-    """Validate limits of a workspace that are set live; ConfigurationError names what is wrong."""
-    asked = [name for name in limits if name not in Limits.__dataclass_fields__]
-    if asked:
-        known = ", ".join(Limits.__dataclass_fields__)
-        raise ConfigurationError(f"unknown limit {asked[0]!r}; known: {known}")
-    try:
-        return WorkspaceSettings(**limits).limits()
-    except ValidationError as error:
-        raise _refusals.explain(error, WorkspaceSettings) from None
 
 
 class TaskSettings(_Entry):
     """Limits of one task."""
 
     concurrency: Count = Field(
-        None, description="its jobs running at once, all workspaces together"
+        None, description="its jobs running at once, all workspaces together; None: no limit"
     )
-    workspace_concurrency: Count = Field(None, description="its jobs running at once per workspace")
-    rate: Rate = Field(None, description='starts per second, or as "100/m"')
+    workspace_concurrency: Count = Field(
+        None, description="its jobs running at once in each workspace, from 0; None: no limit"
+    )
+    rate: Rate = Field(None, description='starts per second, or as "100/m"; None: no limit')
     burst: Starts = Field(None, description="starts at once after a quiet time, from 1")
+
+    def limits(self) -> Limits:
+        """What the store keeps of this entry."""
+        return Limits(
+            concurrency=self.concurrency,
+            workspace_concurrency=self.workspace_concurrency,
+            rate=self.rate,
+            burst=self.burst,
+        )
+
+
+def live_limits(
+    limits: Mapping[str, Any], of: type[WorkspaceSettings | TaskSettings] = WorkspaceSettings
+) -> Limits:
+    """Validate limits that are set live; ConfigurationError names what is wrong."""
+    known = [name for name in of.model_fields if name not in _refusals.UNSUPPORTED_OF_WORKSPACE]
+    asked = [name for name in limits if name not in known]
+    if asked:
+        raise ConfigurationError(f"unknown limit {asked[0]!r}; known: {', '.join(known)}")
+    try:
+        return of(**limits).limits()
+    except ValidationError as error:
+        raise _refusals.explain(error, of) from None
 
 
 class QueueSettings(_Entry):
@@ -134,7 +151,7 @@ class Settings(BaseSettings):
     workspaces: Annotated[dict[WorkspaceName, WorkspaceSettings], NoDecode, ByName] = Field(
         default_factory=dict, description="limits per workspace name"
     )
-    tasks: Annotated[dict[str, TaskSettings], NoDecode, ByName] = Field(
+    tasks: Annotated[dict[TaskName, TaskSettings], NoDecode, ByName] = Field(
         default_factory=dict, description="limits per task name"
     )
     queues: Annotated[dict[QueueName, QueueSettings], NoDecode, ByName] = Field(
@@ -158,6 +175,15 @@ class Settings(BaseSettings):
     )
     max_deliveries: Annotated[FromOne | None, Number] = Field(
         5, description="starts before a job is dead, from 1; None: no bound"
+    )
+    dead_letter_seconds: Annotated[Annotated[float, Field(ge=0)] | None, Number] = Field(
+        2_592_000.0, description="how long a dead letter is kept, in seconds; None: no bound"
+    )
+    dead_letter_count: Annotated[FromZero | None, Number] = Field(
+        10_000, description="dead letters kept per workspace, the youngest; None: no bound"
+    )
+    unknown_task_returns: Annotated[FromZero, Number] = Field(
+        60, description="times that workers send away a job whose task they do not know, from 0"
     )
     on_lease_lost: Literal["abort", "continue"] = Field(
         "abort", description="what happens to a job whose lease is lost"
@@ -185,7 +211,10 @@ class Settings(BaseSettings):
             total=Limits(concurrency=self.total_concurrency, capacity=self.total_capacity),
             workspaces={name: entry.limits() for name, entry in self.workspaces.items()},
             queues={name: entry.limits() for name, entry in self.queues.items()},
+            tasks={name: entry.limits() for name, entry in self.tasks.items()},
             queue_default=Limits(capacity=self.queue_capacity),
             default_workspace=self.default_workspace,
             fairness=self.fairness,
+            dead_letter_seconds=self.dead_letter_seconds,
+            dead_letter_count=self.dead_letter_count,
         )

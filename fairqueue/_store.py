@@ -18,9 +18,22 @@ Every store keeps these promises, and one suite checks them on each:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from fairqueue._types import Admission, Claimed, Finish, Job, Limits, Stats, StoredLimits
+from fairqueue._types import (
+    Admission,
+    Cancelled,
+    Claimed,
+    DeadLetter,
+    Finish,
+    Job,
+    Limits,
+    Pause,
+    Published,
+    Renewed,
+    Stats,
+    StoredLimits,
+)
 
 
 class Waiter(ABC):
@@ -62,9 +75,10 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def publish(self, job: Job, admission: Admission) -> bool:
-        """Enqueue one job; False if this id was published before (nothing changed then).
+    def publish(self, job: Job, admission: Admission) -> Published:
+        """Enqueue one job, unless its id was published before or its unique key is taken.
 
+        A job that waits past its expiry is dead with the reason ``expired``, and has a notice.
         Raise CapacityExceeded if it is refused, LeaseLost if its parent's fence has passed.
         """
 
@@ -83,15 +97,13 @@ class Store(ABC):
         """Finish what the owner brings, then lease up to ``n`` jobs, in one step.
 
         ``number`` grows by one with every call of an owner; the same number again gets the same
-        reply, less leases that have passed; a lower one raises FairQueueError. Queues take turns,
-        beginning at ``number`` modulo their count. ``n`` 0 only finishes.
+        reply, less leases that have passed; a lower one raises FairQueueError. Queues that
+        have work take turns, job by job. ``n`` 0 only finishes.
         """
 
     @abstractmethod
-    def renew(
-        self, progress: Sequence[tuple[int, float]], *, lease_seconds: float
-    ) -> frozenset[int]:
-        """Extend leases, given (fence, worker-seconds so far); return the fences that are lost."""
+    def renew(self, progress: Sequence[tuple[int, float]], *, lease_seconds: float) -> Renewed:
+        """Extend leases, given (fence, worker-seconds so far); tell what is lost or cancelled."""
 
     @abstractmethod
     def ack(
@@ -110,12 +122,16 @@ class Store(ABC):
         delay_seconds: float,
         counted: bool,
         seconds: float,
+        max_deliveries: int | None,
+        turned_away: bool = False,
     ) -> bool:
         """Give a job back: to the head of its lane, or scheduled after a delay; False: lost.
 
         Numbered like a claim. ``counted`` False takes the delivery back: it does not count
-        towards ``max_deliveries``. With ``seconds`` 0 the whole charge is refunded. One that was
-        acked early is not run again: it is gone.
+        towards ``max_deliveries``; a counted one that has reached it is dead instead. With
+        ``seconds`` 0 the whole charge is refunded. One that was acked early is not run again:
+        it is gone. ``turned_away``: its worker could not run it, and the next lease says how
+        often that was so.
         """
 
     @abstractmethod
@@ -139,7 +155,8 @@ class Store(ABC):
     def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
         """Set limits live, above any configuration; None takes the live ones away.
 
-        ``scope``: ``"workspace"``, ``"queue"``, ``"default"`` or ``"total"``. Acts on the backlog.
+        ``scope``: ``"workspace"``, ``"task"``, ``"queue"``, ``"default"`` or ``"total"``. Acts on
+        the backlog.
         """
 
     @abstractmethod
@@ -147,12 +164,111 @@ class Store(ABC):
         """What is waiting, scheduled, running and dead, derived from the structures."""
 
     @abstractmethod
-    def purge(self, queue: str) -> int:
-        """Drop every waiting and scheduled job of a queue (not running ones); return how many."""
+    def purge(self, queue: str | None = None, workspace: str | None = None) -> Iterator[int]:
+        """Drop what waits or is scheduled, of a queue, a workspace, both, or all; not what runs.
+
+        Each item is one atomic step of bounded length, and tells how many jobs it dropped.
+        """
 
     @abstractmethod
-    def depth(self, queue: str) -> int:
-        """Jobs of a queue that wait or are scheduled."""
+    def cancel(self, job_id: str, queue: str | None = None) -> Cancelled:
+        """Cancel one job: gone at once where it waits, told to its worker where it runs.
+
+        Cancel wins: a job that was cancelled while it ran is not run again, nor dead, however its
+        lease ends. One that has ended stays as it is. Without a queue all are looked at.
+        """
+
+    @abstractmethod
+    def find(self, queue: str, text: bytes) -> Iterator[list[str]]:
+        """Ids of a queue's jobs, waiting, scheduled or running, whose message holds a text.
+
+        Looks at every job, in steps of bounded length; an id may come twice.
+        """
+
+    @abstractmethod
+    def cancel_running(self, workspace: str) -> Iterator[int]:
+        """Cancel every running job of a workspace; items as in :meth:`purge`."""
+
+    @abstractmethod
+    def pause(self, scope: str, name: str, how: Pause | None) -> Pause | None:
+        """Pause, drain or, with None, resume; return how it stood. Running jobs finish.
+
+        ``scope``: ``"workspace"``, ``"queue"`` or ``"total"``. It stays so until it is resumed,
+        whatever limits are set or configured meanwhile. Back from a pause nobody has credit.
+        """
+
+    @abstractmethod
+    def pauses(self) -> dict[tuple[str, str], Pause]:
+        """What is paused or draining, by scope and name."""
+
+    @abstractmethod
+    def dead_letters(
+        self, workspace: str, *, job_id: str | None = None, start: int = 0, count: int = 100
+    ) -> list[DeadLetter]:
+        """A page of a workspace's dead letters, oldest first from position ``start``, or one.
+
+        Letters beyond their retention are gone; retention never touches live work.
+        """
+
+    @abstractmethod
+    def replay(
+        self, workspace: str, *, job_id: str | None = None, spacing_seconds: float = 0.0
+    ) -> Iterator[int]:
+        """Publish dead letters again: one, or all that are dead by now, oldest first.
+
+        Each is a job of its old workspace, queue, task and id, without counted deliveries, and no
+        capacity refuses it. With a spacing each is due so much after the one before. One whose id
+        lives again stays dead. Items as in :meth:`purge`.
+        """
+
+    @abstractmethod
+    def drop_dead(self, workspace: str, *, job_id: str | None = None) -> Iterator[int]:
+        """Drop dead letters for good: one, or all that are dead by now; items as above."""
+
+    @abstractmethod
+    def take_notices(
+        self, queues: Sequence[str], *, n: int, hold_seconds: float
+    ) -> list[DeadLetter]:
+        """Dead jobs of these queues of whose death nobody has been told, at most ``n``.
+
+        There is a notice for a job that died of lost workers. It is this caller's for
+        ``hold_seconds``, then anybody's again, until :meth:`drop_notices`: so at least one
+        worker tells of it. A letter that is replayed or dropped takes its notice along.
+        """
+
+    @abstractmethod
+    def drop_notices(self, letters: Sequence[DeadLetter]) -> int:
+        """These deaths have been told; return how many were not told before."""
+
+    @abstractmethod
+    def take_over(self, source: str, job: Job, *, kind: str) -> bool:
+        """Enqueue a job in place of the next message of another system's list, in one step.
+
+        The message is the job's payload, and the list, whose last element is next, is ``source``
+        in the same store. False: another message is next there, or none. Never refused for want
+        of room: it was accepted elsewhere. ``kind`` is counted, see :meth:`taken`. Raises
+        FairQueueError while jobs are handed over to that system, see :meth:`leave`.
+        """
+
+    @abstractmethod
+    def hand_over(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
+        """Move what waits or is scheduled on a queue into another system's lists in this store.
+
+        ``lists``: (least priority, name), the least first. Items as in :meth:`purge`; workspaces
+        take turns. Running jobs go on.
+        """
+
+    @abstractmethod
+    def leave(self, seconds: float) -> None:
+        """Let nothing be taken over for so long, since jobs are being handed over; 0: end that."""
+
+    @abstractmethod
+    def taken(self) -> Mapping[str, int]:
+        """How many messages were ever taken over, by kind."""
+
+    @abstractmethod
+    def depth(self, queue: str, *, running: bool = False) -> int:
+        """Jobs of a queue that wait or are scheduled; with ``running``, those that run as well."""
 
     @abstractmethod
     def declare(self, queue: str, *, plain: bool) -> None:

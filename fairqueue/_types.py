@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000
+"""What is kept of dead letters, unless it is set; ``lua/_graves.lua`` has the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -20,6 +23,8 @@ class Job:
     priority: int = 0
     delay_seconds: float = 0.0
     """Not before this many seconds from its publish, by the store's clock."""
+    expires_seconds: float | None = None
+    """Not started later than this many seconds from its publish; None: it never expires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,50 @@ class Admission:
     """The first job of a group decides; once it is in, the rest of the group passes."""
     parent_fence: int | None = None
     """Refused with LeaseLost when the run that publishes no longer holds this fence."""
+    unique_key: str | None = None
+    """One job at a time of a workspace and task counts under a key; exempt jobs have none."""
+    unique_for: float | None = None
+    """The key counts for so many seconds from its publish; None: as long as its job lives."""
+
+
+class Outcome(str, Enum):
+    """What became of a publish."""
+
+    CREATED = "created"
+    """A new job."""
+    EXISTING = "existing"
+    """The unique key belongs to another job: nothing was stored."""
+    REPLACED = "replaced"
+    """A new job, which has taken the unique key of one that is dead."""
+    REPEATED = "repeated"
+    """This id was published before: nothing was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of a publish, and of which job it tells."""
+
+    outcome: Outcome
+    job_id: str
+    """The job's own id, or that of the job that holds the unique key."""
+
+    @property
+    def is_new(self) -> bool:
+        """A job was stored."""
+        return self.outcome in {Outcome.CREATED, Outcome.REPLACED}
+
+
+class JobId(str):
+    """The id of a published job, or of the existing one; ``outcome`` says which."""
+
+    __slots__ = ("outcome",)
+    outcome: Outcome
+
+    def __new__(cls, published: Published) -> JobId:
+        """Take both from what the store answered."""
+        job_id = super().__new__(cls, published.job_id)
+        job_id.outcome = published.outcome
+        return job_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +97,8 @@ class Lease:
     lease_seconds: float
     received_monotonic: float = field(default_factory=time.monotonic)
     """When this process sent the claim, by its own monotonic clock."""
+    turned_away: int = 0
+    """How often a worker gave it back because it could not run it."""
 
 
 class Ending(str, Enum):
@@ -80,8 +131,78 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
+class Renewed:
+    """What one renewal found out."""
+
+    lost: frozenset[int]
+    """Fences whose lease has passed."""
+    cancelled: frozenset[int] = frozenset()
+    """Fences whose job was cancelled: told at every renewal, until it ends."""
+
+
+class Cancelled(str, Enum):
+    """What a cancel found."""
+
+    GONE = "gone"
+    """It waited or was scheduled, and is gone."""
+    TOLD = "told"
+    """It runs: its worker is told with its next renewal, and however it ends, it is gone then."""
+    UNKNOWN = "unknown"
+    """No such job: it has ended, is dead, or never was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One start of a job that counts, and what became of it."""
+
+    fence: int
+    owner: str
+    """Who held the lease: host, process and a random part."""
+    claimed: float
+    """When, by the store's clock."""
+    ended: float
+    seconds: float
+    """Worker-seconds, as far as they were reported."""
+    outcome: str
+    """``"lost"`` (its lease ended), ``"returned"`` (its worker told of a crash), ``"rejected"``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A job that is kept because it cannot go on."""
+
+    job: Job
+    reason: str
+    """``"max_deliveries"``, ``"expired"``, or what it was rejected with."""
+    died: float
+    """When, by the store's clock, as seconds since 1970."""
+    deliveries: int
+    history: tuple[Delivery, ...]
+    """The last starts that count, oldest first, at most 16."""
+
+
+class Pause(str, Enum):
+    """How a workspace, a queue or everything is held."""
+
+    PAUSED = "paused"
+    """Nothing starts; publishes are let in."""
+    DRAINING = "draining"
+    """No new job is let in, except what the system itself must publish; what waits is run."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelledAll:
+    """How many jobs of a workspace were cancelled."""
+
+    gone: int
+    """They waited or were scheduled."""
+    told: int
+    """They run; their workers are told."""
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one workspace, queue or total; None: not set here."""
+    """Limits of one workspace, task, queue or total; None: not set here."""
 
     concurrency: int | None = None
     """Jobs running at once; 0: none may start."""
@@ -93,6 +214,10 @@ class Limits:
     """Starts per second."""
     burst: float | None = None
     """Starts at once after a quiet time."""
+    workspace_concurrency: int | None = None
+    """Of a task: its jobs running at once in each workspace."""
+    parent: str | None = None
+    """Of a workspace: the group whose weight and concurrency it shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +228,17 @@ class StoredLimits:
     total: Limits = field(default_factory=Limits)
     workspaces: Mapping[str, Limits] = field(default_factory=dict)
     queues: Mapping[str, Limits] = field(default_factory=dict)
+    tasks: Mapping[str, Limits] = field(default_factory=dict)
+    """A task that is named here has a limit of its own, over all workspaces."""
     queue_default: Limits = field(default_factory=Limits)
     """For a queue that is not named in ``queues`` (the setting ``queue_capacity``)."""
     default_workspace: str = "default"
     """Not under the default limits, unless it is named in ``workspaces``."""
     fairness: str = "time"
+    dead_letter_seconds: float | None = KEPT_SECONDS
+    """How long a dead letter is kept; None: no bound."""
+    dead_letter_count: int | None = KEPT_COUNT
+    """How many are kept per workspace, the youngest; None: no bound."""
 
 
 @dataclass(frozen=True, slots=True)

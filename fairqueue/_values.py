@@ -10,7 +10,7 @@ from typing import Any
 _PER_SECOND = {"s": 1.0, "m": 1 / 60, "h": 1 / 3600}
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*([smh])\s*")
 _SOURCE = re.compile(
-    r"(header|kwarg):.+|arg:\d+|(?!(header|kwarg|arg):)[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
+    r"(header|kwarg):.+|arg:\d+|(?!(header|kwarg|arg)s?:)[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 )
 
 
@@ -51,7 +51,8 @@ def _source(value: Any) -> str:
     text = value.strip() if isinstance(value, str) else ""
     if not _SOURCE.fullmatch(text):
         raise ValueError(
-            "each source is 'header:NAME', 'kwarg:NAME', 'arg:N' or 'package.module:function'"
+            "each source is 'header:NAME', 'kwarg:NAME', 'arg:N' or 'package.module:function', "
+            f"not {text or value!r}"
         )
     return text
 

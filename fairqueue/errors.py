@@ -4,6 +4,7 @@ FairQueueError
 ├── CapacityExceeded     a publish was refused: the workspace, queue or total is full
 ├── LeaseLost            the caller no longer owns the job that it acts on
 ├── ConfigurationError   a setting, URL or server property is unknown or impossible
+│   └── WorkspaceUnresolved  the workspace of a call could not be told
 └── StoreUnavailable     the store could not be reached, or refuses to write
 """
 
@@ -67,6 +68,10 @@ class LeaseLost(FairQueueError):
 
 class ConfigurationError(FairQueueError, ValueError):
     """A setting, URL, name or server property is unknown or impossible; the text says which."""
+
+
+class WorkspaceUnresolved(ConfigurationError):
+    """The workspace of a call could not be told; nothing was published."""
 
 
 class StoreUnavailable(FairQueueError):

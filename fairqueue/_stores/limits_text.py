@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from fairqueue._keys import encode
-from fairqueue._types import Limits, StoredLimits
+from fairqueue._types import KEPT_COUNT, KEPT_SECONDS, Limits, StoredLimits
 
 
 def text_of(limits: Limits) -> str:
     """Write what is set."""
     named = ((f.name, getattr(limits, f.name)) for f in fields(limits))
-    return " ".join(f"{name}={value!r}" for name, value in named if value is not None)
+    return " ".join(f"{name}={_word(value)}" for name, value in named if value is not None)
+
+
+def _word(value: float | str) -> str:
+    return encode(value) if isinstance(value, str) else repr(value)
 
 
 def _default(stored: StoredLimits) -> str:
@@ -31,6 +35,16 @@ def _fields(stored: StoredLimits) -> Iterator[tuple[str, str]]:
         yield f"boot:workspace:{encode(name)}", text_of(limits) or "named=1"
     for name, limits in stored.queues.items():
         yield f"boot:queue:{encode(name)}", text_of(limits)
+    for name, limits in stored.tasks.items():
+        yield f"boot:task:{encode(name)}", text_of(limits)
+
+
+def retention(stored: StoredLimits) -> str:
+    """How long and how many dead letters are kept; empty where nothing is set."""
+    kept = stored.dead_letter_seconds, stored.dead_letter_count
+    if kept == (KEPT_SECONDS, KEPT_COUNT):
+        return ""
+    return " ".join("-" if bound is None else repr(bound) for bound in kept)
 
 
 def configured(stored: StoredLimits) -> Iterator[tuple[str, str]]:

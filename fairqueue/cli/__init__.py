@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import click
 
+from fairqueue.cli.cancel import cancel
+from fairqueue.cli.dead import dead
 from fairqueue.cli.demo import demo
+from fairqueue.cli.holding import drain, pause, purge, resume
+from fairqueue.cli.migrate import migrate
 from fairqueue.cli.stats import stats
 
 
@@ -17,5 +21,12 @@ def main() -> None:
     """
 
 
+main.add_command(cancel)
+main.add_command(dead)
 main.add_command(demo)
+main.add_command(migrate)
+main.add_command(pause)
+main.add_command(resume)
+main.add_command(drain)
+main.add_command(purge)
 main.add_command(stats)

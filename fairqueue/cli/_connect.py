@@ -73,19 +73,26 @@ def core_url(url: str) -> str:
 
 
 @contextmanager
-def opened(url: str, namespace: str | None) -> Iterator[Store]:
-    """The store at this URL; what goes wrong inside ends the command with its exit code.
+def opened_queue(url: str, namespace: str | None, **settings: Any) -> Iterator[FairQueue]:
+    """The queue at this URL; what goes wrong inside ends the command with its exit code.
 
     It is checked, but no limits are brought: an onlooker must not be the first to store some.
     """
-    options: dict[str, Any] = {"namespace": namespace} if namespace else {}
+    options = {**settings, "namespace": namespace} if namespace else settings
     with _exit_codes(url):
-        queue = FairQueue(core_url(url), **options)
+        queue = FairQueue(core_url(url), brings_limits=False, **options)
         try:
-            queue.store.check()
-            yield queue.store
+            queue.connect()
+            yield queue
         finally:
             queue.close()
+
+
+@contextmanager
+def opened(url: str, namespace: str | None) -> Iterator[Store]:
+    """The store at this URL, in the same way."""
+    with opened_queue(url, namespace) as queue:
+        yield queue.store
 
 
 @contextmanager

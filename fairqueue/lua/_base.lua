@@ -1,6 +1,6 @@
 -- What every script begins with: short names and the time. Rooms are linked behind it.
 local concat, insert, max, min = table.concat, table.insert, math.max, math.min
-local format, match, gmatch, call = string.format, string.match, string.gmatch, redis.call
+local format, match, gmatch, find, call = string.format, string.match, string.gmatch, string.find, redis.call
 
 -- Formatting costs as much as a command: `now` is kept as text too, and whole numbers are short.
 local now_text = ARGV[1]

@@ -6,7 +6,7 @@ end
 
 function Ending.true_up(ws, l, seconds)
   if Limits.of(ws).fairness == 'count' and seconds ~= 0 then seconds = l.charged end
-  Order.charge(ws, l.queue, seconds - l.charged)
+  Order.charge(ws, l.place, seconds - l.charged)
 end
 
 function Ending.finish(fence, seconds)

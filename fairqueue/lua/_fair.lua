@@ -33,6 +33,15 @@ function Fair.rescaled(tag, v, ratio)
   return v + (tag - v) * ratio
 end
 
+-- Weights are summed as whole numbers, so that no sum drifts.
+function Fair.units_of(weight)
+  return math.floor(weight * 1000000 + 0.5)
+end
+
+function Fair.weight_of(units)
+  return units / 1000000
+end
+
 function Fair.mean_after(mean, seconds)
   return mean and MEAN_KEEPS * mean + (1 - MEAN_KEEPS) * seconds or seconds
 end

@@ -2,7 +2,7 @@
 local FEW = 32 -- so many fields are read at once, more are read by name
 local NONE = { weight = 1, burst = 1 }
 local by_text = {}
-local fields
+local fields, tasks
 
 function Limits.load()
   local many = call('HLEN', K.limits())
@@ -31,9 +31,10 @@ function Limits.merged(texts)
   local limits = by_text[key]
   if limits then return limits end
   limits = { weight = 1, burst = 1 }
-  for name, value in gmatch(key, '(%w+)=([^ |]+)') do
-    limits[name] = name ~= 'exempt' and tonumber(value) or value
+  for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
+    limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
   end
+  if limits.draining then limits.capacity = 0 end
   by_text[key] = limits
   return limits
 end
@@ -42,20 +43,28 @@ end
 function Limits.of(ws)
   if ws.limits then return ws.limits end
   if Limits.none_at_all() then return NONE end
-  local texts = Limits.texts('boot:default:', 'live:default:', 'boot:workspace:' .. ws.name, 'live:workspace:' .. ws.name)
+  local texts = Limits.texts('boot:default:', 'live:default:', 'boot:workspace:' .. ws.name, 'live:workspace:' .. ws.name, 'pause:workspace:' .. ws.name)
   local limits = Limits.merged(texts)
   if (limits.exempt or 'default') == ws.name and texts[3] == '' and texts[4] == '' then
-    limits = { weight = 1, burst = 1, fairness = limits.fairness }
+    limits = { weight = 1, burst = 1, fairness = limits.fairness, paused = limits.paused, capacity = limits.draining and 0 }
   end
   ws.limits = limits
   return limits
 end
 
+function Limits.any_tasks()
+  if Limits.none_at_all() then return false end
+  if fields then return fields.tasks ~= nil end
+  if tasks == nil then tasks = call('HEXISTS', K.limits(), 'tasks') == 1 end
+  return tasks
+end
+
 function Limits.of_node(node)
   if Limits.none_at_all() then return NONE, NONE end
   if not node.limits then
-    node.limits = Limits.merged(Limits.texts('boot:queue_default:', 'boot:queue:' .. node.queue, 'live:queue:' .. node.queue))
-    node.total = Limits.merged(Limits.texts('boot:total:', 'live:total:'))
+    local texts = Limits.texts('boot:total:', 'live:total:', 'boot:queue_default:', 'boot:queue:' .. node.queue, 'live:queue:' .. node.queue, 'pause:total:', 'pause:queue:' .. node.queue)
+    node.total = Limits.merged({ texts[1], texts[2], texts[6] })
+    node.limits = Limits.merged({ texts[3], texts[4], texts[5], texts[7] })
   end
   return node.limits, node.total
 end
@@ -63,6 +72,7 @@ end
 -- A closed node's members keep their places and tags; they are not looked at.
 function Limits.is_open(node)
   local limits, total = Limits.of_node(node)
+  if limits.paused or total.paused then return false end
   if limits.concurrency and call('SCARD', K.slots_of_queue(node.queue)) >= limits.concurrency then
     return false
   end

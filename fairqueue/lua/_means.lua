@@ -40,7 +40,7 @@ function Means.learn(ws, task, seconds)
 end
 
 function Means.next_task(ws, flow)
-  return flow.head or match(call('LINDEX', K.lane(ws.name, flow.queue, match(flow.lanes, '^%d+')), 0), '^%d+')
+  return flow.head or match(call('LINDEX', K.lane(ws.name, flow.place, match(flow.lanes, '^%d+')), 0), '^%d+')
 end
 
 -- The cost of a flow's next job. An unknown one costs no more than the next in line.
@@ -49,6 +49,6 @@ function Means.cost_of(ws, flow)
   local task = Means.next_task(ws, flow)
   local own = Means.own(ws, task)
   if own then return max(own, Fair.FLOOR_SECONDS) end
-  local head = Order.head_of(Nodes.of(flow.queue))
-  return Fair.guessed_cost(Means.average_of(task), head and tonumber(Workspaces.flow_of(head, flow.queue).cost))
+  local _, head = Order.head_of(Nodes.of(flow.node))
+  return Fair.guessed_cost(Means.average_of(task), head and tonumber(head.cost))
 end

@@ -6,12 +6,15 @@ end
 
 function Settle.blocked(ws)
   local limits = Limits.of(ws)
+  if limits.paused then return 'paused' end
   if limits.rate and Fair.next_start(tonumber(ws.tat), limits.rate, limits.burst) > now + 1e-9 then return 'rate' end
   if limits.concurrency and Settle.usage_of(ws) >= limits.concurrency then return 'parked' end
 end
 
 function Settle.weigh(ws)
-  local old, new = ws.weight and tonumber(ws.weight), Limits.of(ws).weight
+  local limits = Limits.of(ws)
+  if limits.parent ~= ws.parent then Groups.join(ws, limits.parent) end
+  local old, new = ws.weight and tonumber(ws.weight), limits.weight
   if old == new then return end
   ws.weight = num(new)
   if not old then return end
@@ -19,20 +22,22 @@ function Settle.weigh(ws)
 end
 
 function Settle.forget(ws, flow)
-  call('ZREM', K.finish(flow.queue), ws.name)
-  if flow.state == 'rest' then call('ZREM', K.resting(flow.queue), ws.name) end
+  call('ZREM', K.finish(flow.node), ws.name)
+  if flow.state == 'rest' then call('ZREM', K.resting(flow.node), ws.name) end
 end
 
 -- An empty flow: F is forgotten once it is behind V, nothing waits and no lease lives.
 function Settle.retire(ws, flow)
   Order.leave(ws, flow)
   local finish = Order.finish_of(ws, flow)
-  if finish and Settle.usage_of(ws) > 0 then
+  if finish and flow.task and Caps.of_task(flow.task) then
+    if Shared.is_busy(ws, flow) then return true end
+  elseif finish and Settle.usage_of(ws) > 0 then
     if flow.state ~= 'rest' then Order.stand(flow, 'idle') end
     return true
   end
-  if finish and tonumber(finish) > Nodes.of(flow.queue).v then
-    call('ZADD', K.resting(flow.queue), finish, ws.name)
+  if finish and tonumber(finish) > Nodes.of(flow.node).v then
+    call('ZADD', K.resting(flow.node), finish, ws.name)
     Order.stand(flow, 'rest')
     return true
   end
@@ -41,9 +46,10 @@ end
 
 function Settle.flow(ws, flow, block)
   if flow.lanes == '' then return Settle.retire(ws, flow) end
+  if flow.task then block = block or Shared.lane_block(ws, flow) end
   if block then
     Order.leave(ws, flow)
-    if flow.state == 'rest' then call('ZREM', K.resting(flow.queue), ws.name) end
+    if flow.state == 'rest' then call('ZREM', K.resting(flow.node), ws.name) end
     Order.stand(flow, block)
   elseif not flow.serial then
     Order.enter(ws, flow, Means.cost_of(ws, flow))
@@ -56,7 +62,9 @@ function Settle.workspace(ws)
   Settle.weigh(ws)
   local block, kept = Settle.blocked(ws), {}
   for _, flow in ipairs(ws.flows) do
-    if Settle.flow(ws, flow, block) then insert(kept, flow) end
+    local stays = Settle.flow(ws, flow, block)
+    if stays then insert(kept, flow) end
+    if flow.up then Branches.after(ws, flow, stays) end
   end
   ws.flows = kept
   Timer.arm(ws)
@@ -64,7 +72,7 @@ end
 
 -- Forget resting workspaces that V has passed, at most `most` per call.
 function Settle.sweep_resting(node, most)
-  for _, name in ipairs(call('ZRANGEBYSCORE', K.resting(node.queue), '-inf', num(node.v), 'LIMIT', 0, most)) do
-    Settle.workspace(Workspaces.of(name))
+  for _, name in ipairs(call('ZRANGEBYSCORE', K.resting(node.id), '-inf', num(node.v), 'LIMIT', 0, most)) do
+    if match(name, '[/@]') then Climb.sweep(Branches.at(name), most) else Settle.workspace(Workspaces.of(name)) end
   end
 end

@@ -27,8 +27,10 @@ function Sweep.fire_timers()
   local names = call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'LIMIT', 0, Sweep.MOST)
   local fired = 0
   for _, name in ipairs(names) do
-    local ws = Workspaces.of(name)
-    if fired < Sweep.MOST then
+    if match(name, '^[/@]') then
+      Gates.look(name)
+    elseif fired < Sweep.MOST then
+      local ws = Workspaces.of(name)
       fired = fired + Timer.fire(ws, Sweep.MOST - fired)
       Settle.workspace(ws)
     end

@@ -12,6 +12,7 @@ end
 function Timer.arm(ws)
   local at, other = ws.scheduled, Timer.rate_time(ws)
   if other then at = min(at or other, other) end
+  if ws.expiring then at = min(at or ws.expiring, ws.expiring) end
   if at == ws.timer then return end
   if at then call('ZADD', K.timer(), num(at), ws.name) else call('ZREM', K.timer(), ws.name) end
   ws.timer = at
@@ -24,10 +25,10 @@ function Timer.refresh_scheduled(ws)
   ws.scheduled = tonumber(call('ZRANGE', K.scheduled(ws.name), 0, 0, 'WITHSCORES')[2])
 end
 
-function Timer.schedule(ws, flow, priority, element, at)
-  call('ZADD', K.scheduled(ws.name), num(at), concat({ flow.queue, priority, element }, ' '))
+function Timer.schedule(ws, queue, priority, element, at)
+  call('ZADD', K.scheduled(ws.name), num(at), concat({ queue, priority, element }, ' '))
   ws.scheduled = min(ws.scheduled or at, at)
-  Wake.due[flow.queue] = at
+  Wake.due[queue] = at
 end
 
 -- Move due jobs of one workspace into its lanes, at most `most`; return how many.
@@ -36,8 +37,8 @@ function Timer.fire(ws, most)
   for _, member in ipairs(due) do
     local queue, priority, element = match(member, '^(%S+) (%S+) (.*)$')
     call('ZREM', K.scheduled(ws.name), member)
-    Lanes.push(ws, Workspaces.flow_of(ws, queue), priority, element)
+    Lanes.push(ws, Workspaces.flow_of(ws, Lanes.place_of(queue, match(element, '^%d+'))), priority, element)
   end
   Timer.refresh_scheduled(ws)
-  return #due
+  return #due + (ws.expiring and #due < most and Expiry.fire(ws, most - #due) or 0)
 end

@@ -56,11 +56,17 @@ function Wake.watch(owner, poll_seconds)
   return wait
 end
 
+-- Nobody watches: who turned a job away must not be the first at it again.
+function Wake.resign()
+  local meta = Meta.load()
+  meta.watcher, meta.watched = '-', '0'
+end
+
 -- A watcher that found work watches no more: another must, if a timer is due before the next poll.
 function Wake.unwatch(owner, queues, poll_seconds)
   local meta = Meta.load()
   if meta.watcher ~= owner then return end
-  meta.watcher, meta.watched = '-', '0'
+  Wake.resign()
   local at = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
   if not at or at > now + poll_seconds then return end
   for _, queue in ipairs(queues) do Wake.due[queue] = at end

@@ -1,31 +1,31 @@
 -- How each workspace stands: one hash field, read once and written once.
---   weight tat drained pace scheduled timer|;flow;flow|;task=mean;task=mean
--- A flow is how a workspace stands in one node: queue state since tag serial cost lanes
---   state: ready, parked, rate (waits for its rate), idle, rest (idle, F still ahead of V)
---   serial: its place among equal tags, '-' unless it is in the ready set
---   lanes: the priorities in use
+--   weight tat drained pace scheduled[/expiring] timer parent|;flow;flow|;task=mean;task=mean
+-- A flow is how a workspace stands in one node: place state since tag serial cost lanes
+--   place: a queue, or queue/task for a task that has a limit of its own
+--   state: ready, parked, paused, rate, lane (at this task's limit per workspace), busy (nothing waits
+--     here, some of it runs), idle, rest (idle, F still ahead of V)
+--   serial: its place among equal tags, '-' unless it is in the ready set; lanes: priorities in use
 -- Numbers stay text until somebody reckons with them: to format one costs as much as a command.
 Workspaces.known = {}
+local HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
 
 function Workspaces.add_flows(ws, text)
-  for queue, state, since, tag, serial, cost, lanes in
+  for place, state, since, tag, serial, cost, lanes in
     gmatch(text, ';(%S+) (%a+) (%S+) (%S+) (%S+) (%S+) ([^;]*)') do
-    insert(ws.flows, { queue = queue, state = state, since = since, tag = tag,
-      serial = serial ~= '-' and serial or nil, cost = cost, lanes = lanes })
+    local flow = { place = place, queue = place, node = place, state = state, since = since, tag = tag,
+      serial = serial ~= '-' and serial or nil, cost = cost, lanes = lanes }
+    insert(ws.flows, flow)
+    if ws.parent or find(place, '/', 1, true) then Branches.hang(ws, flow) end
   end
 end
 
--- The lanes in use of one flow, read without the rest; '' if it has none, or is none.
-function Workspaces.lanes_in(raw, queue)
-  local _, at = string.find(raw, ';' .. queue .. ' ', 1, true)
-  return at and match(raw, '^%a+ %S+ %S+ %S+ %S+ ([^;|]*)', at + 1) or ''
-end
-
 function Workspaces.read_head(ws, head)
-  local scheduled, timer
-  ws.weight, ws.tat, ws.drained, ws.pace, scheduled, timer = match(head, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  ws.scheduled, ws.timer = tonumber(scheduled), tonumber(timer)
+  local scheduled, timer, parent
+  ws.weight, ws.tat, ws.drained, ws.pace, scheduled, timer, parent = match(head, HEAD)
+  ws.parent = parent ~= '' and parent or nil
+  local first, expiring = match(scheduled, '^([^/]+)/?(.*)$')
+  ws.scheduled, ws.expiring, ws.timer = tonumber(first), tonumber(expiring), tonumber(timer)
 end
 
 function Workspaces.of(name)
@@ -44,20 +44,26 @@ function Workspaces.of(name)
   return ws
 end
 
-function Workspaces.flow_of(ws, queue)
+function Workspaces.flow_of(ws, place)
   for _, flow in ipairs(ws.flows) do
-    if flow.queue == queue then return flow end
+    if flow.place == place then return flow end
   end
-  local flow = { queue = queue, state = 'idle', since = now_text, tag = '0', cost = '0', lanes = '' }
+  local flow = { place = place, queue = place, node = place, state = 'idle', since = now_text, tag = '0', cost = '0', lanes = '' }
   insert(ws.flows, flow)
+  if ws.parent or find(place, '/', 1, true) then
+    Branches.hang(ws, flow)
+    Branches.add_member(flow.up, 1)
+    ws.dirty = true
+  end
   return flow
 end
 
 function Workspaces.text_of(ws)
   local text = ws.weight .. ' ' .. ws.tat .. ' ' .. ws.drained .. ' ' .. ws.pace .. ' '
-    .. (ws.scheduled and num(ws.scheduled) or '-') .. ' ' .. (ws.timer and num(ws.timer) or '-') .. '|'
+    .. (ws.scheduled and num(ws.scheduled) or '-') .. (ws.expiring and '/' .. num(ws.expiring) or '')
+    .. ' ' .. (ws.timer and num(ws.timer) or '-') .. (ws.parent and ' ' .. ws.parent or '') .. '|'
   for _, f in ipairs(ws.flows) do
-    text = text .. ';' .. f.queue .. ' ' .. f.state .. ' ' .. f.since .. ' ' .. f.tag .. ' '
+    text = text .. ';' .. f.place .. ' ' .. f.state .. ' ' .. f.since .. ' ' .. f.tag .. ' '
       .. (f.serial or '-') .. ' ' .. f.cost .. ' ' .. f.lanes
   end
   return text .. '|' .. ws.means

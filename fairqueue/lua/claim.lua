@@ -2,7 +2,7 @@
 -- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes
 -- RETURNS {1, lost, wait, "fence id queue deliveries", record, ...}, {-1} too late
 local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes = unpack(ARGV)
-n, lease_seconds, max_deliveries = tonumber(n), tonumber(lease_seconds), tonumber(max_deliveries)
+n, lease_seconds, max_deliveries, poll_seconds = tonumber(n), tonumber(lease_seconds), tonumber(max_deliveries), tonumber(poll_seconds)
 
 -- The record tells the rest. Few and flat values: reading each costs the client more than a command.
 local function tell(reply, l, record)
@@ -32,26 +32,39 @@ Sweep.all(lease_seconds, max_deliveries)
 local from = {}
 for queue in gmatch(queues, '%S+') do insert(from, queue) end
 
--- The workspace at the head of an open queue, never one that is blocked (a lowered limit).
+-- The flow whose turn it is in an open queue, never one that is blocked (a lowered limit).
 local function runnable(node)
   for _ = 1, Sweep.MOST do
-    local ws = Limits.is_open(node) and Order.head_of(node)
-    if not ws or not Settle.blocked(ws) then return ws end
+    if not Limits.is_open(node) then return nil end
+    local ws, flow = Order.head_of(node)
+    if ws and ws.up then ws, flow = Stale.leaf_of(ws) end
+    if not ws or not (ws.expiring and Expiry.fire(ws, Sweep.MOST) > 0 or Settle.blocked(ws)
+      or (flow.up or Limits.any_tasks()) and Stale.is_so(ws, flow)) then return ws, flow end
     Settle.workspace(ws)
   end
 end
 
-local function next_job(turn)
-  for i = 0, #from - 1 do
-    local node = Nodes.of(from[(turn + i) % #from + 1])
-    local ws = runnable(node)
-    if ws then return Lease.grant(ws, Workspaces.flow_of(ws, node.queue), owner, lease_seconds) end
+-- The queues that have something ready. Those that have not must not lend their turn to a neighbour.
+local function candidates()
+  if #from == 1 then return from end
+  local found = {}
+  for _, queue in ipairs(from) do
+    if call('EXISTS', K.ready(queue)) == 1 then insert(found, queue) end
+  end
+  return found
+end
+-- Fences grow by one with every job, whoever takes it: so the turn passes on with each.
+local function next_job()
+  local open = candidates()
+  for i = 0, #open - 1 do
+    local ws, flow = runnable(Nodes.of(open[(Meta.load().fence + i) % #open + 1]))
+    if ws then return Lease.grant(ws, flow, owner, lease_seconds) end
   end
 end
 
 local reply, fences = { 1, lost, '0' }, {}
 while #fences < n do
-  local l, record = next_job(tonumber(number) + #fences)
+  local l, record = next_job()
   if not l then break end
   insert(fences, l.fence)
   tell(reply, l, record)
@@ -60,7 +73,6 @@ for _, queue in ipairs(from) do
   Wake.touched[queue] = true
   if #fences > 0 then Settle.sweep_resting(Nodes.of(queue), Sweep.MOST) end
 end
-poll_seconds = tonumber(poll_seconds)
 if #fences < n then reply[3] = num(Wake.watch(owner, poll_seconds)) else Wake.unwatch(owner, from, poll_seconds) end
 Wake.all()
 Save.all()

@@ -1,14 +1,23 @@
 -- Store a process's configured limits where none are stored, or always if it has the authority.
--- ARGV now authoritative fields
+-- ARGV now authoritative fields retention
 -- RETURNS 1 if what is stored now is what was brought, else 0
-local _, authoritative, fields = unpack(ARGV)
+local _, authoritative, fields, retention = unpack(ARGV)
+
+if authoritative == '1' and retention == '' then call('DEL', K.retention()) end
+if retention ~= '' and (authoritative == '1' or call('EXISTS', K.retention()) == 0) then
+  call('SET', K.retention(), retention)
+end
 
 local brought, stored, live_capacity = {}, {}, false
-for field, text in gmatch(fields, '(%S+) ([^\n]*)\n') do brought[field] = text end
+for field, text in gmatch(fields, '(%S+) ([^\n]*)\n') do
+  local task = match(field, '^boot:task:(.*)$')
+  brought[task and 'boot:task:' .. Tasks.number(task) or field] = text
+end
 local all = call('HGETALL', K.limits())
 for i = 1, #all, 2 do
   if match(all[i], '^boot:') then stored[all[i]] = all[i + 1] end
   live_capacity = live_capacity or match(all[i], '^live:') and match(all[i + 1], 'capacity=')
+    or match(all[i], '^pause:') and match(all[i + 1], 'draining=')
 end
 
 local function differ()
@@ -30,6 +39,17 @@ if live_capacity or match(fields, 'capacity=') then
 else
   call('HDEL', K.limits(), 'capacity')
 end
+Caps.mark_tasks()
+local changed, seen = {}, {}
+for _, from in ipairs({ stored, brought }) do
+  for field in pairs(from) do
+    local task = match(field, '^boot:task:(.*)$')
+    if task and not seen[task] then insert(changed, tonumber(task)) end
+    if task then seen[task] = true end
+  end
+end
+table.sort(changed)
+for _, task in ipairs(changed) do Shared.change_task(int(task)) end
 Meta.load().drain = '0'
 Wake.touch_all()
 Wake.all()

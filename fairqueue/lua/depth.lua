@@ -1,6 +1,6 @@
--- Jobs of a queue that wait or are scheduled.
--- ARGV now queue
+-- Jobs of a queue that wait or are scheduled; with running, those that run as well.
+-- ARGV now queue running
 -- RETURNS the number
-local _, queue = unpack(ARGV)
+local _, queue, running = unpack(ARGV)
 
-return Lanes.depth_of(queue)
+return running == '1' and call('HLEN', K.jobs(queue)) or Lanes.depth_of(queue)

@@ -1,42 +1,23 @@
--- Drop waiting and scheduled jobs of a queue, one page of workspaces; running ones go on.
--- ARGV now queue cursor count
--- RETURNS {cursor, dropped}
-local _, queue, cursor, count = unpack(ARGV)
+-- Drop what waits or is scheduled, of a queue, a workspace, both or all; running jobs go on.
+-- ARGV now queue workspace cursor count most
+-- RETURNS {cursor, dropped}; the cursor is empty when none is left
+local _, queue, name, cursor, count, most = unpack(ARGV)
+most = tonumber(most)
 
-local function drop_job(element)
-  return call('HDEL', K.jobs(queue), match(element, '^%d+:(.*)$'))
+local following_cursor, names = '0', { name }
+if name == '' then
+  names = {}
+  local found, fields = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
+  following_cursor = found
+  for i = 1, #fields, 2 do insert(names, fields[i]) end
 end
 
-local function drop_lanes(ws, flow)
-  local n = 0
-  for priority in gmatch(flow.lanes, '%d+') do
-    local lane = K.lane(ws.name, queue, priority)
-    for _, element in ipairs(call('LRANGE', lane, 0, -1)) do n = n + drop_job(element) end
-    call('DEL', lane)
-  end
-  flow.lanes, flow.head = '', nil
-  return n
-end
-
-local function drop_scheduled(ws)
-  local n = 0
-  for _, member in ipairs(call('ZRANGE', K.scheduled(ws.name), 0, -1)) do
-    local of, _, element = match(member, '^(%S+) (%S+) (.*)$')
-    if of == queue then n = n + drop_job(element) * call('ZREM', K.scheduled(ws.name), member) end
-  end
-  Timer.refresh_scheduled(ws)
-  return n
-end
-
-local following_cursor, fields = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
 local dropped = 0
-for i = 1, #fields, 2 do
-  local ws = Workspaces.of(fields[i])
-  dropped = dropped + drop_lanes(ws, Workspaces.flow_of(ws, queue))
-  if ws.scheduled then dropped = dropped + drop_scheduled(ws) end
-  Settle.workspace(ws)
+for _, one in ipairs(names) do
+  if dropped < most then dropped = dropped + Drop.waiting(Workspaces.of(one), queue, most - dropped) end
 end
-Wake.touched[queue] = true
+if queue ~= '' then Wake.touched[queue] = true end
 Wake.all()
 Save.all()
-return { following_cursor, dropped }
+if dropped >= most then return { cursor, dropped } end
+return { following_cursor ~= '0' and following_cursor or '', dropped }

@@ -1,11 +1,12 @@
--- Set or take away live limits of a workspace, a queue, the default or the total.
+-- Set or take away live limits of a workspace, a task, a queue, the default or the total.
 -- ARGV now scope name changes
 -- RETURNS the live limits that stand now
 local _, scope, name, changes = unpack(ARGV)
 
+if scope == 'task' then name = Tasks.number(name) end
 local field = concat({ 'live', scope, name }, ':')
 local stands, texts = {}, {}
-for key, value in gmatch((call('HGET', K.limits(), field) or '') .. ' ' .. changes, '(%w+)=(%S+)') do
+for key, value in gmatch((call('HGET', K.limits(), field) or '') .. ' ' .. changes, '([%w_]+)=(%S+)') do
   stands[key] = value ~= '-' and value or nil
 end
 for key, value in pairs(stands) do insert(texts, key .. '=' .. value) end
@@ -14,8 +15,13 @@ local text = changes ~= '' and concat(texts, ' ') or ''
 if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
 if stands.capacity then call('HSET', K.limits(), 'capacity', 1) end
 
-if scope == 'workspace' then Settle.workspace(Workspaces.of(name)) end
-if scope == 'default' then Meta.load().drain = '0' end
+if scope == 'task' then Caps.mark_tasks() end
+if scope == 'workspace' then
+  Settle.workspace(Workspaces.of(name))
+  Groups.change(name)
+end
+if scope == 'task' then Shared.change_task(name) end
+if scope == 'default' or scope == 'task' then Meta.load().drain = '0' end
 if scope == 'queue' then Wake.touched[name] = true end
 if scope == 'total' then Wake.touch_all() end
 Wake.all()

@@ -5,14 +5,14 @@ local _, cursor, count = unpack(ARGV)
 
 local function published(queue, element)
   local record = element and call('HGET', K.jobs(queue), match(element, '^%d+:(.*)$'))
-  return record and tonumber(match(record, '^%S+ %S+ %S+ %S+ %S+ (%S+)\n'))
+  return record and tonumber(match(record, '^%S+ %S+ %S+ %S+ %S+ ([^/\n]+)'))
 end
 
 local function oldest_of(ws)
   local oldest
   for _, flow in ipairs(ws.flows) do
     for priority in gmatch(flow.lanes, '%d+') do
-      local at = published(flow.queue, call('LINDEX', K.lane(ws.name, flow.queue, priority), 0))
+      local at = published(flow.queue, call('LINDEX', K.lane(ws.name, flow.place, priority), 0))
       oldest = min(at or math.huge, oldest or math.huge)
     end
   end
@@ -37,7 +37,7 @@ local following_cursor, fields = unpack(call('HSCAN', K.workspaces(), cursor, 'C
 for i = 1, #fields, 2 do add(fields[i]) end
 if cursor == '0' then
   for _, queue in ipairs(call('HKEYS', K.nodes())) do insert(queues, { queue, Lanes.depth_of(queue) }) end
-  for _, name in ipairs(call('SMEMBERS', K.dead_workspaces())) do add(name) end
+  for _, name in ipairs(call('ZRANGE', K.dead_workspaces(), 0, -1)) do add(name) end
   for _, name in ipairs(call('HKEYS', K.lost())) do add(name) end
 end
 return { following_cursor, queues, rows }

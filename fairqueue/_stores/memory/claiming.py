@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fairqueue._stores.memory.ending import finish_all
+from fairqueue._stores.memory.expiring import fire
+from fairqueue._stores.memory.gates import above, block_of, lane_block
+from fairqueue._stores.memory.lanes import pop, push
 from fairqueue._stores.memory.lease import grant
-from fairqueue._stores.memory.limits import is_open
+from fairqueue._stores.memory.limits import is_open, place_of
 from fairqueue._stores.memory.order import head_of
 from fairqueue._stores.memory.settle import blocked, settle, sweep_resting
-from fairqueue._stores.memory.state import Flow, Held, Node, State, Workspace
+from fairqueue._stores.memory.state import Branch, Flow, Held, Node, State, Workspace
 from fairqueue._stores.memory.sweep import SWEEP_MOST, sweep
 from fairqueue._stores.memory.wake import unwatch, watch
 from fairqueue._types import Finish
@@ -38,20 +42,42 @@ class Taken:
     wait_seconds: float
 
 
+def _first(s: State, node: Node) -> tuple[Workspace, Flow] | None:
+    """The flow whose turn it is: at the head of the queue, or of the branch at its head."""
+    head = head_of(s, node)
+    while head is not None and isinstance(head[0], Branch):
+        head = head_of(s, head[0])
+    return head  # type: ignore[return-value]
+
+
+def _is_stale(s: State, ws: Workspace, flow: Flow) -> bool:
+    """It may not start after all: a limit was lowered, or its task got a limit of its own."""
+    if blocked(s, ws) or lane_block(s, ws, flow) or any(map(partial(block_of, s), above(s, flow))):
+        return True
+    number = place_of(s, flow.first().job.task)
+    if flow.task or not number:
+        return False
+    push(s.flow(ws, flow.queue, number), pop(flow))
+    return True
+
+
 def _runnable(s: State, node: Node) -> tuple[Workspace, Flow] | None:
-    """The flow at the head of an open queue, never one that is blocked (a lowered limit)."""
+    """The flow whose turn it is in an open queue, never one that is blocked."""
     for _ in range(SWEEP_MOST):
-        head = head_of(s, node) if is_open(s, node) else None
-        if head is None or not blocked(s, head[0]):
+        head = _first(s, node) if is_open(s, node) else None
+        if head is None or not (fire(s, head[0], SWEEP_MOST) or _is_stale(s, *head)):
             return head
         settle(s, head[0])
     return None
 
 
-def _next_job(s: State, wanted: Claim, turn: int) -> Held | None:
-    count = len(wanted.queues)
-    for i in range(count):
-        head = _runnable(s, s.node(wanted.queues[(turn + i) % count]))
+def _next_job(s: State, wanted: Claim) -> Held | None:
+    """The turn passes on with each job, as the fence does; queues without work have none."""
+    queues = wanted.queues
+    if len(queues) > 1:
+        queues = [queue for queue in queues if queue in s.nodes and s.nodes[queue].ready]
+    for i in range(len(queues)):
+        head = _runnable(s, s.node(queues[(s.fence + i) % len(queues)]))
         if head is not None:
             return grant(s, *head, wanted.owner, wanted.lease_seconds)
     return None
@@ -59,8 +85,8 @@ def _next_job(s: State, wanted: Claim, turn: int) -> Held | None:
 
 def _take(s: State, wanted: Claim) -> Iterator[int]:
     """Lease until there are n or nothing is runnable."""
-    for taken in range(wanted.n):
-        held = _next_job(s, wanted, wanted.number + taken)
+    for _ in range(wanted.n):
+        held = _next_job(s, wanted)
         if held is None:
             return
         yield held.fence

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from fairqueue._stores.memory import graves
 from fairqueue._stores.memory.ending import gone, true_up, used
+from fairqueue._stores.memory.expiring import watch
 from fairqueue._stores.memory.lanes import push
 from fairqueue._stores.memory.lease import drop
+from fairqueue._stores.memory.limits import place_of
 from fairqueue._stores.memory.settle import settle
-from fairqueue._stores.memory.state import Dead, Held, State, Workspace
+from fairqueue._stores.memory.state import Held, State, Workspace
 from fairqueue._stores.memory.timer import schedule
+from fairqueue._stores.memory.wake import resign
+from fairqueue._types import Delivery
+
+STARTS_KEPT = 16  # of the starts that count, the last ones
+
+
+def _note(s: State, held: Held, outcome: str, seconds: float) -> None:
+    """What became of a start that counts."""
+    start = Delivery(held.fence, held.owner, held.claimed, s.now, seconds, outcome)
+    held.record.history = (*held.record.history[1 - STARTS_KEPT :], start)
+    held.record.redelivered = True
 
 
 def _back_to_lane(
@@ -15,17 +29,16 @@ def _back_to_lane(
 ) -> None:
     record = held.record
     record.deliveries, record.redelivered = deliveries, True
-    flow = s.flow(ws, record.job.queue)
+    watch(s, ws, record)
     if due is None:
+        flow = s.flow(ws, record.job.queue, place_of(s, record.job.task))
         push(flow, record, to_head=True)
     else:
         schedule(s, ws, record, due)
 
 
-def _bury(s: State, held: Held, reason: str) -> None:
-    job = held.record.job
-    letters = s.dead.setdefault(job.workspace, {})
-    letters[job.id] = Dead(held.record, s.now, reason, held.deliveries)
+def _bury(s: State, held: Held, reason: str, *, has_notice: bool) -> None:
+    graves.add(s, held.record, reason, held.deliveries, has_notice=has_notice)
     gone(s, held)
 
 
@@ -45,24 +58,50 @@ def expire(s: State, fence: int, max_deliveries: int | None) -> None:
     true_up(s, ws, held, held.ran)
     if held.early:
         _lose(s, held)
-    elif max_deliveries and held.deliveries >= max_deliveries:
-        _bury(s, held, "max_deliveries")
+    elif held.cancelled:
+        gone(s, held)
     else:
-        _back_to_lane(s, ws, held, held.deliveries)
+        _note(s, held, "lost", held.ran)
+        _counted(s, ws, held, max_deliveries)
     settle(s, ws)
 
 
-def release(s: State, fence: int, due: float | None, seconds: float, *, counted: bool) -> bool:
-    """Give a job back, at once or later; False: lost."""
+def _counted(
+    s: State, ws: Workspace, held: Held, most: int | None, due: float | None = None
+) -> None:
+    """Its start counts: the last one that it has buries it."""
+    if most and held.deliveries >= most:
+        _bury(s, held, "max_deliveries", has_notice=True)
+    else:
+        _back_to_lane(s, ws, held, held.deliveries, due)
+
+
+def release(
+    s: State,
+    fence: int,
+    due: float | None,
+    seconds: float,
+    *,
+    counted: bool,
+    most: int | None = None,
+    turned_away: bool = False,
+) -> bool:
+    """Give a job back, at once or later, or bury it after its last start; False: lost."""
     held = drop(s, fence)
     if held is None:
         return False
     ws = s.workspace(held.record.job.workspace)
     true_up(s, ws, held, used(s, held, seconds))
-    if held.early:
+    if held.early or held.cancelled:
         gone(s, held)
+    elif counted:
+        _note(s, held, "returned", used(s, held, seconds))
+        _counted(s, ws, held, most, due)
     else:
-        _back_to_lane(s, ws, held, held.deliveries - (not counted), due)
+        held.record.turned_away += turned_away
+        _back_to_lane(s, ws, held, held.deliveries - 1, due)
+    if turned_away and due is not None:
+        resign(s)
     settle(s, ws)
     return True
 
@@ -74,6 +113,10 @@ def reject(s: State, fence: int, reason: str, seconds: float) -> bool:
         return False
     ws = s.workspace(held.record.job.workspace)
     true_up(s, ws, held, used(s, held, seconds))
-    _bury(s, held, reason)
+    if held.cancelled:
+        gone(s, held)
+    else:
+        _note(s, held, "rejected", used(s, held, seconds))
+        _bury(s, held, reason, has_notice=False)
     settle(s, ws)
     return True

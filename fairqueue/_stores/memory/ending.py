@@ -33,7 +33,7 @@ def true_up(s: State, ws: Workspace, held: Held, seconds: float) -> None:
     """Charge what was used; where jobs are counted, all or nothing."""
     if limits_of(s, ws).count:
         seconds = held.charged if seconds else 0.0
-    charge(s, ws, held.record.job.queue, seconds - held.charged)
+    charge(s, ws, (held.record.job.queue, held.place), seconds - held.charged)
 
 
 def _finish(s: State, fence: int, seconds: float) -> bool:

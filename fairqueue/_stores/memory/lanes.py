@@ -25,6 +25,24 @@ def pop(flow: Flow) -> Record:
     return record
 
 
+def take_one(s: State, ws: Workspace, record: Record) -> bool:
+    """Take one job out of its schedule or lane; False: it is in neither."""
+    for entry in ws.scheduled:
+        if entry[2] is record:
+            ws.scheduled.remove(entry)
+            return True
+    priority = record.job.priority
+    for flow in ws.flows:
+        lane = flow.lanes.get(priority, ())
+        if flow.queue == record.job.queue and record in lane:
+            flow.lanes[priority].remove(record)
+            if not flow.lanes[priority]:
+                del flow.lanes[priority]
+                s.touched.add(flow.queue)
+            return True
+    return False
+
+
 def in_lanes(ws: Workspace) -> int:
     """Jobs that are due."""
     return sum(len(lane) for flow in ws.flows for lane in flow.lanes.values())

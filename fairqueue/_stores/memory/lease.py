@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from fairqueue import _fairness as fair
+from fairqueue._stores.memory.branches import look
+from fairqueue._stores.memory.expiring import unwatch
+from fairqueue._stores.memory.gates import give_back, take
 from fairqueue._stores.memory.lanes import pop
 from fairqueue._stores.memory.limits import limits_of, limits_of_all, limits_of_queue
-from fairqueue._stores.memory.order import leave, set_finish, weight_of
+from fairqueue._stores.memory.order import Stand, Who, start
 from fairqueue._stores.memory.settle import settle
-from fairqueue._stores.memory.state import Flow, Held, Node, State, Workspace
+from fairqueue._stores.memory.state import Branch, Flow, Held, Node, State, Workspace
 from fairqueue._stores.memory.wake import freed_shared
 
 MICROSECONDS = 1_000_000  # fences begin at the time, so that they grow from store to store
@@ -25,9 +28,12 @@ def drop(s: State, fence: int) -> Held | None:
         return None
     s.expiry.take((str(fence), fence))
     job = held.record.job
-    s.workspace(job.workspace).slots.discard(fence)
+    ws = s.workspace(job.workspace)
+    ws.slots.discard(fence)
     s.node(job.queue).slots.discard(fence)
     freed_shared(s, job.queue)
+    for gate in give_back(s, ws, held):
+        look(s, gate)
     return held
 
 
@@ -37,14 +43,18 @@ def _pace(s: State, place: Workspace | Node) -> None:
 
 
 def _record_start(s: State, ws: Workspace, flow: Flow) -> None:
-    node = s.node(flow.queue)
-    node.v = max(node.v, flow.tag)
-    node.big = fair.largest_step(node.big, flow.cost / weight_of(ws))
+    who: Who = ws
+    at: Stand = flow
+    while True:
+        start(who, at, flow.cost)
+        if not isinstance(at.up, Branch):
+            break
+        who = at = at.up
     own, queue, total = limits_of(s, ws), limits_of_queue(s, flow.queue), limits_of_all(s)
     if own.capacity is not None:
         _pace(s, ws)
     if queue.capacity is not None or total.capacity is not None:
-        _pace(s, node)
+        _pace(s, s.node(flow.queue))
     if own.rate:
         ws.tat = fair.arrival_after(ws.tat, s.now, own.rate)
 
@@ -52,14 +62,17 @@ def _record_start(s: State, ws: Workspace, flow: Flow) -> None:
 def grant(s: State, ws: Workspace, flow: Flow, owner: str, lease_seconds: float) -> Held:
     """Lease the first job of the flow at the head of ready, which must be runnable."""
     record = pop(flow)
+    unwatch(ws, record)
     s.fence = (s.fence or int(s.now * MICROSECONDS)) + 1
     held = Held(s.fence, record, owner, flow.cost, s.now, record.deliveries + 1)
+    held.place = flow.task
     s.leases[held.fence] = held
     extend(s, held, lease_seconds)
     ws.slots.add(held.fence)
     s.node(flow.queue).slots.add(held.fence)
+    gates = take(s, ws, held)
     _record_start(s, ws, flow)
-    leave(s, ws, flow)
-    set_finish(s, ws, flow.queue, flow.tag)
     settle(s, ws)
+    for gate in gates:
+        look(s, gate)
     return held

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from fairqueue._stores.memory.state import Node, State, Workspace
-from fairqueue._types import Limits, StoredLimits
+from fairqueue._types import Limits, Pause, StoredLimits
 
 NONE = Limits()
 NAMES = tuple(f.name for f in fields(Limits))
@@ -20,28 +21,42 @@ class Effective:
     weight: float
     rate: float | None
     burst: float
+    workspace_concurrency: int | None
+    parent: str | None
     count: bool
     """Each job is charged 1."""
+    paused: bool = False
 
 
-def _first(name: str, places: tuple[Limits, ...], default: float | None = None) -> float | None:
+def _first(name: str, places: tuple[Limits, ...], default: float | None = None) -> Any:
     values = (getattr(place, name) for place in places)
     return next((value for value in values if value is not None), default)
 
 
 def _effective(s: State, *places: Limits) -> Effective:
     return Effective(
-        concurrency=_first("concurrency", places),  # type: ignore[arg-type]
-        capacity=_first("capacity", places),  # type: ignore[arg-type]
-        weight=_first("weight", places, 1.0),  # type: ignore[arg-type]
+        concurrency=_first("concurrency", places),
+        capacity=_first("capacity", places),
+        weight=_first("weight", places, 1.0),
         rate=_first("rate", places),
-        burst=_first("burst", places, 1.0),  # type: ignore[arg-type]
+        burst=_first("burst", places, 1.0),
+        workspace_concurrency=_first("workspace_concurrency", places),
+        parent=_first("parent", places),
         count=s.boot is not None and s.boot.fairness == "count",
     )
 
 
 def _live(s: State, scope: str, name: str = "") -> Limits:
     return s.live.get((scope, name), NONE)
+
+
+def _held(s: State, scope: str, name: str, limits: Effective) -> Effective:
+    """The same under a pause, or draining: then there is room for no more."""
+    how = s.pauses.get((scope, name))
+    if how is None:
+        return limits
+    room = 0 if how is Pause.DRAINING else limits.capacity
+    return replace(limits, paused=how is Pause.PAUSED, capacity=room)
 
 
 def limits_of(s: State, ws: Workspace) -> Effective:
@@ -52,21 +67,43 @@ def limits_of(s: State, ws: Workspace) -> Effective:
     boot = s.boot or StoredLimits()
     own, live = boot.workspaces.get(ws.name), s.live.get(("workspace", ws.name))
     if own is None and live is None and ws.name == boot.default_workspace:
-        return _effective(s)
-    return _effective(s, live or NONE, own or NONE, _live(s, "default"), boot.default)
+        return _held(s, "workspace", ws.name, _effective(s))
+    limits = _effective(s, live or NONE, own or NONE, _live(s, "default"), boot.default)
+    return _held(s, "workspace", ws.name, limits)
+
+
+def limits_of_group(s: State, name: str) -> Effective:
+    """Limits that workspaces with this parent share; defaults are for single ones."""
+    boot = s.boot or StoredLimits()
+    return _effective(s, _live(s, "workspace", name), boot.workspaces.get(name, NONE))
+
+
+def limits_of_task(s: State, number: str) -> Effective | None:
+    """Limits of one task, over all workspaces; None: it has none of its own."""
+    name, boot = s.task_names[int(number) - 1], s.boot or StoredLimits()
+    places = _live(s, "task", name), boot.tasks.get(name, NONE)
+    return None if places == (NONE, NONE) else _effective(s, *places)
+
+
+def place_of(s: State, task: str) -> str:
+    """The number of a task that has a limit, and so a node, of its own; else empty."""
+    number = s.task_number(task)
+    return "" if limits_of_task(s, number) is None else number
 
 
 def limits_of_queue(s: State, queue: str) -> Effective:
     """Limits of one queue, over all workspaces."""
     if s.boot is None:
-        return _effective(s, _live(s, "queue", queue))
+        return _held(s, "queue", queue, _effective(s, _live(s, "queue", queue)))
     own = s.boot.queues.get(queue, NONE)
-    return _effective(s, _live(s, "queue", queue), own, s.boot.queue_default)
+    limits = _effective(s, _live(s, "queue", queue), own, s.boot.queue_default)
+    return _held(s, "queue", queue, limits)
 
 
 def limits_of_all(s: State) -> Effective:
     """Limits of the whole store."""
-    return _effective(s, _live(s, "total"), s.boot.total if s.boot else NONE)
+    limits = _effective(s, _live(s, "total"), s.boot.total if s.boot else NONE)
+    return _held(s, "total", "", limits)
 
 
 def set_live(s: State, scope: str, name: str, limits: Limits | None) -> None:
@@ -81,7 +118,10 @@ def set_live(s: State, scope: str, name: str, limits: Limits | None) -> None:
 
 def is_open(s: State, node: Node) -> bool:
     """A closed node's members keep their places and tags; they are not looked at."""
-    limit, total = limits_of_queue(s, node.queue).concurrency, limits_of_all(s).concurrency
+    own, total_limits = limits_of_queue(s, node.queue), limits_of_all(s)
+    if own.paused or total_limits.paused:
+        return False
+    limit, total = own.concurrency, total_limits.concurrency
     if limit is not None and len(node.slots) >= limit:
         return False
     return total is None or len(s.leases) < total

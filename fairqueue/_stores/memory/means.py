@@ -32,5 +32,5 @@ def cost_of(s: State, ws: Workspace, flow: Flow) -> float:
     task = flow.first().job.task
     if task in ws.means:
         return max(ws.means[task], fair.FLOOR_SECONDS)
-    head = head_of(s, s.node(flow.queue))
+    head = head_of(s, flow.up)
     return fair.guessed_cost(_average_of(s, task), head[1].cost if head else None)

@@ -1,30 +1,82 @@
-"""Drops what waits on a queue."""
+"""Drops what waits, and cancels what runs."""
 
 from __future__ import annotations
 
+from fairqueue._stores.memory.admit import has_now_ended
+from fairqueue._stores.memory.expiring import unwatch
+from fairqueue._stores.memory.lanes import take_one
 from fairqueue._stores.memory.settle import settle
 from fairqueue._stores.memory.state import Record, State, Workspace
+from fairqueue._stores.memory.unique import release_key
+from fairqueue._types import Cancelled
 
 
-def _take_waiting(ws: Workspace, queue: str) -> list[Record]:
-    """Empty a workspace's lanes and schedule of this queue."""
-    taken = [entry[2] for entry in ws.scheduled if entry[2].job.queue == queue]
-    ws.scheduled = [entry for entry in ws.scheduled if entry[2].job.queue != queue]
+def take_waiting(s: State, ws: Workspace, queue: str | None) -> list[Record]:
+    """Empty a workspace's lanes and schedule, of this queue or of all; settle it afterwards."""
+
+    def is_meant(of: str) -> bool:
+        return queue is None or of == queue
+
+    due_later = [entry[2] for entry in ws.scheduled if is_meant(entry[2].job.queue)]
+    taken: list[Record] = []
+    ws.scheduled = [entry for entry in ws.scheduled if not is_meant(entry[2].job.queue)]
     for flow in ws.flows:
-        if flow.queue == queue:
-            taken += [record for lane in flow.lanes.values() for record in lane]
+        if flow.lanes and is_meant(flow.queue):
+            taken += [record for p in sorted(flow.lanes) for record in flow.lanes[p]]
             flow.lanes = {}
+            s.touched.add(flow.queue)
+    taken += due_later
+    for record in taken:
+        _drop(s, ws, record)
     return taken
 
 
-def drop_waiting(s: State, queue: str) -> int:
-    """Drop every waiting and scheduled job of a queue; return how many."""
+def _drop(s: State, ws: Workspace, record: Record) -> None:
+    """Forget a job that waited; its id is remembered for a while."""
+    job = record.job
+    del s.jobs[job.queue][job.id]
+    if not s.jobs[job.queue]:
+        del s.jobs[job.queue]
+    has_now_ended(s, job.id)
+    unwatch(ws, record)
+    release_key(s, job)
+
+
+def drop_waiting(s: State, queue: str | None, workspace: str | None) -> int:
+    """Drop every waiting and scheduled job of a queue, a workspace or both; return how many."""
     dropped = 0
-    for name in sorted(s.workspaces):
-        taken = _take_waiting(s.workspaces[name], queue)
-        for record in taken:
-            del s.jobs[queue][record.job.id]
+    for name in sorted(s.workspaces) if workspace is None else {workspace} & set(s.workspaces):
+        taken = take_waiting(s, s.workspaces[name], queue)
         dropped += len(taken)
-        settle(s, s.workspaces[name])
-    s.touched.add(queue)
+        if taken:
+            settle(s, s.workspaces[name])
+    if queue is not None:
+        s.touched.add(queue)
     return dropped
+
+
+def cancel_one(s: State, job_id: str, queue: str | None) -> Cancelled:
+    """Cancel one job, where it waits or where it runs."""
+    queues = s.jobs if queue is None else (queue,)
+    record = next((jobs[job_id] for q in queues if job_id in (jobs := s.jobs.get(q, {}))), None)
+    if record is None:
+        return Cancelled.UNKNOWN
+    ws = s.workspace(record.job.workspace)
+    if take_one(s, ws, record):
+        _drop(s, ws, record)
+        settle(s, ws)
+        return Cancelled.GONE
+    for fence in ws.slots:
+        if s.leases[fence].record is record:
+            s.leases[fence].cancelled = True
+    return Cancelled.TOLD
+
+
+def cancel_running(s: State, workspace: str) -> int:
+    """Cancel every running job of a workspace; return how many were not cancelled before."""
+    ws = s.workspaces.get(workspace)
+    held = [s.leases[fence] for fence in ws.slots] if ws is not None else []
+    fresh = [lease for lease in held if not lease.cancelled]
+    for lease in fresh:
+        lease.cancelled = True
+    return len(fresh)

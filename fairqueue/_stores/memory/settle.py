@@ -6,10 +6,14 @@ No other code puts a flow into a ready set or takes one out (a claim that pops i
 from __future__ import annotations
 
 from fairqueue import _fairness as fair
-from fairqueue._stores.memory.limits import limits_of
+from fairqueue._keys import decode
+from fairqueue._stores.memory.branches import count, settle_branches
+from fairqueue._stores.memory.changing import join
+from fairqueue._stores.memory.gates import lane_block, running_of
+from fairqueue._stores.memory.limits import limits_of, limits_of_task
 from fairqueue._stores.memory.means import cost_of
 from fairqueue._stores.memory.order import enter, finish_of, leave, reweigh, stand
-from fairqueue._stores.memory.state import Flow, Node, State, Workspace
+from fairqueue._stores.memory.state import Branch, Flow, Node, State, Workspace
 from fairqueue._stores.memory.timer import arm
 
 ALMOST = 1e-9
@@ -18,6 +22,8 @@ ALMOST = 1e-9
 def blocked(s: State, ws: Workspace) -> str | None:
     """What holds this workspace back: its rate, its own limit, or nothing."""
     limits = limits_of(s, ws)
+    if limits.paused:
+        return "paused"
     if limits.rate and fair.next_start(ws.tat, limits.rate, limits.burst) > s.now + ALMOST:
         return "rate"
     if limits.concurrency is not None and len(ws.slots) >= limits.concurrency:
@@ -30,23 +36,28 @@ def _weigh(s: State, ws: Workspace) -> None:
     if old is None or old == ws.weight:
         return
     for flow in ws.flows:
-        reweigh(s, ws, flow, old / ws.weight)
+        reweigh(ws, flow, old / ws.weight)
 
 
 def _retire(s: State, ws: Workspace, flow: Flow) -> bool:
     """An empty flow: F is forgotten once it is behind V, nothing waits and no lease lives."""
-    leave(s, ws, flow)
-    node, finish = s.node(flow.queue), finish_of(s, ws, flow.queue)
-    if finish is not None and ws.slots:
+    leave(ws, flow)
+    node, finish = flow.up, finish_of(ws, flow)
+    limited = flow.task and limits_of_task(s, flow.task) is not None
+    if finish is not None and limited and running_of(s, ws, flow.task):
+        node.resting.take(ws.key)
+        stand(s, flow, "busy")
+        return True
+    if finish is not None and not limited and ws.slots:
         if flow.state != "rest":
             stand(s, flow, "idle")
         return True
     if finish is not None and finish > node.v:
-        node.resting.put(ws.name, finish)
+        node.resting.put(ws.key, finish)
         stand(s, flow, "rest")
         return True
-    node.finish.take(ws.name)
-    node.resting.take(ws.name)
+    node.finish.take(ws.key)
+    node.resting.take(ws.key)
     return False
 
 
@@ -54,25 +65,42 @@ def _settle_flow(s: State, ws: Workspace, flow: Flow, block: str | None) -> bool
     """False: nothing is left of this flow."""
     if not flow.lanes:
         return _retire(s, ws, flow)
+    block = block or lane_block(s, ws, flow)
     if block:
-        leave(s, ws, flow)
-        s.node(flow.queue).resting.take(ws.name)
+        leave(ws, flow)
+        flow.up.resting.take(ws.key)
         stand(s, flow, block)
     elif flow.serial is None:
         enter(s, ws, flow, cost_of(s, ws, flow))
     return True
 
 
+def _settle_in_branch(s: State, ws: Workspace, flow: Flow, block: str | None) -> bool:
+    """Its branch is settled with it."""
+    kept = _settle_flow(s, ws, flow, block)
+    if isinstance(flow.up, Branch):
+        count(ws, flow, gone=not kept)
+        flow.up.members -= not kept
+        settle_branches(s, flow.up)
+    return kept
+
+
 def settle(s: State, ws: Workspace) -> None:
     """Ready with the tag that it had, parked, waiting for its rate, idle, or forgotten."""
+    if limits_of(s, ws).parent != ws.parent:
+        join(s, ws, limits_of(s, ws).parent)
     _weigh(s, ws)
     block = blocked(s, ws)
-    ws.flows = [flow for flow in ws.flows if _settle_flow(s, ws, flow, block)]
+    ws.flows = [flow for flow in ws.flows if _settle_in_branch(s, ws, flow, block)]
     arm(s, ws)
     s.tidy(ws.name)
 
 
 def sweep_resting(s: State, node: Node, most: int) -> None:
     """Forget resting workspaces that V has passed, a bounded number."""
-    for name in node.resting.until(node.v, most):
-        settle(s, s.workspace(name))
+    for key in node.resting.until(node.v, most):
+        if key in s.branches:
+            sweep_resting(s, s.branches[key], most)
+            settle_branches(s, s.branches[key])
+        else:
+            settle(s, s.workspace(decode(key)))

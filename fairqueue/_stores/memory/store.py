@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from functools import partial
 from urllib.parse import urlsplit
 
-from fairqueue._store import Store
 from fairqueue._stores.limits_text import configured
-from fairqueue._stores.memory import comeback
+from fairqueue._stores.memory import comeback, graves
 from fairqueue._stores.memory.answers import once
+from fairqueue._stores.memory.changing import change_group, change_task, change_tasks, number_tasks
 from fairqueue._stores.memory.claiming import Claim, claim
 from fairqueue._stores.memory.counting import stats_of
 from fairqueue._stores.memory.ending import finish_all
 from fairqueue._stores.memory.lanes import depth_of
 from fairqueue._stores.memory.limits import set_live
+from fairqueue._stores.memory.neighbouring import Neighbouring
 from fairqueue._stores.memory.publishing import publish
-from fairqueue._stores.memory.purging import drop_waiting
 from fairqueue._stores.memory.renewing import renew_all
 from fairqueue._stores.memory.settle import settle
 from fairqueue._stores.memory.state import State
@@ -28,7 +28,20 @@ from fairqueue._stores.memory.sweep import start_drain, sweep
 from fairqueue._stores.memory.waiter import MemoryWaiter
 from fairqueue._stores.memory.wake import touch_all, wake
 from fairqueue._stores.polling import poll_seconds
-from fairqueue._types import Admission, Claimed, Finish, Job, Lease, Limits, Stats, StoredLimits
+from fairqueue._types import (
+    KEPT_COUNT,
+    KEPT_SECONDS,
+    Admission,
+    Claimed,
+    Finish,
+    Job,
+    Lease,
+    Limits,
+    Published,
+    Renewed,
+    Stats,
+    StoredLimits,
+)
 from fairqueue.errors import ConfigurationError
 
 
@@ -47,10 +60,18 @@ def _leases(s: State, fences: Sequence[int], lease_seconds: float, sent: float) 
         held = s.leases.get(fence)
         if held is not None:
             record = held.record
-            yield Lease(record.job, fence, held.deliveries, record.redelivered, lease_seconds, sent)
+            yield Lease(
+                record.job,
+                fence,
+                held.deliveries,
+                record.redelivered,
+                lease_seconds,
+                sent,
+                record.turned_away,
+            )
 
 
-class MemoryStore(Store):
+class MemoryStore(Neighbouring):
     """Keeps the law in this process; ``clock`` is the store's time, in seconds."""
 
     def __init__(
@@ -83,15 +104,20 @@ class MemoryStore(Store):
     def configure(self, limits: StoredLimits, *, authoritative: bool) -> bool:
         """Store limits where none are stored, or always with authority."""
         with self._step() as s:
+            kept = limits.dead_letter_seconds, limits.dead_letter_count
+            if authoritative or s.retention == (KEPT_SECONDS, KEPT_COUNT):
+                s.retention = kept
+            number_tasks(s, limits)
             brought, stored = dict(configured(limits)), dict(configured(s.boot)) if s.boot else {}
             if brought == stored or (stored and not authoritative):
                 return brought == stored
-            s.boot = limits
+            before, s.boot = s.boot, limits
+            change_tasks(s, before, limits)
             start_drain(s)
             touch_all(s)
             return True
 
-    def publish(self, job: Job, admission: Admission) -> bool:
+    def publish(self, job: Job, admission: Admission) -> Published:
         """Enqueue one job."""
         with self._step() as s:
             return publish(s, job, admission)
@@ -116,10 +142,8 @@ class MemoryStore(Store):
             leases = tuple(_leases(s, reply.fences, lease_seconds, sent))
         return Claimed(leases, reply.lost, reply.wait_seconds)
 
-    def renew(
-        self, progress: Sequence[tuple[int, float]], *, lease_seconds: float
-    ) -> frozenset[int]:
-        """Extend leases; return those that are lost."""
+    def renew(self, progress: Sequence[tuple[int, float]], *, lease_seconds: float) -> Renewed:
+        """Extend leases; tell which are lost or cancelled."""
         with self._step() as s:
             return renew_all(s, progress, lease_seconds)
 
@@ -140,11 +164,22 @@ class MemoryStore(Store):
         delay_seconds: float,
         counted: bool,
         seconds: float,
+        max_deliveries: int | None,
+        turned_away: bool = False,
     ) -> bool:
         """Give a job back."""
         with self._step() as s:
             due = s.now + delay_seconds if delay_seconds > 0 else None
-            act = partial(comeback.release, s, fence, due, seconds, counted=counted)
+            act = partial(
+                comeback.release,
+                s,
+                fence,
+                due,
+                seconds,
+                counted=counted,
+                most=max_deliveries if counted else None,
+                turned_away=turned_away,
+            )
             return once(s, owner, number, lease_seconds, act)
 
     def reject(
@@ -165,7 +200,9 @@ class MemoryStore(Store):
     def reap(self, *, lease_seconds: float, max_deliveries: int | None) -> int:
         """Bring back expired leases and fire due timers."""
         with self._step() as s:
-            return sweep(s, lease_seconds, max_deliveries)
+            moved = sweep(s, lease_seconds, max_deliveries)
+            graves.fade(s, sorted(s.dead))
+            return moved
 
     def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
         """Set limits live, or take them away."""
@@ -173,6 +210,10 @@ class MemoryStore(Store):
             set_live(s, scope, name, limits)
             if scope == "workspace":
                 settle(s, s.workspace(name))
+                change_group(s, name)
+            elif scope == "task":
+                change_task(s, name)
+                start_drain(s)
             elif scope == "default":
                 start_drain(s)
             elif scope == "queue":
@@ -185,15 +226,10 @@ class MemoryStore(Store):
         with self._step() as s:
             return stats_of(s)
 
-    def purge(self, queue: str) -> int:
-        """Drop what waits on a queue."""
-        with self._step() as s:
-            return drop_waiting(s, queue)
-
-    def depth(self, queue: str) -> int:
+    def depth(self, queue: str, *, running: bool = False) -> int:
         """Count what waits on a queue."""
         with self._step() as s:
-            return depth_of(s, queue)
+            return len(s.jobs.get(queue, ())) if running else depth_of(s, queue)
 
     def declare(self, queue: str, *, plain: bool) -> None:
         """Remember a queue's kind."""

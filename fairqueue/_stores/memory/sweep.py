@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fairqueue._keys import decode
+from fairqueue._stores.memory import expiring
+from fairqueue._stores.memory.branches import look
 from fairqueue._stores.memory.comeback import expire
 from fairqueue._stores.memory.settle import settle
 from fairqueue._stores.memory.state import State
@@ -36,9 +39,18 @@ def _fire_timers(s: State) -> int:
     fired = 0
     for name in s.timer.until(s.now, SWEEP_MOST):
         if fired < SWEEP_MOST:
-            ws = s.workspace(name)
-            fired += fire(s, ws, SWEEP_MOST - fired)
-            settle(s, ws)
+            fired += _fire(s, name, SWEEP_MOST - fired)
+    return fired
+
+
+def _fire(s: State, key: str, most: int) -> int:
+    if key in s.gates:
+        look(s, s.gates[key])
+        return 0
+    ws = s.workspace(decode(key))
+    fired = fire(s, ws, most)
+    fired += expiring.fire(s, ws, most - fired)
+    settle(s, ws)
     return fired
 
 

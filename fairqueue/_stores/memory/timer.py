@@ -6,7 +6,7 @@ from bisect import insort
 
 from fairqueue import _fairness as fair
 from fairqueue._stores.memory.lanes import push
-from fairqueue._stores.memory.limits import limits_of
+from fairqueue._stores.memory.limits import limits_of, place_of
 from fairqueue._stores.memory.state import Record, State, Workspace
 
 
@@ -21,15 +21,16 @@ def _rate_time(s: State, ws: Workspace) -> float | None:
 
 def arm(s: State, ws: Workspace) -> None:
     """Set the timer of a workspace to the next thing that time brings it."""
-    times = (ws.scheduled[0][0] if ws.scheduled else None, _rate_time(s, ws))
+    firsts = (entries[0][0] if entries else None for entries in (ws.scheduled, ws.expiring))
+    times = (*firsts, _rate_time(s, ws))
     at = min((at for at in times if at is not None), default=None)
     if at == ws.timer:
         return
     ws.timer = at
     if at is None:
-        s.timer.take(ws.name)
+        s.timer.take(ws.key)
     else:
-        s.timer.put(ws.name, at)
+        s.timer.put(ws.key, at)
         s.due.update({flow.queue: at for flow in ws.flows if flow.state == "rate"})
 
 
@@ -45,5 +46,5 @@ def fire(s: State, ws: Workspace, most: int) -> int:
     due = [entry for entry in ws.scheduled[:most] if entry[0] <= s.now]
     del ws.scheduled[: len(due)]
     for _, _, record in due:
-        push(s.flow(ws, record.job.queue), record)
+        push(s.flow(ws, record.job.queue, place_of(s, record.job.task)), record)
     return len(due)

@@ -63,11 +63,16 @@ def watch(s: State, owner: str, poll_seconds: float) -> float:
     return wait
 
 
+def resign(s: State) -> None:
+    """Nobody watches: who turned a job away must not be the first at it again."""
+    s.watcher, s.watched = None, 0.0
+
+
 def unwatch(s: State, owner: str, queues: Sequence[str], poll_seconds: float) -> None:
     """A watcher that found work watches no more: another must, if a timer is due before a poll."""
     if s.watcher != owner:
         return
-    s.watcher, s.watched = None, 0.0
+    resign(s)
     timer = s.timer.first()
     if timer is not None and timer[0] <= s.now + poll_seconds:
         s.due.update(dict.fromkeys(queues, timer[0]))

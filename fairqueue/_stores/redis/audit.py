@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fairqueue import _fairness as fair
 from fairqueue._keys import Keys, decode
-from fairqueue._stores.redis.keyspace import FlowRow, Keyspace, WorkspaceRow
-from fairqueue._stores.redis.stored_limits import Levels
+from fairqueue._stores.redis.audit_branches import BRANCH_CHECKS
+from fairqueue._stores.redis.keyspace import GateRow, Keyspace, WorkspaceRow
+from fairqueue._stores.redis.looking import Audit
 
 MORTAL = {"claimer", "ended", "groups"}  # kinds that Redis itself forgets after a while
 MEANS_KEPT = 16
-ALMOST = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,47 +24,11 @@ class Finding:
     text: str
 
 
-class Audit:
-    """One look at a keyspace."""
-
-    def __init__(self, space: Keyspace, now: float) -> None:
-        self.space, self.now = space, now
-        self.levels = Levels(space.one("limits", {}))
-        meta = space.one("meta", "0 0 0 0 0 - 0 - 0").split()
-        self.last_fence, self.draining = int(meta[0]), meta[7] != "-"
-        """A changed default has not reached everybody yet."""
-
-    def usage(self, workspace: str) -> int:
-        """Leases of a workspace."""
-        return len(self.space.of("slots_of_workspace", workspace))
-
-    def blocked(self, ws: WorkspaceRow) -> str | None:
-        """What holds a workspace back, by its own limits."""
-        limits = self.levels.of_workspace(ws.name)
-        rate, most = limits.get("rate"), limits.get("concurrency")
-        if rate and fair.next_start(ws.tat, rate, limits.get("burst", 1.0)) > self.now + ALMOST:
-            return "rate"
-        return "parked" if most is not None and self.usage(ws.name) >= most else None
-
-    def is_open(self, queue: str) -> bool:
-        """Neither the queue nor the total is full."""
-        own = self.levels.of_queue(queue).get("concurrency")
-        total = self.levels.of_total().get("concurrency")
-        used = len(self.space.of("slots_of_queue", queue))
-        return (own is None or used < own) and (total is None or len(self.space.leases) < total)
-
-    def flows(self) -> Iterator[tuple[WorkspaceRow, FlowRow]]:
-        """Every workspace in every node."""
-        for ws in self.space.workspaces.values():
-            for flow in ws.flows:
-                yield ws, flow
-
-
 def _stands_where_it_should(a: Audit) -> Iterator[str]:
     for ws, flow in a.flows():
-        block = a.blocked(ws) if flow.lanes else None
+        block = (a.blocked(ws) or a.lane_block(ws, flow)) if flow.lanes else None
         due = ws.timer is not None and ws.timer <= a.now  # its timer has not been fired yet
-        wanted = {block or "ready"} if flow.lanes else {"idle", "rest"}
+        wanted = {block or "ready"} if flow.lanes else {"idle", "rest", "busy"}
         if flow.state not in wanted and not (flow.lanes and (a.draining or due)):
             yield f"{decode(ws.name)!r} on {decode(flow.queue)!r} is {flow.state}, not {wanted}"
         if (flow.serial is not None) != (flow.state == "ready"):
@@ -74,9 +37,9 @@ def _stands_where_it_should(a: Audit) -> Iterator[str]:
 
 def _ready_sets_are_the_flows(a: Audit) -> Iterator[str]:
     wanted: dict[str, dict[str, float]] = {}
-    for ws, flow in a.flows():
-        if flow.serial is not None:
-            wanted.setdefault(flow.queue, {})[f"{flow.serial:015}:{ws.name}"] = flow.tag
+    for name, stand, node in a.stands():
+        if stand.serial is not None:
+            wanted.setdefault(node, {})[f"{stand.serial:015}:{name}"] = stand.tag
     there = {names[0]: ready for names, ready in a.space.all("ready")}
     if there != wanted:
         yield f"ready sets {there}, flows {wanted}"
@@ -90,6 +53,11 @@ def _limits_hold(a: Audit) -> Iterator[str]:
         levels.append((f"workspace {decode(name)!r}", len(slots), a.levels.of_workspace(name)))
     for (name,), slots in a.space.all("slots_of_queue"):
         levels.append((f"queue {decode(name)!r}", len(slots), a.levels.of_queue(name)))
+    for (gate,), slots in a.space.all("slots_of_gate"):
+        levels.append((f"gate {gate}", len(slots), a.levels.of_gate(gate) or {}))
+    for (name, task), slots in a.space.all("slots_of_share"):
+        most = (a.levels.of_gate(f"/{task}") or {}).get("workspace_concurrency", len(slots))
+        levels.append((f"task {task} of {decode(name)!r}", len(slots), {"concurrency": most}))
     for where, used, limits in levels:
         if used > limits.get("concurrency", used):
             yield f"{where} runs {used} of {limits['concurrency']:.0f}"
@@ -97,7 +65,8 @@ def _limits_hold(a: Audit) -> Iterator[str]:
 
 def _places(a: Audit) -> Iterator[tuple[str, str]]:
     """Where jobs are, as (queue, id)."""
-    for (_, queue, _), lane in a.space.all("lane"):
+    for (_, place, _), lane in a.space.all("lane"):
+        queue = place.partition("/")[0]
         yield from ((queue, element.partition(":")[2]) for element in lane)
     for _, members in a.space.all("scheduled"):
         for member in members:
@@ -117,7 +86,7 @@ def _jobs_are_in_one_place(a: Audit) -> Iterator[str]:
 
 def _lanes_are_named_by_their_flow(a: Audit) -> Iterator[str]:
     there = {names for names, _ in a.space.all("lane")}
-    wanted = {(ws.name, flow.queue, p) for ws, flow in a.flows() for p in flow.lanes}
+    wanted = {(ws.name, flow.place, p) for ws, flow in a.flows() for p in flow.lanes}
     if there != wanted:
         yield f"lanes {there}, flows name {wanted}"
     for ws, flow in a.flows():
@@ -154,7 +123,7 @@ def _depths_are_sums(a: Audit) -> Iterator[str]:
 
 def _runnable_work_has_a_token(a: Audit) -> Iterator[str]:
     for (queue,), _ in a.space.all("ready"):
-        if a.is_open(queue) and not a.space.of("token", queue):
+        if queue in a.space.nodes and a.is_open(queue) and not a.space.of("token", queue):
             yield f"queue {decode(queue)!r} is runnable and nobody is woken"
 
 
@@ -165,7 +134,8 @@ def _one_token_each(a: Audit) -> Iterator[str]:
 
 
 def _timers_are_what_workspaces_wait_for(a: Audit) -> Iterator[str]:
-    wanted = {ws.name: ws.timer for ws in a.space.workspaces.values() if ws.timer is not None}
+    rows: dict[str, WorkspaceRow | GateRow] = {**a.space.workspaces, **a.space.gates}
+    wanted = {name: row.timer for name, row in rows.items() if row.timer is not None}
     if a.space.one("timer", {}) != wanted:
         yield f"timer {a.space.one('timer', {})}, workspaces {wanted}"
     firsts = {names[0]: min(members.values()) for names, members in a.space.all("scheduled")}
@@ -184,7 +154,7 @@ def _waiting_for_a_rate_has_a_timer(a: Audit) -> Iterator[str]:
 
 
 def _finishes_belong_to_flows(a: Audit) -> Iterator[str]:
-    flows = {(flow.queue, ws.name): flow.state for ws, flow in a.flows()}
+    flows = {(node, name): stand.state for name, stand, node in a.stands()}
     finishes = {(q, name) for (q,), members in a.space.all("finish") for name in members}
     resting = {(q, name) for (q,), members in a.space.all("resting") for name in members}
     if not finishes <= set(flows):
@@ -211,6 +181,13 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[str]:
     there = {names[0] for names, _ in a.space.all("dead")}
     if there != set(a.space.one("dead_workspaces", ())):
         yield f"dead letters of {there}, listed {a.space.one('dead_workspaces', ())}"
+    letters = {(names[0], job) for names, of in a.space.all("dead") for job in of}
+    graves = {(names[0], job) for names, of in a.space.all("graves") for job in of}
+    if letters != graves:
+        yield f"dead letters {letters}, by age {graves}"
+    untold = {tuple(each.split(" ")) for _, of in a.space.all("untold") for each in of}
+    if not untold <= letters:
+        yield f"notices of no dead letter: {untold - letters}"
 
 
 def _keys_are_known(a: Audit) -> Iterator[str]:
@@ -237,6 +214,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I11", _finishes_belong_to_flows),
     ("I11", _nothing_is_left),
     ("I11", _dead_letters_are_listed),
+    *BRANCH_CHECKS,
 )
 
 

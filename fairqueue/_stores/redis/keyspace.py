@@ -21,12 +21,66 @@ _SPECIAL = re.compile(r"([*?\[\]\\])")
 class FlowRow:
     """How a workspace stands in one node."""
 
-    queue: str
+    place: str
+    """``queue``, or ``queue/task`` for a task that has a limit of its own."""
+    node: str
+    """The place, and ``@parent`` for a workspace in a group."""
     state: str
     tag: float
     serial: int | None
     cost: float
     lanes: tuple[str, ...]
+
+    @property
+    def queue(self) -> str:
+        """The queue that it is in."""
+        return self.place.partition("/")[0]
+
+    @property
+    def task(self) -> str:
+        """Number of the task whose jobs alone are here; empty: all that have no limit."""
+        return self.place.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRow:
+    """A node inside another, and how it stands there."""
+
+    id: str
+    v: float
+    big: float
+    weight: float
+    total: int
+    members: int
+    share: int
+    state: str
+    tag: float
+    serial: int | None
+    cost: float
+
+    @property
+    def group(self) -> str:
+        """The group whose workspaces are in it; empty: it is a task's."""
+        return self.id.partition("@")[2]
+
+    @property
+    def up(self) -> str:
+        """The node that it is in."""
+        return self.id.rpartition("@" if self.group else "/")[0]
+
+    @property
+    def gate(self) -> str:
+        """The limit that closes it."""
+        return f"@{self.group}" if self.group else "/" + self.id.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """A limit that many share."""
+
+    block: str | None
+    tat: float
+    timer: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +89,10 @@ class WorkspaceRow:
 
     name: str
     weight: float
+    parent: str | None
     tat: float
     scheduled: float | None
+    expiring: float | None
     timer: float | None
     flows: tuple[FlowRow, ...]
     means: Mapping[str, float]
@@ -46,12 +102,15 @@ class WorkspaceRow:
 class LeaseRow:
     """The record of one lease."""
 
+    place: str
     queue: str
     job: str
     workspace: str
+    task: str
     charged: float
     ran: float
     early: bool
+    cancelled: bool
     deliveries: int
 
 
@@ -59,31 +118,52 @@ def _number(text: str) -> float | None:
     return None if text == "-" else float(text)
 
 
-def _flow(text: str) -> FlowRow:
-    queue, state, _since, tag, serial, cost, lanes = text.split(" ")
-    place = None if serial == "-" else int(serial)
+def _serial(text: str) -> int | None:
+    return None if text == "-" else int(text)
+
+
+def _flow(text: str, parent: str | None) -> FlowRow:
+    place, state, _since, tag, serial, cost, lanes = text.split(" ")
+    node = place if parent is None else f"{place}@{parent}"
     priorities = tuple(lanes.split(",")) if lanes else ()
-    return FlowRow(queue, state, float(tag), place, float(cost), priorities)
+    return FlowRow(place, node, state, float(tag), _serial(serial), float(cost), priorities)
+
+
+def _branch(name: str, text: str) -> BranchRow:
+    v, big, weight, total, members, share, state, _since, tag, serial, cost = text.split(" ")
+    numbers = float(v), float(big), float(weight), int(total), int(members), int(share)
+    return BranchRow(name, *numbers, state, float(tag), _serial(serial), float(cost))
+
+
+def _gate(text: str) -> GateRow:
+    block, tat, timer = text.split(" ")
+    return GateRow(None if block == "-" else block, float(tat), _number(timer))
 
 
 def _workspace(name: str, text: str) -> WorkspaceRow:
     head, flows, means = text.split("|")
-    weight, tat, _drained, _pace, scheduled, timer = head.split(" ")
+    weight, tat, _drained, _pace, scheduled, timer, *group = head.split(" ")
+    parent = group[0] if group else None
+    first, _, expiring = scheduled.partition("/")
     pairs = (entry.split("=") for entry in means.split(";") if entry)
     return WorkspaceRow(
         name,
         float(weight),
+        parent,
         float(tat),
-        _number(scheduled),
+        _number(first),
+        _number(expiring or "-"),
         _number(timer),
-        tuple(_flow(entry) for entry in flows.split(";") if entry),
+        tuple(_flow(entry, parent) for entry in flows.split(";") if entry),
         {task: float(mean) for task, mean in pairs},
     )
 
 
 def _lease(text: str) -> LeaseRow:
-    queue, job, workspace, _task, _priority, charged, _claimed, ran, _owner, early, n = text.split()
-    return LeaseRow(queue, job, workspace, float(charged), float(ran), early == "1", int(n))
+    place, job, workspace, task, _priority, charged, _claimed, ran, _owner, marks, n = text.split()
+    queue, numbers = place.partition("/")[0], (float(charged), float(ran))
+    early, cancelled = marks in "13", marks in "23"
+    return LeaseRow(place, queue, job, workspace, task, *numbers, early, cancelled, int(n))
 
 
 def _text(value: Any) -> Any:
@@ -127,8 +207,11 @@ class Keyspace:
     def _parse(self) -> None:
         self.workspaces = {n: _workspace(n, t) for n, t in self.one("workspaces", {}).items()}
         self.leases = {fence: _lease(text) for fence, text in self.one("leases", {}).items()}
+        self.branches = {n: _branch(n, t) for n, t in self.one("branches", {}).items()}
+        self.gates = {name: _gate(text) for name, text in self.one("gates", {}).items()}
         self.nodes = {
-            queue: tuple(map(float, text.split())) for queue, text in self.one("nodes", {}).items()
+            queue: tuple(map(float, text.split()[:4]))
+            for queue, text in self.one("nodes", {}).items()
         }
 
     def one(self, kind: str, otherwise: Any) -> Any:

@@ -7,9 +7,21 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fairqueue._fairness import retry_after
-from fairqueue._keys import decode
-from fairqueue._types import Claimed, Finish, Job, Lease, WorkspaceStats
-from fairqueue.errors import CapacityExceeded
+from fairqueue._keys import decode, encode
+from fairqueue._types import (
+    Admission,
+    Claimed,
+    DeadLetter,
+    Delivery,
+    Finish,
+    Job,
+    Lease,
+    Outcome,
+    Published,
+    Renewed,
+    WorkspaceStats,
+)
+from fairqueue.errors import CapacityExceeded, LeaseLost
 
 
 def finishes_text(finishes: Iterable[Finish]) -> str:
@@ -20,6 +32,38 @@ def finishes_text(finishes: Iterable[Finish]) -> str:
 def fences(reply: bytes) -> frozenset[int]:
     """Read fences separated by spaces."""
     return frozenset(map(int, reply.split()))
+
+
+def renewed(reply: bytes) -> Renewed:
+    """Read what a renewal found out."""
+    lost, _, cancelled = reply.partition(b"|")
+    return Renewed(fences(lost), fences(cancelled))
+
+
+def more_text(job: Job, admission: Admission) -> str:
+    """Write what few publishes have: expiry and unique key; empty where there is neither."""
+    if job.expires_seconds is None and admission.unique_key is None:
+        return ""
+    bounds = (job.expires_seconds, admission.unique_for)
+    texts = ("-" if bound is None else repr(float(bound)) for bound in bounds)
+    return " ".join((*texts, encode(admission.unique_key or "")))
+
+
+OUTCOMES = {
+    0: Outcome.REPEATED,
+    1: Outcome.CREATED,
+    3: Outcome.EXISTING,
+    4: Outcome.REPLACED,
+}
+
+
+def published(status: int, rest: Sequence[Any], job: Job) -> Published:
+    """Read what became of a publish, or raise what refused it."""
+    if status == -1:
+        raise LeaseLost(job.id, job.workspace)
+    if status not in OUTCOMES:
+        raise refusal(rest, job)
+    return Published(OUTCOMES[status], decode(rest[0]) if rest else job.id)
 
 
 def refusal(reply: Sequence[Any], job: Job) -> CapacityExceeded:
@@ -36,9 +80,18 @@ def lease(
     """Read one leased job: what the claim says about it, and its record."""
     fence, job_id, queue, deliveries = about.split()
     header, _, payload = record.partition(b"\n")
-    workspace, task, priority, _, redelivered, _ = header.split()
+    workspace, task, priority, _, history, _ = header.split()
+    handed = int(history.partition(b",")[0])
     job = Job(decode(job_id), decode(workspace), decode(queue), name(task), payload, int(priority))
-    return Lease(job, int(fence), int(deliveries), redelivered != b"0", lease_seconds, sent)
+    return Lease(
+        job,
+        int(fence),
+        int(deliveries),
+        handed > 0,
+        lease_seconds,
+        sent,
+        turned_away=max(0, handed - 1),
+    )
 
 
 def claimed(
@@ -49,6 +102,25 @@ def claimed(
     pairs = zip(jobs[::2], jobs[1::2], strict=True)
     leases = tuple(lease(*pair, lease_seconds, sent, name) for pair in pairs)
     return Claimed(leases, fences(lost), float(wait))
+
+
+def _delivery(text: str) -> Delivery:
+    fence, owner, claimed, ended, seconds, outcome = text.split(":")
+    times = float(claimed), float(ended), float(seconds)
+    return Delivery(int(fence), decode(owner), *times, outcome)
+
+
+def dead_letter(job_id: bytes, letter: bytes, name: Callable[[bytes], str]) -> DeadLetter:
+    """Read one dead letter: how it died, and the job's record."""
+    about, _, record = letter.partition(b"\n")
+    died, queue, reason, deliveries = about.split()
+    header, _, payload = record.partition(b"\n")
+    workspace, task, priority, _, history, _ = header.split()
+    job = Job(decode(job_id), decode(workspace), decode(queue), name(task), payload, int(priority))
+    starts = history.decode().split(",")[1:]
+    return DeadLetter(
+        job, decode(reason), float(died), int(deliveries), tuple(map(_delivery, starts))
+    )
 
 
 def clock() -> float:

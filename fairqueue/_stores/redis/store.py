@@ -12,20 +12,29 @@ from redis.retry import Retry
 from fairqueue._keys import Keys, decode, encode
 from fairqueue._linker import Read, read_source
 from fairqueue._scripts import Scripts
-from fairqueue._store import Store
 from fairqueue._stores import limits_text
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.redis import replies
 from fairqueue._stores.redis.guard import check_server, guarded
+from fairqueue._stores.redis.neighbouring import Neighbouring
+from fairqueue._stores.redis.operating import PAGE
 from fairqueue._stores.redis.waiter import RedisWaiter
-from fairqueue._types import Admission, Claimed, Finish, Job, Limits, Stats, StoredLimits
+from fairqueue._types import (
+    Admission,
+    Claimed,
+    Finish,
+    Job,
+    Limits,
+    Published,
+    Renewed,
+    Stats,
+    StoredLimits,
+)
 from fairqueue._wire import Value
-from fairqueue.errors import FairQueueError, LeaseLost
-
-PAGE = 100
+from fairqueue.errors import FairQueueError
 
 
-class RedisStore(Store):
+class RedisStore(Neighbouring):
     """Keeps the law in Redis 6.2 or later, one script per operation."""
 
     def __init__(
@@ -68,9 +77,12 @@ class RedisStore(Store):
     def configure(self, limits: StoredLimits, *, authoritative: bool) -> bool:
         """Store limits where none are stored, or always with authority."""
         fields = "".join(f"{field} {text}\n" for field, text in limits_text.configured(limits))
-        return bool(self._call("configure", authoritative=int(authoritative), fields=fields))
+        kept = limits_text.retention(limits)
+        return bool(
+            self._call("configure", authoritative=int(authoritative), fields=fields, retention=kept)
+        )
 
-    def publish(self, job: Job, admission: Admission) -> bool:
+    def publish(self, job: Job, admission: Admission) -> Published:
         """Enqueue one job."""
         status, *rest = self._call(
             "publish",
@@ -83,13 +95,10 @@ class RedisStore(Store):
             exempt=int(admission.exempt),
             group=encode(admission.group or ""),
             parent=admission.parent_fence or "",
+            more=replies.more_text(job, admission),
             payload=job.payload,
         )
-        if status == -1:
-            raise LeaseLost(job.id, job.workspace)
-        if rest:
-            raise replies.refusal(rest, job)
-        return bool(status)
+        return replies.published(status, rest, job)
 
     def claim(
         self,
@@ -126,12 +135,10 @@ class RedisStore(Store):
             name = self._tasks[number] = decode(stored or b"")
         return name
 
-    def renew(
-        self, progress: Sequence[tuple[int, float]], *, lease_seconds: float
-    ) -> frozenset[int]:
-        """Extend leases; return those that are lost."""
+    def renew(self, progress: Sequence[tuple[int, float]], *, lease_seconds: float) -> Renewed:
+        """Extend leases; tell which are lost or cancelled."""
         text = " ".join(f"{fence}:{seconds!r}" for fence, seconds in progress)
-        return replies.fences(self._call("renew", lease_seconds=lease_seconds, progress=text))
+        return replies.renewed(self._call("renew", lease_seconds=lease_seconds, progress=text))
 
     def ack(
         self, *, owner: str, number: int, lease_seconds: float, finishes: Sequence[Finish]
@@ -151,6 +158,8 @@ class RedisStore(Store):
         delay_seconds: float,
         counted: bool,
         seconds: float,
+        max_deliveries: int | None,
+        turned_away: bool = False,
     ) -> bool:
         """Give a job back."""
         reply = self._numbered(
@@ -162,6 +171,8 @@ class RedisStore(Store):
             delay=delay_seconds,
             counted=int(counted),
             seconds=seconds,
+            max_deliveries=max_deliveries or "",
+            turned_away=int(turned_away),
         )
         return bool(reply)
 
@@ -208,18 +219,9 @@ class RedisStore(Store):
             if cursor == b"0":
                 return Stats(tuple(sorted(rows.values(), key=lambda s: s.workspace)), queues)
 
-    def purge(self, queue: str) -> int:
-        """Drop what waits on a queue, page by page."""
-        dropped, cursor = 0, b"0"
-        while True:
-            cursor, some = self._call("purge", queue=encode(queue), cursor=cursor, count=PAGE)
-            dropped += int(some)
-            if cursor == b"0":
-                return dropped
-
-    def depth(self, queue: str) -> int:
+    def depth(self, queue: str, *, running: bool = False) -> int:
         """Count what waits on a queue."""
-        return int(self._call("depth", queue=encode(queue)))
+        return int(self._call("depth", queue=encode(queue), running=int(running)))
 
     def declare(self, queue: str, *, plain: bool) -> None:
         """Remember a queue's kind."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 _WORD = re.compile(r"(\w+)=(\S+)")
 _DEFAULT_WORKSPACE = "default"
+TEXTS = frozenset({"exempt", "fairness", "parent"})
 
 
 class Levels:
@@ -24,7 +25,7 @@ class Levels:
 
     def _numbers(self, *names: str) -> dict[str, float]:
         words = self._merged(*names)
-        numeric = {name: word for name, word in words.items() if name not in {"exempt", "fairness"}}
+        numeric = {name: word for name, word in words.items() if name not in TEXTS}
         return {name: float(word) for name, word in numeric.items()}
 
     def of_workspace(self, name: str) -> dict[str, float]:
@@ -33,13 +34,28 @@ class Levels:
         default = ("boot:default:", "live:default:")
         exempt = self._merged(*default).get("exempt", _DEFAULT_WORKSPACE)
         if exempt == name and not any(self._fields.get(field) for field in own):
-            return {}
-        return self._numbers(*default, *own)
+            return self._numbers(f"pause:workspace:{name}")
+        return self._numbers(*default, *own, f"pause:workspace:{name}")
 
     def of_queue(self, name: str) -> dict[str, float]:
         """Limits of one queue."""
-        return self._numbers("boot:queue_default:", f"boot:queue:{name}", f"live:queue:{name}")
+        own = f"boot:queue:{name}", f"live:queue:{name}", f"pause:queue:{name}"
+        return self._numbers("boot:queue_default:", *own)
+
+    def parent_of(self, name: str) -> str | None:
+        """The group of a workspace."""
+        return self._merged(f"boot:workspace:{name}", f"live:workspace:{name}").get("parent")
+
+    def of_gate(self, gate: str) -> dict[str, float] | None:
+        """Limits of a task (``/number``) or group (``@name``); None: a task that has none."""
+        kind, name = ("workspace", gate[1:]) if gate[0] == "@" else ("task", gate[1:])
+        fields = f"boot:{kind}:{name}", f"live:{kind}:{name}"
+        if kind == "task" and not any(self._fields.get(field) for field in fields):
+            return None
+        numbers = self._numbers(*fields)
+        shared = numbers if kind == "task" else {"concurrency": numbers.get("concurrency")}
+        return {limit: number for limit, number in shared.items() if number is not None}
 
     def of_total(self) -> dict[str, float]:
         """Limits of all together."""
-        return self._numbers("boot:total:", "live:total:")
+        return self._numbers("boot:total:", "live:total:", "pause:total:")

@@ -1,0 +1,175 @@
+"""What an operator does to jobs that are in the queue already."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+from fairqueue._names import check_name
+from fairqueue._store import Store
+from fairqueue._types import Cancelled, CancelledAll, DeadLetter, Pause
+from fairqueue.errors import ConfigurationError
+
+Progress = Callable[[int], object]
+"""Told of how many more jobs a step of long work has done."""
+
+
+def _ignore(_: int) -> None:
+    """Nobody watches."""
+
+
+def _counted(steps: Iterator[int], progress: Progress) -> int:
+    total = 0
+    for done in steps:
+        total += done
+        progress(done)
+    return total
+
+
+class Operations(ABC):
+    """The operators' half of :class:`fairqueue.FairQueue`."""
+
+    @abstractmethod
+    def _connected(self) -> Store:
+        """The store, once it is ready."""
+
+    def cancel(self, job_id: str, *, queue: str | None = None) -> Cancelled:
+        """Cancel one job: gone at once where it waits; where it runs, its worker is told.
+
+        The worker learns it with its next renewal (``fairqueue.current().cancelled``). Cancel
+        wins: however that run ends, the job is neither run again nor dead. A job that has ended
+        stays as it is. Without ``queue`` all queues are looked at. To find one job among many
+        that wait in its lane takes a look at each of them.
+        """
+        name = None if queue is None else check_name("queue", queue)
+        return self._connected().cancel(job_id, name)
+
+    def find(self, text: bytes, *, queue: str) -> list[str]:
+        """Ids of a queue's jobs, waiting, scheduled or running, whose message holds a text.
+
+        For who knows a job by its framework's id only. It looks at every job of the queue, in
+        steps of bounded length.
+        """
+        steps = self._connected().find(check_name("queue", queue), text)
+        return list(dict.fromkeys(job_id for some in steps for job_id in some))
+
+    def cancel_workspace(self, workspace: str, *, progress: Progress = _ignore) -> CancelledAll:
+        """Cancel everything of one workspace, in steps of bounded length.
+
+        What is published meanwhile may stay. ``progress`` hears after each step how many more
+        jobs are cancelled.
+        """
+        store, name = self._connected(), check_name("workspace", workspace)
+        told = _counted(store.cancel_running(name), progress)  # first: what comes back stays away
+        gone = _counted(store.purge(None, name), progress)
+        told += _counted(store.cancel_running(name), progress)  # what was started meanwhile
+        return CancelledAll(gone=gone, told=told)
+
+    def purge(
+        self,
+        queue: str | None = None,
+        *,
+        workspace: str | None = None,
+        progress: Progress = _ignore,
+    ) -> int:
+        """Drop what waits or is scheduled; running jobs go on. Return how many.
+
+        Of a queue, of a workspace, of a workspace on a queue, or, with neither, of all. In steps
+        of bounded length: ``progress`` hears after each how many more are gone.
+        """
+        queue = None if queue is None else check_name("queue", queue)
+        workspace = None if workspace is None else check_name("workspace", workspace)
+        return _counted(self._connected().purge(queue, workspace), progress)
+
+    def pause(self, *, workspace: str | None = None, queue: str | None = None) -> Pause | None:
+        """Start nothing of a workspace, of a queue, or, with neither, at all, until resumed.
+
+        Running jobs finish; publishes are let in. It is kept in the store, whatever limits are
+        set meanwhile. Returns how it stood before.
+        """
+        return self._hold(workspace, queue, Pause.PAUSED)
+
+    def drain(self, *, workspace: str | None = None, queue: str | None = None) -> Pause | None:
+        """Let in nothing new, and run what waits, until resumed.
+
+        A publish raises CapacityExceeded with the limit 0; what the system itself must publish
+        (retries, continuations, replays) is let in. Returns how it stood before.
+        """
+        return self._hold(workspace, queue, Pause.DRAINING)
+
+    def resume(self, *, workspace: str | None = None, queue: str | None = None) -> Pause | None:
+        """End a pause or a drain of exactly this; return which it was, None: neither."""
+        return self._hold(workspace, queue, None)
+
+    def pauses(self) -> dict[tuple[str, str], Pause]:
+        """What is paused or draining: by ``"workspace"``, ``"queue"`` or ``"total"``, and name."""
+        return self._connected().pauses()
+
+    def _hold(self, workspace: str | None, queue: str | None, how: Pause | None) -> Pause | None:
+        if workspace is not None and queue is not None:
+            raise ConfigurationError("name a workspace or a queue, not both: they are held apart")
+        if workspace is not None:
+            return self._connected().pause("workspace", check_name("workspace", workspace), how)
+        if queue is not None:
+            return self._connected().pause("queue", check_name("queue", queue), how)
+        return self._connected().pause("total", "", how)
+
+    def dead_letters(self, workspace: str, *, start: int = 0, count: int = 100) -> list[DeadLetter]:
+        """A page of a workspace's dead letters, oldest first, from position ``start``."""
+        name = check_name("workspace", workspace)
+        return self._connected().dead_letters(name, start=start, count=count)
+
+    def dead_letter(self, workspace: str, job_id: str) -> DeadLetter | None:
+        """One dead letter; None: there is none of this id."""
+        name = check_name("workspace", workspace)
+        found = self._connected().dead_letters(name, job_id=job_id)
+        return found[0] if found else None
+
+    def replay(self, workspace: str, job_id: str) -> bool:
+        """Publish one dead letter again, in its old workspace and queue, with its old id.
+
+        Its deliveries count from none, and no capacity refuses it. False: there is no such
+        letter, or a job of that id lives again.
+        """
+        name = check_name("workspace", workspace)
+        return _counted(self._connected().replay(name, job_id=job_id), _ignore) > 0
+
+    def replay_all(
+        self,
+        workspace: str,
+        *,
+        per_second: float | None = None,
+        progress: Progress = _ignore,
+    ) -> int:
+        """Publish all dead letters of a workspace again, oldest first; return how many.
+
+        With ``per_second`` they become due at that pace: they are scheduled, and this call does
+        not wait for them.
+        """
+        if per_second is not None and not per_second > 0:
+            raise ConfigurationError(f"per_second must be above 0, not {per_second!r}")
+        spacing = 1 / per_second if per_second else 0.0
+        name = check_name("workspace", workspace)
+        return _counted(self._connected().replay(name, spacing_seconds=spacing), progress)
+
+    def purge_dead(
+        self, workspace: str, job_id: str | None = None, *, progress: Progress = _ignore
+    ) -> int:
+        """Drop one dead letter, or all of a workspace, for good; return how many."""
+        name = check_name("workspace", workspace)
+        return _counted(self._connected().drop_dead(name, job_id=job_id), progress)
+
+    def take_notices(
+        self, queues: Sequence[str], *, n: int = 16, hold_seconds: float = 30.0
+    ) -> list[DeadLetter]:
+        """Dead jobs of these queues of whose death nobody has been told, for adapters.
+
+        A job that died of lost workers has nobody to run its failure path. Who takes its notice
+        runs it and then calls :meth:`drop_notices`; after ``hold_seconds`` without that somebody
+        else may take it: so it is told at least once.
+        """
+        return self._connected().take_notices(queues, n=n, hold_seconds=hold_seconds)
+
+    def drop_notices(self, letters: Sequence[DeadLetter]) -> int:
+        """These deaths have been told; return how many were not told before."""
+        return self._connected().drop_notices(letters)

@@ -1,0 +1,24 @@
+-- COLD: limits over many workspaces inside a queue, as they are stored.
+local by_task = {}
+
+-- False: it has no limit of its own, so no node either.
+function Caps.of_task(number)
+  if by_task[number] == nil then
+    local texts = Limits.texts('boot:task:' .. number, 'live:task:' .. number)
+    by_task[number] = (texts[1] ~= '' or texts[2] ~= '') and Limits.merged(texts)
+  end
+  return by_task[number]
+end
+
+-- What workspaces with this parent share; defaults are for single ones.
+function Caps.of_group(name)
+  return Limits.merged(Limits.texts('boot:workspace:' .. name, 'live:workspace:' .. name))
+end
+
+-- Note whether any task has a limit, so that where none has nobody asks for each.
+function Caps.mark_tasks()
+  call('HDEL', K.limits(), 'tasks')
+  for _, field in ipairs(call('HKEYS', K.limits())) do
+    if match(field, '^%a+:task:') then call('HSET', K.limits(), 'tasks', 1) end
+  end
+end

@@ -1,0 +1,15 @@
+-- A page of a workspace's dead letters, oldest first, or the one of this id.
+-- ARGV now workspace id start count
+-- RETURNS {id, letter, ...}
+local _, name, id, start, count = unpack(ARGV)
+
+Graves.fade(name)
+local found = {}
+for _, one in ipairs(Graves.chosen(name, id, '+inf', start, count)) do
+  local letter = call('HGET', K.dead(name), one)
+  if letter then
+    insert(found, one)
+    insert(found, letter)
+  end
+end
+return found
