@@ -4,12 +4,36 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
 
 from fairqueue.testing import EmbeddedServer, ManualClock, embedded_redis, find_server
+
+HERE = Path(__file__).parent
+WITH_CELERY = (HERE / "integrations" / "celery", HERE / "system" / "celery")
+CELERYS_OWN = (
+    "ignore::pytest.PytestUnraisableExceptionWarning",  # sockets left to the garbage collector
+    "ignore:Call to 'get_connection' function:DeprecationWarning",  # of kombu before 5.5
+    "ignore:datetime.datetime.utcnow:DeprecationWarning",  # of Celery before 5.4, on Python 3.12
+)
+
+
+def pytest_configure() -> None:
+    """Let children be interrupted: a shell's background jobs inherit that SIGINT is ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let through what Celery and kombu themselves are warned of, in their tests and only there."""
+    for item in items:
+        if not set(WITH_CELERY).isdisjoint(item.path.parents):
+            for warning in CELERYS_OWN:
+                item.add_marker(pytest.mark.filterwarnings(warning))
 
 
 @pytest.fixture(scope="session")

@@ -77,6 +77,10 @@ def test_one_full_workspace_leaves_room_for_another(world: World) -> None:
     world.publish("a")
     _refused(world, "a")
     world.publish("b")
+    assert {row.workspace: row.waiting for row in world.store.snapshot().workspaces} == {
+        "a": 1,
+        "b": 1,
+    }
 
 
 def test_capacity_of_a_workspace_counts_all_its_queues(world: World) -> None:
@@ -160,6 +164,7 @@ def test_an_exempt_first_job_lets_its_group_in(world: World) -> None:
     world.limit(capacity=0)
     world.publish(exempt=True, group="g")
     world.publish(group="g")
+    assert world.row().waiting == 2
 
 
 def test_a_repeat_is_not_refused(world: World) -> None:
@@ -213,6 +218,7 @@ def test_a_raised_capacity_acts_at_once(world: World) -> None:
     _refused(world)
     world.limit(capacity=2)
     world.publish()
+    assert _refused(world).waiting == 2
 
 
 def test_the_order_of_scopes(world: World) -> None:

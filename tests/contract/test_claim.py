@@ -29,6 +29,24 @@ def test_priority_is_strict_within_a_workspace(world: World) -> None:
     assert ids(world.worker().take(4)) == ["p0", "p3", "p9", "p10"]
 
 
+def test_priorities_may_be_large(world: World) -> None:
+    """Up to 2**24 - 1 each counts."""
+    for priority in (2**24 - 1, 2**24 - 2, 255, 256):
+        world.publish("a", f"p{priority}", priority=priority)
+    assert ids(world.worker().take(4)) == ["p255", "p256", "p16777214", "p16777215"]
+
+
+def test_depth_counts_what_waits_and_if_asked_what_runs(world: World) -> None:
+    """Leased jobs are not waiting; they count as running until they have ended."""
+    world.publish_many(3)
+    worker = world.worker()
+    lease = worker.take_one()
+    assert (world.store.depth("q"), world.store.depth("q", running=True)) == (2, 3)
+    worker.claim(0, finishes=[Finish(lease.fence)])
+    assert world.store.depth("q", running=True) == 2
+    assert world.store.depth("unheard of", running=True) == 0
+
+
 def test_priority_never_crosses_workspaces(world: World) -> None:
     """One workspace's urgent jobs do not come before another's turn."""
     for n in range(4):
@@ -127,3 +145,12 @@ def test_long_jobs_are_charged_in_worker_seconds(world: World) -> None:
         world.clock.advance(seconds)
         worker.finish(lease, seconds)
     assert started[4:].count("long") in (3, 4)
+
+
+def test_queues_without_work_lend_their_turn_to_nobody(world: World) -> None:
+    """Of many queues only two have jobs: they alternate, wherever they stand among the others."""
+    world.publish_many(4, queue="q5")
+    world.publish_many(4, queue="q6")
+    worker = world.worker()
+    taken = [worker.take_one("q1", "q2", "q3", "q4", "q5", "q6").job.queue for _ in range(8)]
+    assert sorted(taken[:2]) == sorted(taken[2:4]) == sorted(taken[6:]) == ["q5", "q6"]

@@ -53,6 +53,30 @@ def test_an_uncounted_release_takes_the_delivery_back(
     assert (lease.deliveries, lease.redelivered) == (deliveries, True)
 
 
+def test_a_counted_release_buries_after_the_last_start(world: World) -> None:
+    """Whoever reports lost workers, the same number of starts is the last; its slot is free."""
+    world.max_deliveries = 2
+    world.publish()
+    worker = world.worker()
+    assert worker.release(worker.take_one(), counted=True, delay_seconds=5)
+    world.clock.advance(5)
+    lease = worker.take_one()
+    assert worker.release(lease, counted=True, delay_seconds=5)
+    row = world.row()
+    assert (row.dead, row.waiting, row.scheduled, row.running) == (1, 0, 0, 0)
+    assert not worker.release(lease, counted=True)
+
+
+def test_an_uncounted_release_never_buries(world: World) -> None:
+    """However often a stopping worker gives it back, it is no poison."""
+    world.max_deliveries = 1
+    world.publish()
+    worker = world.worker()
+    for _ in range(4):
+        worker.release(worker.take_one())
+    assert (world.row().dead, world.row().waiting) == (0, 1)
+
+
 def test_an_unstarted_release_refunds_its_charge(world: World) -> None:
     """Claiming and giving back costs a workspace nothing: it is still its turn."""
     world.publish_many(20, "a")
@@ -200,3 +224,27 @@ def test_firing_timers_is_bounded(world: World) -> None:
         counts.append(fired)
     assert sum(counts) == 100
     assert max(counts) <= 64
+
+
+def test_turning_a_job_away_is_counted(world: World) -> None:
+    """Who cannot run a job gives it back: no delivery is burned, and the next lease counts it."""
+    world.publish("a", "j1")
+    worker = world.worker()
+    first = worker.take_one()
+    assert worker.release(first, turned_away=True)
+    assert not worker.release(first, turned_away=True)
+    second = worker.take_one()
+    assert worker.release(second)
+    third = worker.take_one()
+    assert worker.release(third, delay_seconds=1.0, turned_away=True)
+    world.clock.advance(1.0)
+    fourth = worker.take_one()
+
+    assert [lease.turned_away for lease in (first, second, third, fourth)] == [0, 1, 1, 2]
+    assert [lease.deliveries for lease in (first, second, third, fourth)] == [1, 1, 1, 1]
+    assert [lease.redelivered for lease in (first, second, third, fourth)] == [
+        False,
+        True,
+        True,
+        True,
+    ]

@@ -66,7 +66,7 @@ def test_a_fence_that_never_was_is_lost(world: World) -> None:
     worker = world.worker()
     claimed = worker.claim(1, finishes=[Finish(12345)])
     assert claimed.lost == {12345}
-    assert worker.store.renew([(12345, 1.0)], lease_seconds=30) == {12345}
+    assert worker.store.renew([(12345, 1.0)], lease_seconds=30).lost == {12345}
 
 
 def test_one_batch_may_hold_good_and_lost_fences(world: World) -> None:

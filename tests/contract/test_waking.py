@@ -242,12 +242,15 @@ def test_a_closed_waiter_takes_no_wake_up(world: World) -> None:
 
 
 def test_closing_twice_is_closing_once(world: World) -> None:
-    """A closed waiter may be closed again, armed or not."""
+    """A closed waiter may be closed again, armed or not, and keeps no wake-up from others."""
     waiter = world.store.waiter(["q"])
     waiter.close()
     waiter.arm(LONG)
     waiter.close()
     waiter.close()
+    with _armed(world) as next_one:
+        world.publish()
+        assert _readable(next_one)
 
 
 def test_one_idle_claimer_watches_and_the_others_poll(world: World) -> None:
@@ -321,3 +324,16 @@ def test_a_token_that_is_given_back_beside_another_wakes_once(world: World) -> N
     with _armed(world) as second, _armed(world) as third:
         assert _readable(second)
         assert not _readable(third, SHORT)
+
+
+def test_who_turned_a_job_away_watches_for_it_no_more(world: World) -> None:
+    """Another claimer is woken to watch, so that the job does not come to the same one again."""
+    world.publish("a", "j1")
+    one, other = world.worker("one"), world.worker("other")
+    [lease] = one.claim(2).leases  # it wanted more, and so it watches
+    with _armed(world) as idle:
+        assert one.release(lease, delay_seconds=2.0, turned_away=True)
+
+        assert _readable(idle)
+        assert other.claim().wait_seconds == pytest.approx(2.0)
+        assert one.claim().wait_seconds > 2.0

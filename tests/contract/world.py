@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from fairqueue import (
     Admission,
     Claimed,
+    DeadLetter,
     Ending,
     Finish,
     Job,
     Lease,
     Limits,
+    Renewed,
     Store,
     WorkspaceStats,
 )
@@ -80,6 +82,7 @@ class Worker:
         delay_seconds: float = 0.0,
         counted: bool = False,
         seconds: float = 0.0,
+        turned_away: bool = False,
         again: bool = False,
     ) -> bool:
         """Give one job back; False: it was lost."""
@@ -92,6 +95,8 @@ class Worker:
             delay_seconds=delay_seconds,
             counted=counted,
             seconds=seconds,
+            max_deliveries=self.max_deliveries,
+            turned_away=turned_away,
         )
 
     def reject(
@@ -110,6 +115,10 @@ class Worker:
 
     def renew(self, *leases: Lease, seconds: float = 0.0) -> frozenset[int]:
         """Renew leases; return the fences that are lost."""
+        return self.beat(*leases, seconds=seconds).lost
+
+    def beat(self, *leases: Lease, seconds: float = 0.0) -> Renewed:
+        """Renew leases; return all that the store tells."""
         progress = [(lease.fence, seconds) for lease in leases]
         return self.store.renew(progress, lease_seconds=LEASE_SECONDS)
 
@@ -140,24 +149,31 @@ class World:
         exempt: bool = False,
         group: str | None = None,
         parent_fence: int | None = None,
+        expires_seconds: float | None = None,
     ) -> str:
         """Publish one job; return its id."""
         job_id = job_id or f"j{next(self._ids)}"
-        job = Job(job_id, workspace, queue, task, payload, priority, delay_seconds)
+        job = Job(job_id, workspace, queue, task, payload, priority, delay_seconds, expires_seconds)
         self.store.publish(job, Admission(exempt, group, parent_fence))
         return job_id
 
     def again(self, workspace: str, job_id: str, *, queue: str = "q") -> bool:
         """Publish an id once more; False: it was no new job."""
-        return self.store.publish(Job(job_id, workspace, queue, "t", b""), Admission())
+        return self.store.publish(Job(job_id, workspace, queue, "t", b""), Admission()).is_new
 
-    def publish_many(self, n: int, workspace: str = "a", *, queue: str = "q") -> list[str]:
+    def publish_many(
+        self, n: int, workspace: str = "a", *, queue: str = "q", task: str = "t"
+    ) -> list[str]:
         """Publish so many jobs; return their ids."""
-        return [self.publish(workspace, queue=queue) for _ in range(n)]
+        return [self.publish(workspace, queue=queue, task=task) for _ in range(n)]
 
-    def limit(self, workspace: str = "a", **limits: float | None) -> None:
+    def limit(self, workspace: str = "a", **limits: float | str | None) -> None:
         """Set live limits of a workspace."""
         self.store.set_limits("workspace", workspace, Limits(**limits))  # type: ignore[arg-type]
+
+    def limit_task(self, task: str = "t", **limits: float | None) -> None:
+        """Set live limits of a task, or take them away."""
+        self.store.set_limits("task", task, Limits(**limits))  # type: ignore[arg-type]
 
     def configure(self, *, authoritative: bool = False, **limits: object) -> bool:
         """Bring a configuration."""
@@ -176,6 +192,10 @@ class World:
             self.clock.advance(min(seconds, BEAT_SECONDS))
             seconds -= BEAT_SECONDS
             self.reap()
+
+    def dead(self, workspace: str = "a") -> list[DeadLetter]:
+        """The dead letters of a workspace."""
+        return self.store.dead_letters(workspace)
 
     def row(self, workspace: str = "a") -> WorkspaceStats:
         """One workspace as it stands; zeros if the store knows nothing of it."""

@@ -52,7 +52,7 @@ BUILDS: dict[str, Build] = {
         ),
         (
             ("_fairness", 'if state == "ready":', "if not state:"),
-            ("settle", "elif flow.serial is None:", "else:\n        leave(s, ws, flow)"),
+            ("settle", "elif flow.serial is None:", "else:\n        leave(ws, flow)"),
             (
                 "claiming",
                 "    for _ in range(SWEEP_MOST):\n",
@@ -125,10 +125,10 @@ BUILDS: dict[str, Build] = {
         (
             (
                 "settle",
-                "if finish is not None and ws.slots:",
+                "if finish is not None and not limited and ws.slots:",
                 "if finish is not None and ws.slots and finish > node.v:",
             ),
-            ("order", "s.node(queue).v if finish is None else finish", "finish or 0.0"),
+            ("order", "flow.up.v if finish is None else finish", "finish or 0.0"),
         ),
     ),
     "a new weight does not rescale": Build(
@@ -136,7 +136,7 @@ BUILDS: dict[str, Build] = {
         (("_fairness", "return v + (tag - v) * ratio", "return tag"),),
     ),
     "weights are ignored": Build(
-        (("_settle", "Limits.of(ws).weight", "1"),),
+        (("_settle", "limits.weight", "1"),),
         (("settle", "limits_of(s, ws).weight", "1.0"),),
     ),
     "unknown duration: the average": Build(
@@ -186,10 +186,34 @@ BUILDS: dict[str, Build] = {
         ),
         (
             ("order", "step, node.big) + step", "step, node.big)"),
+            ("order", "flow.tag + (cost - flow.cost) / weight", "flow.tag + cost / weight"),
+        ),
+    ),
+    "a branch weighs as one workspace": Build(
+        (("_climb", "b.weight = Fair.weight_of(b.total)", "b.weight = 1"),),
+        (("branches", "b.weight = fair.weight_of(b.total)", "b.weight = 1.0"),),
+    ),
+    "who runs all that he has weighs nothing": Build(
+        (("_branches", "flow.state == 'ready' or flow.state == 'busy'", "flow.state == 'ready'"),),
+        (("branches", 'frozenset({"ready", "busy"})', 'frozenset({"ready"})'),),
+    ),
+    "a branch is not charged what was used": Build(
+        (("_dues", "    if not flow.up then return end", "    if flow then return end"),),
+        (("order", "while isinstance(node, Branch):", "while False:"),),
+    ),
+    "a group weighs as much as is in it": Build(
+        (
             (
-                "lease",
-                "set_finish(s, ws, flow.queue, flow.tag)",
-                "set_finish(s, ws, flow.queue, flow.tag + flow.cost / weight_of(ws))",
+                "_climb",
+                "b.weight = Caps.of_group(b.gate:sub(2)).weight",
+                "b.weight = max(1, call('ZCARD', K.ready(b.id)))",
+            ),
+        ),
+        (
+            (
+                "branches",
+                "b.weight = limits_of_group(s, decode(b.gate[1:])).weight",
+                "b.weight = max(1.0, float(len(b.ready)))",
             ),
         ),
     ),

@@ -120,7 +120,7 @@ class Fleet:
             work = Work(workspace, queue, task or workspace, length, said, self.t, on_end)
             self._works[name] = work
             job = Job(name, workspace, queue, work.task, b"", priority)
-            assert self.store.publish(job, Admission())
+            assert self.store.publish(job, Admission()).is_new
         if go:
             self.dispatch()
 
@@ -162,6 +162,11 @@ class Fleet:
     def set_limits(self, workspace: str, limits: Limits) -> None:
         """Set limits live."""
         self.store.set_limits("workspace", workspace, limits)
+
+    def set_task_limits(self, task: str, limits: Limits) -> None:
+        """Set limits of a task live."""
+        self.store.set_limits("task", task, limits)
+        self.dispatch()
 
     def dispatch(self) -> None:
         """Whoever is free and has a token claims."""
@@ -221,7 +226,7 @@ class Fleet:
         works = [work for work in self._beats.pop(at) if work in self._running]
         progress = [(work.fence, self.t - (work.started or 0.0)) for work in works]
         if progress:
-            assert not self.store.renew(progress, lease_seconds=LEASE_SECONDS)
+            assert not self.store.renew(progress, lease_seconds=LEASE_SECONDS).lost
         for work in works:
             self._beat_later(work)
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from math import isclose
 
 from fairqueue import _fairness as fair
+from fairqueue._keys import encode
 from fairqueue._stores.memory.limits import limits_of
-from fairqueue._stores.memory.state import Flow, State, Workspace
+from fairqueue._stores.memory.state import Flow, Held, State, Workspace
 
 Place = tuple[str, str]
 
@@ -30,6 +31,7 @@ class Accounts:
     standings: dict[Place, Standing] = field(default_factory=dict)
     leases: dict[int, tuple[Place, float, float]] = field(default_factory=dict)
     v: dict[str, float] = field(default_factory=dict)
+    """Of every queue; a branch's is forgotten with it."""
     used: dict[int, float] = field(default_factory=dict)
     """Worker-seconds that a worker reported in this step, by fence."""
 
@@ -70,19 +72,24 @@ class Accounts:
     def _remember(self, s: State, standings: dict[Place, Standing]) -> None:
         self.standings, self.used = standings, {}
         self.v = {node.queue: node.v for node in s.nodes.values()}
-        self.leases = {
-            h.fence: ((h.record.job.workspace, h.record.job.queue), h.charged, h.ran)
-            for h in s.leases.values()
-        }
+        self.leases = {h.fence: (_place(s, h), h.charged, h.ran) for h in s.leases.values()}
 
 
 def _standings(s: State) -> list[tuple[Place, Standing]]:
     ready = ((ws, f) for ws in s.workspaces.values() for f in ws.flows if f.serial is not None)
-    return [((ws.name, flow.queue), _standing(s, ws, flow)) for ws, flow in ready]
+    return [((ws.name, flow.up.key), _standing(s, ws, flow)) for ws, flow in ready]
+
+
+def _place(s: State, held: Held) -> Place:
+    """The workspace, and the node in which the lease is charged."""
+    job = held.record.job
+    parent = s.workspace(job.workspace).parent
+    task, group = held.place and f"/{held.place}", "" if parent is None else f"@{encode(parent)}"
+    return job.workspace, encode(job.queue) + task + group
 
 
 def _standing(s: State, ws: Workspace, flow: Flow) -> Standing:
     leases = (s.leases[fence] for fence in ws.slots)
-    charged = sum(held.charged for held in leases if held.record.job.queue == flow.queue)
+    charged = sum(held.charged for held in leases if _place(s, held)[1] == flow.up.key)
     weight = ws.weight or 1.0
     return Standing(flow.tag - (flow.cost + charged) / weight, weight)

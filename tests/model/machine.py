@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fairqueue import (
     Admission,
+    Cancelled,
     CapacityExceeded,
     Claimed,
     Ending,
@@ -25,6 +26,9 @@ from fairqueue import (
     Lease,
     LeaseLost,
     Limits,
+    Outcome,
+    Pause,
+    Published,
     Stats,
     Store,
     WorkspaceStats,
@@ -33,8 +37,9 @@ from fairqueue._stores.limits_text import configured
 from fairqueue._stores.memory import MemoryStore
 from fairqueue._stores.memory.state import State
 from fairqueue._stores.redis import RedisStore
-from fairqueue._stores.redis.audit import Audit, findings
+from fairqueue._stores.redis.audit import findings
 from fairqueue._stores.redis.keyspace import Keyspace
+from fairqueue._stores.redis.looking import Audit
 from fairqueue._types import StoredLimits
 from fairqueue.testing import ManualClock
 from tests.model.accounts import Accounts
@@ -59,6 +64,14 @@ LIMITS = st.builds(
     rate=st.sampled_from([None, None, None, 0.5, 4.0]),
     burst=st.sampled_from([None, 1.0, 3.0]),
 )
+GROUPS = st.sampled_from([None, None, "org", "a"])
+TASK_LIMITS = st.builds(
+    Limits,
+    concurrency=COUNTS,
+    workspace_concurrency=COUNTS,
+    rate=st.sampled_from([None, None, None, 0.5, 4.0]),
+    burst=st.sampled_from([None, 1.0, 3.0]),
+)
 NO_LIMITS = st.just(Limits())
 PUBLISHES = st.tuples(
     st.builds(
@@ -69,12 +82,15 @@ PUBLISHES = st.tuples(
         task=TASKS,
         payload=st.binary(max_size=3),
         priority=st.sampled_from([0, 0, 0, 3, 10]),
+        expires_seconds=st.sampled_from([None, None, None, 0.0, 5.0, 60.0]),
         delay_seconds=st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.5, 20.0]),
     ),
     st.builds(
         Admission,
         exempt=st.sampled_from([False, False, False, True]),
         group=st.sampled_from([None, None, "g1", "g2"]),
+        unique_key=st.sampled_from([None, None, None, "k 1", "k:2"]),
+        unique_for=st.sampled_from([None, None, 0.5, 30.0]),
     ),
 )
 LATE = 2  # from the second call on there is an earlier number
@@ -138,7 +154,10 @@ class Moves(RuleBasedStateMachine):
         for job, admission in batch:
             n = next(self.serial)
             delay = job.delay_seconds + n / 4096 if job.delay_seconds else 0.0
-            self._publish(replace(job, id=f"j {n}", delay_seconds=delay), admission)
+            expires = job.expires_seconds and job.expires_seconds + n / 4096
+            self._publish(
+                replace(job, id=f"j {n}", delay_seconds=delay, expires_seconds=expires), admission
+            )
 
     @rule(batch=st.lists(PUBLISHES, min_size=1, max_size=6))
     def publish_more(self, batch: list[tuple[Job, Admission]]) -> None:
@@ -156,14 +175,22 @@ class Moves(RuleBasedStateMachine):
         admitted = admission.exempt or admission.group in self.model.groups
         full, known = self.model.full(job), self.model.is_known(job)
         try:
-            new = self.both(lambda store: store.publish(job, admission))
+            holder = self.model.holder(job, admission)
+            done = self.both(lambda store: store.publish(job, admission))
         except CapacityExceeded as refused:
             told = (refused.scope, admitted, bool(known))
             assert told == (full, False, False)
             return
+        new = done.is_new
+        assert (done.outcome is Outcome.EXISTING) == (done.job_id != job.id)
+        if done.outcome is Outcome.EXISTING:
+            assert done.job_id == holder
+            return
         assert known is None or new is not known
         assert not new or admitted or full is None
         if new:
+            assert holder is None
+            self.model.hold_key(job, admission)
             self.model.groups |= {admission.group} - {None}  # type: ignore[arg-type]
             self.model.publish(job)
             self.published.append(job)
@@ -281,6 +308,7 @@ class Moves(RuleBasedStateMachine):
             self._reports(fence, seconds)
             due = delay + next(self.serial) / 4096 if delay else 0.0
             how = {"delay_seconds": due, "counted": counted, "seconds": seconds}
+            how["max_deliveries"] = MAX_DELIVERIES
             call: dict[str, Any] = {**self._identity(owner), **how}
             done = self.both(partial(_release, fence, call))
             assert done == self.model.release(fence, due, counted=counted)
@@ -299,8 +327,8 @@ class Moves(RuleBasedStateMachine):
         """A beat."""
         fences = self.fences(data, 8)
         progress = [(fence, seconds) for fence in fences]
-        lost = self.both(lambda store: store.renew(progress, lease_seconds=LEASE_SECONDS))
-        assert lost == self.model.renew(fences)
+        renewed = self.both(lambda store: store.renew(progress, lease_seconds=LEASE_SECONDS))
+        assert renewed == self.model.renew(fences)
 
     # Time
 
@@ -328,31 +356,42 @@ class Moves(RuleBasedStateMachine):
     @rule(
         default=LIMITS,
         workspaces=st.dictionaries(WORKSPACES, LIMITS, max_size=2),
+        tasks=st.dictionaries(TASKS, TASK_LIMITS, max_size=1),
+        parent=GROUPS,
         authoritative=st.booleans(),
     )
     def another_configuration(
-        self, default: Limits, workspaces: dict[str, Limits], authoritative: bool
+        self,
+        default: Limits,
+        workspaces: dict[str, Limits],
+        tasks: dict[str, Limits],
+        parent: str | None,
+        authoritative: bool,
     ) -> None:
         """A process comes with other limits."""
         fairness = self.model.boot.fairness if self.model.boot else "time"
-        self._configure(default, workspaces, fairness, authoritative=authoritative)
+        grouped = {name: replace(limits, parent=parent) for name, limits in workspaces.items()}
+        self._configure(default, grouped, fairness, tasks, authoritative=authoritative)
 
     def _configure(
         self,
         default: Limits,
         workspaces: dict[str, Limits],
         fairness: str,
+        tasks: dict[str, Limits] | None = None,
         *,
         authoritative: bool = False,
     ) -> None:
-        limits = StoredLimits(default=default, workspaces=workspaces, fairness=fairness)
+        limits = StoredLimits(
+            default=default, workspaces=workspaces, fairness=fairness, tasks=tasks or {}
+        )
         boot, brought = self.model.boot, dict(configured(limits))
         stored = dict(configured(boot)) if boot else {}
         same = self.both(lambda store: store.configure(limits, authoritative=authoritative))
         assert same == (brought == stored or not stored or authoritative)
         if same:
             self.model.boot = limits
-            self.model.starts.clear()
+            self.model.forget_starts()
 
     @rule(
         scope=st.sampled_from(["workspace", "workspace", "workspace", "queue", "total", "default"]),
@@ -367,6 +406,21 @@ class Moves(RuleBasedStateMachine):
             limits = Limits(concurrency=limits.concurrency, capacity=limits.capacity)
         self._set(scope, name, limits)
 
+    @rule(task=TASKS, limits=st.none() | TASK_LIMITS | TASK_LIMITS)
+    def set_limits_of_task(self, task: str, limits: Limits | None) -> None:
+        """A task gets a limit of its own, another one, or none any more."""
+        self._set("task", task, limits)
+
+    @rule(workspace=WORKSPACES, parent=GROUPS)
+    def join_a_group(self, workspace: str, parent: str | None) -> None:
+        """A workspace joins a group, or loses its live limits and its group with them."""
+        self._set("workspace", workspace, Limits(parent=parent) if parent else None)
+
+    @rule(limits=LIMITS)
+    def set_limits_of_group(self, limits: Limits) -> None:
+        """What the workspaces of a group share."""
+        self._set("workspace", "org", limits)
+
     def _set(self, scope: str, name: str, limits: Limits | None) -> None:
         self.both(lambda store: store.set_limits(scope, name, limits))
         self.model.set_live(scope, name, limits)
@@ -375,10 +429,76 @@ class Moves(RuleBasedStateMachine):
     def purge_or_declare(self, queue: str, kind: bool | None) -> None:
         """Everything that waits is dropped; or a queue's kind is told."""
         if kind is None:
-            assert self.both(lambda store: store.purge(queue)) == self.model.purge(queue)
+            self._purge(queue, None)
         else:
             self.both(lambda store: store.declare(queue, plain=kind))
             assert self.both(lambda store: store.is_plain(queue)) is kind
+
+    def _purge(self, queue: str | None, workspace: str | None) -> None:
+        dropped = self.both(lambda store: sum(store.purge(queue, workspace)))
+        assert dropped == self.model.purge(queue, workspace)
+
+    @rule(data=st.data(), queue=st.none() | QUEUES)
+    def cancel(self, data: st.DataObject, queue: str | None) -> None:
+        """One job is cancelled, wherever it is; perhaps it has ended."""
+        some = [*self.published[-8:], *(held.kept.job for held in self.model.leases.values())]
+        for job in data.draw(st.lists(st.sampled_from(some), max_size=2)) if some else ():
+            of = None if queue is None else job.queue
+            assert self.both(partial(_cancel, job.id, of)) == self.model.cancel(job.id)
+
+    @rule(workspace=WORKSPACES, running=st.booleans())
+    def cancel_workspace(self, workspace: str, running: bool) -> None:
+        """What waits of a workspace is dropped, or what runs is told."""
+        if not running:
+            self._purge(None, workspace)
+            return
+        told = self.both(lambda store: sum(store.cancel_running(workspace)))
+        assert told == self.model.cancel_running(workspace)
+
+    @rule(
+        workspace=WORKSPACES,
+        one=st.booleans(),
+        drop=st.sampled_from([False, False, True]),
+        spacing=st.sampled_from([0.0, 0.0, 1.0]),
+    )
+    def replay_or_drop(self, workspace: str, one: bool, drop: bool, spacing: float) -> None:
+        """Dead letters live again, or are thrown away."""
+        letters = self.both(lambda store: store.dead_letters(workspace))
+        assert {each.job.id for each in letters} == set(self.model.letters[workspace])
+        for letter in letters:
+            self.model.letter(letter)
+        job_id = letters[len(letters) // 2].job.id if one and letters else None
+        if drop:
+            dropped = self.both(lambda store: sum(store.drop_dead(workspace, job_id=job_id)))
+            assert dropped == self.model.drop_dead(workspace, job_id)
+            return
+        spacing += next(self.serial) / 4096 if spacing else 0.0
+        how: dict[str, Any] = {"job_id": job_id, "spacing_seconds": spacing}
+        done = self.both(lambda store: sum(store.replay(workspace, **how)))
+        order = [each.job.id for each in letters]
+        assert done == self.model.replay(workspace, job_id, order, spacing)
+
+    @rule(queues=SOME_QUEUES, n=st.integers(1, 3), told=st.booleans())
+    def tell_of_deaths(self, queues: tuple[str, ...], n: int, told: bool) -> None:
+        """A worker takes notices, and perhaps dies before it has told."""
+        taken = self.both(lambda store: store.take_notices(queues, n=n, hold_seconds=5.0))
+        self.model.take_notices(queues, n, 5.0, taken)
+        if told:
+            dropped = self.both(lambda store: store.drop_notices(taken))
+            assert dropped == self.model.drop_notices(taken)
+
+    @rule(
+        scope=st.sampled_from(["workspace", "workspace", "workspace", "queue", "total"]),
+        workspace=WORKSPACES,
+        queue=QUEUES,
+        how=st.sampled_from([None, None, Pause.PAUSED, Pause.DRAINING]),
+    )
+    def pause_or_resume(self, scope: str, workspace: str, queue: str, how: Pause | None) -> None:
+        """Something is paused, drained or resumed."""
+        name = {"workspace": workspace, "queue": queue}.get(scope, "")
+        before = self.both(lambda store: store.pause(scope, name, how))
+        assert before == self.model.pause(scope, name, how)
+        assert self.both(lambda store: store.pauses()) == self.model.pauses
 
     # After every step
 
@@ -414,8 +534,12 @@ def _plain(claimed: Claimed) -> tuple[tuple[Lease, ...], frozenset[int]]:
     return leases, claimed.lost
 
 
-def _publish(job: Job, admission: Admission, store: Store) -> bool:
+def _publish(job: Job, admission: Admission, store: Store) -> Published:
     return store.publish(job, admission)
+
+
+def _cancel(job_id: str, queue: str | None, store: Store) -> Cancelled:
+    return store.cancel(job_id, queue)
 
 
 def _release(fence: int, call: dict[str, Any], store: Store) -> bool:

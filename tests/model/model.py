@@ -7,15 +7,28 @@ where each job is; whose turn it was is left to the comparison of the stores wit
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from fairqueue import Ending, Finish, Job, Lease, Limits, Stats
+from fairqueue import (
+    Admission,
+    Cancelled,
+    DeadLetter,
+    Ending,
+    Finish,
+    Job,
+    Lease,
+    Limits,
+    Pause,
+    Renewed,
+    Stats,
+)
 from fairqueue._types import StoredLimits
 
 LEASE_SECONDS = 30.0
 MAX_DELIVERIES = 3
 KNOWN_SECONDS = 60.0
+FEW = 24  # one claim looks at so many jobs at most that have to go to another lane
 Place = tuple[str, str]
 """Workspace and queue."""
 
@@ -27,6 +40,7 @@ class Kept:
     job: Job
     deliveries: int = 0
     redelivered: bool = False
+    expires: float | None = None
 
 
 @dataclass(eq=False)
@@ -36,6 +50,7 @@ class Held:
     kept: Kept
     ends: float
     early: bool = False
+    cancelled: bool = False
 
 
 @dataclass(eq=False)
@@ -51,11 +66,19 @@ class Model:
     leases: dict[int, Held] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
     groups: set[str] = field(default_factory=set)
-    dead: Counter[str] = field(default_factory=Counter)
+    letters: dict[str, dict[str, Kept]] = field(default_factory=lambda: defaultdict(dict))
+    notices: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When the notice of a death is due, by queue and job."""
+    pauses: dict[tuple[str, str], Pause] = field(default_factory=dict)
+    keys: dict[tuple[str, str, str], tuple[Job, float | None]] = field(default_factory=dict)
+    """Who holds a unique key, and until when it counts."""
     lost: Counter[str] = field(default_factory=Counter)
     boot: StoredLimits | None = None
     live: dict[tuple[str, str], Limits] = field(default_factory=dict)
-    starts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    starts: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
+    """By workspace and by task."""
+    tasks_were_limited: bool = False
+    """Then a job may have changed its lane, and come behind one that was published later."""
     beat: float | None = None
     grace: float = 0.0
     spared: float = 0.0
@@ -78,6 +101,23 @@ class Model:
             return Limits()
         return self._merged(boot.default, self.live.get(("default", "")), own, live)
 
+    def limits_of_task(self, task: str) -> Limits:
+        """What applies to a task, over all workspaces."""
+        boot = self.boot or StoredLimits()
+        return self._merged(boot.tasks.get(task), self.live.get(("task", task)))
+
+    def limits_of_group(self, workspace: str) -> Limits:
+        """What a workspace shares with others."""
+        boot, parent = self.boot or StoredLimits(), self.limits_of(workspace).parent
+        places = boot.workspaces.get(parent or ""), self.live.get(("workspace", parent or ""))
+        return self._merged(*places) if parent is not None else Limits()
+
+    def forget_starts(self) -> None:
+        """Other limits apply: who started under the old ones counts no more."""
+        self.starts.clear()
+        named = [name for scope, name in self.live if scope == "task"]
+        self.tasks_were_limited |= bool(named or (self.boot and self.boot.tasks))
+
     def limits_of_queue(self, queue: str) -> Limits:
         """What applies to a queue."""
         boot = self.boot or StoredLimits()
@@ -95,16 +135,27 @@ class Model:
             self.live.pop((scope, name), None)
         else:
             self.live[scope, name] = self._merged(self.live.get((scope, name)), limits)
-        self.starts.clear()
+        self.forget_starts()
 
     # Counting
 
-    def running(self, workspace: str | None = None, queue: str | None = None) -> int:
-        """Leases, of a workspace or queue."""
+    def running(
+        self, workspace: str | None = None, queue: str | None = None, task: str | None = None
+    ) -> int:
+        """Leases, of a workspace, queue or task."""
         jobs = [held.kept.job for held in self.leases.values()]
         return sum(
-            workspace in {None, job.workspace} and queue in {None, job.queue} for job in jobs
+            workspace in {None, job.workspace}
+            and queue in {None, job.queue}
+            and task in {None, job.task}
+            for job in jobs
         )
+
+    def running_in_group(self, workspace: str) -> int:
+        """Leases of all that have the same parent."""
+        parent = self.limits_of(workspace).parent
+        names = [held.kept.job.workspace for held in self.leases.values()]
+        return sum(self.limits_of(name).parent == parent for name in names)
 
     def waiting(self, workspace: str | None = None, queue: str | None = None) -> int:
         """Jobs in lanes and schedules, of a workspace or queue."""
@@ -131,6 +182,13 @@ class Model:
         since = self.now - self.ended.get(job.id, -1e9)
         return True if since < KNOWN_SECONDS else None if since <= 2 * KNOWN_SECONDS else False
 
+    def pause(self, scope: str, name: str, how: Pause | None) -> Pause | None:
+        """How it stood before."""
+        before = self.pauses.pop((scope, name), None)
+        if how is not None:
+            self.pauses[scope, name] = how
+        return before
+
     def full(self, job: Job) -> str | None:
         """The scope that refuses one more job."""
         places = (
@@ -139,18 +197,45 @@ class Model:
             ("total", self.limits_of_all(), self.waiting()),
         )
         for scope, limits, waiting in places:
-            if limits.capacity is not None and waiting >= limits.capacity:
+            name = {"workspace": job.workspace, "queue": job.queue}.get(scope, "")
+            draining = self.pauses.get((scope, name)) is Pause.DRAINING
+            capacity = 0 if draining else limits.capacity
+            if capacity is not None and waiting >= capacity:
                 return scope
         return None
 
     def publish(self, job: Job) -> None:
         """It got in."""
-        kept = Kept(replace(job, delay_seconds=0.0))
+        kept = Kept(replace(job, delay_seconds=0.0, expires_seconds=None))
+        if job.expires_seconds is not None:
+            kept.expires = self.now + job.expires_seconds
         self.jobs[job.queue, job.id] = kept
         if job.delay_seconds > 0:
             self.scheduled.append((self.now + job.delay_seconds, kept))
         else:
             self._push(kept)
+
+    def holder(self, job: Job, admission: Admission) -> str | None:
+        """The job that holds the key of this publish."""
+        key = job.workspace, job.task, admission.unique_key or ""
+        if admission.exempt or admission.unique_key is None or key not in self.keys:
+            return None
+        held, until = self.keys[key]
+        alive = (held.queue, held.id) in self.jobs
+        if not alive and held.id in self.letters[job.workspace]:
+            return None
+        counts = alive if until is None else self.now < until
+        return held.id if counts else None
+
+    def hold_key(self, job: Job, admission: Admission) -> None:
+        """It got in under a key."""
+        if admission.unique_key is not None and not admission.exempt:
+            until = None if admission.unique_for is None else self.now + admission.unique_for
+            self.keys[job.workspace, job.task, admission.unique_key] = job, until
+
+    def _release_key(self, job: Job) -> None:
+        of = (job.queue, job.id)
+        self.keys = {k: held for k, held in self.keys.items() if (held[0].queue, held[0].id) != of}
 
     def _push(self, kept: Kept, *, to_head: bool = False) -> None:
         lane = self.lanes[kept.job.workspace, kept.job.queue][kept.job.priority]
@@ -175,12 +260,19 @@ class Model:
         self.scheduled = [entry for entry in self.scheduled if entry not in due]
         for _, kept in due:
             self._push(kept)
-        return len(expired) + len(due)
+        late = self._take_waiting(
+            lambda kept: kept.expires is not None and kept.expires <= self.now
+        )
+        for kept in sorted(late, key=lambda kept: kept.expires or 0.0):
+            self._keep_letter(kept)
+        return len(expired) + len(due) + len(late)
 
     def _expire(self, held: Held) -> None:
         kept = held.kept
         if held.early:
             self.lost[kept.job.workspace] += 1
+            self._gone(kept)
+        elif held.cancelled:
             self._gone(kept)
         elif kept.deliveries >= MAX_DELIVERIES:
             self._bury(kept)
@@ -192,42 +284,119 @@ class Model:
         del self.jobs[kept.job.queue, kept.job.id]
         self.ended[kept.job.id] = self.now
 
-    def _bury(self, kept: Kept) -> None:
-        self.dead[kept.job.workspace] += 1
+    def _bury(self, kept: Kept, *, has_notice: bool = True) -> None:
+        kept.redelivered = True
+        self._keep_letter(kept, has_notice=has_notice)
         self._gone(kept)
+
+    def _keep_letter(self, kept: Kept, *, has_notice: bool = True) -> None:
+        self.letters[kept.job.workspace][kept.job.id] = kept
+        kept.expires = None
+        if has_notice:
+            self.notices[kept.job.queue, kept.job.id] = self.now
+
+    # Dead letters
+
+    def letter(self, told: DeadLetter) -> None:
+        """A store tells of one that there is."""
+        kept = self.letters[told.job.workspace][told.job.id]
+        assert told.job == kept.job
+        assert len(told.history) <= max(told.deliveries, 1)
+
+    def _exhume(self, workspace: str, job_id: str | None) -> list[Kept]:
+        letters = self.letters[workspace]
+        chosen = list(letters.values()) if job_id is None else [letters[job_id]]
+        return [k for k in chosen if (k.job.queue, k.job.id) not in self.jobs]
+
+    def _forget(self, kept: Kept) -> None:
+        del self.letters[kept.job.workspace][kept.job.id]
+        self.notices.pop((kept.job.queue, kept.job.id), None)
+
+    def replay(
+        self, workspace: str, job_id: str | None, order: Sequence[str], spacing: float
+    ) -> int:
+        """Letters become jobs again; ``order`` is how the stores listed them."""
+        chosen = sorted(self._exhume(workspace, job_id), key=lambda kept: order.index(kept.job.id))
+        for n, kept in enumerate(chosen):
+            self._forget(kept)
+            kept.deliveries = 0
+            self.jobs[kept.job.queue, kept.job.id] = kept
+            if n * spacing > 0:
+                self.scheduled.append((self.now + n * spacing, kept))
+            else:
+                self._push(kept)
+        return len(chosen)
+
+    def drop_dead(self, workspace: str, job_id: str | None) -> int:
+        """Letters are thrown away."""
+        letters = self.letters[workspace]
+        chosen = [letters[job_id]] if job_id is not None else list(letters.values())
+        for kept in chosen:
+            self._forget(kept)
+        return len(chosen)
+
+    def take_notices(
+        self, queues: Sequence[str], n: int, hold: float, taken: Sequence[DeadLetter]
+    ) -> None:
+        """Deaths that were told now; as many as could be."""
+        due = {key for key, at in self.notices.items() if key[0] in queues and at <= self.now}
+        told = {(each.job.queue, each.job.id) for each in taken}
+        assert told <= due
+        assert len(taken) == len(told) == min(n, len(due))
+        self.notices.update(dict.fromkeys(told, self.now + hold))
+
+    def drop_notices(self, told: Sequence[DeadLetter]) -> int:
+        """Nobody need tell of these any more."""
+        return sum(
+            self.notices.pop((each.job.queue, each.job.id), None) is not None for each in told
+        )
 
     # Claiming
 
     def is_open(self, queue: str) -> bool:
-        """Neither the queue nor the total is full."""
+        """Neither the queue nor the total is full or paused."""
+        if Pause.PAUSED in {self.pauses.get(of) for of in (("queue", queue), ("total", ""))}:
+            return False
         most, total = self.limits_of_queue(queue).concurrency, self.limits_of_all().concurrency
         if most is not None and self.running(queue=queue) >= most:
             return False
         return total is None or self.running() < total
 
-    def has_room(self, workspace: str) -> bool:
-        """A workspace is below its limit."""
-        most = self.limits_of(workspace).concurrency
-        return most is None or self.running(workspace) < most
+    def has_room(self, job: Job) -> bool:
+        """A job is below every limit of its workspace, its group and its task."""
+        if self.pauses.get(("workspace", job.workspace)) is Pause.PAUSED:
+            return False
+        task, group = self.limits_of_task(job.task), self.limits_of_group(job.workspace)
+        places = (
+            (self.limits_of(job.workspace).concurrency, self.running(job.workspace)),
+            (group.concurrency, self.running_in_group(job.workspace)),
+            (task.concurrency, self.running(task=job.task)),
+            (task.workspace_concurrency, self.running(job.workspace, task=job.task)),
+        )
+        return all(most is None or used < most for most, used in places)
 
     def started(self, lease: Lease, queues: Sequence[str]) -> None:
         """A job was handed out; it must have been its turn within its workspace."""
         job = lease.job
         assert job.queue in queues
         assert self.is_open(job.queue)
-        assert self.has_room(job.workspace)
+        assert self.has_room(job)
         assert lease.fence > self.last_fence
         lanes = self.lanes[job.workspace, job.queue]
-        kept = lanes[min(p for p in lanes if lanes[p])].pop(0)
+        if self.tasks_were_limited:
+            kept = self.jobs[job.queue, job.id]
+            lanes[job.priority].remove(kept)
+        else:
+            kept = lanes[min(p for p in lanes if lanes[p])].pop(0)
         kept.deliveries += 1
         assert job == kept.job
         assert (lease.deliveries, lease.redelivered) == (kept.deliveries, kept.redelivered)
         self.last_fence = lease.fence
         self.leases[lease.fence] = Held(kept, self.now + LEASE_SECONDS)
-        self._check_rate(job.workspace)
+        self._check_rate(self.limits_of(job.workspace), self.starts["workspace", job.workspace])
+        self._check_rate(self.limits_of_task(job.task), self.starts["task", job.task])
 
-    def _check_rate(self, workspace: str) -> None:
-        limits, starts = self.limits_of(workspace), self.starts[workspace]
+    def _check_rate(self, limits: Limits, starts: list[float]) -> None:
         starts.append(self.now)
         if limits.rate:
             for n, since in enumerate(reversed(starts), 1):
@@ -236,8 +405,13 @@ class Model:
     def found_no_more(self, queues: Iterable[str]) -> None:
         """A claim got fewer than it asked for: then nothing may be runnable."""
         for (workspace, queue), lanes in self.lanes.items():
-            if queue in queues and any(lanes.values()) and not self.limits_of(workspace).rate:
-                assert not (self.is_open(queue) and self.has_room(workspace)), (workspace, queue)
+            if queue in queues and self.is_open(queue) and not self.limits_of(workspace).rate:
+                waiting = [kept.job for lane in lanes.values() for kept in lane]
+                runnable = [job for job in waiting if self._may_run(job)]
+                assert len(waiting) > FEW or not runnable, runnable
+
+    def _may_run(self, job: Job) -> bool:
+        return not self.limits_of_task(job.task).rate and self.has_room(job)
 
     # Ending
 
@@ -260,8 +434,10 @@ class Model:
         kept = held.kept
         kept.deliveries -= not counted
         kept.redelivered = True
-        if held.early:
+        if held.early or held.cancelled:
             self._gone(kept)
+        elif counted and kept.deliveries >= MAX_DELIVERIES:
+            self._bury(kept)
         elif delay_seconds > 0:
             self.scheduled.append((self.now + delay_seconds, kept))
         else:
@@ -271,29 +447,64 @@ class Model:
     def reject(self, fence: int) -> bool:
         """False: it was lost."""
         held = self.leases.pop(fence, None)
-        if held is not None:
-            self._bury(held.kept)
+        if held is not None and held.cancelled:
+            self._gone(held.kept)
+        elif held is not None:
+            self._bury(held.kept, has_notice=False)
         return held is not None
 
-    def renew(self, fences: Iterable[int]) -> frozenset[int]:
-        """Which are lost."""
+    def renew(self, fences: Iterable[int]) -> Renewed:
+        """Which are lost, and which cancelled."""
         self.heard()
         lost = frozenset(fence for fence in fences if fence not in self.leases)
-        for fence in set(fences) - lost:
+        living = set(fences) - lost
+        for fence in living:
             self.leases[fence].ends = self.now + LEASE_SECONDS
-        return lost
+        return Renewed(lost, frozenset(f for f in living if self.leases[f].cancelled))
 
-    def purge(self, queue: str) -> int:
-        """Everything that waits on a queue is dropped."""
-        waiting = [kept for _, kept in self.scheduled if kept.job.queue == queue]
-        self.scheduled = [entry for entry in self.scheduled if entry[1].job.queue != queue]
-        for (_, of), lanes in self.lanes.items():
-            for lane in lanes.values() if of == queue else ():
-                waiting += lane
-                lane.clear()
-        for kept in waiting:
-            del self.jobs[queue, kept.job.id]
-        return len(waiting)
+    # Cancelling
+
+    def _take_waiting(self, is_meant: Callable[[Kept], bool]) -> list[Kept]:
+        """Take jobs out of schedule and lanes; they are gone."""
+        taken = [kept for _, kept in self.scheduled if is_meant(kept)]
+        self.scheduled = [entry for entry in self.scheduled if entry[1] not in taken]
+        for lanes in self.lanes.values():
+            for priority, lane in lanes.items():
+                taken += [kept for kept in lane if is_meant(kept)]
+                lanes[priority] = [kept for kept in lane if kept not in taken]
+        for kept in taken:
+            self._gone(kept)
+        return taken
+
+    def purge(self, queue: str | None, workspace: str | None) -> int:
+        """What waits on a queue or in a workspace is dropped."""
+
+        def is_meant(kept: Kept) -> bool:
+            return queue in {None, kept.job.queue} and workspace in {None, kept.job.workspace}
+
+        taken = self._take_waiting(is_meant)
+        for kept in taken:
+            self._release_key(kept.job)
+        return len(taken)
+
+    def cancel(self, job_id: str) -> Cancelled:
+        """One job, wherever it is."""
+        for kept in self._take_waiting(lambda kept: kept.job.id == job_id):
+            self._release_key(kept.job)
+            return Cancelled.GONE
+        for held in self.leases.values():
+            if held.kept.job.id == job_id:
+                held.cancelled = True
+                return Cancelled.TOLD
+        return Cancelled.UNKNOWN
+
+    def cancel_running(self, workspace: str) -> int:
+        """What runs of a workspace; how many were not cancelled before."""
+        held = [h for h in self.leases.values() if h.kept.job.workspace == workspace]
+        fresh = [h for h in held if not h.cancelled]
+        for one in fresh:
+            one.cancelled = True
+        return len(fresh)
 
     # Looking
 
@@ -301,10 +512,16 @@ class Model:
         """A snapshot tells what is where."""
         rows = {row.workspace: row for row in stats.workspaces}
         names = {ws for ws, _ in self.lanes} | {k.job.workspace for k in self.jobs.values()}
-        for name in names | set(self.dead) | set(self.lost) | set(rows):
+        for name in names | set(self.letters) | set(self.lost) | set(rows):
             scheduled = self._count_scheduled(name)
             waiting = self.waiting(name) - scheduled
-            counts = (waiting, scheduled, self.running(name), self.dead[name], self.lost[name])
+            counts = (
+                waiting,
+                scheduled,
+                self.running(name),
+                len(self.letters[name]),
+                self.lost[name],
+            )
             row = rows.get(name)
             told = (
                 (row.waiting, row.scheduled, row.running, row.dead, row.lost) if row else (0,) * 5

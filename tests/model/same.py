@@ -11,7 +11,7 @@ from fairqueue._stores.redis.keyspace import Keyspace, WorkspaceRow
 
 def _flows_in_memory(ws: Workspace) -> Any:
     return {
-        encode(flow.queue): (
+        f"{encode(flow.queue)}/{flow.task}".rstrip("/"): (
             flow.state,
             flow.serial,
             flow.tag if flow.serial is not None else None,
@@ -23,57 +23,80 @@ def _flows_in_memory(ws: Workspace) -> Any:
 
 
 def _flows_in_redis(space: Keyspace, ws: WorkspaceRow) -> Any:
-    def lane(queue: str, priority: str) -> list[str]:
-        elements = space.of("lane", ws.name, queue, priority)
+    def lane(place: str, priority: str) -> list[str]:
+        elements = space.of("lane", ws.name, place, priority)
         return [element.partition(":")[2] for element in elements]
 
     return {
-        flow.queue: (
+        flow.place: (
             flow.state,
             flow.serial,
             flow.tag if flow.serial is not None else None,
             flow.cost,
-            {p: lane(flow.queue, p) for p in flow.lanes},
+            {p: lane(flow.place, p) for p in flow.lanes},
         )
         for flow in ws.flows
     }
+
+
+def _encoded(name: str | None) -> str | None:
+    return None if name is None else encode(name)
 
 
 def in_memory(s: State) -> dict[str, Any]:
     """What the memory store holds."""
     return {
         "workspaces": {
-            encode(ws.name): (ws.weight, ws.tat, ws.timer, _flows_in_memory(ws))
+            ws.key: (ws.weight, _encoded(ws.parent), ws.tat, ws.timer, _flows_in_memory(ws))
             for ws in s.workspaces.values()
         },
         "nodes": {encode(node.queue): (node.v, node.big) for node in s.nodes.values()},
+        "branches": {
+            b.key: (b.v, b.big, b.weight, b.total, b.members, b.share, b.state, b.serial, b.cost)
+            for b in s.branches.values()
+        },
+        "gates": {
+            gate.key: (gate.block, gate.tat if gate.tat > s.now else 0.0, gate.timer)
+            for gate in s.gates.values()
+            if gate.block or gate.tat > s.now or gate.timer
+        },
         "finish": {
-            encode(node.queue): {encode(name): f for name, f in node.finish.scores.items()}
-            for node in s.nodes.values()
+            node.key: dict(node.finish.scores)
+            for node in (*s.nodes.values(), *s.branches.values())
             if len(node.finish)
         },
         "leases": {
-            str(h.fence): (h.charged, h.ran, h.early, h.deliveries) for h in s.leases.values()
+            str(h.fence): (h.charged, h.ran, h.early, h.cancelled, h.deliveries)
+            for h in s.leases.values()
         },
         "expiry": {str(fence): at for (_, fence), at in s.expiry.scores.items()},
-        "timer": {encode(name): at for name, at in s.timer.scores.items()},
+        "timer": dict(s.timer.scores),
         "tokens": {encode(queue) for queue in s.tokens.lying},
         "numbers": (s.fence, s.serial, s.beat or 0.0, s.grace, s.spared, s.watched),
     }
 
 
-def in_redis(space: Keyspace) -> dict[str, Any]:
+def in_redis(space: Keyspace, now: float) -> dict[str, Any]:
     """What the Redis store holds."""
     meta = space.one("meta", "0 0 0 0 0 - 0 - 0").split()
     return {
         "workspaces": {
-            ws.name: (ws.weight, ws.tat, ws.timer, _flows_in_redis(space, ws))
+            ws.name: (ws.weight, ws.parent, ws.tat, ws.timer, _flows_in_redis(space, ws))
             for ws in space.workspaces.values()
         },
         "nodes": {queue: numbers[:2] for queue, numbers in space.nodes.items()},
+        "branches": {
+            b.id: (b.v, b.big, b.weight, b.total, b.members, b.share, b.state, b.serial, b.cost)
+            for b in space.branches.values()
+        },
+        "gates": {
+            name: (gate.block, gate.tat if gate.tat > now else 0.0, gate.timer)
+            for name, gate in space.gates.items()
+            if gate.block or gate.tat > now or gate.timer
+        },
         "finish": {names[0]: dict(members) for names, members in space.all("finish")},
         "leases": {
-            fence: (lease.charged, lease.ran, lease.early, lease.deliveries)
+            fence: (lease.charged, lease.ran, lease.early, lease.cancelled, lease.deliveries)
             for fence, lease in space.leases.items()
         },
         "expiry": dict(space.one("expiry", {})),
@@ -85,7 +108,7 @@ def in_redis(space: Keyspace) -> dict[str, Any]:
 
 def differences(s: State, space: Keyspace) -> dict[str, tuple[Any, Any]]:
     """What is not the same, as (in memory, in Redis)."""
-    memory, on_redis = in_memory(s), in_redis(space)
+    memory, on_redis = in_memory(s), in_redis(space, s.now)
     return {
         decode(name): (memory[name], on_redis[name])
         for name in memory

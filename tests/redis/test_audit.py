@@ -60,7 +60,65 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a key is nobody's": ("I9", lambda c, k: c.set(k.prefix + "what:is:this", 1)),
     "a job may expire": ("I9", lambda c, k: c.expire(k.key("jobs", "q"), 1000)),
     "F of nobody": ("I11", lambda c, k: c.zadd(k.key("finish", "q"), {"ghost": 1.0})),
+    "a letter has no age": ("I11", lambda c, k: c.delete(k.key("graves", "busy {1}"))),
+    "a notice is of nobody": ("I11", lambda c, k: c.zadd(k.key("untold", "q"), {"a x": 1.0})),
     "a grave is not listed": ("I11", lambda c, k: c.delete(k.key("dead_workspaces"))),
+}
+
+
+def _change_branch(position: int, text: str) -> Damage:
+    """Write another word into the record of the branch of the group."""
+
+    def damage(client: redis.Redis, keys: Keys) -> object:
+        words = client.hget(keys.key("branches"), "q@org").decode().split()  # type: ignore[union-attr]
+        words[position] = text
+        return client.hset(keys.key("branches"), "q@org", " ".join(words))
+
+    return damage
+
+
+def _gate(keys: Keys, kind: str, gate: str) -> str:
+    return f"{keys.prefix}{kind}:{gate}"
+
+
+GROUP_GATE, TASK_GATE = "@org", "/1"
+
+SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
+    "a lease is not at its group's gate": (
+        "I4",
+        lambda c, k: c.spop(_gate(k, "slots_of_gate", "@org")),
+    ),
+    "a lease is not at its task's gate": (
+        "I4",
+        lambda c, k: c.spop(_gate(k, "slots_of_gate", TASK_GATE)),
+    ),
+    "a lease is not in its workspace's share": (
+        "I4",
+        lambda c, k: c.delete(_gate(k, "slots_of_share", "eu:1")),
+    ),
+    "a task's limit is exceeded": (
+        "I2",
+        lambda c, k: c.hset(k.key("limits"), "live:task:1", "concurrency=0"),
+    ),
+    "a closed branch is ready": (
+        "I1",
+        lambda c, k: c.hset(k.key("limits"), "live:workspace:org", "concurrency=1"),
+    ),
+    "a gate is closed and not full": (
+        "I10",
+        lambda c, k: c.hset(k.key("gates"), "@org", "parked 0 -"),
+    ),
+    "a branch weighs too much": ("I5", _change_branch(3, "7000000")),
+    "a branch counts who is not there": ("I5", _change_branch(4, "9")),
+    "a branch is not in its node": ("I1", lambda c, k: c.delete(k.key("ready", "q"))),
+    "a branch is not listed": (
+        "I3",
+        lambda c, k: c.delete(_gate(k, "branches_of_gate", GROUP_GATE)),
+    ),
+    "a workspace is in another group": (
+        "I3",
+        lambda c, k: c.hset(k.key("limits"), "live:workspace:eu", "parent=other"),
+    ),
 }
 
 
@@ -100,6 +158,37 @@ def test_damage_is_found(world: World, store: RedisStore, name: str) -> None:
     invariant, damage = DAMAGES[name]
     damage(store.client, store.keys)
     found = audit(store.client, store.keys, now=world.clock())
+    assert invariant in {finding.invariant for finding in found}
+
+
+@pytest.fixture
+def shared_world(store: RedisStore, clock: ManualClock) -> World:
+    """A group and a limited task, with jobs that run and jobs that wait in both."""
+    world = World(store, clock)
+    world.limit("org", concurrency=3)
+    world.limit_task("report", concurrency=1)
+    for name in ("eu", "us"):
+        world.limit(name, parent="org")
+        world.publish_many(3, name)
+    world.publish("eu", task="report")
+    world.publish("other", task="report")
+    world.worker().take(2)
+    return world
+
+
+def test_shared_limits_leave_no_findings(shared_world: World, store: RedisStore) -> None:
+    """Nothing is found where nothing is wrong."""
+    assert audit(store.client, store.keys, now=shared_world.clock()) == []
+
+
+@pytest.mark.parametrize("name", SHARED_DAMAGES)
+def test_damage_to_shared_limits_is_found(
+    shared_world: World, store: RedisStore, name: str
+) -> None:
+    """Each kind is found under its invariant."""
+    invariant, damage = SHARED_DAMAGES[name]
+    damage(store.client, store.keys)
+    found = audit(store.client, store.keys, now=shared_world.clock())
     assert invariant in {finding.invariant for finding in found}
 
 

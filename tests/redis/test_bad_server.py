@@ -169,7 +169,7 @@ def test_out_of_memory(own_server: EmbeddedServer) -> None:
         assert {w.workspace for w in queue.stats().workspaces} == {f"w{i}" for i in range(5)}
         done = 0
         while leases := queue.claim(["q"], 3).leases:
-            assert not queue.renew([(lease.fence, 0.1) for lease in leases])
+            assert not queue.renew([(lease.fence, 0.1) for lease in leases]).lost
             for lease in leases:
                 queue.ack(lease)
                 done += 1

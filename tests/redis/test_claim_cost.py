@@ -25,10 +25,10 @@ class Counted:
         self.number = self.published = 0
         self.claim()  # new default limits have reached everybody
 
-    def publish(self, workspace: str, queue: str = "q", n: int = 1) -> None:
+    def publish(self, workspace: str, queue: str = "q", n: int = 1, task: str = "t") -> None:
         for _ in range(n):
             self.published += 1
-            job = Job(str(self.published), workspace, queue, "t", b"x")
+            job = Job(str(self.published), workspace, queue, task, b"x")
             self.store.publish(job, Admission())
 
     def claim(self, n: int = 1, finishes: tuple[Finish, ...] = (), queue: str = "q") -> list[int]:
@@ -85,6 +85,37 @@ def test_a_crowd_costs_a_claim_nothing(
             counted.publish(name, n=20)
         counted.cost()
     assert beside.cost() == alone.cost()
+
+
+BEHIND: dict[str, StoredLimits] = {
+    "a full task": StoredLimits(tasks={"crowd": Limits(concurrency=0)}),
+    "a task's rate": StoredLimits(tasks={"crowd": Limits(rate=1e-6)}),
+    "a task's limit for each": StoredLimits(tasks={"crowd": Limits(workspace_concurrency=0)}),
+    "a full group": StoredLimits(workspaces={"group": Limits(concurrency=0)}),
+}
+
+
+@pytest.mark.parametrize("limit", BEHIND)
+def test_a_crowd_behind_a_shared_limit_costs_a_claim_nothing(
+    redis_client: redis.Redis, namespace: str, limit: str
+) -> None:
+    """The very same commands beside 500 workspaces that another limit than their own holds back."""
+    costs = []
+    for size in (3, 500):
+        counted = Counted(redis_client, f"{namespace}-{size}", Limits())
+        counted.store.configure(BEHIND[limit], authoritative=True)
+        for i in range(size):
+            if limit == "a full group":
+                counted.store.set_limits("workspace", f"crowd{i}", Limits(parent="group"))
+            counted.publish(f"crowd{i}", task="crowd")
+        counted.claim(size)
+        for name in "abc":
+            for many in range(40):  # the limits are read by name, as where there are many
+                counted.store.set_limits("queue", f"{name}{many}", Limits(capacity=5))
+            counted.publish(name, n=40)
+        counted.cost()
+        costs.append(counted.cost())
+    assert costs[0] == costs[1]
 
 
 def test_a_claim_of_many_is_no_dearer_each(redis_client: redis.Redis, namespace: str) -> None:

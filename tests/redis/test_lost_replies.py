@@ -123,7 +123,7 @@ def test_renew(queue: FairQueue, proxy: Proxy) -> None:
     """A renewal may be repeated."""
     (lease,) = queue.claim(["q"]).leases
     proxy.lose_reply_to(b"EVALSHA")
-    assert _again(lambda: queue.renew([(lease.fence, 0.1)])) == frozenset()
+    assert _again(lambda: queue.renew([(lease.fence, 0.1)]).lost) == frozenset()
     queue.ack(lease)
 
 
@@ -165,7 +165,7 @@ def test_scripts_are_flushed(redis_url: str, redis_client: redis.Redis, namespac
         redis_client.script_flush()
         (lease,) = queue.claim(["q"]).leases
         redis_client.script_flush()
-        assert not queue.renew([(lease.fence, 0.1)])
+        assert not queue.renew([(lease.fence, 0.1)]).lost
         redis_client.script_flush()
         queue.ack(lease)
         assert queue.depth("q") == 0

@@ -150,7 +150,8 @@ def fleet_of(options: dict[str, Any]) -> Iterator[Fleet]:
 
 def _publish(queue: FairQueue, rnd: random.Random, seconds: float, fleet: Fleet) -> list[str]:
     """Publish for a while, and kill a worker now and then."""
-    jobs, until, kill_at = [], time.monotonic() + seconds, time.monotonic() + 2.0
+    jobs: list[str] = []
+    until, kill_at = time.monotonic() + seconds, time.monotonic() + 2.0
     while time.monotonic() < until:
         for _ in range(3):
             workspace, name = rnd.choice(list(LIMITS)), rnd.choice(QUEUES)

@@ -181,6 +181,7 @@ def test_a_loss_is_told_to_who_asks_for_it(
         delay_seconds=0.0,
         counted=False,
         seconds=0.0,
+        max_deliveries=None,
     )
     store.lose_reply()
     with pytest.raises(StoreUnavailable):

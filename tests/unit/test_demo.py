@@ -86,7 +86,8 @@ def test_names_are_escaped_in_the_picture() -> None:
 def test_a_run_without_starts_is_drawn_too() -> None:
     """A picture comes out even where nothing ran."""
     load = usual_load(jobs=100)
-    ET.fromstring(picture(load, [Run(title="redis://", starts=(), complete=False)]))
+    drawn = ET.fromstring(picture(load, [Run(title="redis://", starts=(), complete=False)]))
+    assert any("redis://" in text for text in drawn.itertext())
 
 
 def test_the_report_fits_a_terminal_and_says_what_it_comes_to() -> None:

@@ -30,3 +30,21 @@ def test_links_lead_somewhere(page: Path) -> None:
     """Each relative link names a file that exists."""
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+UPSTREAM = ROOT / "docs" / "upstream.md"
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", UPSTREAM.read_text())))
+
+
+@pytest.mark.parametrize(("path", "name"), NAMED)
+def test_the_named_tests_exist(path: str, name: str) -> None:
+    """Every test that docs/upstream.md names is there."""
+    source = (ROOT / path).read_text()
+    assert not name or f"\ndef {name}(" in source
+
+
+def test_the_page_of_upstream_issues_names_tests() -> None:
+    """There is one for each row at least."""
+    rows = [line for line in UPSTREAM.read_text().splitlines() if line.startswith("| [")]
+    assert len(rows) == 10
+    assert all("`tests/" in row for row in rows)

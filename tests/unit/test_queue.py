@@ -94,7 +94,7 @@ def test_several_endings_at_once(queue: FairQueue) -> None:
         ({"task": "t" * 256}, "at most 255"),
         ({"priority": -1}, "priority must be a whole number from 0"),
         ({"priority": 1.5}, "priority must be a whole number from 0"),
-        ({"priority": 256}, "priority must be a whole number from 0"),
+        ({"priority": 2**24}, "priority must be a whole number from 0"),
         ({"delay_seconds": float("inf")}, "delay_seconds must be finite"),
         ({"delay_seconds": float("nan")}, "delay_seconds must be finite"),
     ],
@@ -118,8 +118,10 @@ def test_claims_name_their_queues(queue: FairQueue, queues: Any) -> None:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        ({"concurency": 2}, "unknown limit 'concurency'; known: concurrency"),
-        ({"parent": "x"}, "unknown limit 'parent'"),
+        ({"concurency": 2}, "unknown limit 'concurency'; known: .*concurrency"),
+        ({"reserve": 2}, "unknown limit 'reserve'"),
+        ({"workspace_concurrency": 2}, "unknown limit 'workspace_concurrency'"),
+        ({"parent": "x" * 201}, "'parent'"),
         ({"concurrency": -1}, "'concurrency'"),
         ({"concurrency": 1.5}, "'concurrency'"),
         ({"concurrency": "many"}, "'concurrency'"),
@@ -134,6 +136,32 @@ def test_impossible_limits_are_refused(queue: FairQueue, limits: dict[str, Any],
     """A live limit is held to the same rules as a configured one."""
     with pytest.raises(ConfigurationError, match=said):
         queue.set_limits("acme", **limits)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"capacity": 2}, "unknown limit 'capacity'; known: "),
+        ({"workspace_concurrency": -1}, "'workspace_concurrency'"),
+        ({"burst": 2}, "burst has no meaning without rate"),
+    ],
+)
+def test_impossible_limits_of_a_task_are_refused(
+    queue: FairQueue, limits: dict[str, Any], said: str
+) -> None:
+    """As those of a workspace."""
+    with pytest.raises(ConfigurationError, match=said):
+        queue.set_task_limits("report", **limits)
+
+
+def test_live_limits_of_a_task_act_at_once(queue: FairQueue) -> None:
+    """Over all workspaces, and they go away again."""
+    for name in ("acme", "globex", "initech"):
+        queue.publish(b"x", queue="q", workspace=name, task="report")
+    queue.set_task_limits("report", concurrency=1)
+    assert len(queue.claim(["q"], 5).leases) == 1
+    queue.unset_task_limits("report")
+    assert len(queue.claim(["q"], 5).leases) == 2
 
 
 def test_live_limits_act_at_once(queue: FairQueue) -> None:

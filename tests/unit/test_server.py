@@ -16,8 +16,9 @@ from fairqueue import StoreUnavailable, _server
 from fairqueue.testing import EmbeddedServer, embedded_redis
 
 CHILD = """
-import os, sys
+import signal, sys
 from fairqueue.testing import EmbeddedServer
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background jobs
 server = EmbeddedServer().start()
 print(server.pid, server.folder, flush=True)
 sys.stdin.read()

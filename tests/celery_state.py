@@ -1,0 +1,20 @@
+"""Puts back what a Celery worker inside the test process leaves changed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from celery import _state
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """The default and current app, and that results may be waited for."""
+    default, current = _state.default_app, _state._tls.current_app
+    try:
+        yield
+    finally:
+        _state.set_default_app(default)
+        _state._set_current_app(current)
+        _state._set_task_join_will_block(False)

@@ -1,0 +1,175 @@
+"""Groups: the workspaces of an organisation share its weight and its limit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fairqueue import Lease, Limits
+from tests.contract.world import World
+
+
+def workspaces(leases: list[Lease]) -> Counter[str]:
+    """How many jobs of each workspace."""
+    return Counter(lease.job.workspace for lease in leases)
+
+
+def test_a_group_never_runs_above_its_limit(world: World) -> None:
+    """All its workspaces together; others go on."""
+    world.limit("org", concurrency=2)
+    for name in ("eu", "us", "asia"):
+        world.limit(name, parent="org")
+        world.publish_many(3, name)
+    world.publish_many(3, "other")
+    taken = workspaces(world.worker("w1").take(20))
+    assert taken.pop("other") == 3
+    assert sum(taken.values()) == 2
+    assert world.worker("w2").take(20) == []
+
+
+def test_a_freed_slot_goes_to_the_group_s_next(world: World) -> None:
+    """Fair among its workspaces."""
+    world.limit("org", concurrency=1)
+    for name in ("eu", "us"):
+        world.limit(name, parent="org")
+        world.publish_many(3, name)
+    worker, names = world.worker(), []
+    for _ in range(4):
+        lease = worker.take_one()
+        names.append(lease.job.workspace)
+        world.clock.advance(1)
+        worker.finish(lease, 1.0)
+    assert names == ["eu", "us", "eu", "us"]
+
+
+def test_many_workspaces_in_a_group_are_one_flow(world: World) -> None:
+    """Ten of one organisation get together what one of another gets."""
+    world.configure(
+        workspaces={f"m{n}": Limits(parent="org") for n in range(10)},
+        fairness="count",
+    )
+    for n in range(10):
+        world.publish_many(4, f"m{n}")
+    world.publish_many(20, "single")
+    taken = workspaces(world.worker().take(20))
+    assert abs(taken["single"] - 10) <= 1
+
+
+def test_a_group_has_its_weight(world: World) -> None:
+    """Whatever its workspaces weigh; among them their own weights count."""
+    world.configure(
+        workspaces={
+            "org": Limits(weight=3.0),
+            "eu": Limits(parent="org", weight=2.0),
+            "us": Limits(parent="org"),
+        },
+        fairness="count",
+    )
+    for name in ("eu", "us", "single"):
+        world.publish_many(40, name)
+    taken = workspaces(world.worker().take(40))
+    assert abs(taken["single"] - 10) <= 1
+    assert abs(taken["eu"] - 20) <= 1
+
+
+def test_a_workspace_s_own_limit_holds_in_its_group(world: World) -> None:
+    """The lower one counts."""
+    world.limit("org", concurrency=3)
+    world.limit("eu", parent="org", concurrency=1)
+    world.limit("us", parent="org")
+    for name in ("eu", "us"):
+        world.publish_many(5, name)
+    assert workspaces(world.worker().take(10)) == {"eu": 1, "us": 2}
+
+
+def test_default_limits_are_not_the_group_s(world: World) -> None:
+    """They are for each workspace."""
+    world.configure(
+        default=Limits(concurrency=2),
+        workspaces={"eu": Limits(parent="org"), "us": Limits(parent="org")},
+    )
+    for name in ("eu", "us"):
+        world.publish_many(5, name)
+    assert workspaces(world.worker().take(10)) == {"eu": 2, "us": 2}
+
+
+def test_who_joins_a_group_brings_what_runs(world: World) -> None:
+    """Its running jobs hold slots of the group from then on, until they end."""
+    world.limit("org", concurrency=2)
+    world.publish_many(4, "eu")
+    worker = world.worker()
+    leases = worker.take(2)
+    world.limit("eu", parent="org")
+    assert worker.take(5) == []
+    worker.finish(leases[0])
+    assert len(worker.take(5)) == 1
+
+
+def test_who_leaves_a_group_is_free_of_its_limit(world: World) -> None:
+    """And its slots are the others'."""
+    world.limit("org", concurrency=1)
+    for name in ("eu", "us"):
+        world.limit(name, parent="org")
+        world.publish_many(2, name)
+    worker = world.worker()
+    first = worker.take_one().job.workspace
+    world.store.set_limits("workspace", first, None)
+    assert workspaces(worker.take(10)) == {"eu": 1, "us": 1}
+
+
+def test_a_group_and_a_task_s_limit_hold_together(world: World) -> None:
+    """A job needs a slot of both."""
+    world.limit("org", concurrency=3)
+    world.limit_task("t", concurrency=2)
+    for name in ("eu", "us"):
+        world.limit(name, parent="org")
+        world.publish_many(3, name, task="t")
+        world.publish_many(3, name, task="u")
+    world.publish_many(3, "other", task="t")
+    leases = world.worker().take(20)
+    assert sum(lease.job.workspace != "other" for lease in leases) == 3
+    assert sum(lease.job.task == "t" for lease in leases) == 2
+
+
+def test_a_group_may_be_its_own_member(world: World) -> None:
+    """Then jobs under its name are inside it too."""
+    world.limit("org", concurrency=2, parent="org")
+    world.limit("eu", parent="org")
+    for name in ("org", "eu"):
+        world.publish_many(3, name)
+    assert len(world.worker().take(10)) == 2
+
+
+def test_a_lowered_group_holds_at_once(world: World) -> None:
+    """Also by a configuration that has not reached its workspaces yet."""
+
+    def configure(concurrency: int) -> None:
+        workspaces = {"org": Limits(concurrency=concurrency), "eu": Limits(parent="org")}
+        world.configure(workspaces=workspaces, authoritative=True)
+
+    configure(1000)
+    worker = world.worker()
+    for n in range(300):
+        world.publish(f"w{n}", delay_seconds=1000)
+    for _ in range(20):
+        worker.take()
+    world.publish_many(30, "eu")
+    assert len(worker.take(5)) == 5
+    configure(1)
+    assert [lease for _ in range(20) for lease in worker.take(5)] == []
+
+
+def test_the_limit_of_a_group_changes_live(world: World) -> None:
+    """Raised, it opens at once; lowered, it drains."""
+    world.limit("org", concurrency=1)
+    world.limit("eu", parent="org")
+    world.publish_many(6, "eu")
+    worker = world.worker()
+    leases = worker.take(10)
+    world.limit("org", concurrency=3)
+    leases += worker.take(10)
+    assert len(leases) == 3
+    world.limit("org", concurrency=2)
+    worker.finish(leases[0])
+    assert worker.take(10) == []
+    worker.finish(leases[1])
+    assert len(worker.take(10)) == 1
