@@ -6,9 +6,13 @@ a frozen application, where entry points are lost, imports it to make the scheme
 
 from __future__ import annotations
 
-from fairqueue_celery.errors import CapacityExceeded, LeaseLost, WorkspaceUnresolved
+from fairqueue import WorkspaceUnresolved
+from fairqueue_celery.errors import CapacityExceeded, LeaseLost
+from fairqueue_celery.supported import check_versions
+from fairqueue_celery.unique import Unique, unique_outcome
 from fairqueue_kombu_alias import add_aliases
 
+check_versions()
 add_aliases()
 
-__all__ = ["CapacityExceeded", "LeaseLost", "WorkspaceUnresolved"]
+__all__ = ["CapacityExceeded", "LeaseLost", "Unique", "WorkspaceUnresolved", "unique_outcome"]

@@ -34,7 +34,7 @@ class Address:
     def core_url(self, options: Mapping[str, Any]) -> str:
         """The core's URL, with ``options`` for the client in its query."""
         if self.memory:
-            return "memory://"
+            return f"memory://{quote(self.host or '', safe='')}"
         query = urlencode({**options, **_tls_query(self.tls)})
         return self._without_query() + (f"?{query}" if query else "")
 
@@ -101,7 +101,7 @@ def _from_url(url: str, client: Any) -> Address:
     user = _decoded(parts.username) or client.userid
     password = _decoded(parts.password) or client.password
     if scheme == "memory":
-        return Address(memory=True, query=query)
+        return Address(memory=True, host=_decoded(parts.hostname), query=query)
     if scheme in {"socket", "unix"}:
         db = query.pop("virtual_host", query.pop("db", "0"))
         return Address(

@@ -8,7 +8,7 @@ from typing import Any
 
 from fairqueue import Settings
 from fairqueue_celery import crew, options
-from fairqueue_celery.transport import Transport
+from fairqueue_celery.broker import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -23,10 +23,10 @@ LIMITS = (
 
 def on_worker_ready(sender: Any = None, **_others: Any) -> None:
     """Log what an operator should know (receiver of ``worker_ready``)."""
-    transport = getattr(sender.connection, "transport", None)
-    if crew.worker() is None or not isinstance(transport, Transport):
+    broker = getattr(getattr(sender.connection, "transport", None), "broker", None)
+    if crew.worker() is None or not isinstance(broker, Broker):
         return
-    for line in _lines(transport.broker.settings, sender.app):
+    for line in _lines(broker.settings, sender.app):
         logger.info(line)
 
 

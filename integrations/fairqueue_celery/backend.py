@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from celery.backends.cache import CacheBackend
 from celery.backends.redis import RedisBackend
 
 from fairqueue import Settings
@@ -15,6 +16,12 @@ from fairqueue_celery.address import read_url
 
 class FairQueueBackend(RedisBackend):
     """Celery's Redis backend, at the address of a ``fairqueue…://`` URL."""
+
+    def __new__(cls, app: Any = None, url: str | None = None, **_others: Any) -> Any:
+        """Make one; for ``fairqueue+memory://`` it is Celery's cache in memory."""
+        if url and read_url(url).memory:
+            return CacheBackend(app=app, backend="memory")
+        return super().__new__(cls)
 
     def __init__(self, *args: Any, url: str | None = None, **kwargs: Any) -> None:
         given = url or kwargs.pop("host", None)

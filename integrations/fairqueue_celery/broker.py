@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from fairqueue import FairQueue, FairQueueError, Settings
+from fairqueue import FairQueue, FairQueueError, Settings, check_sources
 from fairqueue_celery import crew
 from fairqueue_celery.consuming import Claims
 from fairqueue_celery.janitor import janitor
@@ -20,7 +20,6 @@ from fairqueue_celery.kinds import Kinds
 from fairqueue_celery.remembered import Remembered
 from fairqueue_celery.slot import Slot
 from fairqueue_celery.slots import Slots
-from fairqueue_celery.workspace import check_sources
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +38,7 @@ class Broker:
 
     def __init__(self, url: str, settings: Settings, *, authoritative: bool) -> None:
         check_sources(settings.workspace_from)
+        self.url = url
         self.settings = settings
         self._checked = float("-inf")
         self.bindings = Remembered(FRESH_SECONDS)
@@ -72,6 +72,10 @@ class Broker:
     def follow(self, claims: Claims) -> None:
         """Look after what these claims hold when nobody else does."""
         self._claims.add(claims)
+
+    def queues_taken(self) -> list[str]:
+        """The task queues from which this process takes jobs."""
+        return sorted({queue for claims in list(self._claims) for queue in list(claims.queues)})
 
     def forget_leases(self) -> None:
         """In a forked child: what the parent holds is the parent's."""

@@ -31,6 +31,10 @@ STALE_SECONDS = 0.05
 """What was claimed ahead and has not started by then is given back."""
 
 
+STEP_BACK_SECONDS = 0.02
+"""Time for others to wake up and claim first."""
+
+
 class Claims:
     """The jobs that one channel takes from its task queues.
 
@@ -49,6 +53,7 @@ class Claims:
         self.waiting = False
         """The store had nothing for us: claim again when the waiter's time is up."""
         self._overfull = False
+        self._back_at = 0.0
         self.changed: Callable[[Slot], None] | None = None
         self.closing: Callable[[int], None] | None = None
         """Called before the descriptor of the waiter is closed, since its number is used again."""
@@ -113,14 +118,18 @@ class Claims:
             return left != most
 
     def _abort_lost(self) -> None:
-        """Stop the runs that will be redelivered, since somebody else may run them already."""
+        """Stop what was cancelled, and what will be redelivered: somebody else may run it."""
         pool = self.pool
         for slot in self._broker.slots.take_lost():
             slot.told = True
-            if pool is not self and self._broker.settings.on_lease_lost == "abort":
-                from fairqueue_celery.aborting import abort  # noqa: PLC0415 - needs Celery
+            if pool is self:
+                continue
+            from fairqueue_celery import aborting  # noqa: PLC0415 - needs Celery
 
-                abort(slot, pool.pool)
+            if slot.cancelled:
+                aborting.cancel(slot, pool.pool)
+            elif self._broker.settings.on_lease_lost == "abort":
+                aborting.abort(slot, pool.pool)
 
     def _deliver_ahead(self, deliver: Deliver, most: int | None) -> int | None:
         left = -1 if most is None else most
@@ -155,7 +164,7 @@ class Claims:
         return free and slots.ended_pending
 
     def _is_hungry(self) -> bool:
-        if self.waiting:
+        if self.waiting or self._back_in() > 0:
             return False
         wanted = self._wanted()
         if self._room() > 0 and not self._ahead:
@@ -190,7 +199,19 @@ class Claims:
             return 0.0  # what was delivered did not stay: it was revoked, or sent away
         if self._broker.slots.pending:
             return max(0.0, self._endings_due_in())
+        if (back_in := self._back_in()) > 0:
+            return back_in
         return STALE_SECONDS if self._ahead else None
+
+    def step_back(self) -> None:
+        """Claim nothing for a moment: another worker may know what to do with the next job.
+
+        Else who gave a job back for later would be the one to watch for its time, again and again.
+        """
+        self._back_at = time.monotonic() + STEP_BACK_SECONDS
+
+    def _back_in(self) -> float:
+        return self._back_at - time.monotonic()
 
     def _endings_due_in(self) -> float:
         return self._broker.slots.pending_since + HOLD_BACK_SECONDS - time.monotonic()

@@ -45,10 +45,18 @@ def most_in_hand(controller: Any) -> int:
     With ``--autoscale`` that is one more than there are processes, as long as it may grow: the
     autoscaler starts a process when it sees a task that finds none free.
     """
-    pool = controller.pool
-    # older Celery's gevent pool counts the greenlets that run
-    processes = int((pool.limit if pool.is_green else pool.num_processes) or 0)
-    ceiling = controller.max_concurrency
-    if ceiling and processes < ceiling:
-        return processes + 1
-    return processes
+    autoscaler = getattr(controller, "autoscaler", None)
+    if autoscaler is None:
+        return _size(controller.pool)
+    return min(_size(controller.pool) + 1, int(autoscaler.max_concurrency))
+
+
+def _size(pool: Any) -> int:
+    """Processes, threads or greenlets that the pool has.
+
+    Before Celery 5.7 a gevent pool counts only the greenlets that run, and grows without telling
+    its limit: what is inside knows.
+    """
+    if pool.is_green:
+        return int(getattr(pool._pool, "size", pool.limit))  # noqa: SLF001
+    return int(pool.num_processes or 0)

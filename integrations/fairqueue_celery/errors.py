@@ -22,10 +22,6 @@ class LeaseLost(fairqueue.LeaseLost, OperationalError):
     """The running job no longer holds its lease: what it publishes is refused."""
 
 
-class WorkspaceUnresolved(fairqueue.ConfigurationError):
-    """The workspace of a task could not be told; nothing was published."""
-
-
 @contextmanager
 def let_through() -> Iterator[None]:
     """Raise the core's refusals as the errors above."""

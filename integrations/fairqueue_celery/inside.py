@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial, wraps
 from typing import Any
 
+from celery.exceptions import Ignore
+
 import fairqueue
 from fairqueue_celery.delivery import METADATA
 from fairqueue_celery.lost import board
+from fairqueue_celery.runs import runs
+
+logger = logging.getLogger(__name__)
 
 _entered: dict[str, AbstractContextManager[Any]] = {}
 
@@ -20,12 +26,15 @@ def on_prerun(task_id: str = "", task: Any = None, **_others: Any) -> None:
     if job is not None:
         context = _entered[task_id] = fairqueue.running(job)
         context.__enter__()
+        runs.begin(job.fence)
 
 
 def on_postrun(task_id: str = "", **_others: Any) -> None:
     """It is over, and so is everything that follows from it."""
     context = _entered.pop(task_id, None)
-    if context is not None:
+    job = fairqueue.current()
+    if context is not None and job is not None:
+        runs.end(job.fence)
         context.__exit__(None, None, None)
 
 
@@ -44,6 +53,7 @@ def _running_job(task: Any) -> fairqueue.Running | None:
         fence=fence,
         deliveries=deliveries,
         is_lost=partial(board.has, fence) if late else _never,
+        is_cancelled=partial(board.is_cancelled, fence),
         redeliverable=late,
     )
 
@@ -70,6 +80,7 @@ def _marking(run: Callable[..., Any]) -> Callable[..., Any]:
         if job is None or job.body_entered:
             return run(*args, **kwargs)  # called by another task's body, or no job at all
         job.body_entered = True
+        _refuse_if_lost(job)
         try:
             return run(*args, **kwargs)
         finally:
@@ -77,3 +88,10 @@ def _marking(run: Callable[..., Any]) -> Callable[..., Any]:
 
     body.marked_by_fairqueue = True  # type: ignore[attr-defined]
     return body
+
+
+def _refuse_if_lost(job: fairqueue.Running) -> None:
+    """It lay in a pipe, or in a thread's queue, for longer than its lease."""
+    if job.redeliverable and job.lost:
+        logger.warning("job %r does not begin: its lease is lost and it will run again", job.job_id)
+        raise Ignore

@@ -86,13 +86,28 @@ def _celery_kind(queue: str) -> bool | None:
     return None
 
 
+def exchange_type(exchange: str) -> str | None:
+    """What the apps of this process say: None where none has such an exchange.
+
+    A producer does not declare every exchange that it publishes to, a Broadcast's least of all.
+    """
+    for queues in _queues_of_apps():
+        for entity in queues.values():
+            if entity.exchange is not None and entity.exchange.name == exchange:
+                return str(entity.exchange.type)
+    return None
+
+
 def _entities(queue: str) -> Iterator[Any]:
-    state = sys.modules.get("celery._state")
-    for app in state._get_active_apps() if state else ():  # noqa: SLF001 - no public list of apps
-        if not app.configured:
-            continue  # reading its queues would configure it
-        queues = app.amqp.queues
+    for queues in _queues_of_apps():
         if queue in queues:  # indexing would create it
             yield queues[queue]
         else:
             yield from (entity for entity in queues.values() if entity.name == queue)
+
+
+def _queues_of_apps() -> Iterator[Any]:
+    state = sys.modules.get("celery._state")
+    for app in state._get_active_apps() if state else ():  # noqa: SLF001 - no public list of apps
+        if app.configured:  # reading its queues would configure it
+            yield app.amqp.queues

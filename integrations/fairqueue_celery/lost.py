@@ -1,4 +1,4 @@
-"""Tells a child process when the lease of its job ends, without a round trip.
+"""Tells a child process when the lease of its job ends, or that it is cancelled, without a trip.
 
 A page of memory, shared by fork: the worker's main process, which keeps the leases, writes until
 when each is good; the child that runs the job compares that with the clock. So it knows of a lost
@@ -13,7 +13,8 @@ import time
 
 ENTRIES = 8192
 TRIES = 16
-ENTRY = struct.Struct("=Qd")  # a fence, and the end of its lease by the monotonic clock of the host
+ENTRY = struct.Struct("=Qd")
+"""A fence, and the end of its lease by the monotonic clock of the host; negative: cancelled."""
 LOST = 0.0
 
 
@@ -29,12 +30,14 @@ class LostBoard:
     def __setitem__(self, fence: int, deadline: float) -> None:
         """This lease is good until then."""
         at = self._find(fence)
+        if at is not None and self._end(at) < 0:
+            deadline = -deadline
         ENTRY.pack_into(self._page, self._room(fence) if at is None else at, fence, deadline)
 
     def pop(self, fence: int, default: None = None) -> None:
         """This lease is in hand no more; that it was lost stays known until room is needed."""
         at = self._find(fence)
-        if at is not None and ENTRY.unpack_from(self._page, at)[1] != LOST:
+        if at is not None and self._end(at) != LOST:
             ENTRY.pack_into(self._page, at, 0, LOST)
         return default
 
@@ -42,10 +45,24 @@ class LostBoard:
         """This lease is gone."""
         self[fence] = LOST
 
+    def cancel(self, fence: int) -> None:
+        """The job was cancelled; its lease may go on."""
+        at = self._find(fence)
+        if at is not None:
+            ENTRY.pack_into(self._page, at, fence, -abs(self._end(at)))
+
+    def is_cancelled(self, fence: int) -> bool:
+        """Whether the job was cancelled."""
+        at = self._find(fence)
+        return at is not None and self._end(at) < 0
+
     def has(self, fence: int) -> bool:
         """Whether this lease is gone, or its time is over."""
         at = self._find(fence)
-        return at is not None and bool(ENTRY.unpack_from(self._page, at)[1] <= time.monotonic())
+        return at is not None and abs(self._end(at)) <= time.monotonic()
+
+    def _end(self, at: int) -> float:
+        return float(ENTRY.unpack_from(self._page, at)[1])
 
     def _places(self, fence: int) -> list[int]:
         return [(fence + i) % ENTRIES * ENTRY.size for i in range(TRIES)]
@@ -59,7 +76,7 @@ class LostBoard:
     def _room(self, fence: int) -> int:
         """A free place, else the one whose lease ended first."""
         places = self._places(fence)
-        return min(places, key=lambda at: ENTRY.unpack_from(self._page, at)[1])
+        return min(places, key=lambda at: abs(self._end(at)))
 
 
 board = LostBoard()

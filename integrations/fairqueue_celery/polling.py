@@ -30,11 +30,15 @@ class Poller(MultiChannelPoller):
         """Handle one event, or raise Empty when there is none in time."""
         channels = [channel for channel in self._channels if channel.claims.queues]
         if not channels:
-            super().get(callback, timeout=timeout)
+            self.poll_plain(callback, timeout)
             return
         if self._stepped(channels):
             return
         self._wait(channels, callback, timeout)
+
+    def poll_plain(self, callback: Callable[..., None], timeout: float | None) -> None:
+        """Handle one plain message or one event of a descriptor, or raise Empty."""
+        super().get(callback, timeout=timeout)
 
     def _stepped(self, channels: list[Any]) -> bool:
         """Whether a job was delivered; what its consumer acked at once is told at once."""
@@ -62,7 +66,7 @@ class Poller(MultiChannelPoller):
     ) -> None:
         self._listen(channels)
         try:
-            super().get(callback, timeout=_shorter(timeout, self._due_in(channels)))
+            self.poll_plain(callback, _shorter(timeout, self._due_in(channels)))
         except Empty:
             if not self._stepped(channels):
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -13,7 +14,8 @@ from kombu.serialization import loads as deserialize
 from kombu.utils.json import JSONEncoder
 
 import fairqueue
-from fairqueue_celery.errors import WorkspaceUnresolved, let_through
+from fairqueue_celery.errors import let_through
+from fairqueue_celery.unique import Key, key_of, remember
 from fairqueue_celery.workspace import Call, noted_call, workspace_of
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ class Publication:
     exempt: bool
     group: str | None
     job_id: str | None
+    expires_seconds: float | None = None
+    key: Key | None = None
 
 
 def publish(broker: Broker, queue: str, message: dict[str, Any], *, priority: int) -> None:
@@ -57,18 +61,30 @@ def _send(
 ) -> None:
     running = fairqueue.current()
     with let_through():
-        broker.core.publish(
+        job = broker.core.publish(
             encoded(message).encode(),
             queue=queue,
             workspace=about.workspace,
             task=about.task,
             priority=priority,
             delay_seconds=about.delay_seconds,
-            job_id=about.job_id and f"{about.job_id}.{queue}"[:200],
+            job_id=_job_id(about, queue),
             exempt=about.exempt,
             group=about.group,
             parent_fence=running.fence if running and running.redeliverable else None,
+            expires_seconds=about.expires_seconds,
+            unique_key=about.key.text if about.key else None,
+            unique_for=about.key.seconds if about.key else None,
         )
+    if about.key is not None:
+        remember(about.key, job)
+
+
+def _job_id(about: Publication, queue: str) -> str | None:
+    if about.job_id is None:
+        return None
+    tail = queue if about.key is None else about.key.task_id
+    return f"{about.job_id}.{tail}"[:200]
 
 
 def _tell_instead(about: Publication, error: fairqueue.ConfigurationError) -> None:
@@ -98,15 +114,38 @@ def describe(message: Mapping[str, Any], sources: tuple[str, ...]) -> Publicatio
         exempt=_is_exempt(call.fields),
         group=_group(call),
         job_id=publish_id,
+        expires_seconds=_seconds_until(call.fields.get("expires")),
+        key=key_of(message, call),
     )
     return replace(about, workspace=_workspace(call, sources, about))
+
+
+def describe_foreign(
+    message: Mapping[str, Any], sources: tuple[str, ...]
+) -> tuple[Publication, bool]:
+    """The same of a message that was published to another broker, and whether it could be read.
+
+    Raises WorkspaceUnresolved.
+    """
+    call = _foreign_call(message, sources)
+    by_headers = "task" in message["headers"] and all(s.startswith("header:") for s in sources)
+    workspace = workspace_of(call, sources)
+    about = Publication(
+        workspace=workspace,
+        task=call.task,
+        delay_seconds=_delay_seconds(call.fields.get("eta")),
+        exempt=True,
+        group=None,
+        job_id=None,
+    )
+    return about, bool(workspace) or by_headers or opened_body(message) is not None
 
 
 def _workspace(call: Call, sources: tuple[str, ...], about: Publication) -> str | None:
     """Whose it is. What the system must publish goes out also where that cannot be told."""
     try:
         return workspace_of(call, sources)
-    except WorkspaceUnresolved as error:
+    except fairqueue.WorkspaceUnresolved as error:
         if not about.exempt:
             raise
         _tell_instead(about, error)
@@ -136,32 +175,49 @@ def _group(call: Call) -> str | None:
 def _foreign_call(message: Mapping[str, Any], sources: tuple[str, ...]) -> Call:
     """The call inside a message that this process did not make itself."""
     headers = message["headers"]
-    task = str(headers.get("task") or "")
-    if all(source.startswith("header:") for source in sources):
-        return Call(task, (), {}, headers, headers)
-    args, kwargs = _decoded(message)
-    return Call(task, args, kwargs, headers, headers)
+    if "task" in headers and all(source.startswith("header:") for source in sources):
+        return Call(str(headers["task"]), (), {}, headers, headers)
+    body = opened_body(message)
+    if isinstance(body, dict) and "task" not in headers:  # protocol 1
+        args, kwargs, fields = body.get("args"), body.get("kwargs"), body
+    else:
+        args, kwargs = body[:2] if isinstance(body, list) and len(body) > 1 else ((), {})
+        fields = headers
+    task = str(fields.get("task") or "")
+    return Call(
+        task,
+        args if isinstance(args, list) else (),
+        kwargs if isinstance(kwargs, dict) else {},
+        headers,
+        fields,
+    )
 
 
-def _decoded(message: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Arguments out of a JSON body; any other body is not opened."""
+def opened_body(message: Mapping[str, Any]) -> Any:
+    """What stands in a JSON body; None for any other, which is not opened."""
     if message.get("content-type") != JSON or message["headers"].get("compression"):
-        return (), {}
+        return None
     try:
-        body = deserialize(message["body"], JSON, message.get("content-encoding"), force=True)
-        args, kwargs = (body["args"], body["kwargs"]) if isinstance(body, dict) else body[:2]
-    except Exception:  # noqa: BLE001 - whatever a stranger has sent, it is published unread
-        return (), {}
-    return args, kwargs
+        body = message["body"]
+        if message["properties"].get("body_encoding") == "base64":
+            body = b64decode(body)
+        return deserialize(body, JSON, message.get("content-encoding"), force=True)
+    except Exception:  # noqa: BLE001 - whatever a stranger has sent, it goes on unread
+        return None
 
 
 def _delay_seconds(eta: Any) -> float:
-    """Seconds until ``eta`` by this client's clock, the one that it was reckoned with."""
-    if not eta:
-        return 0.0
-    when = eta if isinstance(eta, datetime) else _parsed(str(eta))
+    """Seconds until ``eta``; 0 if there is none."""
+    return _seconds_until(eta) or 0.0
+
+
+def _seconds_until(time: Any) -> float | None:
+    """By this client's clock, the one that it was reckoned with; None for what is no time."""
+    if not time:
+        return None
+    when = time if isinstance(time, datetime) else _parsed(str(time))
     if when is None:
-        return 0.0
+        return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=_celery_timezone())
     return max(0.0, (when - datetime.now(timezone.utc)).total_seconds())

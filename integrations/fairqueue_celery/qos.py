@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kombu.transport import redis as stock
+from kombu.transport import redis, virtual
 
 from fairqueue_celery.slot import Verdict
 from fairqueue_celery.slots import Slots
 
 
-class QoS(stock.QoS):
+class QoS(virtual.QoS):
     """Knows a leased job by its delivery tag, which is a fence: a whole number."""
 
     @property
@@ -39,3 +39,7 @@ class QoS(stock.QoS):
             return False
         self.slots.decide(delivery_tag, verdict)
         return True
+
+
+class RedisQoS(QoS, redis.QoS):
+    """Beside the plain messages of a Redis."""

@@ -29,8 +29,8 @@ class Slot:
     """One lease in this process's hands."""
 
     __slots__ = (
-        "counted", "ended", "lease", "lost", "opened", "owner", "pool", "reason", "request",
-        "settled", "started", "stopped", "told", "verdict",
+        "cancelled", "counted", "ended", "lease", "lost", "opened", "owner", "pool", "reason",
+        "request", "settled", "started", "stopped", "told", "verdict",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, owner: Owner | None, pool: object) -> None:
@@ -49,9 +49,9 @@ class Slot:
         self.counted = False
         """Whether giving it back counts as a delivery (its worker was lost)."""
         self.settled = False
-        self.lost = False
+        self.lost = self.cancelled = False
         self.told = False
-        """Its owner knows that it is lost."""
+        """Its owner knows that it is lost or cancelled."""
 
     @property
     def fence(self) -> int:
@@ -62,6 +62,11 @@ class Slot:
     def running(self) -> bool:
         """Started, and not ended."""
         return self.started is not None and not self.ended
+
+    @property
+    def untouched(self) -> bool:
+        """Nobody has taken the job that came with it, or said anything about it."""
+        return self.request is None and self.verdict is None and not self.settled
 
     def seconds(self) -> float:
         """Worker-seconds used so far."""

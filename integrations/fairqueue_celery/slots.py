@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from fairqueue import Ending, FairQueue, FairQueueError, Finish, Lease, LeaseKeeper, LeaseLost
 from fairqueue_celery.janitor import janitor
 from fairqueue_celery.lost import board
+from fairqueue_celery.runs import runs
 from fairqueue_celery.slot import Owner, Slot, Verdict
 
 logger = logging.getLogger(__name__)
@@ -37,9 +38,11 @@ class Slots:
         self._slots: dict[int, Slot] = {}
         self._in_hand: Counter[object] = Counter()
         self._pending: dict[int, Finish] = {}
-        self._owed: list[Callable[[], None]] = []
+        self._owed: list[Slot] = []
         self.pending_since = 0.0
         self.any_lost = False
+        self.stop_run: Callable[[Slot], None] | None = None
+        """Called, in a thread of the keeper's, for a run that has lost its lease."""
 
     # Opening and marking
 
@@ -49,7 +52,7 @@ class Slots:
         with self._lock:
             self._slots[lease.fence] = slot
             self._in_hand[pool] += 1
-        self._keeper.hold(lease, on_lost=self._lease_lost)
+        self._keeper.hold(lease, on_lost=self._lease_lost, on_cancelled=self._was_cancelled)
         return slot
 
     def get(self, fence: int) -> Slot | None:
@@ -143,27 +146,20 @@ class Slots:
         """Give back or drop; done at the next trip, again and again until Redis has it."""
         if not self._pending and not self._owed:
             self.pending_since = time.monotonic()
-        self._owed.append(lambda: self._pay(slot))
+        self._owed.append(slot)
 
     def _pay(self, slot: Slot) -> None:
         try:
-            if slot.verdict is Verdict.DROP or self._is_poisonous(slot):
+            if slot.verdict is Verdict.DROP:
                 self._core.reject(slot.lease, reason=slot.reason, seconds=slot.seconds())
             else:
                 self._core.release(slot.lease, counted=slot.counted, seconds=slot.seconds())
         except LeaseLost:
-            self._tell_lost([slot.fence])
+            if slot.verdict is not None:  # else it was cut off, which was told
+                self._tell_lost([slot.fence])
         self._drop(slot.fence)
 
-    def _is_poisonous(self, slot: Slot) -> bool:
-        """Every one of its starts ended in a lost worker."""
-        most = self._core.settings.max_deliveries
-        if not slot.counted or most is None or slot.lease.deliveries < most:
-            return False
-        slot.reason = "max_deliveries"
-        return True
-
-    def release(self, slot: Slot, *, delay_seconds: float = 0.0) -> None:
+    def release(self, slot: Slot, *, delay_seconds: float = 0.0, turned_away: bool = False) -> None:
         """Give a job back that did not start: at once, or after a delay; it burns no delivery."""
         with self._lock:
             if slot.settled:
@@ -171,7 +167,7 @@ class Slots:
             slot.settled = True
             self._has_ended(slot)
         try:
-            self._core.release(slot.lease, delay_seconds=delay_seconds)
+            self._core.release(slot.lease, delay_seconds=delay_seconds, turned_away=turned_away)
         except LeaseLost:
             logger.debug("job %s was gone before it was given back", slot.lease.job.id)
         except BaseException:
@@ -225,14 +221,16 @@ class Slots:
         return finishes
 
     def _pay_owed(self) -> None:
+        """The last claimed first: each goes to the head of its lane, so they stand as before."""
         while self._owed:
             with self._lock:
-                thunk = self._owed.pop(0)
+                slot = max(self._owed, key=lambda owed: owed.fence)
+                self._owed.remove(slot)
             try:
-                thunk()
+                self._pay(slot)
             except FairQueueError:
                 with self._lock:
-                    self._owed.insert(0, thunk)
+                    self._owed.append(slot)
                 raise
 
     def told(self, finishes: Iterable[Finish], lost: Iterable[int]) -> None:
@@ -272,20 +270,34 @@ class Slots:
         return self._keeper.is_lost(fence)
 
     def _lease_lost(self, lease: Lease) -> None:
-        """The keeper's thread says that a lease is gone."""
+        """A thread of the keeper's says that a lease is gone."""
         slot = self._slots.get(lease.fence)
         if slot is None or slot.settled:
             return
+        if runs.is_over(slot.fence):  # its result is on its way: there is nothing to stop
+            self._keeper.hold(lease, redeliver=False)
+            return
         slot.lost = self.any_lost = True
         board.post(slot.fence)
+        if self.stop_run is not None:
+            self.stop_run(slot)
+        self._changed(slot)
+
+    def _was_cancelled(self, lease: Lease) -> None:
+        """The keeper's thread says that a job was cancelled."""
+        board.cancel(lease.fence)
+        slot = self._slots.get(lease.fence)
+        if slot is None or slot.settled:
+            return
+        slot.cancelled = self.any_lost = True
         self._changed(slot)
 
     def take_lost(self) -> list[Slot]:
-        """The slots whose lease was lost since the last call."""
+        """The slots whose lease was lost, or whose job was cancelled, since the last call."""
         if not self.any_lost:
             return []
         self.any_lost = False
-        return [slot for slot in self.all() if slot.lost and not slot.told]
+        return [slot for slot in self.all() if (slot.lost or slot.cancelled) and not slot.told]
 
     @staticmethod
     def _tell_lost(fences: Iterable[int]) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from celery import bootsteps
+from celery.concurrency.prefork import TaskPool as PreforkPool
 
+from fairqueue import ConfigurationError
+from fairqueue_celery.aborting import cut_off
 from fairqueue_celery.broker import Broker, brokers
 from fairqueue_celery.keeping import hear_at_once, keep_jobs
 from fairqueue_celery.slot import Slot
+from fairqueue_celery.unknown import SendAway
+from fairqueue_celery.unreadable import bury_unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -25,16 +31,23 @@ class Fairness(bootsteps.StartStopStep):
 
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
+        _refuse_children(parent)
+        bury_unreadable(parent)
         self._consumer = parent
         self._look_for_the_dead: Any = None
         self._keep_waiting = parent._limit_task  # noqa: SLF001
         parent._limit_task = self._limit_task  # noqa: SLF001
+        parent.on_unknown_task = SendAway(parent.on_unknown_task)
 
     def start(self, parent: Any) -> None:
-        """Make the pool keep its jobs; give back those that a reconnect has dropped."""
-        if hasattr(parent.pool, "flush") and getattr(parent.pool, "_pool", None) is not None:
+        """Make the pool keep its jobs and stop lost runs; give back what a reconnect dropped."""
+        if _is_prefork(parent.pool):
             keep_jobs(parent.pool)
             hear_at_once(parent.pool)
+        _grow_at_once(parent)
+        for broker in brokers():
+            if broker.settings.on_lease_lost == "abort":
+                broker.slots.stop_run = partial(cut_off, pool=parent.pool)
         for broker, slot in _held():
             if _was_dropped(slot):
                 broker.slots.abandon(slot)
@@ -44,7 +57,7 @@ class Fairness(bootsteps.StartStopStep):
         if self._look_for_the_dead is not None:
             self._look_for_the_dead.cancel()
             self._look_for_the_dead = None
-        if getattr(parent.pool, "_pool", None) is not None:
+        if _is_prefork(parent.pool):
             self._look_for_the_dead = hub.call_repeatedly(
                 LOOK_FOR_THE_DEAD_SECONDS, parent.pool.maintain_pool
             )
@@ -60,6 +73,31 @@ class Fairness(bootsteps.StartStopStep):
             return self._consumer._limit_move_to_pool(request)  # noqa: SLF001
         broker.slots.release(slot, delay_seconds=_turn(bucket, tokens))
         return None
+
+
+def _is_prefork(pool: Any) -> bool:
+    return isinstance(pool, PreforkPool) and pool._pool is not None  # noqa: SLF001 - it started
+
+
+def _refuse_children(consumer: Any) -> None:
+    """Raise ConfigurationError for processes that cannot share a broker in memory."""
+    transport = consumer.controller._conninfo.transport  # noqa: SLF001
+    if transport.driver_type == "memory" and isinstance(consumer.pool, PreforkPool):
+        raise ConfigurationError(
+            "fairqueue+memory:// lives in one process, and a prefork pool has several: "
+            "start the worker with --pool threads or solo, in the process of its producers"
+        )
+
+
+def _grow_at_once(consumer: Any) -> None:
+    """Let the autoscaler look at each task, as where an event loop drives, not once a second.
+
+    A task that the pool has no room for would stop a green worker's consumer until then.
+    """
+    controller = consumer.controller
+    autoscaler = getattr(controller, "autoscaler", None)
+    if autoscaler is not None and not controller.use_eventloop:
+        consumer.on_task_message.add(autoscaler.maybe_scale)
 
 
 def _has_line(bucket: Any) -> bool:

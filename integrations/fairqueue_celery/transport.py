@@ -1,4 +1,4 @@
-"""The kombu transport behind ``fairqueue://``."""
+"""The kombu transport behind ``fairqueue://``, ``fairqueues://`` and ``fairqueue+socket://``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from kombu.transport import redis as stock
 
-from fairqueue import ConfigurationError, StoreUnavailable
-from fairqueue_celery import boot, options
+from fairqueue import StoreUnavailable
+from fairqueue_celery import boot, memory, options
 from fairqueue_celery.address import ParsedClient, read_address
 from fairqueue_celery.broker import shared_broker
 from fairqueue_celery.channel import Channel
@@ -26,16 +26,17 @@ class Transport(stock.Transport):
     implements = stock.Transport.implements.extend(batch_publish=False)
     supports_batch_publish = False
 
-    def __init__(self, client: Any, **kwargs: Any) -> None:
+    def __new__(cls, client: Any, **kwargs: Any) -> Any:
+        """Make one; kombu takes the same class for ``fairqueue+memory://``, which has its own."""
         boot.connect()
+        if read_address(client).memory:
+            return memory.Transport(client, **kwargs)
+        return super().__new__(cls)
+
+    def __init__(self, client: Any, **kwargs: Any) -> None:
         part_alternates(client)
         address = read_address(client)
         hide_login(client, address)
-        if address.memory:
-            raise ConfigurationError(
-                "fairqueue+memory:// is not built yet; for tests and demos, "
-                "fairqueue.testing.embedded_redis() starts a Redis of their own"
-            )
         settings, of_kombu = options.part(client.transport_options or {}, address.query)
         super().__init__(ParsedClient(client, address, of_kombu), **kwargs)
         tcp = address.path is None
@@ -53,9 +54,12 @@ class Transport(stock.Transport):
         """Let the worker's event loop drive the claims."""
         super().register_with_event_loop(connection, loop)
         self.driver = HubDriver(self, loop)
+        for channel in self.channels:
+            if channel.claims.queues:  # begun before there was a loop
+                self.driver.follow(channel)
 
     def claims_changed(self, channel: Any) -> None:
-        """A channel has begun to take jobs."""
+        """A channel has begun to take jobs from a queue, or ceased to."""
         if self.driver is not None:
             self.driver.follow(channel)
 
