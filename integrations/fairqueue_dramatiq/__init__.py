@@ -1,0 +1,26 @@
+"""Fair, multi-tenant queues for Dramatiq: one middleware on the broker that is there."""
+
+from __future__ import annotations
+
+from fairqueue import WorkspaceUnresolved
+from fairqueue_dramatiq.errors import (
+    CancelledInterrupt,
+    CapacityExceeded,
+    ConfigurationError,
+    LeaseLost,
+    LeaseLostInterrupt,
+    StoreUnavailable,
+)
+from fairqueue_dramatiq.middleware import FairQueueMiddleware, install
+
+__all__ = [
+    "CancelledInterrupt",
+    "CapacityExceeded",
+    "ConfigurationError",
+    "FairQueueMiddleware",
+    "LeaseLost",
+    "LeaseLostInterrupt",
+    "StoreUnavailable",
+    "WorkspaceUnresolved",
+    "install",
+]

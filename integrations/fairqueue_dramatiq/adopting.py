@@ -1,0 +1,86 @@
+"""Brings messages that sit in the user's own broker into the core.
+
+They were published before the middleware was added, or by a producer that does not have it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from threading import Event, Thread
+from typing import Any
+
+from dramatiq.broker import Consumer
+from dramatiq.errors import ConnectionClosed
+
+from fairqueue_dramatiq.producing import Producer
+
+logger = logging.getLogger(__name__)
+
+RESTART_SECONDS = 3.0
+
+
+class Adopting(Consumer):
+    """Adopts one message each time it is asked for the next; it has none for a worker."""
+
+    def __init__(self, native: Consumer, producer: Producer, stopped: Event) -> None:
+        self._native = native
+        self._producer = producer
+        self._stopped = stopped
+
+    def __next__(self) -> None:
+        """Wait for a message, adopt it, tell the broker so."""
+        message = next(self._native)
+        if message is None:
+            return
+        if self._producer.adopt(message, self._stopped):
+            self._native.ack(message)
+        else:
+            self._native.requeue([message])
+
+    def finish_fetched(self) -> None:
+        """Adopt what RedisBroker's consumer has fetched: else it lies there for a minute."""
+        self._native.prefetch = 0
+        while getattr(self._native, "message_cache", None):
+            next(self)
+
+    def requeue(self, messages: Any) -> None:
+        """Nothing was handed out."""
+
+    def close(self) -> None:
+        """Close the broker's own consumer."""
+        self._native.close()
+
+
+class Pump(Thread):
+    """Adopts what comes into one queue of the user's broker, until it is stopped."""
+
+    def __init__(self, queue: str, consume: Callable[[], Adopting], stopped: Event) -> None:
+        super().__init__(name=f"fairqueue-adopt-{queue}", daemon=True)
+        self._queue = queue
+        self._consume = consume
+        self._stopped = stopped
+
+    def run(self) -> None:
+        """Adopt; come again after whatever went wrong."""
+        while not self._stopped.is_set():
+            try:
+                self._run()
+            except ConnectionClosed as error:
+                logger.warning("queue %r of the user's broker: %s", self._queue, error)
+            except Exception:
+                logger.exception("messages of queue %r could not be adopted", self._queue)
+            self._stopped.wait(RESTART_SECONDS)
+
+    def _run(self) -> None:
+        adopting = self._consume()
+        try:
+            for _ in self._until_stopped():
+                next(adopting)
+            adopting.finish_fetched()
+        finally:
+            adopting.close()
+
+    def _until_stopped(self) -> Iterator[None]:
+        while not self._stopped.is_set():
+            yield

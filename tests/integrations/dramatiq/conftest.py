@@ -1,0 +1,49 @@
+"""A StubBroker with the middleware, and a worker in this process: as users' own tests have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dramatiq
+import pytest
+from dramatiq import Worker
+from dramatiq.brokers.stub import StubBroker
+
+from fairqueue_dramatiq import FairQueueMiddleware
+
+Start = Callable[..., Worker]
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> Iterator[StubBroker]:
+    """With the middleware at the end of the list, where add puts it; a parameter is settings."""
+    yield from brokers(FairQueueMiddleware(**getattr(request, "param", {})))
+
+
+def brokers(middleware: FairQueueMiddleware) -> Iterator[StubBroker]:
+    """One broker, which is the global one for as long."""
+    made = StubBroker()
+    made.add_middleware(middleware)
+    before = dramatiq.broker.global_broker
+    dramatiq.set_broker(made)
+    yield made
+    made.flush_all()
+    made.close()
+    dramatiq.broker.global_broker = before
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts workers, which end with the test."""
+    started: list[Worker] = []
+
+    def starting(broker: Any, *, threads: int = 4) -> Worker:
+        worker = Worker(broker, worker_timeout=50, worker_threads=threads)
+        worker.start()
+        started.append(worker)
+        return worker
+
+    yield starting
+    for worker in started:
+        worker.stop()

@@ -1,0 +1,217 @@
+"""A run that has lost its lease: it is stopped, and nothing of it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import dramatiq
+import pytest
+from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import AsyncIO, Middleware
+from dramatiq.results import Results
+from dramatiq.results.backends import StubBackend
+
+import fairqueue
+from fairqueue import FairQueue
+from fairqueue_dramatiq import CancelledInterrupt, FairQueueMiddleware, LeaseLostInterrupt
+from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.system.ledger import wait_for
+
+LEASE_SECONDS = 0.3
+
+
+@pytest.fixture
+def url() -> str:
+    return f"memory://lost-{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+def broker(url: str) -> Iterator[StubBroker]:
+    for broker in brokers(FairQueueMiddleware(url=url, lease_seconds=LEASE_SECONDS)):
+        broker.add_middleware(Results(backend=StubBackend()))
+        broker.add_middleware(AsyncIO())
+        yield broker
+
+
+@pytest.fixture
+def lose(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Take every lease away that is renewed from now on, as a store does that has reaped it."""
+    renew, lost = FairQueue.renew, threading.Event()
+    taken: set[int] = set()
+
+    def renewing(self: FairQueue, progress: Any) -> Any:
+        if lost.is_set():
+            lost.clear()
+            taken.update(fence for fence, _ in progress)
+        renewed = renew(self, [pair for pair in progress if pair[0] not in taken])
+        return replace(renewed, lost=renewed.lost | {f for f, _ in progress if f in taken})
+
+    monkeypatch.setattr(FairQueue, "renew", renewing)
+    return lost.set
+
+
+def test_it_is_interrupted_and_void(
+    broker: StubBroker, start: Start, lose: Callable[[], None]
+) -> None:
+    """No retry, result, callback or acknowledgement comes of it; the job runs again, once."""
+    seen: list[Any] = []
+
+    class Diary(Middleware):
+        """Sees what is told about the job."""
+
+        def after_process_message(self, broker: Any, message: Any, **_: Any) -> None:
+            seen.append("processed")
+
+        def after_skip_message(self, broker: Any, message: Any) -> None:
+            seen.append("skipped")
+
+        def after_ack(self, broker: Any, message: Any) -> None:
+            seen.append("acked")
+
+    @dramatiq.actor(store_results=True, max_retries=3, min_backoff=10, max_backoff=20)
+    def work() -> int:
+        job = fairqueue.current()
+        assert job is not None
+        seen.append(("start", job.deliveries, job.workspace))
+        if job.deliveries > 1:
+            return 42
+        lose()
+        try:
+            while True:
+                time.sleep(0.01)
+        except LeaseLostInterrupt:
+            seen.append(("interrupted", job.lost))
+            with pytest.raises(fairqueue.LeaseLost):
+                job.raise_if_lost()
+            raise
+
+    broker.add_middleware(Diary())
+    start(broker)
+    message = work.send_with_options(workspace="ada")
+    broker.join("default", timeout=9000)
+
+    assert seen == [
+        ("start", 1, "ada"),
+        ("interrupted", True),
+        "skipped",
+        ("start", 2, "ada"),
+        "processed",
+        "acked",
+    ]
+    assert message.get_result() == 42
+
+
+def test_an_async_actor_is_cancelled(
+    broker: StubBroker, start: Start, lose: Callable[[], None]
+) -> None:
+    """Its task in the event loop is, too."""
+    seen: list[str] = []
+
+    @dramatiq.actor
+    async def work() -> None:
+        job = fairqueue.current()
+        seen.append("start")
+        if job is None or job.deliveries > 1:
+            return
+        lose()
+        try:
+            await asyncio.sleep(20)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    start(broker)
+    work.send()
+    broker.join("default", timeout=9000)
+    wait_for(lambda: len(seen) == 3)  # the loop cancels it a moment after the interrupt
+    assert sorted(seen) == ["cancelled", "start", "start"]
+
+
+def test_what_a_stale_run_publishes_is_refused(broker: StubBroker, start: Start, url: str) -> None:
+    """Once the store has given the lease up, a send from that run raises LeaseLost."""
+    seen: list[str] = []
+
+    @dramatiq.actor
+    def child() -> None:
+        seen.append("child")
+
+    @dramatiq.actor(max_retries=0)
+    def work() -> None:
+        job = fairqueue.current()
+        assert job is not None
+        with FairQueue(url) as core:  # somebody else ends it
+            core.finish([fairqueue.Finish(job.fence)])
+        try:
+            child.send()
+        except fairqueue.LeaseLost as error:
+            seen.append(type(error).__name__)
+
+    start(broker)
+    work.send()
+    broker.join("default", timeout=5000)
+    assert seen == ["LeaseLost"]
+
+
+def test_the_worker_lives_on(broker: StubBroker, start: Start, lose: Callable[[], None]) -> None:
+    """Interrupts that land at the very end of an actor kill no worker thread."""
+    ended: list[int] = []
+
+    @dramatiq.actor
+    def work(n: int) -> None:
+        job = fairqueue.current()
+        if job is not None and job.deliveries == 1:
+            lose()
+            time.sleep(LEASE_SECONDS / 3 + (n % 5) * 0.001)
+        ended.append(n)
+
+    worker = start(broker, threads=4)
+    for n in range(40):
+        work.send(n)
+    broker.join("default", timeout=20_000, fail_fast=False)
+    assert set(ended) == set(range(40))
+    assert all(thread.is_alive() for thread in worker.workers)
+
+
+def test_a_job_longer_than_its_lease_keeps_it(broker: StubBroker, start: Start) -> None:
+    """It is renewed until it is acked."""
+    runs: list[int] = []
+
+    @dramatiq.actor
+    def work() -> None:
+        runs.append(1)
+        time.sleep(LEASE_SECONDS * 4)
+
+    start(broker)
+    work.send()
+    broker.join("default", timeout=9000)
+    assert runs == [1]
+
+
+def test_a_cancelled_job_ends(broker: StubBroker, start: Start, url: str) -> None:
+    """Its actor is interrupted, and it is neither retried nor run again."""
+    seen: list[Any] = []
+
+    @dramatiq.actor(max_retries=5, min_backoff=10, max_backoff=20)
+    def work() -> None:
+        job = fairqueue.current()
+        assert job is not None
+        seen.append("start")
+        with FairQueue(url) as core:
+            core.cancel(job.job_id)
+        try:
+            while True:
+                time.sleep(0.01)
+        except CancelledInterrupt:
+            seen.append(("interrupted", job.cancelled, job.lost))
+            raise
+
+    start(broker)
+    work.send()
+    broker.join("default", timeout=9000)
+    assert seen == ["start", ("interrupted", True, False)]

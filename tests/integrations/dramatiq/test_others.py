@@ -1,0 +1,146 @@
+"""Middleware that others have made, and Dramatiq's own that is not there by default."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import dramatiq
+import pytest
+from dramatiq.brokers.stub import StubBroker
+from dramatiq.message import Message
+
+import fairqueue
+from fairqueue import FairQueue
+from fairqueue_dramatiq import FairQueueMiddleware
+from tests.integrations.dramatiq.conftest import Start, brokers
+
+
+def test_prometheus(
+    broker: StubBroker, start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its counters count what they counted."""
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    monkeypatch.setenv("prometheus_multiproc_dir", str(tmp_path))
+    prometheus = pytest.importorskip("dramatiq.middleware.prometheus")
+    middleware = prometheus.Prometheus()
+    for existing in [m for m in broker.middleware if isinstance(m, prometheus.Prometheus)]:
+        broker.middleware.remove(existing)
+    broker.add_middleware(middleware)
+    middleware.after_process_boot(broker)
+
+    @dramatiq.actor(max_retries=0)
+    def work(fails: bool) -> None:
+        if fails:
+            raise RuntimeError("on purpose")
+
+    start(broker)
+    for fails in (False, False, True):
+        work.send(fails)
+    broker.join("default", timeout=5000, fail_fast=False)
+    labels = ("default", "work")
+
+    def of(metric: Any) -> float:
+        return float(metric.labels(*labels)._value.get())
+
+    assert of(middleware.total_messages) == 3
+    assert of(middleware.total_errored_messages) == 1
+    assert of(middleware.total_rejected_messages) == 1
+    assert of(middleware.inprogress_messages) == 0
+
+
+def test_dramatiq_abort(broker: StubBroker, start: Start) -> None:
+    """A running message and a waiting one can be aborted."""
+    abort = pytest.importorskip("dramatiq_abort")
+    stub = pytest.importorskip("dramatiq_abort.backends").StubBackend()
+    abortable = abort.Abortable(backend=stub)
+    broker.add_middleware(abortable)
+    seen: list[str] = []
+    running = threading.Event()
+
+    @dramatiq.actor(max_retries=0)
+    def work(n: int) -> None:
+        seen.append(f"start {n}")
+        running.set()
+        try:
+            for _ in range(1000):
+                time.sleep(0.01)
+        except abort.Abort:
+            seen.append(f"aborted {n}")
+            raise
+
+    broker.emit_after("process_boot")
+    start(broker, threads=1)
+    first, second = work.send(1), work.send(2)
+    assert running.wait(5)
+    abort.abort(second.message_id, middleware=abortable)
+    abort.abort(first.message_id, middleware=abortable)
+    broker.join("default", timeout=9000, fail_fast=False)
+    assert seen == ["start 1", "aborted 1"]
+
+
+def test_periodiq(broker: StubBroker, start: Start) -> None:
+    """What its scheduler sends runs; what is too old is skipped."""
+    periodiq = pytest.importorskip("periodiq")
+    pendulum = pytest.importorskip("pendulum")
+    broker.add_middleware(periodiq.PeriodiqMiddleware(skip_delay=30))
+    ran: list[int] = []
+
+    @dramatiq.actor(periodic=periodiq.cron("* * * * *"))
+    def work() -> None:
+        ran.append(1)
+
+    now = pendulum.now()
+    work.send_with_options(scheduled_at=str(now))
+    work.send_with_options(scheduled_at=str(now.subtract(hours=1)))
+    start(broker)
+    broker.join("default", timeout=5000, fail_fast=False)
+    assert ran == [1]
+
+
+def test_django_dramatiqs_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loaded by dotted path, made without arguments, handed to the broker with the others."""
+    monkeypatch.setenv("FAIRQUEUE_WORKSPACE_FROM", "kwarg:tenant_id")
+    monkeypatch.setenv("FAIRQUEUE_URL", "memory://django")
+    module, _, name = "fairqueue_dramatiq.FairQueueMiddleware".rpartition(".")
+    loaded: ModuleType = sys.modules[module]
+    broker = StubBroker(middleware=[getattr(loaded, name)(), dramatiq.middleware.Retries()])
+    broker.declare_queue("default")
+    broker.enqueue(Message("default", "work", (), {"tenant_id": "ada"}, {}))
+    with FairQueue("memory://django") as core:
+        assert [row.workspace for row in core.stats().workspaces if row.waiting] == ["ada"]
+
+
+def test_a_delivery_that_fails_comes_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong between claim and thread, no slot is lost, and the job comes again."""
+    from fairqueue_dramatiq import claims  # noqa: PLC0415 - its constant is moved
+
+    monkeypatch.setattr(claims, "HAND_OUT_AGAIN_SECONDS", 0.05)
+    ran: list[int] = []
+    failing = [RuntimeError("first"), RuntimeError("second")]
+    for broker in brokers(FairQueueMiddleware()):
+
+        @dramatiq.actor
+        def work() -> None:
+            job = fairqueue.current()
+            assert job is not None
+            ran.append(job.deliveries)
+
+        worker = start(broker, threads=1)
+        thread = worker.consumers["default"]
+        handle = thread.handle_message
+
+        def handling(message: Any, handle: Any = handle) -> None:
+            if failing:
+                raise failing.pop()
+            handle(message)
+
+        monkeypatch.setattr(thread, "handle_message", handling)
+        work.send()
+        broker.join("default", timeout=9000)
+    assert ran == [3]

@@ -1,0 +1,219 @@
+"""Whose a message is, in which order it comes, and what is refused."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import dramatiq
+import pytest
+from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import MiddlewareError
+
+import fairqueue
+from fairqueue_dramatiq import FairQueueMiddleware
+from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.system.ledger import wait_for
+
+
+def resolver(_task: str, args: Any, _kwargs: Any, _headers: Any) -> str:
+    """A user's own, which knows no tenant 13."""
+    if args[0] == 13:
+        raise LookupError("no such tenant")
+    return f"tenant-{args[0]}"
+
+
+@pytest.fixture
+def seen() -> list[Any]:
+    return []
+
+
+def test_message_before_actor_before_surroundings_before_default(
+    broker: StubBroker, start: Start, seen: list[Any]
+) -> None:
+    """The nearest one counts."""
+
+    @dramatiq.actor
+    def free() -> None:
+        seen.append(fairqueue.current_workspace())
+
+    @dramatiq.actor(workspace="of-the-actor")
+    def bound() -> None:
+        seen.append(fairqueue.current_workspace())
+
+    with fairqueue.workspace("around"):
+        bound.send_with_options(workspace="of-the-message")
+        bound.send()
+        free.send()
+    free.send()
+    start(broker, threads=1)
+    broker.join("default", timeout=5000)
+    assert sorted(seen) == ["around", "default", "of-the-actor", "of-the-message"]
+
+
+def test_workspace_from_a_function(start: Start, seen: list[Any]) -> None:
+    """A resolver is asked; what it raises stops the publish with its name."""
+    middleware = FairQueueMiddleware(workspace_from=f"{__name__}:resolver")
+    for broker in brokers(middleware):
+
+        @dramatiq.actor
+        def work(tenant: int) -> None:
+            seen.append(fairqueue.current_workspace())
+
+        with pytest.raises(fairqueue.WorkspaceUnresolved, match="no such tenant"):
+            work.send(13)
+        work.send(5)
+        start(broker)
+        broker.join("default", timeout=5000)
+    assert seen == ["tenant-5"]
+
+
+def test_a_resolver_that_raises_loses_no_retry(start: Start, seen: list[Any]) -> None:
+    """What must be published goes to the running job's workspace, and is told."""
+    middleware = FairQueueMiddleware(workspace_from=f"{__name__}:resolver")
+    for broker in brokers(middleware):
+
+        @dramatiq.actor
+        def after(tenant: int) -> None:
+            seen.append((tenant, fairqueue.current_workspace()))
+
+        @dramatiq.actor
+        def work(tenant: int) -> int:
+            return 13
+
+        (work.message(5) | after.message()).run()
+        start(broker)
+        broker.join("default", timeout=5000)
+    assert seen == [(13, "tenant-5")]
+
+
+@pytest.mark.parametrize("broker", [{"fairness": "count"}], indirect=True)
+def test_priorities(broker: StubBroker, start: Start, seen: list[Any]) -> None:
+    """Workspaces take turns; within one broker_priority counts (high first), then the actor's."""
+
+    @dramatiq.actor(priority=0)
+    def dear(name: str) -> None:
+        seen.append(name)
+
+    @dramatiq.actor(priority=100)
+    def cheap(name: str) -> None:
+        seen.append(name)
+
+    for workspace in ("a", "b"):
+        options = {"workspace": workspace}
+        cheap.send_with_options(args=(f"{workspace}4",), **options)
+        dear.send_with_options(args=(f"{workspace}3",), **options)
+        cheap.send_with_options(args=(f"{workspace}2",), broker_priority=5, **options)
+        dear.send_with_options(args=(f"{workspace}1",), broker_priority=5, **options)
+    start(broker, threads=1)
+    broker.join("default", timeout=5000)
+    for workspace in ("a", "b"):
+        assert [name for name in seen if name[0] == workspace] == [
+            f"{workspace}{n}" for n in "1234"
+        ]
+    assert [name[0] for name in seen] in (["a", "b"] * 4, ["b", "a"] * 4)
+
+
+def test_a_full_workspace_refuses_also_inside_an_actor(start: Start, seen: list[Any]) -> None:
+    """An actor's own publish may be refused: only what follows from a job never is."""
+    for broker in brokers(FairQueueMiddleware(workspace_capacity=2)):
+
+        @dramatiq.actor
+        def child() -> None:
+            seen.append("child")
+
+        @dramatiq.actor(max_retries=0)
+        def parent() -> None:
+            for _ in range(3):
+                try:
+                    child.send()
+                except MiddlewareError as error:
+                    seen.append(getattr(error, "workspace", error))
+
+        parent.send_with_options(workspace="ada")
+        start(broker, threads=1)
+        broker.join("default", timeout=5000)
+    assert seen == ["ada", "child", "child"]
+
+
+def test_a_limit_holds(start: Start) -> None:
+    """Never more at once than the limit, with more threads than that."""
+    most, now, lock = [0], [0], threading.Lock()
+    for broker in brokers(FairQueueMiddleware(workspace_concurrency=2)):
+
+        @dramatiq.actor
+        def work() -> None:
+            with lock:
+                now[0] += 1
+                most[0] = max(most[0], now[0])
+            time.sleep(0.005)
+            with lock:
+                now[0] -= 1
+
+        for _ in range(40):
+            work.send_with_options(workspace="ada")
+        start(broker, threads=8)
+        broker.join("default", timeout=9000)
+    assert most == [2]
+
+
+def test_flush_drops_what_waits(broker: StubBroker, start: Start, seen: list[Any]) -> None:
+    """As a user's tests do between each other."""
+
+    @dramatiq.actor
+    def work() -> None:
+        seen.append(1)
+
+    work.send()
+    work.send_with_options(delay=10_000)
+    broker.flush_all()
+    start(broker)
+    broker.join("default", timeout=2000)
+    assert seen == []
+
+
+def test_join_times_out(broker: StubBroker) -> None:
+    """As Dramatiq's own does."""
+
+    @dramatiq.actor
+    def work() -> None:
+        """Nobody runs it."""
+
+    work.send()
+    with pytest.raises(dramatiq.errors.QueueJoinTimeout):
+        broker.join("default", timeout=100)
+
+
+def test_a_full_queue_refuses(start: Start) -> None:
+    """A queue's own size may be bounded, too."""
+    for _ in brokers(FairQueueMiddleware(queue_capacity=1)):
+
+        @dramatiq.actor
+        def work() -> None:
+            """Nobody runs it."""
+
+        work.send_with_options(workspace="ada")
+        with pytest.raises(fairqueue.CapacityExceeded) as raised:
+            work.send_with_options(workspace="bea")
+        assert (raised.value.scope, raised.value.queue) == ("queue", "default")
+
+
+def test_long_jobs_are_not_hoarded(start: Start) -> None:
+    """A worker leases no more long jobs than it has threads; the others are there for others."""
+    url, go = "memory://hoard", threading.Event()
+    for broker in brokers(FairQueueMiddleware(url=url)):
+
+        @dramatiq.actor
+        def work() -> None:
+            go.wait(10)
+
+        for _ in range(10):
+            work.send_with_options(workspace="ada")
+        start(broker, threads=2)
+        with fairqueue.FairQueue(url) as core:
+            wait_for(lambda: core.stats().workspaces[0].running == 2)
+            time.sleep(0.1)
+            assert core.stats().workspaces[0].running == 2
+        go.set()
+        broker.join("default", timeout=5000)

@@ -1,0 +1,200 @@
+"""Real `dramatiq` workers on a real Redis or RabbitMQ, and the ledger that their actors write."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dramatiq import Message
+from dramatiq.broker import Broker
+from dramatiq.brokers.rabbitmq import RabbitmqBroker
+from dramatiq.brokers.redis import RedisBroker
+
+import fairqueue_dramatiq
+from fairqueue import FairQueue
+from fairqueue.testing import EmbeddedServer
+from tests.system.dramatiq.rabbitmq import RabbitServer, find_rabbitmq
+from tests.system.ledger import Ledger, wait_for
+
+APPS = Path(__file__).parent / "apps"
+
+
+class Worker:
+    """One `dramatiq` command: a main process and its worker processes."""
+
+    def __init__(
+        self, environment: dict[str, str], log: Path, *options: str, app: str, command: str
+    ) -> None:
+        self.log = log
+        script = Path(sys.executable).parent / command
+        program = [str(script), app, "--path", str(APPS), *options]
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                program, cwd=APPS, env=environment, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def ready(self, processes: int = 1) -> Worker:
+        wait_for(lambda: self._booted() >= processes, seconds=40)
+        return self
+
+    def _booted(self) -> int:
+        assert self.process.poll() is None, self.log.read_text()
+        return self.log.read_text().count("Worker process is ready for action.")
+
+    def children(self) -> list[int]:
+        """The worker processes."""
+        found = re.findall(r"\[PID (\d+)\].*ready for action", self.log.read_text())
+        return [int(pid) for pid in found]
+
+    def kill(self) -> None:
+        """Kill every process of it at once."""
+        for pid in [*self.children(), self.pid]:
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self, *, seconds: float = 30.0) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            pytest.fail(f"the worker did not stop:\n{self.log.read_text()}")
+
+
+def open_broker(url: str, namespace: str, settings: dict[str, Any] | None) -> Broker:
+    """A producer's broker, which declares no actor; None: without the middleware."""
+    broker: Broker
+    if url.startswith("amqp"):
+        broker = RabbitmqBroker(url=url)
+    else:
+        broker = RedisBroker(url=url, namespace=namespace)
+    if settings is not None:
+        fairqueue_dramatiq.install(broker, **settings)
+    return broker
+
+
+class Mill:
+    """The app, its broker, the core and its workers, for one test."""
+
+    def __init__(self, broker_url: str, core_url: str, namespace: str, folder: Path) -> None:
+        self.broker_url, self.core_url, self.namespace = broker_url, core_url, namespace
+        self._folder = folder
+        self.ledger = Ledger(folder / "ledger")
+        self.workers: list[Worker] = []
+        self._brokers: list[Broker] = []
+
+    def settings(self, **settings: Any) -> dict[str, Any]:
+        return {
+            "url": self.core_url,
+            "namespace": self.namespace,
+            "workspace_from": "kwarg:tenant_id",
+            **settings,
+        }
+
+    def worker(
+        self,
+        *options: str,
+        settings: dict[str, Any] | None = None,
+        app: str = "mill",
+        command: str = "dramatiq",
+        **environment: str,
+    ) -> Worker:
+        """Start one; ``settings`` None: without the middleware."""
+        worker = Worker(
+            {
+                **os.environ,
+                "MILL_BROKER": self.broker_url,
+                "MILL_NAMESPACE": self.namespace,
+                "MILL_SETTINGS": json.dumps(settings),
+                "MILL_LEDGER": str(self.ledger.path),
+                **environment,
+            },
+            self._folder / f"worker-{len(self.workers)}.log",
+            *options,
+            app=app,
+            command=command,
+        )
+        self.workers.append(worker)
+        return worker
+
+    def broker(self, settings: dict[str, Any] | None = None) -> Broker:
+        """A producer's broker, which declares no actor; None: without the middleware."""
+        broker = open_broker(self.broker_url, self.namespace, settings)
+        self._brokers.append(broker)
+        return broker
+
+    def close(self) -> None:
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.kill()
+        for broker in self._brokers:
+            broker.close()
+
+    def core(self, **settings: Any) -> FairQueue:
+        return FairQueue(self.core_url, namespace=self.namespace, **settings)
+
+    def row(self, workspace: str) -> Any:
+        """What the store says about a workspace."""
+        with self.core() as core:
+            return {row.workspace: row for row in core.stats().workspaces}.get(workspace)
+
+
+def message(
+    actor: str, n: int, *, tenant: str | None, queue: str = "default", **kwargs: Any
+) -> Any:
+    """A message by name only, as a producer sends it that does not import the actors."""
+    return Message(
+        queue_name=queue,
+        actor_name=actor,
+        args=(n,),
+        kwargs={"tenant_id": tenant, **kwargs},
+        options={},
+    )
+
+
+@pytest.fixture(scope="session")
+def rabbit_server() -> Iterator[RabbitServer]:
+    """A RabbitMQ of this test process, if one is installed; CI has one."""
+    if not find_rabbitmq() and not os.environ.get("CI"):
+        pytest.skip("no rabbitmq-server here; CI has one")
+    server = RabbitServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["redis", "rabbitmq"])
+def mill(
+    request: pytest.FixtureRequest, redis_server: EmbeddedServer, namespace: str, tmp_path: Path
+) -> Iterator[Mill]:
+    """A user's app on each broker, with a namespace of its own; its workers end with the test."""
+    if request.param == "redis":
+        broker_url = redis_server.url
+    else:
+        broker_url = request.getfixturevalue("rabbit_server").url
+    mill = Mill(broker_url, redis_server.url, namespace, tmp_path)
+    yield mill
+    mill.close()
+
+
+@pytest.fixture
+def redis_mill(redis_server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterator[Mill]:
+    """The app on RedisBroker, for what does not differ by broker."""
+    mill = Mill(redis_server.url, redis_server.url, namespace, tmp_path)
+    yield mill
+    mill.close()

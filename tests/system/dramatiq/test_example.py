@@ -1,0 +1,58 @@
+"""The example runs, as its reader would run it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairqueue.testing import Child, EmbeddedServer
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+APP = Path(__file__).parents[3] / "examples" / "dramatiq_app"
+
+
+def run(*command: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=APP,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_example_runs(redis_server: EmbeddedServer, tmp_path: Path) -> None:
+    """A thousand reports of one tenant, the refusal of one more, and the other tenant's soon."""
+    said = run("send.py", REDIS_URL=redis_server.url)
+    assert "megacorp is full" in said
+    log = tmp_path / "log"
+    worker = Child(
+        [sys.executable, "-m", "dramatiq", "app", "-p", "1", "-t", "4"],
+        env={**os.environ, "REDIS_URL": redis_server.url, "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=APP,
+        log=log,
+    )
+    try:
+        wait_for(lambda: log.exists() and log.read_text().count("report of") == 1001, seconds=60)
+        tenants = re.findall(r"report of .+? for (megacorp|ada)", log.read_text())
+        assert tenants.index("ada") < 20
+    finally:
+        worker.end()
+
+
+def test_its_own_tests_pass() -> None:
+    """A user's unit tests on a StubBroker need no server."""
+    options = ["-q", "-p", "no:cacheprovider", "--rootdir", str(APP), "-c", os.devnull]
+    said = run("-m", "pytest", *options)
+    assert "2 passed" in said

@@ -1,0 +1,65 @@
+"""A flood beside small tenants, on two worker processes, judged by the ledger of the actors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.system.dramatiq.conftest import message
+
+pytestmark = pytest.mark.system
+
+SMALL = ("ada", "bea", "cleo")
+
+
+def flood(mill: Any, settings: dict[str, Any], *, seconds: float) -> None:
+    broker = mill.broker(settings)
+    for n in range(300):
+        broker.enqueue(message("work", n, tenant="big", seconds=seconds))
+    for n in range(10):
+        for tenant in SMALL:
+            broker.enqueue(message("work", n, tenant=tenant, seconds=seconds))
+
+
+def starts(mill: Any) -> list[dict[str, Any]]:
+    return sorted(mill.ledger.lines("start"), key=lambda row: row["at"])
+
+
+def test_limit_holds_and_small_tenants_start_early(mill: Any) -> None:
+    """330 jobs run once each, two at most per workspace; small ones start in the first quarter."""
+    settings = mill.settings(workspace_concurrency=2)
+    flood(mill, settings, seconds=0.01)
+    mill.worker("-p", "2", "-t", "4", settings=settings)
+
+    mill.ledger.wait("end", 330)
+
+    order = starts(mill)
+    assert len(order) == len({(row["tenant"], row["n"]) for row in order}) == 330
+    for tenant in ("big", *SMALL):
+        assert mill.ledger.most_at_once(tenant=tenant) <= 2
+    assert max(i for i, row in enumerate(order) if row["tenant"] != "big") < 330 / 4
+
+
+def test_without_a_limit_small_tenants_still_start_early(mill: Any) -> None:
+    """With no limit set, the 30 small jobs are among the first 70 starts."""
+    settings = mill.settings()
+    flood(mill, settings, seconds=0.01)
+    mill.worker("-p", "2", "-t", "4", settings=settings)
+
+    mill.ledger.wait("end", 330)
+
+    order = starts(mill)
+    assert len(order) == 330
+    assert sum(row["tenant"] != "big" for row in order[:70]) == 30
+
+
+def test_twenty_queues_and_two_threads(redis_mill: Any) -> None:
+    """No queue waits for an idle one: all that is published on any of 20 queues starts at once."""
+    settings = redis_mill.settings()
+    redis_mill.worker("-p", "1", "-t", "2", settings=settings, MILL_QUEUES="20").ready()
+    broker = redis_mill.broker(settings)
+    for n in range(5):
+        for queue in (3, 11):
+            broker.enqueue(message(f"turn_{queue}", n, tenant="ada", queue=f"q{queue}"))
+    redis_mill.ledger.wait("end", 10, seconds=5)

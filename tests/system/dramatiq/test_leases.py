@@ -1,0 +1,136 @@
+"""Long actors, killed and stopped workers: who runs again, and when."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from tests.system.dramatiq.conftest import message
+from tests.system.ledger import wait_for
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+
+def two_workers(mill: Any, settings: dict[str, Any], *, threads: int = 2) -> None:
+    for _ in range(2):
+        mill.worker("-p", "1", "-t", str(threads), settings=settings)
+    for worker in mill.workers:
+        worker.ready()
+
+
+def holder(mill: Any) -> Any:
+    """The worker that runs the job."""
+    start = mill.ledger.lines("start")[-1]
+    return next(worker for worker in mill.workers if start["pid"] in worker.children())
+
+
+def test_an_actor_longer_than_its_lease_runs_once(mill: Any) -> None:
+    """A CPU-bound actor of 8 s, a lease of 3 s, an idle second worker: it runs once."""
+    settings = mill.settings(lease_seconds=3)
+    two_workers(mill, settings)
+    mill.broker(settings).enqueue(message("compute", 1, tenant="ada", seconds=8))
+
+    mill.ledger.wait("end", 1)
+    wait_for(lambda: not mill.row("ada") or mill.row("ada").running == 0)
+
+    assert len(mill.ledger.lines("start")) == 1
+
+
+@pytest.mark.parametrize(
+    "mill", ["redis", pytest.param("rabbitmq", marks=pytest.mark.long)], indirect=True
+)
+def test_a_killed_workers_job_runs_again(mill: Any) -> None:
+    """After kill -9 of its worker, a job runs again within 8 s (lease 3 s)."""
+    settings = mill.settings(lease_seconds=3)
+    two_workers(mill, settings)
+    mill.broker(settings).enqueue(message("work", 1, tenant="ada", seconds=1.5))
+    mill.ledger.wait("start", 1)
+
+    holder(mill).kill()
+    killed = time.monotonic()
+    mill.ledger.wait("start", 2)
+
+    assert mill.ledger.lines("start")[1]["at"] - killed < 8
+    mill.ledger.wait("end", 1)
+
+
+def test_a_worker_stopped_for_longer_than_its_lease_ends_nothing(redis_mill: Any) -> None:
+    """What it ran goes to another; once it is back it is interrupted, and above no limit."""
+    settings = redis_mill.settings(lease_seconds=2, workspace_concurrency=1)
+    two_workers(redis_mill, settings)
+    broker = redis_mill.broker(settings)
+    broker.enqueue(message("compute", 1, tenant="ada", seconds=6))
+    redis_mill.ledger.wait("start", 1)
+    stopped = holder(redis_mill)
+
+    for pid in stopped.children():
+        os.kill(pid, signal.SIGSTOP)
+    redis_mill.ledger.wait("start", 2)
+    for pid in stopped.children():
+        os.kill(pid, signal.SIGCONT)
+
+    wait_for(lambda: "LeaseLostInterrupt" in stopped.log.read_text(), seconds=5)
+    redis_mill.ledger.wait("end", 1)
+    wait_for(lambda: redis_mill.row("ada") is None or redis_mill.row("ada").running == 0)
+    first, second = redis_mill.ledger.lines("start")
+    assert [row["pid"] for row in redis_mill.ledger.lines("end")] == [second["pid"]]
+    assert first["pid"] != second["pid"]
+    broker.enqueue(message("work", 2, tenant="ada"))
+    redis_mill.ledger.wait("end", 1, n=2)
+
+
+def test_a_terminated_worker_ends_what_it_runs(redis_mill: Any) -> None:
+    """SIGTERM: running jobs end, waiting ones go to another worker, each runs once, at once."""
+    settings = redis_mill.settings()
+    broker = redis_mill.broker(settings)
+    for n in range(20):
+        broker.enqueue(message("work", n, tenant=f"t{n % 4}", seconds=0.4))
+    first = redis_mill.worker("-p", "2", "-t", "2", settings=settings)
+    redis_mill.ledger.wait("start", 4)
+
+    assert first.stop() == 0
+    ended = {row["n"] for row in redis_mill.ledger.lines("end")}
+    assert ended == {row["n"] for row in redis_mill.ledger.lines("start")}
+    assert len(ended) < 20
+    redis_mill.worker("-p", "1", "-t", "8", settings=settings)
+    redis_mill.ledger.wait("end", 20, seconds=10)
+
+    assert len(redis_mill.ledger.lines("start")) == 20
+
+
+@pytest.mark.long
+def test_killed_workers_lose_nothing(redis_mill: Any) -> None:
+    """Killed again and again: all jobs end, none is above the limit while its lease lives."""
+    settings = redis_mill.settings(lease_seconds=1, workspace_concurrency=2)
+    broker = redis_mill.broker(settings)
+    for n in range(60):
+        broker.enqueue(message("work", n, tenant=f"t{n % 3}", seconds=0.05))
+    for _ in range(3):
+        worker = redis_mill.worker("-p", "1", "-t", "4", settings=settings)
+        count = len(redis_mill.ledger.lines("end"))
+        redis_mill.ledger.wait("end", count + 6)
+        worker.kill()
+    redis_mill.worker("-p", "1", "-t", "4", settings=settings)
+
+    wait_for(lambda: len({row["n"] for row in redis_mill.ledger.lines("end")}) == 60, seconds=40)
+
+    twice = len(redis_mill.ledger.lines("start")) - 60
+    assert 0 <= twice <= 3 * 8, "only what was in hand at a kill, or not told yet, runs again"
+
+
+def test_a_job_that_kills_its_workers_is_buried(redis_mill: Any) -> None:
+    """After ``max_deliveries`` starts it is dead, with its reason, and the queue goes on."""
+    settings = redis_mill.settings(lease_seconds=1, max_deliveries=2)
+    broker = redis_mill.broker(settings)
+    broker.enqueue(message("kills_its_worker", 1, tenant="ada"))
+    for _ in range(2):
+        redis_mill.worker("-p", "1", "-t", "1", settings=settings).process.wait(20)
+    redis_mill.worker("-p", "1", "-t", "1", settings=settings)
+    wait_for(lambda: redis_mill.row("ada").dead == 1)
+    broker.enqueue(message("work", 2, tenant="ada"))
+    redis_mill.ledger.wait("end", 1, n=2)
+    assert len(redis_mill.ledger.lines("start", n=1)) == 2
