@@ -34,7 +34,10 @@ def smoke(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "name",
     ["transport", "claim_cost", "redis_memory", "redis_cpu"]
-    + [pytest.param(name, marks=pytest.mark.slow) for name in ("end_to_end", "start_latency")],
+    + [
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("end_to_end", "dramatiq_end_to_end", "start_latency")
+    ],
 )
 def test_a_benchmark_measures_both_sides(name: str) -> None:
     """With tiny numbers it ends well, and each of its figures is a number for either side."""

@@ -62,6 +62,8 @@ def test_broker_use_ssl_is_read() -> None:
         ("fairqueue://h/jobs", "database"),
         ("fairqueue://h:port/0", "port"),
         ("fairqueues://h/0?ssl_cert_reqs=maybe", "ssl_cert_reqs"),
+        ("fairqueue+cluster://h/0", "one Redis primary"),
+        ("fairqueue+sentinel://h/0", "one Redis primary"),
     ],
 )
 def test_bad_urls(url: str, about: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kombu import Connection, Consumer, Exchange, Queue
+from kombu.asynchronous.hub import Hub
 
 from fairqueue import FairQueue
 
@@ -132,6 +133,36 @@ def test_get_takes_one(connection: Connection, queue: Queue, core: FairQueue) ->
     assert bound.get() is None
     time.sleep(0.1)
     assert core.depth(queue.name) == 0
+
+
+def test_what_is_requeued_is_there_at_once_and_in_order(
+    connection: Connection, queue: Queue
+) -> None:
+    """The very next get() finds it; several that are given back stand as they stood."""
+    fill(connection, queue, 4)
+    bound = queue(connection.default_channel)
+    messages = [bound.get() for _ in range(3)]
+    for message in messages:
+        message.requeue()
+
+    assert [bound.get(no_ack=True).payload["n"] for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_a_consumer_that_began_before_its_event_loop_is_driven_by_it(
+    connection: Connection, queue: Queue
+) -> None:
+    """Messages come, and acks free the prefetch, also when the loop is registered last."""
+    fill(connection, queue, 3)
+    got: list[Any] = []
+    hub = Hub()
+    with Consumer(connection, [queue], callbacks=[acking(got)], prefetch_count=1):
+        connection.register_with_event_loop(hub)
+        until = time.monotonic() + 10
+        while len(got) < 3 and time.monotonic() < until:
+            hub.run_once()
+        hub.close()
+
+    assert [body["n"] for body in got] == [0, 1, 2]
 
 
 def test_a_script_that_exits_without_closing_has_acked(

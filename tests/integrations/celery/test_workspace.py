@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import fairqueue
-from fairqueue_celery.errors import WorkspaceUnresolved
-from fairqueue_celery.workspace import Call, check_sources, note_call, noted_call, workspace_of
+from fairqueue import WorkspaceUnresolved, check_sources
+from fairqueue_celery.workspace import Call, note_call, noted_call, workspace_of
 
 
 def call(*args: Any, headers: dict[str, Any] | None = None, **kwargs: Any) -> Call:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,45 +18,10 @@ import pytest
 from celery import Celery
 
 from fairqueue import FairQueue
-from fairqueue.testing import EmbeddedServer
+from fairqueue.testing import EmbeddedServer, embedded_redis
+from tests.system.ledger import Ledger, wait_for
 
 APPS = Path(__file__).parent / "apps"
-
-
-def wait_for(condition: Callable[[], Any], *, seconds: float = 20.0) -> Any:
-    """What the condition returns once it is true; it fails the test when time is up."""
-    until = time.monotonic() + seconds
-    while not (found := condition()):
-        if time.monotonic() > until:
-            pytest.fail(f"not true within {seconds} s: {condition}")
-        time.sleep(0.02)
-    return found
-
-
-class Ledger:
-    """What the tasks themselves saw happen."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.touch()
-
-    def forget(self) -> None:
-        self.path.write_text("")
-
-    def lines(self, what: str | None = None, **fields: Any) -> list[dict[str, Any]]:
-        rows = [json.loads(line) for line in self.path.read_text().splitlines()]
-        wanted = {**fields, **({"what": what} if what else {})}
-        return [row for row in rows if wanted.items() <= row.items()]
-
-    def wait(self, what: str, count: int, *, seconds: float = 30.0, **fields: Any) -> None:
-        wait_for(lambda: len(self.lines(what, **fields)) >= count, seconds=seconds)
-
-    def most_at_once(self, **fields: Any) -> int:
-        now = most = 0
-        for row in sorted(self.lines(**fields), key=lambda row: row["at"]):
-            now += {"start": 1, "end": -1}.get(row["what"], 0)
-            most = max(most, now)
-        return most
 
 
 class Worker:
@@ -75,7 +40,7 @@ class Worker:
         return self.process.pid
 
     def ready(self) -> Worker:
-        wait_for(self._is_ready)
+        wait_for(self._is_ready, seconds=60)
         return self
 
     def _is_ready(self) -> bool:
@@ -183,17 +148,30 @@ class Publisher:
 
 
 @pytest.fixture(scope="module")
-def open_shop(
+def open_a_shop(
     redis_server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Shop]:
-    """A shop that several tests of a module share, with one worker: prefork, two processes."""
-    shop = Shop(redis_server, f"m-{os.urandom(6).hex()}", tmp_path_factory.mktemp("shop"))
-    url = shop.url(workspace_concurrency=1, lease_seconds=6, max_deliveries=3)
+) -> Iterator[Callable[[str], Shop]]:
+    """Makes shops that several tests of a module share, each with one of the apps."""
+    with contextlib.ExitStack() as closing:
+
+        def open_it(app_name: str) -> Shop:
+            folder = tmp_path_factory.mktemp("shop")
+            shop = Shop(redis_server, f"m-{os.urandom(6).hex()}", folder)
+            shop.app_name = app_name
+            closing.callback(shop.close)
+            return shop
+
+        yield open_it
+
+
+@pytest.fixture(scope="module")
+def open_shop(open_a_shop: Callable[[str], Shop]) -> Shop:
+    """One of those, with one worker: prefork, two processes."""
+    shop = open_a_shop("curious")
+    url = shop.url(workspace_concurrency=1, lease_seconds=30, max_deliveries=3)
     shop.config = {"result_backend": url}
-    shop.app_name = "curious"
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-    yield shop
-    shop.close()
+    return shop
 
 
 @pytest.fixture
@@ -204,16 +182,15 @@ def shop(redis_server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterat
     shop.close()
 
 
-THEIRS = (
-    "ignore::pytest.PytestUnraisableExceptionWarning",
-    "ignore:Call to 'get_connection' function:DeprecationWarning",  # of kombu before 5.5
-)
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """A server that may be killed, with an append-only file."""
+    with embedded_redis(persistent=True) as server:
+        yield server
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Celery and kombu leave sockets of a producer to the garbage collector; that is theirs."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            for theirs in THEIRS:
-                item.add_marker(pytest.mark.filterwarnings(theirs))
+@pytest.fixture
+def own_shop(shop: Shop, own_server: EmbeddedServer) -> Shop:
+    """The same with that server."""
+    shop._server = own_server
+    return shop

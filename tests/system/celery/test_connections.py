@@ -5,28 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue.testing import EmbeddedServer
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-
-@pytest.fixture
-def own_server() -> Iterator[EmbeddedServer]:
-    """A server that may be killed, with an append-only file."""
-    with embedded_redis(persistent=True) as server:
-        yield server
-
-
-@pytest.fixture
-def own_shop(shop: Any, own_server: EmbeddedServer) -> Any:
-    shop._server = own_server
-    return shop
 
 
 def kill_clients(server: EmbeddedServer) -> None:
@@ -35,10 +21,15 @@ def kill_clients(server: EmbeddedServer) -> None:
             client.client_kill_filter(_type=kind, skipme=True)
 
 
-def test_killed_connections_run_nothing_twice(own_shop: Any, own_server: EmbeddedServer) -> None:
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
+def test_killed_connections_run_nothing_twice(
+    own_shop: Any, own_server: EmbeddedServer, pool: str
+) -> None:
     """CLIENT KILL of all while late-acked tasks run: each runs once, and the worker goes on."""
+    if pool == "gevent":
+        pytest.importorskip(pool)
     url = own_shop.url(lease_seconds=6)
-    own_shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    own_shop.worker("-P", pool, "-c", "2", url=url).ready()
     publisher = own_shop.publisher(url)
     for n in range(6):
         publisher.send("work_late", n, kwargs={"seconds": 0.7}, tenant="ada")

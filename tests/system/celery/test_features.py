@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from celery import chain
 
 import fairqueue
+from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
+
+AT_ONCE_SECONDS = 10.0
+"""On a loaded machine too, and long before the lease of the shop (30 s) would end."""
 
 tenants = (f"tenant-{n}" for n in itertools.count())
 
@@ -30,6 +36,20 @@ def publisher(open_shop: Any) -> Any:
 @pytest.fixture
 def tenant() -> str:
     return next(tenants)
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """What a task that holds its process waits for; in the end it is always there."""
+    path = tmp_path / "gate"
+    yield path
+    path.touch()
+
+
+def hold(publisher: Any, ledger: Any, tenant: str, gate: Path) -> None:
+    """Take the one slot of a workspace, until the gate is there."""
+    publisher.send("curious.hold", 1, kwargs={"gate": str(gate)}, tenant=tenant)
+    ledger.wait("start", 1)
 
 
 def revoke(publisher: Any, task_id: str, **options: object) -> None:
@@ -94,26 +114,27 @@ def test_a_countdown_is_held_in_the_core(open_shop: Any, ledger: Any, tenant: st
     """A delayed task is scheduled in the store, not in a worker, and starts on time."""
     publisher = open_shop.publisher()
     begun = time.monotonic()
-    publisher.send("work", 1, tenant=tenant, countdown=1.0)
-    time.sleep(0.3)
+    publisher.send("work", 1, tenant=tenant, countdown=2.0)
     assert open_shop.row(tenant).scheduled == 1
 
     ledger.wait("start", 1)
 
-    assert 0.95 < ledger.lines("start")[0]["at"] - begun < 1.6
+    assert 1.95 < ledger.lines("start")[0]["at"] - begun < 2.0 + AT_ONCE_SECONDS
 
 
-def test_priority_orders_a_workspaces_jobs(publisher: Any, ledger: Any, tenant: str) -> None:
+def test_priority_orders_a_workspaces_jobs(
+    publisher: Any, ledger: Any, tenant: str, gate: Path
+) -> None:
     """0 is the most urgent, as in kombu's redis."""
-    publisher.send("work", 0, kwargs={"seconds": 0.5}, tenant=tenant)
-    ledger.wait("start", 1)
+    hold(publisher, ledger, tenant, gate)
     for n in (9, 5, 1, 0):
         publisher.send("work", n, tenant=tenant, priority=n)
+    gate.touch()
 
     ledger.wait("end", 5)
 
     rows = sorted(ledger.lines("start"), key=lambda row: row["at"])
-    assert [row["n"] for row in rows] == [0, 0, 1, 5, 9]
+    assert [row["n"] for row in rows[1:]] == [0, 1, 5, 9]
 
 
 def test_retries_run_to_their_end(publisher: Any, ledger: Any, tenant: str) -> None:
@@ -129,27 +150,26 @@ def test_rate_limited_tasks_do_not_hold_up_quick_ones(
     publisher: Any, ledger: Any, tenant: str
 ) -> None:
     """Celery's rate_limit spaces its task; the others pass at once; none is lost."""
-    for n in range(6):
-        publisher.send("paced", n, tenant=f"{tenant}-{n}")
     for n in range(10):
+        publisher.send("paced", n, tenant=f"{tenant}-{n}")
         publisher.send("work", n, tenant=f"{tenant}-quick-{n}")
 
-    ledger.wait("end", 16)
+    ledger.wait("end", 20)
 
     paced = sorted(row["at"] for row in ledger.lines("start", task="paced"))
     quick = [row["at"] for row in ledger.lines("start") if "task" not in row]
-    assert len(paced) == 6
-    assert 0.8 < paced[-1] - paced[0] < 3.0
-    assert max(quick) < paced[3]
+    assert len(paced) == 10
+    assert 1.5 < paced[-1] - paced[0] < 1.8 + AT_ONCE_SECONDS
+    assert max(quick) < paced[-1]
 
 
-def test_a_revoked_job_does_not_run(publisher: Any, ledger: Any, tenant: str) -> None:
+def test_a_revoked_job_does_not_run(publisher: Any, ledger: Any, tenant: str, gate: Path) -> None:
     """revoke() before the start: the job is dropped and its slot is free."""
-    publisher.send("work", 1, kwargs={"seconds": 0.7}, tenant=tenant)
-    ledger.wait("start", 1)
+    hold(publisher, ledger, tenant, gate)
     waiting = publisher.send("work", 2, tenant=tenant)
     revoke(publisher, waiting.id)
     publisher.send("work", 3, tenant=tenant)
+    gate.touch()
 
     ledger.wait("end", 1, n=3)
 
@@ -166,7 +186,7 @@ def test_terminate_frees_the_slot(publisher: Any, ledger: Any, tenant: str) -> N
 
     ledger.wait("end", 1, n=2)
 
-    assert ledger.lines("start", n=2)[0]["at"] - begun < 1.5
+    assert ledger.lines("start", n=2)[0]["at"] - begun < AT_ONCE_SECONDS
 
 
 def test_a_hard_time_limit_frees_the_slot_after_the_process(
@@ -179,11 +199,11 @@ def test_a_hard_time_limit_frees_the_slot_after_the_process(
     ledger.wait("start", 1, n=2)
 
     last_sign = max(row["at"] for row in ledger.lines("alive"))
-    assert last_sign < ledger.lines("start", n=2)[0]["at"] < last_sign + 1.5
+    assert last_sign < ledger.lines("start", n=2)[0]["at"] < last_sign + AT_ONCE_SECONDS
 
 
 def test_a_killed_childs_slot_is_freed(publisher: Any, ledger: Any, tenant: str) -> None:
-    """A child that dies in an early-acked task: not run again, its slot free in about a second."""
+    """A child that dies in an early-acked task: not run again, its slot free before its lease."""
     publisher.send("shoot_oneself", 1, tenant=tenant)
     publisher.send("work", 2, tenant=tenant)
 
@@ -191,7 +211,7 @@ def test_a_killed_childs_slot_is_freed(publisher: Any, ledger: Any, tenant: str)
 
     rows = ledger.lines("start")
     assert [row["n"] for row in rows] == [1, 2]
-    assert rows[1]["at"] - rows[0]["at"] < 3
+    assert rows[1]["at"] - rows[0]["at"] < AT_ONCE_SECONDS
 
 
 def test_reject_on_worker_lost_runs_again(publisher: Any, ledger: Any, tenant: str) -> None:
@@ -209,11 +229,9 @@ def test_a_poisonous_job_dies_after_max_deliveries(
     """A job that kills its child every time goes to the dead letters after three starts."""
     publisher.send("poison", 1, tenant=tenant)
 
-    ledger.wait("start", 3)
-    time.sleep(2.0)
+    wait_for(lambda: (row := open_shop.row(tenant)) and row.dead == 1)
 
     assert len(ledger.lines("start")) == 3
-    assert open_shop.row(tenant).dead == 1
 
 
 @pytest.mark.parametrize("requeue", [True, False])
@@ -225,27 +243,26 @@ def test_reject(open_shop: Any, publisher: Any, ledger: Any, tenant: str, *, req
         ledger.wait("end", 1)
         assert len(ledger.lines("start")) == 2
     else:
-        ledger.wait("start", 1)
-        time.sleep(0.5)
-        assert open_shop.row(tenant).dead == 1
+        wait_for(lambda: (row := open_shop.row(tenant)) and row.dead == 1)
+        assert len(ledger.lines("start")) == 1
 
 
-def test_remote_control_answers(open_shop: Any, publisher: Any, ledger: Any, tenant: str) -> None:
+def test_remote_control_answers(publisher: Any, ledger: Any, tenant: str, gate: Path) -> None:
     """Inspect sees the worker and its running task."""
-    publisher.send("work", 1, kwargs={"seconds": 1.0}, tenant=tenant)
-    ledger.wait("start", 1)
-    [answer] = publisher.app.control.inspect(timeout=2).active().values()
+    hold(publisher, ledger, tenant, gate)
+    [answer] = publisher.app.control.inspect(timeout=5, limit=1).active().values()
 
-    assert [request["name"] for request in answer] == ["shop.work"]
-    assert publisher.app.control.ping(timeout=2)
+    assert [request["name"] for request in answer] == ["curious.hold"]
+    assert publisher.app.control.broadcast("ping", reply=True, timeout=5, limit=1)
 
 
-def test_an_expired_task_does_not_run(publisher: Any, ledger: Any, tenant: str) -> None:
+def test_an_expired_task_does_not_run(publisher: Any, ledger: Any, tenant: str, gate: Path) -> None:
     """A task that expired while it waited is dropped, and its slot is free."""
-    publisher.send("work", 1, kwargs={"seconds": 0.7}, tenant=tenant)
-    ledger.wait("start", 1)
+    hold(publisher, ledger, tenant, gate)
     publisher.send("work", 2, tenant=tenant, expires=0.2)
     publisher.send("work", 3, tenant=tenant)
+    time.sleep(0.3)
+    gate.touch()
 
     ledger.wait("end", 1, n=3)
 
@@ -254,8 +271,10 @@ def test_an_expired_task_does_not_run(publisher: Any, ledger: Any, tenant: str) 
 
 def test_nothing_stays_behind(open_shop: Any) -> None:
     """After all that, no slot is held and no job waits."""
-    time.sleep(0.3)
-    with open_shop.core() as core:
-        stats = core.stats()
-    assert sum(row.running for row in stats.workspaces) == 0
-    assert sum(stats.queues.values()) == 0
+
+    def is_empty() -> bool:
+        with open_shop.core() as core:
+            stats = core.stats()
+        return not (any(row.running for row in stats.workspaces) or any(stats.queues.values()))
+
+    wait_for(is_empty)

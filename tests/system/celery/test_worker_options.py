@@ -11,10 +11,13 @@ import pytest
 pytestmark = pytest.mark.system
 
 
-def test_autoscale_grows_to_the_work(shop: Any) -> None:
+@pytest.mark.parametrize("pool", ["prefork", "gevent"])
+def test_autoscale_grows_to_the_work(shop: Any, pool: str) -> None:
     """With --autoscale=4,1 four jobs run at once, and no more."""
+    if pool == "gevent":
+        pytest.importorskip(pool)
     url = shop.url()
-    shop.worker("-P", "prefork", "--autoscale=4,1", url=url).ready()
+    shop.worker("-P", pool, "--autoscale=4,1", url=url).ready()
     publisher = shop.publisher(url)
     for n in range(12):
         publisher.send("work", n, kwargs={"seconds": 0.5}, tenant="ada")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 
 from celery import Celery, Task
 from celery.exceptions import Reject
+
+import fairqueue
 
 app = Celery("shop")  # the broker's URL comes from CELERY_BROKER_URL
 app.conf.update(json.loads(os.environ.get("SHOP_CONFIG", "{}")))
@@ -55,6 +58,21 @@ def compute(n: int, *, seconds: float, tenant_id: str | None = None) -> int:
 def compute_late(n: int, *, seconds: float, tenant_id: str | None = None) -> int:
     compute.run(n, seconds=seconds, tenant_id=tenant_id)
     return n
+
+
+@app.task(acks_late=True)
+def breathe_late(
+    n: int, *, seconds: float, deaf: bool = False, tenant_id: str | None = None
+) -> None:
+    """Show signs of life; a deaf run heeds no polite request to end."""
+    if deaf:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note("start", n=n, tenant=tenant_id)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        note("alive", n=n, tenant=tenant_id)
+        time.sleep(0.02)
+    note("end", n=n, tenant=tenant_id)
 
 
 @app.task
@@ -115,7 +133,22 @@ def shoot_oneself_once(self: Task, n: int, *, tenant_id: str | None = None) -> N
     note("end", n=n, tenant=tenant_id)
 
 
-@app.task(acks_late=True, reject_on_worker_lost=True)
+class Mourned(Task):
+    """Notes that its failure path was run, and what it knew there."""
+
+    def on_failure(self, exc: Exception, task_id: str, *_: object) -> None:
+        job = fairqueue.current()
+        note("on_failure", error=type(exc).__name__, id=task_id, tenant=job and job.workspace)
+
+
+@app.task
+def mourn(request: object, error: Exception, _traceback: object) -> None:
+    """An errback."""
+    job = fairqueue.current()
+    note("errback", error=type(error).__name__, tenant=job and job.workspace)
+
+
+@app.task(base=Mourned, acks_late=True, reject_on_worker_lost=True)
 def poison(n: int, *, tenant_id: str | None = None) -> None:
     note("start", n=n, tenant=tenant_id)
     os.kill(os.getpid(), 9)
@@ -126,4 +159,18 @@ def turn_away(self: Task, n: int, *, requeue: bool, tenant_id: str | None = None
     note("start", n=n, tenant=tenant_id)
     if not self.request.delivery_info.get("redelivered"):
         raise Reject("not now", requeue=requeue)
+    note("end", n=n, tenant=tenant_id)
+
+
+@app.task
+def patient(n: int, *, seconds: float, tenant_id: str | None = None) -> None:
+    """Stops when it is told that it was cancelled."""
+    note("start", n=n, tenant=tenant_id)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        job = fairqueue.current()
+        if job is not None and job.cancelled:
+            note("cancelled", n=n)
+            return
+        time.sleep(0.02)
     note("end", n=n, tenant=tenant_id)

@@ -37,6 +37,8 @@ class Seen:
     lost: int = 0
     dead: int = 0
     worker_died: bool = False
+    sizes: tuple[int, ...] = ()
+    """Of its pool at load and at rest, where that changes."""
 
     def as_row(self) -> dict[str, Any]:
         return asdict(self)
@@ -62,6 +64,7 @@ class Bench:
         self.shop, self.pool, self.stock = shop, pool, stock
         shop.app_name = "ending_tasks"
         self.trials: list[Trial] = []
+        self.sizes: list[int] = []
         self.worker: Any = None
         self._successor: Any = None
         self._publisher: Any = None
@@ -70,6 +73,19 @@ class Bench:
     @property
     def control(self) -> Any:
         return self._publisher.app.control
+
+    def note_size(self, is_right: Callable[[int], bool]) -> None:
+        """Ask for the processes or greenlets of the pool until they are right, or time is up."""
+
+        def ask() -> bool:
+            for stats in (self.control.inspect(timeout=5, limit=1).stats() or {}).values():
+                processes = stats["pool"].get("processes")
+                asked.append(len(processes) if processes else stats["autoscaler"]["current"])
+            return is_right(asked[-1])
+
+        asked = [-1]
+        self.wait(ask)
+        self.sizes.append(asked[-1])
 
     def play(self, names: Sequence[str], variants: Sequence[str]) -> Iterator[Seen]:
         """Every ending in turn, its variants side by side where the pool can do that."""
@@ -82,6 +98,7 @@ class Bench:
         ending = ENDINGS[name]
         self._man(ending)
         self.trials = [Trial(name, variant) for variant in variants]
+        self.sizes = []
         tenants = [trial.tenant for trial in self.trials]
         client = self.shop._server.client()
         with SlotWatch(client, self.shop.namespace, tenants) as self._watch:
@@ -92,12 +109,13 @@ class Bench:
         for trial in self.trials:
             self._publish(ending, trial)
         if ending.starts:
-            self._wait(lambda: all(self._rows(t, "start", job="victim") for t in self.trials))
+            self.wait(lambda: all(self._rows(t, "start", job="victim") for t in self.trials))
         if ending.needs_successor(self.pool):
             self._let_successor_work()
         ending.provoke(self)
-        self._wait(self._is_over)
+        self.wait(self._is_over)
         time.sleep(QUIET_SECONDS)
+        ending.afterwards(self)
 
     # Workers
 
@@ -152,24 +170,31 @@ class Bench:
         if ending.first is not None:
             kwargs = {"job": "first", **ending.first}
             send("ending_tasks.follow", kwargs=kwargs, tenant=trial.tenant)
-            self._wait(lambda: self._rows(trial, "start", job="first"))
+            self.wait(lambda: self._rows(trial, "start", job="first"))
         task = f"ending_tasks.{ending.prefix}{trial.variant}"
-        if ending.prefix:  # it uses up what the rate allows at once
-            send(task, "run_on", kwargs={"seconds": 0}, tenant=f"{trial.tenant}-first")
+        if ending.prefix:
+            self._use_up_rate(task, trial)
         kwargs = {"seconds": ending.seconds}
         trial.result = send(task, ending.how, kwargs=kwargs, tenant=trial.tenant, **ending.options)
         trial.id = trial.result.id
-        if not self.stock:
-            send("ending_tasks.follow", tenant=trial.tenant)
         if not ending.starts and ending.first is None:
             trial.over = time.monotonic()
+        if not self.stock:
+            send("ending_tasks.follow", tenant=trial.tenant)
+
+    def _use_up_rate(self, task: str, trial: Trial) -> None:
+        """What it allows at once, which after a rest is two before kombu 5.7, on any broker."""
+        for n in range(2):
+            self._publisher.send(
+                task, "run_on", kwargs={"seconds": 0}, tenant=f"{trial.tenant}-{n}"
+            )
 
     def _rows(self, trial: Trial, what: str | None = None, **fields: Any) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.shop.ledger.lines(what, tenant=trial.tenant, **fields)
         return rows
 
     @staticmethod
-    def _wait(condition: Callable[[], Any], *, seconds: float = LONGEST_SECONDS) -> bool:
+    def wait(condition: Callable[[], Any], *, seconds: float = LONGEST_SECONDS) -> bool:
         """Whether it became true; what did not is seen in the row of the cell."""
         until = time.monotonic() + seconds
         while not (done := bool(condition())) and time.monotonic() < until:
@@ -215,6 +240,7 @@ class Bench:
             lost=row.lost if row else 0,
             dead=row.dead if row else 0,
             worker_died=self.worker.process.poll() is not None,
+            sizes=tuple(self.sizes),
         )
 
     def _over(self, trial: Trial) -> float | None:
@@ -226,6 +252,8 @@ class Bench:
 
     def _recovery(self, trial: Trial) -> float | None:
         """What was free before its run had ended is a negative number of seconds."""
+        if ENDINGS[trial.ending].prefix:
+            return self._following(trial)  # it holds none while it waits for its turn
         over, freed = self._over(trial), self._watch and self._watch.first_freed(trial.tenant)
         if not self._rows(trial, "start", job="victim") and not self._rows(trial, job="first"):
             return None  # it took no slot

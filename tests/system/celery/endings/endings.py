@@ -52,6 +52,15 @@ def freeze_worker(bench: Any) -> None:
     time.sleep(1)
 
 
+def see_it_grow(bench: Any) -> None:
+    bench.note_size(lambda size: size > 1)
+
+
+def see_it_shrink(bench: Any) -> None:
+    """Before Celery 5.7 a gevent pool counts the greenlets that run, and has none at rest."""
+    bench.note_size(lambda size: size in {0, 1})
+
+
 def restart_pool(bench: Any) -> None:
     bench.control.pool_restart(reply=True, timeout=5)
 
@@ -65,6 +74,8 @@ class Ending:
     seconds: float = 0.2
     """The victim shows signs of life for so long before it does ``how``."""
     provoke: Provoke = nothing
+    afterwards: Provoke = nothing
+    """Gets the bench, once all is quiet."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of the victim's publish."""
     prefix: str = ""
@@ -154,6 +165,8 @@ ENDINGS = {
     "autoscale": Ending(
         "`--autoscale` up and down",
         seconds=3.0,
+        provoke=see_it_grow,
+        afterwards=see_it_shrink,
         worker=("--autoscale", "8,1"),
         environment={"AUTOSCALE_KEEPALIVE": "1"},
         own_worker=True,

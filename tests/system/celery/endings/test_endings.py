@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import celery
+import kombu
 import pytest
+import redis
 
 from tests.system.celery.endings import cells, report
 from tests.system.celery.endings.bench import bench
@@ -44,7 +48,9 @@ def alone() -> list[tuple[str, str]]:
     ]
 
 
-def play(shop: Any, pool: str, names: Iterable[str]) -> None:
+def play(
+    shop: Any, pool: str, names: Iterable[str], *, seconds: float = cells.SEEN_SECONDS
+) -> None:
     """Play, note what was seen, and compare it with the table."""
     if pool in cells.GREEN:
         pytest.importorskip(pool)
@@ -54,16 +60,26 @@ def play(shop: Any, pool: str, names: Iterable[str]) -> None:
             for seen in stage.play([name], cells.variants(pool, name)):
                 if REPORT:
                     with Path(REPORT).open("a") as report:
-                        report.write(json.dumps(seen.as_row()) + "\n")
-                if wrong := list(cells.problems(seen)):
+                        row = {**seen.as_row(), "versions": versions(shop)}
+                        report.write(json.dumps(row) + "\n")
+                if wrong := list(cells.problems(seen, visible_seconds=seconds)):
                     found[f"{pool} {name} {seen.variant}"] = wrong
     assert found == {}
 
 
+def versions(shop: Any) -> str:
+    with shop._server.client() as client:
+        server = client.info("server")["redis_version"]
+    return (
+        f"Celery {celery.__version__}, kombu {kombu.__version__}, redis-py {redis.__version__}, "
+        f"Redis {server} and Python {platform.python_version()}"
+    )
+
+
 @pytest.mark.parametrize("pool", QUICK)
 def test_endings_that_everybody_meets(shop: Any, pool: str) -> None:
-    """The deaths of tasks and children, early and late acked: each slot is free in a second."""
-    play(shop, pool, existing(pool, QUICK[pool]))
+    """The deaths of tasks and children, early and late acked: no slot waits for its lease."""
+    play(shop, pool, existing(pool, QUICK[pool]), seconds=cells.BESIDE_OTHERS_SECONDS)
 
 
 @pytest.mark.long
@@ -86,7 +102,7 @@ def test_every_cell_is_declared() -> None:
     assert set(cells.TABLE) == {(name, pool) for name in ENDINGS for pool in cells.POOLS}
 
 
-@pytest.mark.skipif(cells.CELERY < (5, 7), reason="the page is about the newest Celery")
+@pytest.mark.skipif(cells.CELERY < cells.NEWEST, reason="the page is about the newest Celery")
 def test_the_page_shows_what_is_declared() -> None:
     """Starts, ends, state and marks of every cell in the docs are those of the table."""
     shown = report.PAGE.read_text()
@@ -96,6 +112,14 @@ def test_the_page_shows_what_is_declared() -> None:
             [row] = [line for line in section.splitlines() if line.startswith(f"| {title(name)} |")]
             for variant, cell in zip(cells.VARIANTS, row.split(" | ")[1:], strict=False):
                 assert says(cell, pool, name, variant), f"{pool} {name} {variant}: {cell}"
+
+
+@pytest.mark.skipif(cells.CELERY < cells.NEWEST, reason="the page is about the newest Celery")
+def test_the_page_shows_what_older_versions_do() -> None:
+    """The docs say what they were played on, and what is declared of older Celery."""
+    shown = report.PAGE.read_text()
+    assert report.table_of(report.on_older()) in shown
+    assert f"Celery {'.'.join(map(str, cells.NEWEST))}" in shown
 
 
 def title(name: str) -> str:

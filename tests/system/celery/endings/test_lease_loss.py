@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 
+from tests.system.celery.endings.cells import CELERY, GREEN
+
 pytestmark = [pytest.mark.system, pytest.mark.long]
 
 LEASE_SECONDS = 3.0
 FROZEN_SECONDS = 6.5
 WATCHED_SECONDS = 9.0
+
+UNSTOPPABLE = ("threads", "solo") if CELERY >= (5, 5) else ("threads", "solo", "gevent")
+STOPPABLE_GREENLETS = tuple(pool for pool in GREEN if pool not in UNSTOPPABLE)
 
 
 def holder(shop: Any) -> int:
@@ -79,10 +84,25 @@ def test_an_early_acked_run_is_never_stopped(shop: Any, pool: str) -> None:
     assert [row["result"] for row in shop.ledger.lines("called back")] == ["first"]
 
 
-@pytest.mark.parametrize("pool", ["threads", "solo", "gevent", "eventlet"])
+@pytest.mark.parametrize("pool", STOPPABLE_GREENLETS)
+def test_a_greenlet_that_lost_its_lease_is_ended(shop: Any, pool: str) -> None:
+    """Once its process goes on, the stale run is stopped, and only the new run counts."""
+    pytest.importorskip(pool)
+    frozen = freeze_the_worker_of(shop, "watch_late", pool)
+    shop.ledger.wait("called back", 1)
+    time.sleep(WATCHED_SECONDS - FROZEN_SECONDS + 1)
+
+    assert first_run(shop, "beat")[-1]["at"] - frozen < FROZEN_SECONDS + 1
+    assert first_run(shop, "end") == first_run(shop, "refused") == []
+    assert [row["redelivered"] for row in shop.ledger.lines("start")] == [False, True]
+    assert [row["result"] for row in shop.ledger.lines("called back")] == ["again"]
+    assert shop.row("ada") is None or shop.row("ada").running == 0
+
+
+@pytest.mark.parametrize("pool", UNSTOPPABLE)
 def test_a_stale_run_calls_nobody_back(shop: Any, pool: str) -> None:
     """Where a run cannot be stopped it sees that it is lost, and only the new run counts."""
-    if pool in {"gevent", "eventlet"}:
+    if pool in GREEN:
         pytest.importorskip(pool)
     freeze_the_worker_of(shop, "watch_late", pool)
     shop.ledger.wait("called back", 1)

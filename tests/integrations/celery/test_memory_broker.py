@@ -1,0 +1,170 @@
+"""``fairqueue+memory://``: Celery's own test helpers, in one process, without any server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import celery.contrib.testing.tasks  # noqa: F401 - the ping that start_worker() sends
+import pytest
+from celery import Celery, chain, chord, group
+from celery.contrib.testing.worker import start_worker
+
+import fairqueue
+from fairqueue import ConfigurationError, FairQueue
+from tests.celery_state import kept
+from tests.system.ledger import wait_for
+
+
+class Seen:
+    """What the tasks of one test did."""
+
+    def __init__(self) -> None:
+        self.order: list[tuple[str | None, int]] = []
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def begin(self, n: int) -> None:
+        job = fairqueue.current()
+        with self._lock:
+            self.order.append((job.workspace if job else None, n))
+            self.now += 1
+            self.most = max(self.most, self.now)
+
+    def end(self) -> None:
+        with self._lock:
+            self.now -= 1
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+@pytest.fixture
+def make_app(namespace: str, seen: Seen) -> Iterator[Callable[..., Celery]]:
+    """Makes apps as a user's tests would; each test has a broker of its own."""
+    with kept(), ExitStack() as closing:
+
+        def make(**settings: object) -> Celery:
+            query = "&".join(f"{name}={value}" for name, value in settings.items())
+            url = f"fairqueue+memory://{namespace}?workspace_from=kwarg:tenant_id&{query}"
+            app = Celery(f"app-{namespace}", broker=url, backend=url, set_as_current=False)
+            closing.callback(app.close)
+            add_tasks(app, seen)
+            return app
+
+        yield make
+
+
+def add_tasks(app: Celery, seen: Seen) -> None:
+    @app.task(name="work", shared=False)
+    def work(n: int, seconds: float = 0.0, tenant_id: str | None = None) -> int:
+        seen.begin(n)
+        time.sleep(seconds)
+        seen.end()
+        return n
+
+    @app.task(name="tally", shared=False)
+    def tally(numbers: list[int]) -> int:
+        return sum(numbers)
+
+
+def call(app: Celery, n: int = 1, *, tenant: str = "ada", **options: Any) -> Any:
+    kwargs = {"tenant_id": tenant, **options.pop("kwargs", {})}
+    return app.signature("work", (n,), kwargs, **options)
+
+
+def test_a_solo_worker_runs_tasks(make_app: Any, seen: Seen) -> None:
+    """start_worker() as it comes: tasks run in their workspaces, and results come back."""
+    app = make_app()
+    with start_worker(app, shutdown_timeout=20):
+        assert call(app, 7).apply_async().get(timeout=10) == 7
+        then = app.signature("work", immutable=True, args=(5,))
+        assert chain(call(app, 1), then).apply_async().get(timeout=10) == 5
+        assert chord([call(app, n) for n in range(4)])(app.signature("tally")).get(timeout=10) == 6
+
+    assert {workspace for workspace, _ in seen.order} == {"ada"}
+
+
+def test_threads_keep_a_workspaces_limit(make_app: Any, seen: Seen) -> None:
+    """With four threads and a limit of two, two run at a time, and all run once."""
+    app = make_app(workspace_concurrency=2)
+    with start_worker(app, pool="threads", concurrency=4, shutdown_timeout=20):
+        jobs = group(call(app, n, kwargs={"seconds": 0.05}) for n in range(8)).apply_async()
+
+        assert jobs.get(timeout=20) == list(range(8))
+
+    assert seen.most == 2
+    assert sorted(n for _, n in seen.order) == list(range(8))
+
+
+def test_a_flood_does_not_hold_up_the_others(make_app: Any, seen: Seen) -> None:
+    """Fair order holds here as on Redis: a small tenant waits for no backlog."""
+    app = make_app()
+    for n in range(50):
+        call(app, n, tenant="big").apply_async()
+    small = [call(app, n, tenant="small").apply_async() for n in range(3)]
+    with start_worker(app, perform_ping_check=False, shutdown_timeout=20):
+        assert [job.get(timeout=10) for job in small] == [0, 1, 2]
+
+        assert max(seen.order.index(("small", n)) for n in range(3)) < 30  # of 53, by time
+
+
+def test_countdown_revoke_and_inspect(make_app: Any, seen: Seen) -> None:
+    """What is not due is held back; control and events work in memory too."""
+    app = make_app()
+    with start_worker(app, shutdown_timeout=20) as worker:
+        begun = time.monotonic()
+        later = call(app, 1, countdown=0.5).apply_async()
+        gone = call(app, 2, countdown=0.3).apply_async()
+        assert app.control.revoke(gone.id, reply=True, timeout=5, limit=1)
+        assert app.control.ping(timeout=5, limit=1) == [{worker.hostname: {"ok": "pong"}}]
+
+        assert later.get(timeout=10) == 1
+        assert time.monotonic() - begun > 0.45
+        wait_for(lambda: gone.state == "REVOKED")
+
+    assert seen.order == [("ada", 1)]
+
+
+def test_a_full_workspace_refuses(make_app: Any) -> None:
+    """CapacityExceeded is raised as on Redis."""
+    app = make_app(workspace_capacity=2)
+    for n in range(2):
+        call(app, n).apply_async()
+
+    with pytest.raises(fairqueue.CapacityExceeded) as refused:
+        call(app, 3).apply_async()
+    assert refused.value.waiting == 2
+
+
+def test_the_core_sees_the_same_store(make_app: Any, namespace: str) -> None:
+    """``memory://`` of the same name is the same store: what waits can be looked at, and purged."""
+    app = make_app()
+    call(app, 1).apply_async()
+    core = FairQueue(f"memory://{namespace}")
+
+    assert core.depth("celery") == 1
+    assert app.control.purge() == 1
+    assert core.depth("celery") == 0
+
+
+def test_a_prefork_pool_is_refused(make_app: Any) -> None:
+    """Children would have a broker each: said at start-up, with the remedy."""
+    app = make_app()
+
+    with pytest.raises(ConfigurationError, match="threads or solo"):
+        app.WorkController(app=app, pool="prefork", concurrency=1)
+
+
+def test_two_names_are_two_brokers(make_app: Any, namespace: str) -> None:
+    """Apps with different names do not see each other's jobs."""
+    app = make_app()
+    other = Celery("other", broker=f"fairqueue+memory://{namespace}-b", set_as_current=False)
+    other.send_task("work", (1,))
+    assert app.control.purge() == 0
+    other.close()

@@ -1,0 +1,278 @@
+"""``fairqueue migrate celery``: from kombu's own Redis transport into the core, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from celery import Celery
+from click.testing import CliRunner
+from kombu import Connection, Consumer, Queue
+
+from fairqueue import FairQueue
+from fairqueue.cli import main
+from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue_celery import carrying
+from fairqueue_celery.carrying import Carrier
+from fairqueue_celery.stocklists import Layout, StockLists
+
+SOURCES = ["--workspace-from", "kwarg:tenant_id"]
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedServer]:
+    """Stock kombu's keys have no namespace: a server of this test's own."""
+    with embedded_redis() as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: EmbeddedServer) -> Iterator[redis.Redis]:
+    with server.client() as client:
+        yield client
+
+
+def kombu_url(server: EmbeddedServer) -> str:
+    return server.url.replace("unix://", "redis+socket://")
+
+
+@pytest.fixture
+def old(server: EmbeddedServer) -> Iterator[Celery]:
+    """A producer on the old broker."""
+    app = Celery("old", broker=kombu_url(server), set_as_current=False)
+    yield app
+    app.close()
+
+
+def migrate(*arguments: str, code: int = 0) -> dict[str, Any]:
+    """Run the command; return its JSON."""
+    result = CliRunner().invoke(main, ["migrate", "celery", "--json", *arguments])
+    assert result.exit_code == code, (result.output, result.exception)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def send(app: Celery, count: int, tenant: str = "acme", **options: Any) -> list[str]:
+    return [
+        app.send_task("shop.work", (n,), {"tenant_id": tenant}, **options).id for n in range(count)
+    ]
+
+
+def claimed(core: FairQueue, queue: str = "celery") -> list[str]:
+    """The ids of all tasks that can be run, in order."""
+    leases = core.claim([queue], 100).leases
+    return [json.loads(lease.job.payload)["headers"]["id"] for lease in leases]
+
+
+def hold_all(server: EmbeddedServer) -> None:
+    """Take everything without acking, as a worker that is then killed."""
+    with Connection(kombu_url(server)) as connection:
+        channel = connection.channel()
+        Consumer(channel, [Queue("celery")], callbacks=[lambda *_: None]).consume()
+        with suppress(TimeoutError):
+            while True:
+                connection.drain_events(timeout=0.2)
+        channel.do_restore = False  # it was killed: nothing is given back
+
+
+def test_what_waits_is_taken_over(server: EmbeddedServer, old: Celery) -> None:
+    """Each becomes a job of its workspace, most urgent first, then in its order."""
+    late = send(old, 2, priority=9)
+    first = send(old, 2)
+    send(old, 1, "zeta", queue="other")
+
+    found = migrate("--from", server.url, "--to", server.url, *SOURCES)
+
+    assert found["queues"] == {"celery": 4, "other": 1}
+    assert (found["moved"], found["unread"], found["complete"]) == (5, 0, True)
+    with FairQueue(server.url) as core:
+        rows = {row.workspace: row.waiting for row in core.stats().workspaces}
+        assert rows == {"acme": 4, "zeta": 1}
+        assert claimed(core) == [*first, *late]
+        assert core.taken() == {"read": 5}
+
+
+def test_a_dry_run_moves_nothing(server: EmbeddedServer, old: Celery, client: redis.Redis) -> None:
+    """It counts what a run would move."""
+    send(old, 3)
+    found = migrate("--from", server.url, "--to", server.url, "--dry-run")
+
+    assert (found["queues"], found["dry_run"]) == ({"celery": 3}, True)
+    assert client.llen("celery") == 3
+    with FairQueue(server.url) as core:
+        assert core.depth("celery") == 0
+
+
+def test_what_a_killed_worker_held_is_taken_over_at_once(
+    server: EmbeddedServer, old: Celery, client: redis.Redis
+) -> None:
+    """Unacked and ETA jobs do not wait for the visibility timeout; an ETA stays what it was."""
+    now_due = send(old, 2)
+    send(old, 1, eta=datetime.now(timezone.utc) + timedelta(hours=2))
+    hold_all(server)
+    assert client.hlen("unacked") == 3
+
+    found = migrate("--from", server.url, "--to", server.url, *SOURCES)
+
+    assert (found["held"], found["scheduled"], found["moved"]) == (3, 1, 3)
+    assert client.hlen("unacked") == client.zcard("unacked_index") == 0
+    with FairQueue(server.url) as core:
+        [row] = core.stats().workspaces
+        assert (row.workspace, row.waiting, row.scheduled) == ("acme", 2, 1)
+        assert sorted(claimed(core)) == sorted(now_due)
+    again = migrate("--from", server.url, "--to", server.url, *SOURCES)
+    assert again["moved"] == 0
+
+
+def test_a_prefix_is_kept(server: EmbeddedServer) -> None:
+    """With ``global_keyprefix`` the lists, and the core beside them, have the prefix."""
+    options = {"global_keyprefix": "p_"}
+    app = Celery("old", broker=kombu_url(server), set_as_current=False)
+    app.conf.broker_transport_options = options
+    send(app, 2, priority=3)
+    app.close()
+
+    found = migrate("--from", server.url, "--to", server.url, "--global-keyprefix", "p_", *SOURCES)
+
+    assert found["queues"] == {"celery": 2}
+    with FairQueue(server.url, namespace="p_fairqueue") as core:
+        assert core.depth("celery") == 2
+
+
+def test_a_body_that_is_not_json_goes_to_the_default_workspace(
+    server: EmbeddedServer, old: Celery
+) -> None:
+    """It is not opened, not lost, and counted."""
+    send(old, 1, serializer="pickle")
+    found = migrate("--from", server.url, "--to", server.url, *SOURCES)
+
+    assert (found["moved"], found["unread"]) == (1, 1)
+    with FairQueue(server.url) as core:
+        assert [row.workspace for row in core.stats().workspaces] == ["default"]
+        assert core.taken() == {"unread": 1}
+
+
+def test_protocol_1_is_read(server: EmbeddedServer) -> None:
+    """Where the task, its arguments and its ETA stand in the body."""
+    app = Celery("old", broker=kombu_url(server), set_as_current=False)
+    app.conf.task_protocol = 1
+    send(app, 1)
+    send(app, 1, countdown=3600)
+    app.close()
+
+    found = migrate("--from", server.url, "--to", server.url, *SOURCES)
+
+    assert (found["moved"], found["scheduled"], found["unread"]) == (2, 1, 0)
+    with FairQueue(server.url) as core:
+        [lease] = core.claim(["celery"]).leases
+        assert (lease.job.workspace, lease.job.task) == ("acme", "shop.work")
+
+
+def test_jobs_move_back(server: EmbeddedServer, old: Celery, client: redis.Redis) -> None:
+    """Waiting and scheduled jobs stand in kombu's lists again; what runs is left and told."""
+    now_due, later = send(old, 4), send(old, 1, countdown=3600)
+    less_urgent = send(old, 1, "zeta", priority=6)
+    migrate("--from", server.url, "--to", server.url, *SOURCES)
+    with FairQueue(server.url) as core:
+        core.claim(["celery"], 1)
+        found = migrate("--back", "--from", server.url, "--to", server.url, code=1)
+
+        assert (found["moved"], found["scheduled"], found["running"]) == (5, 1, 1)
+        assert core.depth("celery") == 0
+    waiting = [json.loads(m)["headers"] for m in client.lrange("celery", 0, -1)[::-1]]
+    assert [(h["id"], bool(h["eta"])) for h in waiting] == [
+        *((one, False) for one in now_due[1:]),
+        (later[0], True),
+    ]
+    [low] = client.lrange("celery\x06\x166", 0, -1)
+    assert json.loads(low)["headers"]["id"] == less_urgent[0]
+
+
+def test_between_two_servers(
+    server: EmbeddedServer, redis_server: EmbeddedServer, namespace: str, old: Celery
+) -> None:
+    """There and back between two Redis, in order, with nothing left behind."""
+    ids = send(old, 5)
+    to = f"{redis_server.url}?namespace={namespace}&workspace_from=kwarg:tenant_id"
+    assert migrate("--from", server.url, "--to", to)["moved"] == 5
+    with FairQueue(redis_server.url, namespace=namespace) as core:
+        assert core.depth("celery") == 5
+        assert [row.workspace for row in core.stats().workspaces] == ["acme"]
+        assert migrate("--back", "--from", to, "--to", server.url)["moved"] == 5
+        assert core.depth("celery") == 0
+
+    with server.client() as client:
+        found = [json.loads(m)["headers"]["id"] for m in client.lrange("celery", 0, -1)[::-1]]
+        assert found == ids
+        assert not list(client.scan_iter("fairqueue.carr*"))
+
+
+class Interrupted(Exception):
+    """What stops a carrier in the middle."""
+
+
+@pytest.mark.parametrize("script", ["_put_aside", "_put_down"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("nth", [1, 3])
+def test_a_carrier_that_is_interrupted_loses_and_doubles_nothing(
+    server: EmbeddedServer,
+    redis_client: redis.Redis,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    script: str,
+    when: str,
+    nth: int,
+) -> None:
+    """Wherever it is stopped, a repeat brings the rest, each once."""
+    with server.client() as client:
+        source = StockLists(client, Layout())
+        destination = StockLists(redis_client, Layout(prefix=f"{namespace}."))
+        messages = [b"%d" % n for n in range(5)]
+        for message in messages:
+            client.lpush("q", message)
+        carrier = Carrier(source, destination)
+        original, calls = getattr(carrier, script), []
+
+        def stopped(**arguments: Any) -> Any:
+            calls.append(1)
+            if len(calls) == nth and when == "before":
+                raise Interrupted
+            answer = original(**arguments)
+            if len(calls) == nth:
+                raise Interrupted
+            return answer
+
+        monkeypatch.setattr(carrier, script, stopped)
+        with pytest.raises(Interrupted), carrier:
+            carrier.carry(["q"], lambda _: None)
+        with Carrier(source, destination) as repeat:
+            repeat.finish_earlier()
+            repeat.carry(["q"], lambda _: None)
+
+        arrived = redis_client.lrange(f"{namespace}.q", 0, -1)
+        assert arrived[::-1] == messages
+        assert not client.exists("q", carrying.ASIDE)
+        assert not redis_client.exists(f"{namespace}.{carrying.ARRIVED}")
+
+
+def test_bad_usage_is_told(tmp_path: Path) -> None:
+    """Without the other broker, or with our own in its place, nothing begins."""
+    for arguments in (
+        [],
+        ["--from", "fairqueue://h"],
+        ["--back"],
+        ["--back", "--to", "fairqueue://h"],
+    ):
+        result = CliRunner().invoke(main, ["migrate", "celery", *arguments])
+        assert result.exit_code == 2
+        assert "name the stock broker" in result.output
+    gone = f"unix://{tmp_path}/none.sock"
+    result = CliRunner().invoke(main, ["migrate", "celery", "--from", gone, "--to", gone])
+    assert result.exit_code == 3

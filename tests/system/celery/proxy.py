@@ -1,0 +1,68 @@
+"""A TCP proxy before a Redis server whose links can fall silent: open, and nothing gets through."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+CHUNK_BYTES = 65536
+LOOK_EVERY_SECONDS = 0.02
+
+
+class SilentProxy:
+    """Forwards every connection to a unix socket, unless it is silent."""
+
+    def __init__(self, socket_path: str) -> None:
+        self._upstream = socket_path
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.silent = False
+        self._closed = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        server = socket.socket(socket.AF_UNIX)
+        with client, server, contextlib.suppress(OSError):
+            server.connect(self._upstream)
+            while not self._closed and self._forward({client: server, server: client}):
+                pass
+
+    def _forward(self, other: dict[socket.socket, socket.socket]) -> bool:
+        """Whether both ends are still there."""
+        readable, _, _ = select.select(list(other), [], [], LOOK_EVERY_SECONDS)
+        if self.silent:
+            time.sleep(LOOK_EVERY_SECONDS)
+            return True
+        for end in readable:
+            data = end.recv(CHUNK_BYTES)
+            if not data:
+                return False
+            other[end].sendall(data)
+        return True
+
+    def close(self) -> None:
+        """Let go of the port; connections end within a moment."""
+        self._closed = True
+        self._listener.close()
+
+
+@contextlib.contextmanager
+def silent_proxy(socket_path: str) -> Iterator[SilentProxy]:
+    """A proxy for one test."""
+    proxy = SilentProxy(socket_path)
+    try:
+        yield proxy
+    finally:
+        proxy.close()

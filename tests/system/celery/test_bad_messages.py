@@ -1,0 +1,136 @@
+"""Whatever lies in a queue: it ends among the dead with its reason, and the worker goes on."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+strangers = (f"stranger-{n}" for n in itertools.count())
+GOOD_HEADERS = {"task": "shop.work", "id": "1", "lang": "py"}
+GOOD_BODY = json.dumps([[1], {}, {}])
+
+
+@pytest.fixture(scope="module")
+def inn(open_a_shop: Callable[..., Any]) -> Any:
+    """One worker that whoever knocks must not bring down."""
+    shop = open_a_shop("shop")
+    shop.worker("-P", "prefork", "-c", "1", url=shop.url()).ready()
+    return shop
+
+
+def message(
+    *,
+    headers: Any = None,
+    body: Any = GOOD_BODY,
+    kind: str = "application/json",
+    encode: bool = True,
+    **others: Any,
+) -> bytes:
+    """A message as kombu stores it, with one thing wrong."""
+    body = base64.b64encode(body.encode()).decode() if encode else body
+    properties = {"delivery_info": {"exchange": "", "routing_key": "celery"}, "priority": 0}
+    properties["body_encoding"] = "base64"
+    whole = {
+        "body": body,
+        "content-type": kind,
+        "content-encoding": "utf-8",
+        "headers": GOOD_HEADERS if headers is None else headers,
+        "properties": properties,
+    }
+    return json.dumps({**whole, **others}).encode()
+
+
+def without(name: str) -> dict[str, str]:
+    return {key: value for key, value in GOOD_HEADERS.items() if key != name}
+
+
+BAD = {
+    "no bytes at all": (b"", "unreadable"),
+    "no JSON": (b"\xff\xfe nothing", "unreadable"),
+    "another shape": (b'["a", "list"]', "unreadable"),
+    "no headers": (message(headers=0), "not_a_task"),
+    "no properties": (message(properties=None), "unreadable"),
+    "no delivery info": (message(properties={"delivery_info": 7}), "unreadable|undecodable"),
+    "no base64": (message(body="%%%", encode=False), "undecodable|unreadable"),
+    "a body that is no text": (message(body={"a": 1}, encode=False), "unreadable"),
+    "a body that is no JSON": (message(body="{"), "undecodable"),
+    "no task": (message(headers={}, body=json.dumps({"hello": "world"})), "not_a_task"),
+    "a task that is no name": (message(headers={**GOOD_HEADERS, "task": ["x"]}), "unreadable"),
+    "no id": (message(headers=without("id")), "unreadable"),
+    "an eta that is no time": (message(headers={**GOOD_HEADERS, "eta": "soon"}), "invalid_task"),
+    "pickle": (
+        message(body="\x80\x04}\x94.", kind="application/x-python-serialize"),
+        "invalid_task|undecodable",
+    ),
+    "an unknown content type": (message(kind="application/x-parchment"), "invalid_task|undec"),
+    "a compression of nobody": (message(headers={**GOOD_HEADERS, "compression": "x"}), "unr|und"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_message_is_buried(inn: Any, name: str) -> None:
+    """It is dead, with a reason that says what was wrong; the next job runs on the same worker."""
+    payload, expected = BAD[name]
+    stranger = next(strangers)
+    with inn.core() as core:
+        core.publish(payload, queue="celery", workspace=stranger)
+
+        [letter] = wait_for(lambda: core.dead_letters(stranger), seconds=6)
+
+    assert any(letter.reason.startswith(word) for word in expected.split("|")), letter.reason
+    assert len(letter.reason) <= 500
+    inn.ledger.forget()
+    inn.publisher().send("work", 1, tenant=stranger)
+    inn.ledger.wait("end", 1)
+    assert inn.workers[0].process.poll() is None
+
+
+def test_a_message_of_no_task_by_kombu_is_buried(inn: Any) -> None:
+    """Another program's kombu message on a task queue: no task, so it is dead."""
+    with inn.publisher().app.connection_for_write() as connection:
+        producer = connection.Producer()
+        producer.publish({"hello": "world"}, routing_key="celery", headers={"workspace": "other"})
+
+    with inn.core() as core:
+        [letter] = wait_for(lambda: core.dead_letters("other"))
+    assert letter.reason.startswith("not_a_task")
+
+
+def test_what_was_taken_from_a_vanished_queue_goes_back(inn: Any) -> None:
+    """A queue that the worker leaves keeps its jobs; a worker that takes it again runs them."""
+    publisher = inn.publisher()
+    control = publisher.app.control
+    inn.ledger.forget()
+    control.add_consumer("passing", reply=True, timeout=10, limit=1)
+    publisher.send("work", 1, tenant="a", queue="passing", kwargs={"seconds": 0.5})
+    inn.ledger.wait("start", 1)
+    for n in range(2, 6):
+        publisher.send("work", n, tenant="a", queue="passing")
+    control.cancel_consumer("passing", reply=True, timeout=10, limit=1)
+    publisher.send("work", 9, tenant="a")
+    inn.ledger.wait("end", 1, n=9)
+    assert {row["n"] for row in inn.ledger.lines("start")} == {1, 9}
+
+    control.add_consumer("passing", reply=True, timeout=10, limit=1)
+    inn.ledger.wait("end", 6)
+
+
+def test_no_lease_is_left(inn: Any) -> None:
+    """After all that nothing is held and nothing waits."""
+
+    def is_empty() -> bool:
+        with inn.core() as core:
+            stats = core.stats()
+        running = sum(row.running for row in stats.workspaces)
+        return bool(running == 0 and sum(stats.queues.values()) == 0)
+
+    wait_for(is_empty)

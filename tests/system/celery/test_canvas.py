@@ -1,0 +1,216 @@
+"""Work put together: chains, groups, chords, links, errbacks, replace(), also where it is full."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from celery import chain, chord, group
+from celery.exceptions import ChordError
+
+import fairqueue
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+tenants = (f"tenant-{n}" for n in itertools.count())
+CAPACITY = 4
+
+
+@pytest.fixture(scope="module")
+def kitchen(open_a_shop: Callable[..., Any]) -> Any:
+    """One worker for all tests here: one job of a workspace at a time, few may wait."""
+    shop = open_a_shop("canvas")
+    url = shop.url(workspace_concurrency=1, workspace_capacity=CAPACITY)
+    shop.config = {"result_backend": url}
+    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    return shop
+
+
+@pytest.fixture
+def app(kitchen: Any) -> Any:
+    kitchen.ledger.forget()
+    return kitchen.publisher(backend=kitchen.url()).app
+
+
+@pytest.fixture
+def tenant() -> str:
+    return next(tenants)
+
+
+@pytest.fixture
+def task(app: Any, tenant: str) -> Callable[..., Any]:
+    """A signature of one of the app's tasks, for this test's tenant."""
+
+    def signature(name: str, *args: object, **kwargs: object) -> Any:
+        kwargs = kwargs if name == "report" else {**kwargs, "tenant_id": tenant}
+        return app.signature(f"canvas.{name}", args, kwargs)
+
+    return signature
+
+
+def workspaces(kitchen: Any, what: str) -> set[str]:
+    return {row["workspace"] for row in kitchen.ledger.lines(what)}
+
+
+def test_a_chain_passes_its_results_on(task: Any) -> None:
+    """Each task gets the result of the one before, and the chain's result is the last one's."""
+    result = chain(task("add", 1, 1), task("add", 10), task("add", 100)).apply_async()
+
+    assert result.get(timeout=10) == 112
+    assert result.parent.get(timeout=1) == 12
+
+
+def test_a_group_gives_all_results_in_order(kitchen: Any, task: Any, tenant: str) -> None:
+    """Twelve at once, where four may wait: admitted whole, results in the order of the group."""
+    result = group(task("add", n, 1) for n in range(12)).apply_async()
+
+    assert result.get(timeout=20) == [n + 1 for n in range(12)]
+    assert workspaces(kitchen, "add") == {tenant}
+
+
+def test_a_chord_joins_its_header(kitchen: Any, task: Any, tenant: str) -> None:
+    """The body runs once, after all of the header, in the same workspace."""
+    result = chord([task("add", n, n) for n in range(6)])(task("tally"))
+
+    assert result.get(timeout=20) == 30
+    assert workspaces(kitchen, "tally") == {tenant}
+    assert len(kitchen.ledger.lines("tally")) == 1
+
+
+def test_nested_canvas_comes_to_an_end(task: Any) -> None:
+    """A chain that widens into groups twice and joins again gives what it should."""
+    work = chain(
+        task("add", 1, 1),
+        group(task("add", 10), task("add", 20)),
+        task("tally"),
+        group(chain(task("add", 1), task("add", 1)), task("add", 2)),
+        task("tally"),
+    )
+
+    assert work.apply_async().get(timeout=20) == (12 + 22 + 2) * 2
+
+
+def test_a_chord_of_chords(task: Any) -> None:
+    """Chords inside the header of a chord complete."""
+    inner = [chord([task("add", n, 1), task("add", n, 2)], task("tally")) for n in (1, 2)]
+
+    assert chord(inner)(task("tally")).get(timeout=20) == 5 + 7
+
+
+def test_starmap_runs_as_one_task(app: Any, task: Any) -> None:
+    """starmap() calls its task for each item, in one job."""
+    work = {"task": task("add"), "it": [(n, n) for n in range(4)]}
+
+    assert app.signature("celery.starmap", kwargs=work).apply_async().get(timeout=10) == [
+        0,
+        2,
+        4,
+        6,
+    ]
+
+
+def test_links_are_called_with_the_result(kitchen: Any, task: Any, tenant: str) -> None:
+    """Every link gets the result, in the workspace of its parent."""
+    first = task("add", 2, 3)
+    first.link(task("report"))
+    first.link(task("add", 5))
+    first.apply_async()
+
+    kitchen.ledger.wait("report", 1)
+    kitchen.ledger.wait("add", 2)
+
+    assert kitchen.ledger.lines("report")[0]["args"] == ["5"]
+    assert workspaces(kitchen, "report") | workspaces(kitchen, "add") == {tenant}
+
+
+def test_errbacks_are_called(kitchen: Any, task: Any, tenant: str) -> None:
+    """An errback runs once, in the failed task's workspace, with what Celery tells it."""
+    failing = task("fail")
+    failing.link_error(task("report"))
+    result = failing.apply_async()
+
+    kitchen.ledger.wait("report", 1)
+
+    [row] = kitchen.ledger.lines("report")
+    assert row["workspace"] == tenant
+    assert result.id in row["args"][0]
+
+
+def test_a_failed_header_fails_the_chord(kitchen: Any, task: Any) -> None:
+    """The body does not run, its errback does, and its result is a ChordError."""
+    body = task("tally")
+    body.link_error(task("report"))
+    result = chord([task("add", 1, 1), task("fail")])(body)
+
+    kitchen.ledger.wait("report", 1)
+    wait_for(lambda: isinstance(result.result, ChordError))
+    assert "as it should" in str(result.result)
+    assert not kitchen.ledger.lines("tally")
+
+
+@pytest.mark.parametrize("kind", ["task", "chain", "group"])
+def test_a_task_replaces_itself(kitchen: Any, task: Any, tenant: str, kind: str) -> None:
+    """replace() with a task, a chain or a group: the caller gets the result of the other."""
+    other = {
+        "task": task("add", 1, 2),
+        "chain": chain(task("add", 1, 2), task("add", 4)),
+        "group": chord([task("add", 1, 2), task("add", 3, 4)], task("tally")),
+    }[kind]
+
+    result = task("become", other).apply_async()
+
+    assert result.get(timeout=10) == {"task": 3, "chain": 7, "group": 10}[kind]
+    assert workspaces(kitchen, "add") == {tenant}
+
+
+def fill_up(task: Callable[..., Any]) -> None:
+    """Publish for this tenant until it is refused."""
+    for n in range(CAPACITY):
+        task("add", n, n).apply_async()
+    with pytest.raises(fairqueue.CapacityExceeded):
+        task("add", 0, 0).apply_async()
+
+
+SLOW = 0.6
+
+
+@pytest.mark.parametrize("kind", ["link", "errback", "chain", "retry", "replace"])
+def test_what_follows_gets_into_a_full_workspace(
+    kitchen: Any, task: Any, tenant: str, kind: str
+) -> None:
+    """The workspace is full when a task ends: what must follow it is published all the same."""
+    linked, failing = task("add", 1, 1, seconds=SLOW), task("fail", SLOW)
+    linked.link(task("report"))
+    failing.link_error(task("report"))
+    work = {
+        "link": linked,
+        "errback": failing,
+        "chain": chain(task("add", 1, 1, seconds=SLOW), task("report")),
+        "retry": task("insist", SLOW),
+        "replace": task("become", task("report"), SLOW),
+    }[kind]
+    work.apply_async()
+    wait_for(lambda: kitchen.running(tenant) == 1)
+    fill_up(task)
+
+    kitchen.ledger.wait("report", 1)
+
+
+def test_a_chord_is_refused_whole_and_accepted_later(kitchen: Any, task: Any, tenant: str) -> None:
+    """What a refused chord has set up does not disturb the next one like it."""
+    task("add", 0, 0, seconds=SLOW).apply_async()
+    wait_for(lambda: kitchen.running(tenant) == 1)
+    fill_up(task)
+
+    def publish() -> Any:
+        return chord([task("add", n, n) for n in range(3)])(task("tally"))
+
+    with pytest.raises(fairqueue.CapacityExceeded):
+        publish()
+
+    kitchen.ledger.wait("add", 1 + CAPACITY)
+    assert publish().get(timeout=10) == 6
+    assert len(kitchen.ledger.lines("add")) == 1 + CAPACITY + 3

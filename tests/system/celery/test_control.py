@@ -1,0 +1,315 @@
+"""Remote control, events and Flower, on two workers that know of each other."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.system.celery.conftest import APPS
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+tenants = (f"tenant-{n}" for n in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def office(open_a_shop: Callable[..., Any]) -> Any:
+    """Two workers; the second one takes a queue of its own, so that the first runs the rest."""
+    shop = open_a_shop("shop")
+    url = shop.url(workspace_concurrency=1)
+    shop.config = {"result_backend": url, "worker_send_task_events": True}
+    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    shop.worker("-P", "prefork", "-c", "1", "-Q", "spare", url=url).ready()
+    return shop
+
+
+@pytest.fixture
+def publisher(office: Any) -> Any:
+    office.ledger.forget()
+    return office.publisher(backend=office.url())
+
+
+@pytest.fixture
+def tenant() -> str:
+    return next(tenants)
+
+
+@pytest.fixture
+def first(office: Any) -> str:
+    """The name of the worker that runs the tests' tasks."""
+    return f"w0@{office.namespace}"
+
+
+@pytest.fixture
+def ask(publisher: Any, first: str) -> Callable[..., Any]:
+    """What the first worker answers to an inspection."""
+
+    def ask(what: str, *args: Any, **kwargs: Any) -> Any:
+        inspect = publisher.app.control.inspect([first], timeout=10, limit=1)
+        return (getattr(inspect, what)(*args, **kwargs) or {}).get(first)
+
+    return ask
+
+
+def celery(office: Any, *command: str) -> str:
+    """Run a ``celery`` command as an operator does."""
+    environment = {**os.environ, "CELERY_BROKER_URL": office.url()}
+    done = subprocess.run(
+        [sys.executable, "-m", "celery", "-A", "shop", *command],
+        cwd=APPS, env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_workers_mingle_and_gossip(office: Any) -> None:
+    """The second worker syncs with the first at its start, and each hears the other."""
+    first, second = (worker.log for worker in office.workers)
+
+    wait_for(lambda: "mingle: sync with 1 nodes" in second.read_text())
+    wait_for(lambda: f"sync with w1@{office.namespace}" in first.read_text())
+    assert "mingle: sync complete" in second.read_text()
+
+
+def test_every_inspection_is_answered(
+    office: Any, publisher: Any, ask: Any, tenant: str, first: str
+) -> None:
+    """All of ``inspect``'s commands answer; a job that runs is seen, one that waits is not."""
+    running = publisher.send("work", 1, kwargs={"seconds": 2}, tenant=tenant)
+    office.ledger.wait("start", 1)
+    publisher.send("work", 2, tenant=tenant)
+    publisher.send("work", 3, tenant=tenant, countdown=1.5)
+
+    assert [request["id"] for request in ask("active")] == [running.id]
+    assert ask("query_task", running.id)[running.id][0] == "active"
+    assert (ask("reserved"), ask("scheduled"), ask("revoked")) == ([], [], [])
+    assert "shop.work" in ask("registered")
+    assert [queue["name"] for queue in ask("active_queues")] == ["celery"]
+    assert ask("stats")["pool"]["max-concurrency"] == 2
+    assert ask("stats")["total"].get("shop.work", 0) >= 1
+    assert ask("conf")["worker_send_task_events"] is True
+    assert ask("clock")["clock"] > 0
+    assert ask("ping") == {"ok": "pong"}
+    assert "celery" in ask("report")["ok"]
+    assert "clock" in ask("hello", f"someone@{office.namespace}")
+    assert first in celery(office, "status")
+    office.ledger.wait("end", 3)
+
+
+def test_control_changes_a_running_worker(publisher: Any, ask: Any, first: str) -> None:
+    """Rate and time limits and events are changed from outside."""
+    control = publisher.app.control
+
+    def order(what: str, *args: Any) -> str:
+        there = {"destination": [first], "reply": True, "timeout": 10, "limit": 1}
+        [answer] = getattr(control, what)(*args, **there)
+        return str(answer[first])
+
+    assert "ok" in order("rate_limit", "shop.paced", "100/s")
+    assert "ok" in order("time_limit", "shop.endless", 5, 10)
+    assert "disabled" in order("disable_events")
+    assert "enabled" in order("enable_events")
+
+
+def test_consumers_come_and_go(office: Any, publisher: Any, ask: Any, first: str) -> None:
+    """add_consumer takes a new queue at once; cancel_consumer leaves what comes later waiting."""
+    control = publisher.app.control
+    there = {"destination": [first], "reply": True, "timeout": 10, "limit": 1}
+    control.add_consumer("visitors", **there)
+    publisher.send("work", 1, tenant="a", queue="visitors")
+    office.ledger.wait("end", 1, n=1)
+    assert {queue["name"] for queue in ask("active_queues")} == {"celery", "visitors"}
+
+    control.cancel_consumer("visitors", **there)
+    publisher.send("work", 2, tenant="a", queue="visitors")
+    publisher.send("work", 3, tenant="a")
+    office.ledger.wait("end", 1, n=3)
+
+    assert not office.ledger.lines("start", n=2)
+    with office.core() as core:
+        assert core.depth("visitors") == 1
+
+
+def test_purge_empties_what_waits(office: Any, publisher: Any) -> None:
+    """``celery purge`` drops waiting and scheduled jobs, and says how many."""
+    for n in range(3):
+        publisher.send("work", n, tenant="a", queue="nobody-takes")
+    publisher.send("work", 3, tenant="a", queue="nobody-takes", countdown=60)
+    with publisher.app.connection_for_write() as connection:
+        [count] = connection.default_channel.queue_declare("nobody-takes", passive=True)[1:2]
+    assert count == 4
+
+    assert "4 messages" in celery(office, "purge", "-f", "-Q", "nobody-takes")
+
+    with office.core() as core:
+        assert core.depth("nobody-takes") == 0
+
+
+def revoke(publisher: Any, task_id: str, **options: object) -> None:
+    """Revoke, and wait until both workers have said that they know."""
+    arguments = {"task_id": task_id, **options}
+    answers = publisher.app.control.broadcast(
+        "revoke", arguments=arguments, reply=True, limit=2, timeout=10
+    )
+    assert len(answers) == 2
+
+
+@pytest.mark.parametrize("countdown", [None, 0.5], ids=["waiting", "scheduled"])
+def test_a_job_that_the_core_holds_is_revoked(
+    office: Any, publisher: Any, tenant: str, countdown: float | None
+) -> None:
+    """revoke() reaches a job that no worker has seen; its result is REVOKED, and the rest runs."""
+    publisher.send("work", 1, kwargs={"seconds": 1}, tenant=tenant)
+    office.ledger.wait("start", 1)
+    held = publisher.send("work", 2, tenant=tenant, countdown=countdown)
+    revoke(publisher, held.id)
+    publisher.send("work", 3, tenant=tenant, countdown=countdown)
+
+    office.ledger.wait("end", 1, n=3)
+
+    wait_for(lambda: held.state == "REVOKED")
+    assert not office.ledger.lines("start", n=2)
+
+
+@pytest.mark.parametrize("countdown", [None, 0.5], ids=["waiting", "scheduled"])
+def test_jobs_are_revoked_by_a_stamped_header(
+    office: Any, publisher: Any, tenant: str, countdown: float | None
+) -> None:
+    """revoke_by_stamped_headers() drops all that carry the stamp, and nothing else."""
+    publisher.send("work", 1, kwargs={"seconds": 1}, tenant=tenant)
+    office.ledger.wait("start", 1)
+    for n in (2, 3):
+        stamped = publisher.signature("work", n, tenant=tenant)
+        stamped.stamp(order=[f"{tenant}-7"])
+        stamped.apply_async(countdown=countdown)
+    other = publisher.signature("work", 4, tenant=tenant)
+    other.stamp(order=[f"{tenant}-8"])
+    publisher.app.control.revoke_by_stamped_headers(
+        {"order": [f"{tenant}-7"]}, reply=True, limit=2, timeout=10
+    )
+    other.apply_async(countdown=countdown)
+
+    office.ledger.wait("end", 1, n=4)
+
+    assert {row["n"] for row in office.ledger.lines("start")} == {1, 4}
+
+
+def test_events_tell_of_tasks_and_workers(publisher: Any, tenant: str, first: str) -> None:
+    """A receiver sees heartbeats, and a task sent, received, started and done."""
+    publisher.app.conf.task_send_sent_event = True
+    seen: set[str] = set()
+    wanted = {"task-sent", "task-received", "task-started", "task-succeeded", "worker-heartbeat"}
+
+    def note(event: Any) -> None:
+        if event["type"] == "worker-heartbeat" or event.get("uuid") == sent.id:
+            seen.add(event["type"])
+
+    with publisher.app.connection_for_read() as connection:
+        receiver = publisher.app.events.Receiver(connection, handlers={"*": note})
+        with receiver.consumer_context() as (receiving, _, _):
+            with contextlib.suppress(TimeoutError):
+                receiving.drain_events(timeout=0.3)  # subscribes
+            sent = publisher.send("work", 1, tenant=tenant)
+            wait_for(lambda: _drained(receiving) and seen >= wanted)
+
+
+def _drained(connection: Any) -> bool:
+    with contextlib.suppress(TimeoutError):
+        connection.drain_events(timeout=0.2)
+    return True
+
+
+# Flower
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def flower(office: Any) -> Iterator[Callable[[str], str]]:
+    """A running Flower; what it gives is asked for by path."""
+    pytest.importorskip("flower")
+    port, log = free_port(), office.ledger.path.with_name("flower.log")
+    environment = {
+        **os.environ,
+        "CELERY_BROKER_URL": office.url(),
+        "FLOWER_UNAUTHENTICATED_API": "true",
+    }
+    command = ["-m", "celery", "-A", "shop", "flower", "--address=127.0.0.1", f"--port={port}"]
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=APPS, env=environment, stdout=output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def get(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def is_up() -> bool:
+        assert process.poll() is None, log.read_text()
+        with contextlib.suppress(OSError):
+            return bool(get("/healthcheck"))
+        return False
+
+    try:
+        wait_for(is_up)
+        yield get
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def test_flowers_pages_load(
+    office: Any, publisher: Any, flower: Callable[[str], str], tenant: str, first: str
+) -> None:
+    """Workers, a worker's detail, tasks, a task's detail and metrics show what happens.
+
+    Its broker page knows a few schemes only, and ours is none of them.
+    """
+    wait_for(lambda: first in flower("/workers?json=1"))
+    done = publisher.send("work", 1, tenant=tenant)
+    wait_for(lambda: json.loads(flower("/api/tasks")).get(done.id, {}).get("state") == "SUCCESS")
+
+    assert first in flower("/workers")
+    assert "Max concurrency" in flower(f"/worker/{first}")
+    assert "<table" in flower("/tasks")
+    assert "shop.work" in flower(f"/task/{done.id}")
+    assert "flower_events_total" in flower("/metrics")
+    detail = json.loads(flower(f"/api/workers?refresh=true&workername={first}"))[first]
+    assert detail["stats"]["broker"]["transport"].startswith("fairqueue")
+    assert [queue["name"] for queue in detail["active_queues"]] == ["celery"]
+
+
+def _processes(stats: Any) -> list[int]:
+    return [len(answer["pool"]["processes"]) for answer in stats.values()]
+
+
+def test_a_pool_grows_and_a_worker_is_shut_down(office: Any, publisher: Any) -> None:
+    """pool_grow lets more jobs run at once; shutdown() stops the worker that is named alone."""
+    control, spare = publisher.app.control, [f"w1@{office.namespace}"]
+    control.pool_grow(1, destination=spare, reply=True, timeout=10, limit=1)
+    wait_for(lambda: _processes(control.inspect(spare, timeout=10, limit=1).stats()) == [2])
+    for n in range(2):
+        publisher.send("work", n, kwargs={"seconds": 0.5}, tenant=f"grown-{n}", queue="spare")
+    office.ledger.wait("end", 2)
+    assert office.ledger.most_at_once() == 2
+
+    control.shutdown(destination=spare)
+
+    assert office.workers[1].process.wait(15) == 0
+    assert office.workers[0].process.poll() is None

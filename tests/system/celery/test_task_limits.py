@@ -1,0 +1,61 @@
+"""Limits of tasks, set in ``broker_transport_options`` as a user would, judged by the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+TENANTS = ("ada", "bea", "cleo")
+
+
+def test_a_task_s_limit_holds_over_all_workers(shop: Any) -> None:
+    """Two at once in all, one per tenant, in two workers; another task is not kept back by it."""
+    limits = {"shop.work": {"concurrency": 2, "workspace_concurrency": 1}}
+    shop.config = {"broker_transport_options": {"tasks": limits}}
+    publisher = shop.publisher()
+    for n in range(8):
+        for tenant in TENANTS:
+            publisher.send("work", n, kwargs={"seconds": 0.05}, tenant=tenant)
+    for n in range(6):
+        publisher.send("work_late", n, kwargs={"seconds": 0.05}, tenant="other")
+    for _ in range(2):
+        shop.worker("-P", "prefork", "-c", "2", url=shop.url())
+
+    shop.ledger.wait("end", 30)
+
+    assert len(shop.ledger.lines("start")) == 30
+    limited = [row for row in shop.ledger.lines() if row["tenant"] in TENANTS]
+    assert _most_at_once(limited) == 2
+    assert all(shop.ledger.most_at_once(tenant=tenant) == 1 for tenant in TENANTS)
+    first_24 = sorted(shop.ledger.lines("start"), key=lambda row: row["at"])[:24]
+    assert sum(row["tenant"] == "other" for row in first_24) == 6
+
+
+def test_a_task_s_rate_spaces_starts_over_all_workers(shop: Any) -> None:
+    """Ten a second, two at once after a quiet time: in no second more than twelve start."""
+    shop.config = {"broker_transport_options": {"tasks": {"shop.work": {"rate": 10, "burst": 2}}}}
+    publisher = shop.publisher()
+    for n in range(8):
+        for tenant in TENANTS:
+            publisher.send("work", n, tenant=tenant)
+    for _ in range(2):
+        shop.worker("-P", "threads", "-c", "4", url=shop.url())
+
+    shop.ledger.wait("end", 24)
+
+    starts = sorted(row["at"] for row in shop.ledger.lines("start"))
+    assert len(starts) == 24
+    assert starts[-1] - starts[0] >= 22 / 10 - 0.5  # a start is noted a little after its claim
+    for at in starts:
+        assert sum(at <= other < at + 1 for other in starts) <= 12 + 3
+
+
+def _most_at_once(rows: list[dict[str, Any]]) -> int:
+    now = most = 0
+    for row in sorted(rows, key=lambda row: row["at"]):
+        now += {"start": 1, "end": -1}[row["what"]]
+        most = max(most, now)
+    return most

@@ -1,0 +1,133 @@
+"""``fairqueues://``: a server with TLS and certificates made here, one authority trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import trustme
+from kombu.exceptions import OperationalError
+
+from fairqueue import StoreUnavailable
+from fairqueue.testing import EmbeddedServer
+
+pytestmark = pytest.mark.system
+
+
+class Papers:
+    """An authority, and what it has signed for server and client."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.authority, authority = folder / "ca.pem", trustme.CA()
+        authority.cert_pem.write_to_path(str(self.authority))
+        self.server = self._sign(authority, folder / "server", "127.0.0.1")
+        self.client = self._sign(authority, folder / "client", "client@example.org")
+
+    @staticmethod
+    def _sign(authority: Any, base: Path, name: str) -> tuple[Path, Path]:
+        signed = authority.issue_cert(name)
+        certificate, key = base.with_suffix(".pem"), base.with_suffix(".key")
+        certificate.write_bytes(b"".join(blob.bytes() for blob in signed.cert_chain_pems))
+        signed.private_key_pem.write_to_path(str(key))
+        return certificate, key
+
+
+class TlsServer(EmbeddedServer):
+    """Speaks TLS only, and only to clients that show a certificate."""
+
+    papers: Papers
+
+    def __init__(self, papers: Papers) -> None:
+        self.papers = papers
+        super().__init__(tcp=True)
+
+    def _config(self, *, persistent: bool) -> str:
+        plain = super()._config(persistent=persistent)
+        certificate, key = self.papers.server
+        return plain.replace(f"port {self.port}\n", "port 0\n") + (
+            f"tls-port {self.port}\n"
+            f'tls-cert-file "{certificate}"\n'
+            f'tls-key-file "{key}"\n'
+            f'tls-ca-cert-file "{self.papers.authority}"\n'
+            "tls-auth-clients yes\n"
+        )
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    return Papers(tmp_path_factory.mktemp("tls") / "ours")
+
+
+@pytest.fixture(scope="module")
+def tls_server(papers: Papers) -> Iterator[TlsServer]:
+    server = TlsServer(papers)
+    try:
+        server.start()
+    except StoreUnavailable as error:
+        pytest.skip(f"this Redis server was built without TLS: {error}")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def tls_url(tls_server: TlsServer, namespace: str) -> Callable[..., str]:
+    def url(**tls: object) -> str:
+        query = urlencode({"namespace": namespace, "workspace_from": "kwarg:tenant_id", **tls})
+        return f"fairqueues://{tls_server.tcp_address}/0?{query}"
+
+    return url
+
+
+def shown(papers: Papers, *, trust: Path | None = None) -> dict[str, Path]:
+    certificate, key = papers.client
+    return {
+        "ssl_ca_certs": trust or papers.authority,
+        "ssl_certfile": certificate,
+        "ssl_keyfile": key,
+    }
+
+
+def test_tasks_and_results_pass_over_tls(shop: Any, tls_url: Any, papers: Papers) -> None:
+    """Worker, producer, control and results, each verified by the other side, at one URL."""
+    url = tls_url(**shown(papers))
+    shop.config = {"result_backend": url}
+    shop.worker("-P", "prefork", "-c", "1", url=url).ready()
+    publisher = shop.publisher(url, backend=url)
+
+    assert publisher.send("work", 5, tenant="ada").get(timeout=10) == 5
+    assert publisher.app.control.ping(timeout=10, limit=1)
+
+
+QUICK = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+
+
+def refusal(shop: Any, url: str) -> str:
+    """What a producer is told."""
+    publisher = shop.publisher(url, broker_transport_options=QUICK)
+    with pytest.raises(OperationalError) as refused:
+        publisher.send("work", 1, tenant="ada", retry=False)
+    return str(refused.value)
+
+
+def test_a_server_of_another_authority_is_refused(
+    shop: Any, tls_url: Any, papers: Papers, tmp_path: Path
+) -> None:
+    """Certificates are checked, also where nothing says so."""
+    stranger = Papers(tmp_path / "theirs").authority
+
+    assert "certificate verify failed" in refusal(shop, tls_url(**shown(papers, trust=stranger)))
+    assert "certificate verify failed" in refusal(shop, tls_url())
+
+
+def test_a_client_without_a_certificate_is_refused(shop: Any, tls_url: Any, papers: Papers) -> None:
+    """The server asks for one: the producer hears of it, and not of its password."""
+    url = tls_url(ssl_ca_certs=papers.authority)
+
+    told = refusal(shop, url)
+
+    assert told
+    assert url.split("@")[0].rsplit(":", 1)[1] not in told

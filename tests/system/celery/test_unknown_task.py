@@ -1,0 +1,53 @@
+"""A worker of an older release gets jobs of a newer one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.system.celery.conftest import Shop
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+
+def old_and_url(shop: Shop, **settings: object) -> str:
+    """Start a worker of the older release; return the URL of both."""
+    url = shop.url(**settings)
+    shop.app_name = "shop"  # it does not know curious.whoami
+    shop.worker("-c", "1", url=url).ready()
+    return url
+
+
+def test_a_task_that_only_a_newer_worker_knows_waits_for_it(shop: Shop) -> None:
+    """The old worker gives the job back, unharmed, and works on; the new one runs it once."""
+    url = old_and_url(shop)
+    [old] = shop.workers
+    publisher = shop.publisher(url)
+    publisher.send("curious.whoami", tenant="acme")
+    publisher.send("work", 1, tenant="acme")
+    wait_for(lambda: "does not know task 'curious.whoami'" in old.log.read_text())
+    shop.ledger.wait("end", 1)
+    assert (shop.row("acme").scheduled, shop.row("acme").dead) == (1, 0)
+
+    shop.app_name = "curious"
+    shop.worker("-c", "1", url=url).ready()
+    old.stop()
+    shop.ledger.wait("whoami", 1, seconds=60)
+
+    assert [row["deliveries"] for row in shop.ledger.lines("whoami")] == [1]
+    wait_for(lambda: shop.row("acme").running == 0)
+    assert (shop.row("acme").scheduled, shop.row("acme").dead) == (0, 0)
+
+
+def test_a_task_that_nobody_knows_is_dead_in_the_end(shop: Shop) -> None:
+    """After ``unknown_task_returns`` times it is a dead letter with its reason."""
+    url = old_and_url(shop, unknown_task_returns=1)
+    publisher = shop.publisher(url)
+    publisher.send("curious.whoami", tenant="acme")
+
+    wait_for(lambda: shop.row("acme").dead == 1)
+
+    with shop.core() as core:
+        assert [letter.reason for letter in core.dead_letters("acme")] == ["unknown_task"]
+    publisher.send("work", 1, tenant="acme")
+    shop.ledger.wait("end", 1)

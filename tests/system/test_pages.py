@@ -1,0 +1,58 @@
+"""What the pages show runs: each block of Python, against a real server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery
+from dramatiq.brokers.stub import StubBroker
+
+from fairqueue.testing import EmbeddedServer, embedded_redis
+from tests.celery_state import kept
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+ADDRESS = "localhost:6379"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedServer]:
+    """A server on a port, since the pages name one."""
+    with embedded_redis(tcp=True) as server:
+        yield server
+
+
+def _render(*, tenant_id: str, page: int) -> None:
+    """A task of the reader's own."""
+
+
+@pytest.fixture
+def names(server: EmbeddedServer) -> Iterator[dict[str, Any]]:
+    """What a page takes for granted: an app and a task of it, and a broker of Dramatiq's."""
+    app = Celery("pages", broker=f"fairqueue://{server.tcp_address}/0")
+    with kept():
+        broker = StubBroker()
+    yield {"app": app, "render": app.task(_render), "broker": broker}
+    broker.close()
+    app.close()
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name
+)
+def test_the_python_of_a_page_runs(
+    page: Path, server: EmbeddedServer, names: dict[str, Any]
+) -> None:
+    """From top to bottom, as one program, with the server's address put in."""
+    for block in BLOCK.findall(page.read_text()):
+        exec(compile(block.replace(ADDRESS, server.tcp_address), str(page), "exec"), names)
