@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +47,7 @@ def measure(options: Options, progress: Progress) -> Report:
     count, turns = options.size(300, 20), options.turns_of(9)
     parked = options.size([0, 1_000, 10_000, 100_000], [0, 100])
     waiting = options.size([10, 1_000, 1_000_000], [10, 300])
+    blocked = options.size([100, 100_000], [40, 100])
     jobs = count * (turns + 2)
     rows, costs = [], []
     with ExitStack() as stack:
@@ -55,6 +56,10 @@ def measure(options: Options, progress: Progress) -> Report:
     with ExitStack() as stack:
         crowds = [_waiting(stack, n, jobs, progress) for n in waiting]
         rows += _measured(crowds, count, turns, Target(at_most=1.5), costs, progress)
+    for kind in KINDS:
+        with ExitStack() as stack:
+            crowds = [_blocked(stack, kind, n, jobs, progress) for n in blocked]
+            rows += _measured(crowds, count, turns, Target(at_most=1.3), costs, progress)
     title = f"(c) A claim beside ever more workspaces, {turns} turns of {count:,} claims"
     return Report(title, "this many", "the fewest", rows, costs, _NOTES)
 
@@ -62,7 +67,37 @@ def measure(options: Options, progress: Progress) -> Report:
 _NOTES = [
     "Each call finishes one job and claims the next. The peer is the smallest crowd of the kind.",
     f"At their limit: each has one job running and one waiting; claims go to {TENANTS} others.",
+    "All other crowds that are held back have one job each, of a task of their own.",
 ]
+
+CROWD = "crowd"
+
+
+def _each(names: Sequence[str], **limits: Any) -> dict[str, Any]:
+    return {"workspaces": dict.fromkeys(names, limits)}
+
+
+KINDS: dict[str, Callable[[Sequence[str]], dict[str, Any]]] = {
+    "behind a full task": lambda _: {"tasks": {CROWD: {"concurrency": 0}}},
+    "at a task's limit for each": lambda _: {"tasks": {CROWD: {"workspace_concurrency": 0}}},
+    "behind a task's rate": lambda _: {"tasks": {CROWD: {"rate": 1e-6}}},
+    "waiting for their own rate": lambda names: _each(names, rate=1e-6),
+    "in one full group": lambda names: {
+        "workspaces": {GROUP: {"concurrency": 0}, **_each(names, parent=GROUP)["workspaces"]}
+    },
+    "in a full group each": lambda names: {
+        "workspaces": {
+            name: limits
+            for n, workspace in enumerate(names)
+            for name, limits in (
+                (workspace, {"parent": f"group-{n}"}),
+                (f"group-{n}", {"concurrency": 0}),
+            )
+        }
+    },
+}
+"""What holds a crowd back, and the settings that make it so."""
+GROUP = "group"
 
 
 def _open(stack: ExitStack, **settings: Any) -> tuple[FairQueue, Any]:
@@ -88,6 +123,18 @@ def _parked(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd
     if core.claim([QUEUE]).leases:
         raise RuntimeError("a workspace runs above its limit")
     return _probed(f"{many:,} workspaces at their limit", core, client, jobs, progress)
+
+
+def _blocked(stack: ExitStack, kind: str, many: int, jobs: int, progress: Progress) -> Crowd:
+    """So many workspaces, all held back by such a limit."""
+    names = [f"held-{n}" for n in range(many)]
+    core, client = _open(stack, **KINDS[kind](names))
+    rated = "rate" in kind  # the first start is free
+    fill(_url(client), "fairqueue", names + names * rated, PAYLOAD, progress, task=CROWD)
+    while core.claim([QUEUE], AT_ONCE).leases:
+        if not rated:
+            raise RuntimeError(f"somebody {kind} runs")
+    return _probed(f"{many:,} workspaces {kind}", core, client, jobs, progress)
 
 
 def _waiting(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd:

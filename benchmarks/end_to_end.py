@@ -6,6 +6,7 @@ import os
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from _bench.options import Options, main
@@ -13,7 +14,7 @@ from _bench.progress import Progress
 from _bench.report import Report, Row, Target
 from _bench.spent import Spent, cost, spending
 from _bench.turns import alternate, own_server, sides_on
-from _bench.workers import Worker, working
+from _bench.workers import CeleryWorker, Worker, working
 
 SETTLE_SECONDS = 0.05
 TARGET = Target(at_least=1.2)
@@ -57,7 +58,9 @@ def measure(options: Options, progress: Progress) -> Report:
         sides = sides_on(servers[0], options, peer_on=servers[1], workspace_from="kwarg:tenant_id")
         places = {
             side: (
-                stack.enter_context(working(side.url, concurrency=processes)),
+                stack.enter_context(
+                    working(partial(CeleryWorker, url=side.url, concurrency=processes))
+                ),
                 stack.enter_context(server.client()),
             )
             for side, server in zip(sides, servers, strict=True)

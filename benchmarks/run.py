@@ -14,6 +14,7 @@ from _bench.report import as_json, show
 BENCHMARKS = (
     "transport",
     "end_to_end",
+    "dramatiq_end_to_end",
     "claim_cost",
     "redis_memory",
     "redis_cpu",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import ExitStack
+from functools import partial
 from random import uniform
 from statistics import median
 
@@ -12,7 +13,7 @@ from _bench.options import Options, main
 from _bench.progress import Progress
 from _bench.report import Report, Row, Target
 from _bench.turns import alternate, own_server, sides_on
-from _bench.workers import Worker, working
+from _bench.workers import CeleryWorker, Worker, working
 
 IDLE_SECONDS = 0.02, 0.05
 PART = 20
@@ -33,8 +34,11 @@ def measure(options: Options, progress: Progress) -> Report:
     calls = options.turns_of(400)
     with own_server() as server, ExitStack() as stack:
         sides = sides_on(server, options, workspace_from="kwarg:tenant_id")
+        processes = os.cpu_count() or 1
         workers = {
-            side: stack.enter_context(working(side.url, concurrency=os.cpu_count() or 1))
+            side: stack.enter_context(
+                working(partial(CeleryWorker, url=side.url, concurrency=processes))
+            )
             for side in sides
         }
         work = progress.start("(f) calls", (calls + 1) * len(sides))

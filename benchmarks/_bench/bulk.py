@@ -31,6 +31,7 @@ def fill(
     progress: Progress,
     *,
     id_prefix: str = "job",
+    task: str = "noop",
 ) -> None:
     """Publish one job for each name in turn. Raises if one of them was not stored."""
     work = progress.start(f"filling {namespace}", len(workspaces))
@@ -39,7 +40,7 @@ def fill(
         for start in range(0, len(workspaces), AT_ONCE):
             some = workspaces[start : start + AT_ONCE]
             for n, name in enumerate(some, start):
-                job = Job(f"{id_prefix}{n:013d}"[-16:], name, QUEUE, "noop", payload)
+                job = Job(f"{id_prefix}{n:013d}"[-16:], name, QUEUE, task, payload)
                 store.publish(job, Admission())
             if any(reply != [1] for reply in pipe.execute()):
                 raise RuntimeError("a job was not stored")

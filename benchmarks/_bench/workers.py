@@ -1,19 +1,23 @@
-"""A real Celery worker with its producer: both as a user has them, on either broker."""
+"""A real worker with its producer: both as a user has them, on either broker."""
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGCONT, SIGSTOP
+from signal import SIGCONT, SIGSTOP, Signals
 from tempfile import TemporaryDirectory
 
 from celery import Celery
+from dramatiq import Message
+from dramatiq.brokers.redis import RedisBroker
 
+import fairqueue_dramatiq
 from _bench.messages import TENANTS
 from fairqueue.testing import Child
 
@@ -24,22 +28,23 @@ STAMP = struct.Struct("d")
 
 
 class Worker:
-    """One ``celery worker``, its tasks' start times, and an app that publishes to it."""
+    """One worker process, its jobs' start times, and a producer that publishes to it."""
 
-    def __init__(self, url: str, folder: Path, *, concurrency: int) -> None:
+    def __init__(self, folder: Path, *command: str, **given: str) -> None:
         self._starts, self._ready, self._log = (folder / n for n in ("starts", "ready", "log"))
         self._starts.touch()
-        given = {"BENCH_BROKER": url, "BENCH_STARTS": self._starts, "BENCH_READY": self._ready}
-        command = [sys.executable, "-m", "celery", "-A", "bench_tasks", "worker"]
-        options = ["--pool=prefork", f"--concurrency={concurrency}", "--loglevel=WARNING"]
+        files = {"BENCH_STARTS": str(self._starts), "BENCH_READY": str(self._ready)}
         self._child = Child(
-            [*command, *options],
-            env={**os.environ, **{name: str(value) for name, value in given.items()}},
+            [sys.executable, "-m", *command],
+            env={**os.environ, **files, **given},
             cwd=APPS,
             log=self._log,
         )
-        self._app = Celery("producer", broker=url, set_as_current=False)
         self._sent = 0
+
+    def send(self, number: int, tenant: str) -> None:
+        """Publish one job."""
+        raise NotImplementedError
 
     @property
     def pid(self) -> int:
@@ -55,20 +60,23 @@ class Worker:
             time.sleep(0.05)
 
     def publish(self, count: int) -> None:
-        """Call the task so many times; ten tenants call in turn."""
+        """Publish so many jobs; ten tenants call in turn."""
         for _ in range(count):
             self._sent += 1
-            tenant = f"tenant-{self._sent % TENANTS}"
-            self._app.send_task("bench.noop", (self._sent,), {"tenant_id": tenant})
+            self.send(self._sent, f"tenant-{self._sent % TENANTS}")
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Stop its main process for a while, so that jobs pile up."""
-        self._child.signal(SIGSTOP)
+        """Stop what consumes for a while, so that jobs pile up."""
+        self.signal(SIGSTOP)
         try:
             yield
         finally:
-            self._child.signal(SIGCONT)
+            self.signal(SIGCONT)
+
+    def signal(self, number: Signals) -> None:
+        """Send a signal to what consumes: Celery's main process."""
+        self._child.signal(number)
 
     def starts(self, count: int, *, look_seconds: float = 0.02) -> list[float]:
         """Wait for so many starts and return their times; then forget them."""
@@ -85,15 +93,59 @@ class Worker:
 
     def close(self) -> None:
         """End it."""
-        self._app.close()
         self._child.end(patience_seconds=5)
 
 
+class CeleryWorker(Worker):
+    """A ``celery worker``, and an app."""
+
+    def __init__(self, folder: Path, url: str, *, concurrency: int) -> None:
+        command = ["celery", "-A", "bench_tasks", "worker"]
+        options = ["--pool=prefork", f"--concurrency={concurrency}", "--loglevel=WARNING"]
+        super().__init__(folder, *command, *options, BENCH_BROKER=url)
+        self._app = Celery("producer", broker=url, set_as_current=False)
+
+    def send(self, number: int, tenant: str) -> None:
+        """Call the task."""
+        self._app.send_task("bench.noop", (number,), {"tenant_id": tenant})
+
+    def close(self) -> None:
+        """End both."""
+        self._app.close()
+        super().close()
+
+
+class DramatiqWorker(Worker):
+    """A ``dramatiq`` worker process, and a broker; ``settings`` are the middleware's, if any."""
+
+    def __init__(self, folder: Path, url: str, settings: dict[str, str], *, threads: int) -> None:
+        command = ["dramatiq", "bench_actors", "--processes=1", f"--threads={threads}"]
+        given = {"BENCH_BROKER": url, "BENCH_SETTINGS": json.dumps(settings)}
+        super().__init__(folder, *command, **given)
+        self._broker = RedisBroker(url=url)
+        if settings:
+            fairqueue_dramatiq.install(self._broker, **settings)
+
+    def send(self, number: int, tenant: str) -> None:
+        """Enqueue a message."""
+        kwargs = {"tenant_id": tenant}
+        self._broker.enqueue(Message("default", "noop", (number,), kwargs, {}))
+
+    def signal(self, number: Signals) -> None:
+        """Send a signal to the whole group: the main process does not consume."""
+        os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        """End both."""
+        self._broker.close()
+        super().close()
+
+
 @contextmanager
-def working(url: str, *, concurrency: int) -> Iterator[Worker]:
+def working(start: Callable[[Path], Worker]) -> Iterator[Worker]:
     """A worker that is ready."""
     with TemporaryDirectory(prefix="fairqueue-bench-") as folder:
-        worker = Worker(url, Path(folder), concurrency=concurrency)
+        worker = start(Path(folder))
         try:
             worker.wait_until_ready()
             yield worker

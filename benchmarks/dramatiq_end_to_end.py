@@ -1,0 +1,57 @@
+"""(g) Dramatiq end to end: no-op actors through a real worker process of eight threads."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+
+from _bench.options import Options, main
+from _bench.progress import Progress
+from _bench.report import Report, Row, Target
+from _bench.spent import cost
+from _bench.turns import Side, alternate, own_server
+from _bench.workers import DramatiqWorker, working
+from end_to_end import PHASES, run
+
+THREADS = 8
+TARGET = Target(at_least=1.0)
+
+
+def measure(options: Options, progress: Progress) -> Report:
+    """A worker of each side with a server of its own, up all the time; they work in turn."""
+    count, turns = options.size(2000, 40), options.turns_of(9)
+    with ExitStack() as stack:
+        places = {}
+        for name in ("with the middleware", "RedisBroker alone"):
+            server = stack.enter_context(own_server())
+            url = f"redis://{server.tcp_address}/0"
+            ours = not places and not options.same
+            settings = {"url": url, "workspace_from": "kwarg:tenant_id"} if ours else {}
+            start = partial(DramatiqWorker, url=url, settings=settings, threads=THREADS)
+            worker = stack.enter_context(working(start))
+            places[Side(name, url)] = (worker, stack.enter_context(server.client()))
+        work = progress.start("(g) actors", (turns + 1) * len(places))
+        found = alternate(list(places), turns, work, lambda side: run(*places[side], count))
+        work.done()
+    ours_side, peer = places
+    rows = [
+        Row(
+            phase,
+            "actors/s",
+            [turn.rates[phase] for turn in found[ours_side]],
+            [turn.rates[phase] for turn in found[peer]],
+            TARGET,
+        )
+        for phase in PHASES
+    ]
+    costs = [
+        cost(phase, side.name, [turn.spent[phase] for turn in of_side], count)
+        for phase in PHASES
+        for side, of_side in found.items()
+    ]
+    title = f"(g) Dramatiq, {THREADS} threads, {turns} turns of {count:,} no-op actors"
+    return Report(title, ours_side.name, peer.name, rows, costs)
+
+
+if __name__ == "__main__":
+    main(measure)
