@@ -1,0 +1,38 @@
+"""Unit tests of the app, without any server."""
+
+import os
+
+os.environ["APP_ENV"] = "test"
+
+import pytest
+from app import broker, report, written
+from dramatiq import Worker
+
+import fairqueue
+
+
+@pytest.fixture
+def worker():
+    """A worker in this process."""
+    worker = Worker(broker, worker_timeout=100, worker_threads=2)
+    worker.start()
+    yield worker
+    worker.stop()
+    broker.flush_all()
+
+
+def test_a_report_is_written(worker):
+    """As with any StubBroker: send, join, look."""
+    report.send("May", tenant_id="ada")
+    broker.join(report.queue_name)
+    worker.join()
+    assert written == [("ada", "May")]
+
+
+def test_a_full_tenant_is_told():
+    """The refusal can be tested, too."""
+    for _ in range(1000):
+        report.send("May", tenant_id="megacorp")
+    with pytest.raises(fairqueue.CapacityExceeded):
+        report.send("May", tenant_id="megacorp")
+    broker.flush_all()
