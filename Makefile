@@ -7,9 +7,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test long endings lint format bench matrix clean
+.PHONY: help demo test long endings lint format bench dramatiq-own matrix floor peers clean
 help:  ## What can be made here
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 # A distribution's Python may come without ensurepip: virtualenv brings its own pip.
 $(BIN)/python:
@@ -33,7 +33,7 @@ demo: $(VENV)/.demo-ready  ## Flood a real Celery worker, first on redis://, the
 	@$(BIN)/fairqueue demo $(DEMO_ARGS)
 
 test: $(VENV)/.dev-ready  ## The whole test suite
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 long: $(VENV)/.dev-ready  ## The fair order's simulation at full size, and random moves at length
 	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
@@ -43,6 +43,9 @@ endings: $(VENV)/.dev-ready  ## Every pool, ack mode and ending with real worker
 	@FAIRQUEUE_TEST_ENDINGS=.endings.jsonl $(BIN)/python -m pytest -n 3 -m "long or not long" \
 	  tests/system/celery/endings $(PYTEST_ARGS); played=$$?; \
 	  $(BIN)/python -m tests.system.celery.endings.report .endings.jsonl && exit $$played
+
+dramatiq-own: $(VENV)/.dev-ready  ## The tests of Dramatiq's sdist with the middleware, and what is left out
+	@$(BIN)/python tests/dramatiq_own/run.py -n 2 $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev-ready  ## Style, types and floors
 	@$(BIN)/ruff check .
@@ -57,8 +60,18 @@ format: $(VENV)/.dev-ready  ## Let ruff lay the code out
 bench: $(VENV)/.dev-ready  ## Ratios against kombu and Celery in the same run
 	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
-matrix: $(VENV)/.dev-ready  ## Every supported Python and Celery whose interpreter is on PATH
+matrix: $(VENV)/.dev-ready  ## Every supported Python, Celery and Dramatiq whose interpreter is on PATH
 	@UV_PYTHON_DOWNLOADS=never $(BIN)/tox run $(TOX_ARGS)
 
+floor: $(VENV)/.dev-ready  ## The part of the matrix that CI needs: three Celerys and three Dramatiqs, on two Pythons
+	@rm -f .tox/ran.json
+	@envs=$$($(BIN)/python -m tests.matrix.floor pick) && \
+	  UV_PYTHON_DOWNLOADS=never $(BIN)/tox run -e "$$envs" --result-json .tox/ran.json $(TOX_ARGS); \
+	  played=$$?; $(BIN)/python -m tests.matrix.floor check .tox/ran.json && exit $$played
+
+peers: $(VENV)/.dev-ready  ## kombu's own tests, on redis:// and on fairqueue://, compared
+	@$(BIN)/python -m tests.peers.fetch >/dev/null
+	@$(BIN)/python -m pytest -W ignore tests/peers/kombu_peers.py $(PYTEST_ARGS)
+
 clean:  ## Remove what make has made
-	@rm -rf $(VENV) .bootstrap .tox dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	@rm -rf $(VENV) .bootstrap .tox .peers dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
