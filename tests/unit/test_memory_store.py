@@ -41,6 +41,8 @@ def test_stores_without_a_url_are_apart() -> None:
     assert other.is_plain("q") is None
 
 
+# Where eventlet was imported before, it warns of every fork of this process.
+@pytest.mark.filterwarnings("ignore:Using fork:DeprecationWarning")
 def test_a_fork_is_told_that_it_has_a_copy() -> None:
     """In a forked child every call is refused with the remedy, so that no job is lost unseen."""
     store = MemoryStore()
