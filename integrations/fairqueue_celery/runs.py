@@ -43,6 +43,10 @@ class RunBoard:
         pid = OVER if at is None else self._pid_at(at)
         return pid if pid > OVER else None
 
+    def has_begun(self, fence: int) -> bool:
+        """Whether some process has begun this run, be it over or not."""
+        return self._find(fence) is not None
+
     def is_over(self, fence: int) -> bool:
         """Whether the run has ended by itself."""
         at = self._find(fence)

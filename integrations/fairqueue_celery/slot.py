@@ -68,6 +68,11 @@ class Slot:
         """Nobody has taken the job that came with it, or said anything about it."""
         return self.request is None and self.verdict is None and not self.settled
 
+    @property
+    def acks_at_start(self) -> bool:
+        """Celery acks it before it runs, so that it runs once at most."""
+        return self.request is not None and not self.request.task.acks_late
+
     def seconds(self) -> float:
         """Worker-seconds used so far."""
         if self.started is None:

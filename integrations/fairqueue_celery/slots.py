@@ -8,7 +8,8 @@ An ack means "do not redeliver"; a slot is free only when its job is acked, requ
        └──start──► running ──end──► ended ──ack──────┘
                                       ├──requeue──► given back
                                       ├──drop─────► dead letters
-                                      └──neither──► given back (a run that was cut off)
+                                      └──neither──► given back (a run that was cut off),
+                                                    acked if it had begun and is acked early
 """
 
 from __future__ import annotations
@@ -122,6 +123,13 @@ class Slots:
     def _settle(self, slot: Slot) -> None:
         if slot.settled:
             return
+        if (
+            slot.ended
+            and slot.verdict is None
+            and slot.acks_at_start
+            and runs.has_begun(slot.fence)
+        ):
+            slot.verdict = Verdict.ACK  # its process died before Celery had read its ack
         if slot.verdict is Verdict.ACK:
             self._ack(slot)
         elif slot.ended and (slot.verdict is not None or self._was_cut_off(slot)):
@@ -132,6 +140,10 @@ class Slots:
     def _was_cut_off(slot: Slot) -> bool:
         """Ended, and Celery will not say another word about it."""
         return slot.request is None or not slot.request.acknowledged
+
+    def _died_unheard(self, slot: Slot) -> bool:
+        """Its process began the run, and died before Celery had read that it is acked."""
+        return self._was_cut_off(slot) and slot.acks_at_start and runs.has_begun(slot.fence)
 
     def _ack(self, slot: Slot) -> None:
         ending = Ending.ACK if slot.ended else Ending.ACK_EARLY

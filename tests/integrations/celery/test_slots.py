@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue_celery.pace import Pace
+from fairqueue_celery.runs import runs
 from fairqueue_celery.slot import Slot, Verdict
 from fairqueue_celery.slots import Slots
 
@@ -17,8 +19,9 @@ from fairqueue_celery.slots import Slots
 class Request:
     """As much of a Celery request as a slot looks at."""
 
-    def __init__(self, *, acknowledged: bool = False) -> None:
+    def __init__(self, *, acknowledged: bool = False, acks_late: bool = True) -> None:
         self.acknowledged = acknowledged
+        self.task = SimpleNamespace(acks_late=acks_late)
 
 
 @pytest.fixture
@@ -110,6 +113,20 @@ def test_requeue_waits_for_the_end(core: FairQueue, slots: Slots, slot: Slot) ->
     slots.flush()
 
     assert state(core) == {"waiting": 2, "running": 0, "dead": 0, "lost": 0}
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_early_acked_run_is_not_repeated_before_its_ack_was_read(
+    core: FairQueue, slots: Slots, slot: Slot, *, begun: bool
+) -> None:
+    """A child killed at once: the ack still lies in its pipe, but the run's first line did run."""
+    slot.request = Request(acks_late=False)
+    if begun:
+        runs.begin(slot.fence)
+    slots.end(slot)
+    slots.flush()
+
+    assert state(core) == {"waiting": 1 if begun else 2, "running": 0, "dead": 0, "lost": 0}
 
 
 def test_a_run_that_was_cut_off_goes_back(core: FairQueue, slots: Slots, slot: Slot) -> None:

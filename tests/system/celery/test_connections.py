@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fairqueue.testing import EmbeddedServer
+from tests.system.needs import needs
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -27,7 +28,7 @@ def test_killed_connections_run_nothing_twice(
 ) -> None:
     """CLIENT KILL of all while late-acked tasks run: each runs once, and the worker goes on."""
     if pool == "gevent":
-        pytest.importorskip(pool)
+        needs(pool)
     url = own_shop.url(lease_seconds=6)
     own_shop.worker("-P", pool, "-c", "2", url=url).ready()
     publisher = own_shop.publisher(url)
@@ -124,7 +125,7 @@ def test_solo_settles_what_it_ran(shop: Any) -> None:
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])
 def test_green_pools_keep_the_limit(shop: Any, pool: str) -> None:
     """With greenlets, where no event loop drives, limits hold and nothing runs twice."""
-    pytest.importorskip(pool)
+    needs(pool)
     url = shop.url(workspace_concurrency=2)
     shop.worker("-P", pool, "-c", "10", url=url).ready()
     publisher = shop.publisher(url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import kombu
@@ -28,7 +29,7 @@ HELD = 120
 @pytest.fixture(scope="module")
 def settled(open_a_shop: Callable[..., Any]) -> Any:
     """One worker that takes several queues, with the option that stock would trip over."""
-    shop = open_a_shop("shop")
+    shop = open_a_shop("curious")
     shop.config = IMPATIENT
     shop.worker("-P", "prefork", "-c", "1", "-Q", "celery,a,b,c,d,e", url=shop.url()).ready()
     return shop
@@ -74,13 +75,15 @@ def test_delayed_tasks_are_not_held_by_a_worker(settled: Any) -> None:
     assert settled.row("patient").scheduled == HELD
 
 
-def test_empty_queues_cost_nobody_a_turn(settled: Any) -> None:
+def test_empty_queues_cost_nobody_a_turn(settled: Any, tmp_path: Path) -> None:
     """Kombu #166: the one job of the last queue is among the first to start, beside a flood."""
-    publisher = settled.publisher()
-    publisher.send("work", 0, tenant="x", kwargs={"seconds": 0.5}, queue="d")
+    publisher, gate = settled.publisher(), tmp_path / "gate"
+    publisher.send("curious.hold", 0, tenant="x", kwargs={"gate": str(gate)}, queue="d")
+    settled.ledger.wait("start", 1, tenant="x")
     for n in range(40):
         publisher.send("work", n, tenant="d", queue="d")
     publisher.send("work", 1, tenant="e", queue="e")
+    gate.touch()
 
     settled.ledger.wait("end", 40, tenant="d")
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.system.needs import needs
+
 pytestmark = pytest.mark.system
 
 
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.system
 def test_autoscale_grows_to_the_work(shop: Any, pool: str) -> None:
     """With --autoscale=4,1 four jobs run at once, and no more."""
     if pool == "gevent":
-        pytest.importorskip(pool)
+        needs(pool)
     url = shop.url()
     shop.worker("-P", pool, "--autoscale=4,1", url=url).ready()
     publisher = shop.publisher(url)

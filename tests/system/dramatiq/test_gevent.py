@@ -10,8 +10,9 @@ import pytest
 
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
+from tests.system.needs import needs
 
-pytest.importorskip("gevent")
+needs("gevent")
 
 pytestmark = pytest.mark.system
 

@@ -17,6 +17,7 @@ import redis
 from tests.system.celery.endings import cells, report
 from tests.system.celery.endings.bench import bench
 from tests.system.celery.endings.endings import ENDINGS
+from tests.system.needs import needs
 
 pytestmark = pytest.mark.system
 
@@ -53,7 +54,7 @@ def play(
 ) -> None:
     """Play, note what was seen, and compare it with the table."""
     if pool in cells.GREEN:
-        pytest.importorskip(pool)
+        needs(pool)
     found = {}
     with bench(shop, pool) as stage:
         for name in names:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.system.celery.endings.cells import CELERY, GREEN
+from tests.system.needs import needs
 
 pytestmark = [pytest.mark.system, pytest.mark.long]
 
@@ -87,7 +88,7 @@ def test_an_early_acked_run_is_never_stopped(shop: Any, pool: str) -> None:
 @pytest.mark.parametrize("pool", STOPPABLE_GREENLETS)
 def test_a_greenlet_that_lost_its_lease_is_ended(shop: Any, pool: str) -> None:
     """Once its process goes on, the stale run is stopped, and only the new run counts."""
-    pytest.importorskip(pool)
+    needs(pool)
     frozen = freeze_the_worker_of(shop, "watch_late", pool)
     shop.ledger.wait("called back", 1)
     time.sleep(WATCHED_SECONDS - FROZEN_SECONDS + 1)
@@ -103,7 +104,7 @@ def test_a_greenlet_that_lost_its_lease_is_ended(shop: Any, pool: str) -> None:
 def test_a_stale_run_calls_nobody_back(shop: Any, pool: str) -> None:
     """Where a run cannot be stopped it sees that it is lost, and only the new run counts."""
     if pool in GREEN:
-        pytest.importorskip(pool)
+        needs(pool)
     freeze_the_worker_of(shop, "watch_late", pool)
     shop.ledger.wait("called back", 1)
     time.sleep(WATCHED_SECONDS - FROZEN_SECONDS + 1)
@@ -129,7 +130,7 @@ def test_a_stale_run_calls_nobody_back(shop: Any, pool: str) -> None:
 def test_leases_are_renewed_beside_a_busy_interpreter(shop: Any, pool: str, task: str) -> None:
     """CPU-bound work, or C code that keeps a child's lock, longer than a lease: it runs once."""
     if pool in {"gevent", "eventlet"}:
-        pytest.importorskip(pool)
+        needs(pool)
     shop.app_name = "ending_tasks"
     url = shop.url(lease_seconds=LEASE_SECONDS)
     for worker in [shop.worker("-P", pool, "-c", "1", url=url) for _ in range(2)]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.system.needs import needs
+
 pytestmark = [pytest.mark.system, pytest.mark.long]
 
 
@@ -35,7 +37,7 @@ def run_through(shop: Any, pool: str, *, lease: float, away: float, task_seconds
 def test_an_outage_shorter_than_the_lease_costs_nothing(own_shop: Any, pool: str) -> None:
     """Redis is away for 20 s, back with its file: each job runs once, the workers go on."""
     if pool in {"gevent", "eventlet"}:
-        pytest.importorskip(pool)
+        needs(pool)
     run_through(own_shop, pool, lease=30, away=20, task_seconds=24)
 
     for tenant in ("work", "work_late"):
