@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import signal
@@ -34,6 +35,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not set(WITH_CELERY).isdisjoint(item.path.parents):
             for warning in CELERYS_OWN:
                 item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_garbage() -> Iterator[None]:
+    """What a module left open is warned of there, not in whichever test collects next."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")
