@@ -7,6 +7,7 @@ import math
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -15,11 +16,23 @@ from fairqueue._context import current_workspace
 from fairqueue._names import check_name
 from fairqueue._neighbours import Neighbours
 from fairqueue._operations import Operations
+from fairqueue._patience import once_there_is_room, seconds_of
 from fairqueue._settings import Settings, TaskSettings, live_limits
 from fairqueue._store import Store, Waiter
 from fairqueue._stores import open_store
 from fairqueue._stores.limits_text import configured
-from fairqueue._types import Admission, Claimed, Ending, Finish, Job, JobId, Lease, Renewed, Stats
+from fairqueue._types import (
+    Admission,
+    Claimed,
+    Ending,
+    Finish,
+    Job,
+    JobId,
+    Lease,
+    Published,
+    Renewed,
+    Stats,
+)
 from fairqueue._urls import split_settings
 from fairqueue.errors import ConfigurationError, LeaseLost
 
@@ -41,6 +54,16 @@ def _check_delay(delay_seconds: float) -> float:
     if not math.isfinite(delay_seconds):
         raise ConfigurationError(f"delay_seconds must be finite, not {delay_seconds!r}")
     return max(0.0, delay_seconds)
+
+
+def _after(job: Job, waited: float) -> Job:
+    """The job as it is so many seconds after it was to be published."""
+    expires = job.expires_seconds
+    return replace(
+        job,
+        delay_seconds=max(0.0, job.delay_seconds - waited),
+        expires_seconds=None if expires is None else max(0.0, expires - waited),
+    )
 
 
 def _check_queues(queues: Sequence[str], n: int) -> None:
@@ -121,6 +144,7 @@ class FairQueue(Operations, Neighbours):
         expires_seconds: float | None = None,
         unique_key: str | None = None,
         unique_for: float | None = None,
+        block_seconds: float | None = None,
     ) -> JobId:
         """Enqueue one job and return its id; a repeat with the same ``job_id`` is no new job.
 
@@ -134,6 +158,10 @@ class FairQueue(Operations, Neighbours):
         else the default. ``exempt`` is for what a system must publish; once the first job of a
         ``group`` is in, the rest passes. Raises CapacityExceeded (nothing was stored), LeaseLost
         when ``parent_fence`` has passed, ConfigurationError for a bad name.
+
+        Where there is no room, it waits up to ``block_seconds`` for some, if the setting
+        ``on_full`` says so or this call does; 0: it is refused at once whatever is set. Delay and
+        expiry count from the call.
         """
         if not isinstance(payload, bytes):
             raise ConfigurationError(f"a payload must be bytes, not {type(payload).__name__}")
@@ -150,7 +178,17 @@ class FairQueue(Operations, Neighbours):
         key = None if unique_key is None else check_name("unique key", unique_key)
         unique_for = None if unique_for is None else _check_delay(unique_for)
         admission = Admission(exempt, group, parent_fence, key, unique_for)
-        return JobId(self._connected().publish(job, admission))
+        wait = seconds_of(self.settings, block_seconds)
+        return JobId(self._publish(job, admission, wait_seconds=_check_delay(wait)))
+
+    def _publish(self, job: Job, admission: Admission, *, wait_seconds: float) -> Published:
+        store = self._connected()
+        if wait_seconds == 0:
+            return store.publish(job, admission)
+        return once_there_is_room(
+            lambda waited: store.publish(_after(job, waited), admission),
+            within_seconds=wait_seconds,
+        )
 
     def _workspace(self, named: str | None) -> str:
         if named is not None:

@@ -18,7 +18,6 @@ ENV_PREFIX = "FAIRQUEUE_"
 UNSUPPORTED: Mapping[str, Any] = {
     "shards": 1,
     "min_replicas": 0,
-    "on_full": "reject",
     "enforce": "limits",
     "limit_provider": None,
 }

@@ -157,9 +157,11 @@ class Settings(BaseSettings):
     queues: Annotated[dict[QueueName, QueueSettings], NoDecode, ByName] = Field(
         default_factory=dict, description="limits per queue name"
     )
-    on_full: Literal["reject", "block"] = Field("reject", description="what a refused publish does")
-    block_seconds: Annotated[Seconds, Field(gt=0)] = Field(
-        10.0, description="how long a publish waits for room"
+    on_full: Literal["reject", "block"] = Field(
+        "reject", description="'reject' refuses at once, 'block' waits for room first"
+    )
+    block_seconds: Annotated[Seconds, Field(gt=0, le=86_400)] = Field(
+        10.0, description="how long 'block' waits before it refuses; seconds up to 86400"
     )
     enforce: Literal["limits", "observe"] = Field("limits", description="hold back, or only report")
     shards: Annotated[int, Number, Field(ge=1, le=1024)] = Field(1, description="shards")

@@ -14,6 +14,7 @@ from kombu.serialization import loads as deserialize
 from kombu.utils.json import JSONEncoder
 
 import fairqueue
+from fairqueue_celery import crew
 from fairqueue_celery.errors import let_through
 from fairqueue_celery.unique import Key, key_of, remember
 from fairqueue_celery.workspace import Call, noted_call, workspace_of
@@ -75,6 +76,7 @@ def _send(
             expires_seconds=about.expires_seconds,
             unique_key=about.key.text if about.key else None,
             unique_for=about.key.seconds if about.key else None,
+            block_seconds=0.0 if running is None and crew.is_worker() else None,
         )
     if about.key is not None:
         remember(about.key, job)

@@ -12,7 +12,7 @@ from fairqueue._settings import QueueSettings, Settings, WorkspaceSettings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NOT_BUILT = {*UNSUPPORTED, *UNSUPPORTED_OF_WORKSPACE, "block_seconds"}
+NOT_BUILT = {*UNSUPPORTED, *UNSUPPORTED_OF_WORKSPACE}
 
 
 @pytest.mark.parametrize("model", [Settings, WorkspaceSettings, QueueSettings])

@@ -13,6 +13,7 @@ from celery import chord, group
 from kombu.exceptions import OperationalError
 
 import fairqueue
+from fairqueue_celery import crew
 
 pytestmark = pytest.mark.system
 
@@ -157,3 +158,37 @@ def test_retries_and_continuations_get_in_where_a_users_publish_does_not(shop: A
     assert [row["retries"] for row in shop.ledger.lines("start", n=1, tenant="ada")] == [0, 1, 2]
     assert shop.ledger.lines("published")[0]["accepted"] == 2
     assert {row["error"] for row in shop.ledger.lines("refused")} == {"CapacityExceeded"}
+
+
+def test_a_producer_may_wait_for_room(shop: Any) -> None:
+    """With ``on_full`` ten tasks and a group of four all get in behind a capacity of two."""
+    url = shop.url(workspace_capacity=2, on_full="block", block_seconds=60)
+    publisher = shop.publisher(url)
+    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+
+    for n in range(10):
+        publisher.send("work", n, tenant="ada", kwargs={"seconds": 0.05})
+    group(publisher.signature("work", n, tenant="ada") for n in range(10, 14)).apply_async()
+
+    shop.ledger.wait("end", 14, tenant="ada")
+    assert {row["n"] for row in shop.ledger.lines("end")} == set(range(14))
+
+
+def test_a_producer_waits_no_longer_than_it_is_told(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then it is refused as ever; the loop of a worker's main process does not wait at all."""
+    url = shop.url(workspace_capacity=1)
+    options = {"on_full": "block", "block_seconds": 0.6}
+    publisher = shop.publisher(url, broker_transport_options=options)
+    publisher.send("work", 1, tenant="ada")
+    begun = time.monotonic()
+    with pytest.raises(fairqueue.CapacityExceeded):
+        publisher.send("work", 2, tenant="ada")
+    assert time.monotonic() - begun >= 0.6
+
+    options["block_seconds"] = 600
+    publisher = shop.publisher(url, broker_transport_options=options)
+    monkeypatch.setattr(crew, "is_worker", lambda: True)
+    with pytest.raises(fairqueue.CapacityExceeded):
+        publisher.send("work", 3, tenant="ada")

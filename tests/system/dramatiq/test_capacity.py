@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import fairqueue_dramatiq
 from tests.system.dramatiq.conftest import APPS, message
 
 pytestmark = pytest.mark.system
@@ -62,3 +64,24 @@ def test_capacity_is_exact_under_contention(mill: Any) -> None:
             slowest += [row["slowest"] for row in found]
     assert median(slowest) < 0.5, "a refusal is no connection error"
     mill.broker(settings).enqueue(message("work", 0, tenant="another"))
+
+
+def test_a_producer_may_wait_for_room(redis_mill: Any) -> None:
+    """With ``on_full`` ten messages all get in behind a capacity of two; without a worker none."""
+    settings = redis_mill.settings(workspace_capacity=2, on_full="block", block_seconds=60)
+    broker = redis_mill.broker(settings)
+    redis_mill.worker("-p", "1", "-t", "2", settings=settings).ready()
+
+    for n in range(10):
+        broker.enqueue(message("work", n, tenant="ada", seconds=0.05))
+
+    redis_mill.ledger.wait("end", 10, tenant="ada")
+
+    redis_mill.workers[0].stop()
+    broker = redis_mill.broker({**settings, "block_seconds": 0.6})
+    for n in range(2):
+        broker.enqueue(message("work", n, tenant="bea"))
+    begun = time.monotonic()
+    with pytest.raises(fairqueue_dramatiq.CapacityExceeded):
+        broker.enqueue(message("work", 3, tenant="bea"))
+    assert time.monotonic() - begun >= 0.6
