@@ -12,6 +12,7 @@ from fairqueue_dramatiq.errors import (
     StoreUnavailable,
 )
 from fairqueue_dramatiq.middleware import FairQueueMiddleware, install
+from fairqueue_dramatiq.unique import Unique, unique_outcome
 
 __all__ = [
     "CancelledInterrupt",
@@ -21,6 +22,8 @@ __all__ = [
     "LeaseLost",
     "LeaseLostInterrupt",
     "StoreUnavailable",
+    "Unique",
     "WorkspaceUnresolved",
     "install",
+    "unique_outcome",
 ]

@@ -11,7 +11,7 @@ from threading import Event, Thread
 from typing import Any
 
 from dramatiq.broker import Consumer
-from dramatiq.errors import ConnectionClosed
+from dramatiq.errors import ConnectionClosed, DecodeError
 
 from fairqueue_dramatiq.producing import Producer
 
@@ -23,20 +23,39 @@ RESTART_SECONDS = 3.0
 class Adopting(Consumer):
     """Adopts one message each time it is asked for the next; it has none for a worker."""
 
-    def __init__(self, native: Consumer, producer: Producer, stopped: Event) -> None:
+    def __init__(self, queue: str, native: Consumer, producer: Producer, stopped: Event) -> None:
+        self._queue = queue
         self._native = native
         self._producer = producer
         self._stopped = stopped
 
     def __next__(self) -> None:
-        """Wait for a message, adopt it, tell the broker so."""
-        message = next(self._native)
+        """Wait for a message, adopt it, tell the broker so.
+
+        What cannot be adopted goes to the broker's own dead letters: it must not stop the rest.
+        """
+        message = self._next_native()
         if message is None:
             return
-        if self._producer.adopt(message, self._stopped):
-            self._native.ack(message)
+        try:
+            adopted = self._producer.adopt(message, self._stopped)
+        except Exception:
+            logger.exception("message %s of the user's broker cannot be adopted", message)
+            self._native.nack(message)
         else:
-            self._native.requeue([message])
+            self._native.ack(message) if adopted else self._native.requeue([message])
+
+    def _next_native(self) -> Any:
+        """RabbitMQ's consumer rejects what cannot be decoded; RedisBroker's raises."""
+        try:
+            return next(self._native)
+        except DecodeError:
+            logger.exception(
+                "a message of queue %r of the user's broker cannot be decoded and is left there: "
+                "it comes again to another worker, as without the middleware",
+                self._queue,
+            )
+            return None
 
     def finish_fetched(self) -> None:
         """Adopt what RedisBroker's consumer has fetched: else it lies there for a minute."""

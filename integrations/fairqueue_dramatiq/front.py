@@ -143,7 +143,7 @@ class Front:
 
     def _adopting(self, queue: str, prefetch: int, timeout: int, claims: Claims) -> Adopting:
         native = self._own_consume(queue, min(prefetch, MOST_PREFETCH), timeout)
-        return Adopting(native, self._producer, claims.draining)
+        return Adopting(queue, native, self._producer, claims.draining)
 
     def _start_pump(self, queue: str, prefetch: int, timeout: int, claims: Claims) -> None:
         pump = self._pumps.get(queue)

@@ -68,8 +68,13 @@ def delay_seconds(message: Any, delay: float | None) -> float:
 
 
 def priority_of(broker: Broker, message: Any) -> int:
-    """The core's one priority, 0 first: by ``broker_priority``, high first, then the actor's."""
-    of_broker = message.options.get("broker_priority") or 0
+    """The core's one priority, 0 first: by ``broker_priority``, high first, then the actor's.
+
+    A ``broker_priority`` that is no number counts as none.
+    """
+    of_broker = message.options.get("broker_priority")
+    if not isinstance(of_broker, int | float):
+        of_broker = 0
     actor = broker.actors.get(message.actor_name)
     return core_priority(of_broker, actor.priority if actor else 0)
 

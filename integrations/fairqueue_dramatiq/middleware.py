@@ -13,6 +13,7 @@ import fairqueue
 from fairqueue_dramatiq import brokers
 from fairqueue_dramatiq.errors import ConfigurationError
 from fairqueue_dramatiq.front import Front
+from fairqueue_dramatiq.options import OPTIONS, check_actor
 from fairqueue_dramatiq.workspace import OPTION
 
 
@@ -25,7 +26,8 @@ class FairQueueMiddleware(Middleware):
     variables. Raises ConfigurationError (or, for a resolver that cannot be loaded,
     WorkspaceUnresolved) for what is unknown or impossible.
 
-    Actors that use ``workspace=`` are declared after it was added.
+    Actors that use ``workspace=``, ``unique_key=``, ``unique_for=`` or ``expires=`` are declared
+    after it was added.
     """
 
     def __init__(self, *, url: str | None = None, **settings: Any) -> None:
@@ -39,7 +41,7 @@ class FairQueueMiddleware(Middleware):
     @property
     def actor_options(self) -> set[str]:
         """Options that an actor may have."""
-        return {OPTION}
+        return {OPTION, *OPTIONS}
 
     def bind(self, broker: Broker) -> Front:
         """Put the core before this broker; once done, it stays so."""
@@ -78,8 +80,9 @@ class FairQueueMiddleware(Middleware):
         self.bind(broker)
 
     def before_declare_actor(self, broker: Broker, actor: Any) -> None:
-        """Bind."""
+        """Bind, and refuse options that cannot be."""
         self.bind(broker)
+        check_actor(actor.options)
 
     def after_declare_actor(self, broker: Broker, actor: Any) -> None:
         """Bind, and mark the actor's function.

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import secrets
 import time
+from functools import partial
 from threading import Event
 from typing import Any
 from uuid import uuid4
@@ -13,13 +14,14 @@ from uuid import uuid4
 from dramatiq.broker import Broker
 from dramatiq.common import current_millis, dq_name, q_name
 from dramatiq.errors import QueueNotFound
-from dramatiq.message import Message
 
 import fairqueue
 from fairqueue_dramatiq import brokers
 from fairqueue_dramatiq.errors import let_through
 from fairqueue_dramatiq.messages import delay_seconds, group_of, priority_of
-from fairqueue_dramatiq.workspace import workspace_in_any_case, workspace_of
+from fairqueue_dramatiq.options import Asked, asked, asked_in_any_case
+from fairqueue_dramatiq.unique import job_id_for, remember
+from fairqueue_dramatiq.workspace import tell_instead, workspace_in_any_case, workspace_of
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +40,8 @@ class Producer:
     def enqueue(self, message: Any, *, delay: int | None = None) -> Any:
         """What ``broker.enqueue`` does now: the same hooks, and one publish to the core.
 
-        Raises CapacityExceeded, LeaseLost, WorkspaceUnresolved, StoreUnavailable; QueueNotFound on
-        a StubBroker.
+        Raises CapacityExceeded, LeaseLost, WorkspaceUnresolved, ConfigurationError,
+        StoreUnavailable; QueueNotFound on a StubBroker.
         """
         queue = self._known(message.queue_name)
         prepared = self._prepared(message, delay)
@@ -48,8 +50,7 @@ class Producer:
         if running is not None and running.body_returned:
             self._continue(running, queue, prepared, delay)
         else:
-            workspace = workspace_of(self._broker, prepared, self._sources)
-            self._publish(queue, prepared, delay, workspace=workspace)
+            self._send(queue, prepared, delay)
         self._broker.emit_after("enqueue", prepared, delay)
         return prepared
 
@@ -70,19 +71,46 @@ class Producer:
         eta = current_millis() + delay
         return message.copy(queue_name=dq_name(message.queue_name), options={"eta": eta})
 
-    def _publish(self, queue: str, message: Any, delay: int | None, **how: Any) -> None:
+    def _send(self, queue: str, message: Any, delay: int | None) -> None:
+        """Publish what is new: it may be refused, and may have a key."""
+        about = asked(self._broker, message)
+        workspace = workspace_of(self._broker, message, self._sources)
+        keyed = about.unique_key is not None
+        job_id = job_id_for(message.message_id) if keyed else None
+        job = self._publish(queue, message, delay, about, workspace=workspace, job_id=job_id)
+        if keyed:
+            remember(message.message_id, job)
+
+    def _publish(
+        self, queue: str, message: Any, delay: int | None, about: Asked, **how: Any
+    ) -> fairqueue.JobId:
         running = fairqueue.current()
         with let_through():
-            self.core.publish(
+            return self.core.publish(
                 message.encode(),
                 queue=queue,
                 task=message.actor_name,
                 priority=priority_of(self._broker, message),
                 delay_seconds=delay_seconds(message, delay),
                 group=group_of(message.options),
-                parent_fence=running.fence if running else None,
+                parent_fence=running.fence if running and running.redeliverable else None,
+                **vars(about),
                 **how,
             )
+
+    def _publish_in_any_case(
+        self, queue: str, message: Any, delay: int | None, *, workspace: str | None, **how: Any
+    ) -> fairqueue.JobId:
+        """Publish what must not be lost: where its workspace cannot be one, for the default."""
+        how["exempt"] = True
+        about = asked_in_any_case(self._broker, message)
+        try:
+            return self._publish(queue, message, delay, about, workspace=workspace, **how)
+        except fairqueue.ConfigurationError as error:
+            if workspace is None:
+                raise
+            tell_instead(message, error)
+            return self._publish(queue, message, delay, about, workspace=None, **how)
 
     def _continue(
         self, running: fairqueue.Running, queue: str, message: Any, delay: int | None
@@ -96,9 +124,7 @@ class Producer:
         workspace = workspace_in_any_case(self._broker, message, self._sources)
         while True:
             try:
-                self._publish(
-                    queue, message, delay, workspace=workspace, job_id=job_id, exempt=True
-                )
+                self._publish_in_any_case(queue, message, delay, workspace=workspace, job_id=job_id)
             except fairqueue.StoreUnavailable as error:
                 if running.lost:
                     raise
@@ -109,14 +135,9 @@ class Producer:
 
     def adopt(self, message: Any, stopped: Event) -> bool:
         """Bring what sits in the user's own broker into the core; False: stopped before that."""
-        about = {
-            "workspace": workspace_in_any_case(self._broker, message, self._sources),
-            "job_id": _adopted_id(message),
-            "exempt": True,
-        }
         while True:
             try:
-                self._publish(q_name(message.queue_name), message, None, **about)
+                self._adopt(message)
             except fairqueue.StoreUnavailable as error:
                 logger.warning("message %s cannot be adopted yet: %s", message.message_id, error)
                 if stopped.wait(TRY_AGAIN_SECONDS):
@@ -124,13 +145,24 @@ class Producer:
             else:
                 return True
 
+    def _adopt(self, message: Any) -> None:
+        """Once, also if a worker was killed between this and the acknowledgement."""
+        queue = q_name(message.queue_name)
+        workspace = workspace_in_any_case(self._broker, message, self._sources)
+        adopt = partial(self._publish_in_any_case, queue, message, None, workspace=workspace)
+        job = adopt(job_id=_adopted_id(message))
+        if job.outcome is fairqueue.Outcome.REPEATED and not _came_before(message):
+            adopt()  # somebody has enqueued the very same message twice
 
-def _adopted_id(message: Message[Any]) -> str | None:
-    """The same for the same stored message: adopting twice, after a crash between, is once.
 
-    Only RedisBroker gives each stored message a name of its own.
+def _adopted_id(message: Any) -> str:
+    """The same for the same stored message."""
+    return hashlib.blake2b(message.encode(), digest_size=ID_BYTES).hexdigest()
+
+
+def _came_before(message: Any) -> bool:
+    """Whether it may be the same stored message as one that was adopted.
+
+    RedisBroker gives each a name of its own, which is in it; RabbitMQ marks what it redelivers.
     """
-    stored = message.options.get("redis_message_id")
-    if stored is None:
-        return None
-    return hashlib.blake2b(str(stored).encode(), digest_size=ID_BYTES).hexdigest()
+    return "redis_message_id" in message.options or getattr(message, "redelivered", False)

@@ -39,11 +39,16 @@ def workspace_in_any_case(broker: Broker, message: Any, sources: Sequence[str]) 
     try:
         return workspace_of(broker, message, sources)
     except fairqueue.WorkspaceUnresolved as error:
-        logger.error(  # noqa: TRY400 - it says what was done instead
-            "message %s of actor %r must not be lost: it is published for the workspace of the "
-            "running job, or the default one, since %s",
-            message.message_id,
-            message.actor_name,
-            error,
-        )
+        tell_instead(message, error)
         return fairqueue.current_workspace()
+
+
+def tell_instead(message: Any, error: Exception) -> None:
+    """Log that a message goes out although its workspace cannot be told."""
+    logger.error(
+        "message %s of actor %r must not be lost: it is published for the workspace of the "
+        "running job, or the default one, since %s",
+        message.message_id,
+        message.actor_name,
+        error,
+    )

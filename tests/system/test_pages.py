@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dramatiq
 import pytest
 from celery import Celery
 from dramatiq.brokers.stub import StubBroker
 
+import fairqueue_dramatiq
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.celery_state import kept
 
@@ -36,14 +38,21 @@ def _render(*, tenant_id: str, page: int) -> None:
     """A task of the reader's own."""
 
 
+def _report(month: str, *, tenant_id: str) -> None:
+    """An actor of the reader's own."""
+
+
 @pytest.fixture
 def names(server: EmbeddedServer) -> Iterator[dict[str, Any]]:
-    """What a page takes for granted: an app and a task of it, and a broker of Dramatiq's."""
+    """What a page takes for granted: an app and a task of it; a Dramatiq broker, and an actor."""
     app = Celery("pages", broker=f"fairqueue://{server.tcp_address}/0")
     with kept():
-        broker = StubBroker()
-    yield {"app": app, "render": app.task(_render), "broker": broker}
+        broker, fair = StubBroker(), StubBroker()
+    fairqueue_dramatiq.install(fair, workspace_from="kwarg:tenant_id")
+    report = dramatiq.actor(_report, broker=fair, actor_name="report")
+    yield {"app": app, "render": app.task(_render), "broker": broker, "report": report}
     broker.close()
+    fair.close()
     app.close()
 
 

@@ -10,9 +10,13 @@ from types import ModuleType
 from typing import Any
 
 import dramatiq
+import dramatiq_abort as abort
+import pendulum
+import periodiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.message import Message
+from dramatiq_abort.backends import StubBackend
 
 import fairqueue
 from fairqueue import FairQueue
@@ -24,10 +28,10 @@ def test_prometheus(
     broker: StubBroker, start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its counters count what they counted."""
-    pytest.importorskip("prometheus_client")
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     monkeypatch.setenv("prometheus_multiproc_dir", str(tmp_path))
-    prometheus = pytest.importorskip("dramatiq.middleware.prometheus")
+    from dramatiq.middleware import prometheus  # noqa: PLC0415 - it reads the variables
+
     middleware = prometheus.Prometheus()
     for existing in [m for m in broker.middleware if isinstance(m, prometheus.Prometheus)]:
         broker.middleware.remove(existing)
@@ -56,9 +60,7 @@ def test_prometheus(
 
 def test_dramatiq_abort(broker: StubBroker, start: Start) -> None:
     """A running message and a waiting one can be aborted."""
-    abort = pytest.importorskip("dramatiq_abort")
-    stub = pytest.importorskip("dramatiq_abort.backends").StubBackend()
-    abortable = abort.Abortable(backend=stub)
+    abortable = abort.Abortable(backend=StubBackend())
     broker.add_middleware(abortable)
     seen: list[str] = []
     running = threading.Event()
@@ -86,8 +88,6 @@ def test_dramatiq_abort(broker: StubBroker, start: Start) -> None:
 
 def test_periodiq(broker: StubBroker, start: Start) -> None:
     """What its scheduler sends runs; what is too old is skipped."""
-    periodiq = pytest.importorskip("periodiq")
-    pendulum = pytest.importorskip("pendulum")
     broker.add_middleware(periodiq.PeriodiqMiddleware(skip_delay=30))
     ran: list[int] = []
 

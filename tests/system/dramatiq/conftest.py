@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -61,7 +62,8 @@ class Worker:
     def kill(self) -> None:
         """Kill every process of it at once."""
         for pid in [*self.children(), self.pid]:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # that one has ended already
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self, *, seconds: float = 30.0) -> int:
@@ -120,6 +122,7 @@ class Mill:
                 "MILL_NAMESPACE": self.namespace,
                 "MILL_SETTINGS": json.dumps(settings),
                 "MILL_LEDGER": str(self.ledger.path),
+                **self._prometheus(),
                 **environment,
             },
             self._folder / f"worker-{len(self.workers)}.log",
@@ -129,6 +132,15 @@ class Mill:
         )
         self.workers.append(worker)
         return worker
+
+    def _prometheus(self) -> dict[str, str]:
+        """Before Dramatiq 2 each worker serves it, on one port for all: the second one dies."""
+        folder = self._folder / f"prometheus-{len(self.workers)}"
+        return {
+            "dramatiq_prom_host": "127.0.0.1",
+            "dramatiq_prom_port": "0",
+            "dramatiq_prom_db": str(folder),
+        }
 
     def broker(self, settings: dict[str, Any] | None = None) -> Broker:
         """A producer's broker, which declares no actor; None: without the middleware."""
