@@ -103,3 +103,18 @@ def retry_after(
     """
     gap = UNKNOWN_SECONDS if idle is None else max(pace, idle)
     return max(1.0, min(over * gap, LONGEST_SECONDS) * jitter(*JITTER))
+
+
+def expected_wait(
+    *, turns: int, jobs: int, in_line: int, running: int, own: int, cost: float, held: bool
+) -> float | None:
+    """Seconds until a job starts, roughly: as if all were alike and nobody came or went.
+
+    ``turns`` of others and ``jobs`` of its own come before it; ``in_line`` share what
+    ``running`` jobs free; ``own`` of these are its workspace's, which alone free room for it
+    where it is ``held`` at its own limit. None: nothing runs, or nothing is known of ``cost``.
+    """
+    slots = own if held else running / max(1, in_line)
+    if not slots or not cost:
+        return None
+    return (cost / own if held else (turns + 1) * cost / running) + jobs * cost / slots

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fairqueue._names import check_name
 from fairqueue._store import Store
-from fairqueue._types import Cancelled, CancelledAll, DeadLetter, Pause
+from fairqueue._types import Cancelled, CancelledAll, DeadLetter, Pause, Why
 from fairqueue.errors import ConfigurationError
 
 Progress = Callable[[int], object]
@@ -64,6 +64,23 @@ class Operations(ABC):
         gone = _counted(store.purge(None, name), progress)
         told += _counted(store.cancel_running(name), progress)  # what was started meanwhile
         return CancelledAll(gone=gone, told=told)
+
+    def why(
+        self, job_id: str | None = None, *, workspace: str | None = None, queue: str | None = None
+    ) -> Why:
+        """Why a job waits, by its id; or why a workspace does.
+
+        Tells each limit, pause, rate or time that holds it, since when and until when as far as
+        that is known, how many are ahead, and in how many seconds it may start. Nothing is
+        changed. The cost does not grow with the number of workspaces; approximate: a job behind
+        10,000 others of its lane has that many ahead, and a dead one is looked for in the given
+        workspace, else in the 1,000 with the oldest dead letters.
+        """
+        if job_id is None and workspace is None:
+            raise ConfigurationError("name a job by its id, or a workspace")
+        name = None if workspace is None else check_name("workspace", workspace)
+        on = None if queue is None else check_name("queue", queue)
+        return self._connected().why(workspace=name, job_id=job_id, queue=on)
 
     def purge(
         self,

@@ -13,11 +13,12 @@ from typing import Any
 
 from fairqueue._claimer import Claimer
 from fairqueue._context import current_workspace
+from fairqueue._limiting import Limiting
 from fairqueue._names import check_name
 from fairqueue._neighbours import Neighbours
 from fairqueue._operations import Operations
 from fairqueue._patience import once_there_is_room, seconds_of
-from fairqueue._settings import Settings, TaskSettings, live_limits
+from fairqueue._settings import Settings
 from fairqueue._store import Store, Waiter
 from fairqueue._stores import open_store
 from fairqueue._stores.limits_text import configured
@@ -73,7 +74,7 @@ def _check_queues(queues: Sequence[str], n: int) -> None:
         check_name("queue", queue)
 
 
-class FairQueue(Operations, Neighbours):
+class FairQueue(Operations, Limiting, Neighbours):
     """A fair queue over one store. Safe to share between threads and over fork.
 
     ``url`` is a core URL (``redis://``, ``rediss://``, ``unix://``, ``memory://``); settings are
@@ -273,31 +274,6 @@ class FairQueue(Operations, Neighbours):
         return self._connected().reap(
             lease_seconds=self.settings.lease_seconds, max_deliveries=self.settings.max_deliveries
         )
-
-    def set_limits(self, workspace: str, **limits: float | str | None) -> None:
-        """Set live limits of one workspace by name (``concurrency=2``); they act at once.
-
-        What is not named, or None, stays as it is. ConfigurationError for what is no limit or
-        impossible.
-        """
-        name = check_name("workspace", workspace)
-        self._connected().set_limits("workspace", name, live_limits(limits))
-
-    def set_task_limits(self, task: str, **limits: float | None) -> None:
-        """Set live limits of one task by name (``concurrency=2``), as of a workspace.
-
-        What runs already counts; jobs that wait already are under them too.
-        """
-        wanted = live_limits(limits, TaskSettings)
-        self._connected().set_limits("task", check_name("task", task), wanted)
-
-    def unset_task_limits(self, task: str) -> None:
-        """Take live limits of one task away; what is configured counts again."""
-        self._connected().set_limits("task", check_name("task", task), None)
-
-    def unset_limits(self, workspace: str) -> None:
-        """Take live limits of one workspace away; what is configured counts again."""
-        self._connected().set_limits("workspace", check_name("workspace", workspace), None)
 
     def stats(self) -> Stats:
         """What waits, runs and died, per workspace and queue, derived from the structures."""

@@ -89,8 +89,19 @@ class TaskSettings(_Entry):
         )
 
 
+class QueueSettings(_Entry):
+    """Limits of one queue."""
+
+    concurrency: Count = Field(None, description="its jobs running at once, from 0")
+    capacity: Count = Field(None, description="its jobs waiting at most, from 0")
+
+    def limits(self) -> Limits:
+        """What the store keeps of this entry."""
+        return Limits(concurrency=self.concurrency, capacity=self.capacity)
+
+
 def live_limits(
-    limits: Mapping[str, Any], of: type[WorkspaceSettings | TaskSettings] = WorkspaceSettings
+    limits: Mapping[str, Any], of: type[WorkspaceSettings | TaskSettings | QueueSettings]
 ) -> Limits:
     """Validate limits that are set live; ConfigurationError names what is wrong."""
     known = [name for name in of.model_fields if name not in _refusals.UNSUPPORTED_OF_WORKSPACE]
@@ -101,17 +112,6 @@ def live_limits(
         return of(**limits).limits()
     except ValidationError as error:
         raise _refusals.explain(error, of) from None
-
-
-class QueueSettings(_Entry):
-    """Limits of one queue."""
-
-    concurrency: Count = Field(None, description="its jobs running at once, from 0")
-    capacity: Count = Field(None, description="its jobs waiting at most, from 0")
-
-    def limits(self) -> Limits:
-        """What the store keeps of this entry."""
-        return Limits(concurrency=self.concurrency, capacity=self.capacity)
 
 
 class Settings(BaseSettings):

@@ -33,6 +33,7 @@ from fairqueue._types import (
     Renewed,
     Stats,
     StoredLimits,
+    Why,
 )
 
 
@@ -160,8 +161,26 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def get_limits(self, scope: str, name: str) -> list[tuple[str, Limits]]:
+        """What is stored for a scope (as above) and name, by source; what counts more comes later.
+
+        Sources: ``"default"``, ``"live default"``, ``"configured"``, ``"live"``; only those that
+        apply and set something.
+        """
+
+    @abstractmethod
     def snapshot(self) -> Stats:
         """What is waiting, scheduled, running and dead, derived from the structures."""
+
+    @abstractmethod
+    def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
+        """Why a job waits, or, without one, what a workspace has; nothing is changed by it.
+
+        Without a queue a job is looked for on all. The cost grows with the queues and lanes of
+        that workspace and with what it runs, not with the number of workspaces. Approximate: a
+        job behind 10,000 others of its lane has that many ahead; a dead one is looked for in the
+        given workspace, else in the 1,000 with the oldest dead letters.
+        """
 
     @abstractmethod
     def purge(self, queue: str | None = None, workspace: str | None = None) -> Iterator[int]:

@@ -221,6 +221,15 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit that is in force, and why this value."""
+
+    value: float | str
+    source: str
+    """``"live"``, ``"configured"`` (by name), ``"live default"`` or ``"default"``."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredLimits:
     """What a process brings as its configuration, to be stored beside the jobs."""
 
@@ -263,3 +272,90 @@ class Stats:
     workspaces: tuple[WorkspaceStats, ...]
     queues: Mapping[str, int]
     """Waiting (scheduled included) per queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One thing that keeps a job from starting now."""
+
+    kind: str
+    """``"pause"``, ``"concurrency"``, ``"rate"``, ``"time"`` (not before its time), or
+    ``"worker"`` (no worker takes from its queue, or all are busy with other queues)."""
+    scope: str
+    """``"workspace"``, ``"group"``, ``"task"``, ``"workspace_task"`` (a task in this workspace),
+    ``"queue"``, ``"total"`` or ``"job"``."""
+    name: str
+    """Of that workspace, group, task, queue or job; empty for the total."""
+    limit: float | None = None
+    """Jobs running at once, or starts per second."""
+    used: int | None = None
+    """Jobs running there."""
+    since: float | None = None
+    """Since when, by the store's clock; of a full queue or total: since the last start there, as
+    far as no limit was lowered. None: not known."""
+    until: float | None = None
+    """When it ends by itself, by the store's clock: exact. None: nobody can know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Where jobs of a workspace wait on one queue: those of one task, if that has a limit."""
+
+    queue: str
+    task: str
+    """The task of the job in question, or of the next one here."""
+    published: float
+    """When that job was published, by the store's clock."""
+    waiting: int
+    """Jobs that wait here."""
+    jobs_ahead: int
+    """Jobs of this workspace here that come before it."""
+    turns_ahead: int
+    """Turns of others before the next turn of this workspace; a group, or a task with a limit of
+    its own, is one of them, so there may be more."""
+    holds: tuple[Hold, ...]
+    """All that keeps it from starting now; empty: it is in line."""
+    expected_seconds: float | None
+    """In about how many seconds it starts, as if all others had equal weights and lengths, and
+    nobody came or went; never before the end of a hold that is known. None: nobody can know."""
+
+
+class JobState(str, Enum):
+    """What :meth:`fairqueue.FairQueue.why` found."""
+
+    WAITING = "waiting"
+    SCHEDULED = "scheduled"
+    """It is not due. Of a workspace: nothing that it has is."""
+    RUNNING = "running"
+    DEAD = "dead"
+    ENDED = "ended"
+    """It ended a minute or two ago at most; later nobody knows of it."""
+    IDLE = "idle"
+    """Nothing of this workspace waits."""
+    UNKNOWN = "unknown"
+    """No such job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a job waits, or what a workspace has."""
+
+    state: JobState
+    workspace: str | None
+    """None: not known, since the job is not."""
+    job_id: str | None
+    now: float
+    """The store's clock when it was asked."""
+    since: float | None
+    """Since when the job runs or is dead; None: neither."""
+    detail: str | None
+    """Who runs it (host, process and a random part), or the reason why it is dead."""
+    waiting: int
+    """Jobs of the workspace that are due and wait."""
+    scheduled: int
+    running: int
+    dead: int
+    lines: tuple[Line, ...]
+    """Of a job that waits: the one that it is in. Of a workspace: each."""
+    holds: tuple[Hold, ...]
+    """What keeps all of it: those of the lines that they have in common, and the time."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import Any
 
-from fairqueue._keys import encode
+from fairqueue._keys import decode, encode
 from fairqueue._types import KEPT_COUNT, KEPT_SECONDS, Limits, StoredLimits
 
 
@@ -17,6 +18,19 @@ def text_of(limits: Limits) -> str:
 
 def _word(value: float | str) -> str:
     return encode(value) if isinstance(value, str) else repr(value)
+
+
+def limits_in(text: str) -> Limits:
+    """Read back what is set."""
+    words = dict(word.split("=", 1) for word in text.split())
+    named = {f.name: words[f.name] for f in fields(Limits) if f.name in words}
+    return Limits(**{name: _value(name, word) for name, word in named.items()})
+
+
+def _value(name: str, word: str) -> Any:
+    if name == "parent":
+        return decode(word)
+    return int(word) if word.isdigit() else float(word)
 
 
 def _default(stored: StoredLimits) -> str:

@@ -5,7 +5,8 @@ local _, scope, name, how = unpack(ARGV)
 
 local field = concat({ 'pause', scope, name }, ':')
 local before = match(call('HGET', K.limits(), field) or '', '^%a*')
-if how == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, how .. '=1') end
+if how == '' then call('HDEL', K.limits(), field) end
+if how ~= '' and how ~= before then call('HSET', K.limits(), field, how .. '=' .. now_text) end
 if how == 'draining' then call('HSET', K.limits(), 'capacity', 1) end
 
 if scope == 'workspace' then Settle.workspace(Workspaces.of(name)) end

@@ -31,6 +31,7 @@ from fairqueue import (
     Published,
     Stats,
     Store,
+    Why,
     WorkspaceStats,
 )
 from fairqueue._stores.limits_text import configured
@@ -500,6 +501,15 @@ class Moves(RuleBasedStateMachine):
         assert before == self.model.pause(scope, name, how)
         assert self.both(lambda store: store.pauses()) == self.model.pauses
 
+    @rule(workspace=WORKSPACES, data=st.data())
+    def ask_why(self, workspace: str, data: st.DataObject) -> None:
+        """An operator asks why a workspace waits, or a job; the model knows what holds."""
+        self.both(lambda store: _rounded_why(store.why(workspace=workspace, **_NO_JOB)))
+        some = [job.id for job in self.published[-12:]]
+        for job_id in data.draw(st.lists(st.sampled_from(some), max_size=3)) if some else ():
+            told = self.both(partial(_why, job_id))
+            self.model.told_why(job_id, told)
+
     # After every step
 
     @property
@@ -526,6 +536,19 @@ class Moves(RuleBasedStateMachine):
         if keys:
             self.redis.client.delete(*keys)
         self.redis.close()
+
+
+_NO_JOB: dict[str, Any] = {"job_id": None, "queue": None}
+
+
+def _why(job_id: str, store: Store) -> Why:
+    return _rounded_why(store.why(workspace=None, job_id=job_id, queue=None))
+
+
+def _rounded_why(why: Why) -> Why:
+    """An answer as both tell it: Redis keeps a publish's time in milliseconds."""
+    lines = tuple(replace(line, published=round(line.published, 1)) for line in why.lines)
+    return replace(why, lines=lines)
 
 
 def _plain(claimed: Claimed) -> tuple[tuple[Lease, ...], frozenset[int]]:

@@ -17,11 +17,13 @@ from fairqueue import (
     Ending,
     Finish,
     Job,
+    JobState,
     Lease,
     Limits,
     Pause,
     Renewed,
     Stats,
+    Why,
 )
 from fairqueue._types import StoredLimits
 
@@ -507,6 +509,23 @@ class Model:
         return len(fresh)
 
     # Looking
+
+    def told_why(self, job_id: str, told: Why) -> None:
+        """What is said of a job is so; what may start now is held by nothing but time."""
+        kept = next((kept for (_, name), kept in self.jobs.items() if name == job_id), None)
+        if kept is None:
+            assert told.state in {JobState.DEAD, JobState.ENDED, JobState.UNKNOWN}
+            assert (told.state is JobState.DEAD) == any(
+                job_id in of for of in self.letters.values()
+            )
+            return
+        job = kept.job
+        runs = any(held.kept is kept for held in self.leases.values())
+        waits = kept in self.lanes[job.workspace, job.queue][job.priority]
+        due = JobState.WAITING if waits else JobState.SCHEDULED
+        assert told.state is (JobState.RUNNING if runs else due)
+        held = any(hold.kind in {"pause", "concurrency"} for hold in told.holds)
+        assert not waits or held != (self.is_open(job.queue) and self.has_room(job)), told
 
     def check(self, stats: Stats) -> None:
         """A snapshot tells what is where."""

@@ -65,10 +65,10 @@ def limits_of(s: State, ws: Workspace) -> Effective:
     The default workspace is under the default limits only if it has limits of its own.
     """
     boot = s.boot or StoredLimits()
-    own, live = boot.workspaces.get(ws.name), s.live.get(("workspace", ws.name))
-    if own is None and live is None and ws.name == boot.default_workspace:
+    if _is_exempt(s, ws.name):
         return _held(s, "workspace", ws.name, _effective(s))
-    limits = _effective(s, live or NONE, own or NONE, _live(s, "default"), boot.default)
+    own, live = boot.workspaces.get(ws.name, NONE), _live(s, "workspace", ws.name)
+    limits = _effective(s, live, own, _live(s, "default"), boot.default)
     return _held(s, "workspace", ws.name, limits)
 
 
@@ -104,6 +104,29 @@ def limits_of_all(s: State) -> Effective:
     """Limits of the whole store."""
     limits = _effective(s, _live(s, "total"), s.boot.total if s.boot else NONE)
     return _held(s, "total", "", limits)
+
+
+def _is_exempt(s: State, name: str) -> bool:
+    """The default workspace is under the default limits only if it has limits of its own."""
+    boot = s.boot or StoredLimits()
+    named = name in boot.workspaces or ("workspace", name) in s.live
+    return name == boot.default_workspace and not named
+
+
+def by_source(s: State, scope: str, name: str) -> list[tuple[str, Limits]]:
+    """What is stored, by source; what counts more comes later."""
+    boot = s.boot or StoredLimits()
+    own = {"workspace": boot.workspaces, "task": boot.tasks, "queue": boot.queues}
+    whole = {"default": boot.default, "total": boot.total}
+    sources = [
+        ("configured", whole.get(scope) or own[scope].get(name, NONE)),
+        ("live", _live(s, scope, name)),
+    ]
+    if scope == "queue":
+        sources.insert(0, ("default", boot.queue_default))
+    elif scope == "workspace" and not _is_exempt(s, name):
+        sources[:0] = [("default", boot.default), ("live default", _live(s, "default"))]
+    return [(source, limits) for source, limits in sources if limits != NONE]
 
 
 def set_live(s: State, scope: str, name: str, limits: Limits | None) -> None:

@@ -10,7 +10,7 @@ from fairqueue._stores.memory.state import Flow, State, Workspace
 MEANS_KEPT = 16  # tasks whose average a workspace keeps
 
 
-def _average_of(s: State, task: str) -> float:
+def average_of(s: State, task: str) -> float:
     """The task's average over all workspaces, else the average of all tasks."""
     total, count = s.all_means
     return s.means.get(task, total / count if count else 0.0)
@@ -33,4 +33,4 @@ def cost_of(s: State, ws: Workspace, flow: Flow) -> float:
     if task in ws.means:
         return max(ws.means[task], fair.FLOOR_SECONDS)
     head = head_of(s, flow.up)
-    return fair.guessed_cost(_average_of(s, task), head[1].cost if head else None)
+    return fair.guessed_cost(average_of(s, task), head[1].cost if head else None)

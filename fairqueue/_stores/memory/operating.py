@@ -8,10 +8,24 @@ from contextlib import AbstractContextManager
 
 from fairqueue._store import Store
 from fairqueue._stores.memory import graves, purging
+from fairqueue._stores.memory.limits import by_source
 from fairqueue._stores.memory.settle import settle
 from fairqueue._stores.memory.state import State
 from fairqueue._stores.memory.wake import touch_all
-from fairqueue._types import Cancelled, DeadLetter, Pause
+from fairqueue._stores.memory.why import why
+from fairqueue._types import Cancelled, DeadLetter, Limits, Pause, Why
+
+
+def _hold(s: State, place: tuple[str, str], how: Pause | None) -> Pause | None:
+    """Hold a place in another way; return how it stood."""
+    before = s.pauses.pop(place, None)
+    if how is None:
+        s.held_since.pop(place, None)
+        return before
+    s.pauses[place] = how
+    if how is not before:
+        s.held_since[place] = s.now
+    return before
 
 
 class Operating(Store):
@@ -20,6 +34,16 @@ class Operating(Store):
     @abstractmethod
     def _step(self) -> AbstractContextManager[State]:
         """One atomic step."""
+
+    def get_limits(self, scope: str, name: str) -> list[tuple[str, Limits]]:
+        """Look at what is stored."""
+        with self._step() as s:
+            return by_source(s, scope, name)
+
+    def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
+        """Look why something waits."""
+        with self._step() as s:
+            return why(s, workspace, job_id, queue)
 
     def purge(self, queue: str | None = None, workspace: str | None = None) -> Iterator[int]:
         """Drop what waits."""
@@ -84,9 +108,7 @@ class Operating(Store):
     def pause(self, scope: str, name: str, how: Pause | None) -> Pause | None:
         """Pause, drain or resume."""
         with self._step() as s:
-            before = s.pauses.pop((scope, name), None)
-            if how is not None:
-                s.pauses[scope, name] = how
+            before = _hold(s, (scope, name), how)
             if scope == "workspace":
                 settle(s, s.workspace(name))
             elif scope == "queue":

@@ -32,6 +32,10 @@ class Ordered(Generic[M]):
         del self._items[bisect_left(self._items, (score, member))]
         return True
 
+    def rank(self, member: M) -> int:
+        """How many come before this member, which must be in."""
+        return bisect_left(self._items, (self.scores[member], member))
+
     def first(self) -> tuple[float, M] | None:
         """The lowest score and its member."""
         return self._items[0] if self._items else None

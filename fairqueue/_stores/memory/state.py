@@ -185,6 +185,8 @@ class State:
         self.kinds: dict[str, bool] = {}
         self.boot: StoredLimits | None = None
         self.pauses: dict[tuple[str, str], Pause] = {}
+        self.held_since: dict[tuple[str, str], float] = {}
+        """Of every pause and drain."""
         self.live: dict[tuple[str, str], Limits] = {}
         self.means: dict[str, float] = {}
         self.all_means = (0.0, 0)

@@ -8,8 +8,9 @@ from typing import Any
 
 from fairqueue._keys import decode, encode
 from fairqueue._store import Store
-from fairqueue._stores.redis import replies
-from fairqueue._types import Cancelled, DeadLetter, Pause
+from fairqueue._stores.limits_text import limits_in
+from fairqueue._stores.redis import reasons, replies
+from fairqueue._types import Cancelled, DeadLetter, Limits, Pause, Why
 from fairqueue._wire import Value
 
 PAGE = 100
@@ -26,6 +27,19 @@ class Operating(Store):
     @abstractmethod
     def _task(self, number: bytes) -> str:
         """Name a task."""
+
+    def get_limits(self, scope: str, name: str) -> list[tuple[str, Limits]]:
+        """Read what is stored."""
+        found = self._call("get_limits", scope=scope, name=encode(name))
+        pairs = zip(found[::2], found[1::2], strict=True)
+        read = [(source.decode(), limits_in(text.decode())) for source, text in pairs]
+        return [(source, limits) for source, limits in read if limits != Limits()]
+
+    def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
+        """Look why something waits."""
+        where = {"workspace": workspace, "queue": queue, "id": job_id}
+        named = {argument: encode(name or "") for argument, name in where.items()}
+        return reasons.why(self._call("why", **named), job_id, self._task)
 
     def purge(self, queue: str | None = None, workspace: str | None = None) -> Iterator[int]:
         """Drop what waits, page by page."""

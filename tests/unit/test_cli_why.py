@@ -1,0 +1,157 @@
+"""Commands that tell why something waits, and which limits hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fairqueue import FairQueue
+from fairqueue.cli import main
+
+NASTY = "acme\x1b[2J\n"
+
+
+class Shell:
+    """Runs commands on one namespace."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        self.url, self.namespace = url, namespace
+
+    def run(self, *command: str, code: int = 0) -> Result:
+        where = ["--url", self.url, "--namespace", self.namespace]
+        result = CliRunner().invoke(main, [*command, *where])
+        assert result.exit_code == code, result.output
+        assert "Traceback" not in result.output
+        assert "\x1b" not in result.output
+        return result
+
+    def json(self, *command: str, code: int = 0) -> Any:
+        return json.loads(self.run(*command, "--json", code=code).stdout)
+
+
+@pytest.fixture
+def shell(redis_url: str, namespace: str) -> Shell:
+    """The command line at the test's server."""
+    return Shell(redis_url, namespace)
+
+
+@pytest.fixture
+def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
+    """Three jobs of a workspace with a nasty name, whose limit is one; the first runs."""
+    with FairQueue(redis_url, namespace=namespace, workspace_concurrency=1) as queue:
+        for n in range(3):
+            queue.publish(b"", queue="q", workspace=NASTY, task="send \x1b", job_id=f"j{n}\x1b")
+        queue.claim(["q"], 1)
+        yield queue
+
+
+@pytest.mark.usefixtures("queue")
+def test_a_workspace(shell: Shell) -> None:
+    """Its limits and where they come from, its counts, and what holds it."""
+    found = shell.json("workspace", NASTY)
+    assert found["limits"] == {"concurrency": {"value": 1, "source": "default"}}
+    assert (found["state"], found["waiting"], found["running"]) == ("waiting", 2, 1)
+    (hold,) = found["holds"]
+    assert (hold["kind"], hold["scope"], hold["used"]) == ("concurrency", "workspace", 1)
+    text = shell.run("workspace", NASTY).stdout
+    assert "2 waiting, 0 scheduled, 1 running, 0 dead" in text
+    assert "full: workspace acme\\x1b[2J\\n runs 1 of 1" in text
+
+
+def test_a_paused_workspace(shell: Shell, queue: FairQueue) -> None:
+    """Says so, also where nothing waits."""
+    queue.pause(workspace="idle")
+    found = shell.json("workspace", "idle")
+    assert (found["state"], found["held"]) == ("idle", "paused")
+    assert "it is paused" in shell.run("workspace", "idle").stdout
+
+
+def test_a_job(shell: Shell, queue: FairQueue) -> None:
+    """Each state has its sentence; one that nobody knows is exit code 1."""
+    assert "1 job of its own ahead" in shell.run("why", "j2\x1b").stdout
+    assert shell.json("why", "j1\x1b")["lines"][0]["jobs_ahead"] == 0
+    assert "runs since" in shell.run("why", "j0\x1b").stdout
+    late = queue.publish(b"", queue="q", workspace="b", delay_seconds=500)
+    assert "not before its time" in shell.run("why", late).stdout
+    assert shell.json("why", "never \x1b", code=1)["state"] == "unknown"
+    assert "no such job" in shell.run("why", "never \x1b", code=1).stdout
+
+
+def test_every_hold_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
+    """Of a pause, a rate and every level that is full."""
+    queue.set_limits(NASTY, parent="org", rate=0.001)
+    queue.set_limits("org", concurrency=1)
+    queue.set_task_limits("send \x1b", concurrency=1, workspace_concurrency=1, rate=0.001)
+    queue.set_queue_limits("q", concurrency=1)
+    queue.set_total_limits(concurrency=1)
+    queue.pause()
+    holds = shell.json("why", "j1\x1b")["holds"]
+    scopes = {(hold["kind"], hold["scope"]) for hold in holds}
+    full = ("workspace", "workspace_task", "task", "group", "queue", "total")
+    assert {("concurrency", scope) for scope in full} <= scopes
+    assert ("pause", "total") in scopes
+    text = shell.run("why", "j1\x1b").stdout
+    assert "paused: everything" in text
+    assert text.count("full: ") == 6
+
+
+def test_a_rate_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
+    """With the time of the next start."""
+    queue.set_limits("r", rate=0.01)
+    for _ in range(2):
+        queue.publish(b"", queue="other", workspace="r")
+    queue.claim(["other"], 1)
+    assert "rate of 0.01/s: workspace r, since 0.0 s, next start in 1 m" in (
+        shell.run("workspace", "r").stdout
+    )
+
+
+def test_limits_are_set_told_and_taken_away(shell: Shell, queue: FairQueue) -> None:
+    """Each answer says what is in force now, and from where."""
+    of = ("--workspace", NASTY)
+    found = shell.json("limits", "set", "concurrency=2", "rate=60/m", *of)
+    assert found == {
+        "scope": "workspace",
+        "name": NASTY,
+        "limits": {
+            "concurrency": {"value": 2, "source": "live"},
+            "rate": {"value": 1.0, "source": "live"},
+        },
+    }
+    assert "set live" in shell.run("limits", "get", *of).stdout
+    assert queue.limits(NASTY)["concurrency"].value == 2
+    assert shell.json("limits", "unset", *of)["limits"]["concurrency"]["source"] == "default"
+
+
+@pytest.mark.parametrize(
+    "place", [("--task", "t \x1b"), ("--queue", "q\n"), ("--default",), ("--total",)]
+)
+def test_every_place_has_limits(shell: Shell, place: tuple[str, ...]) -> None:
+    """The same three commands for each."""
+    found = shell.json("limits", "set", "concurrency=3", *place)
+    assert found["limits"]["concurrency"] == {"value": 3, "source": "live"}
+    shell.run("limits", "get", *place)
+    assert shell.json("limits", "unset", *place)["limits"] == {}
+    assert "no limit" in shell.run("limits", "get", *place).stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("set", "concurrency=2"),
+        ("set", "--workspace", "a"),
+        ("set", "concurrency", "--workspace", "a"),
+        ("set", "concurrency=x", "--workspace", "a"),
+        ("set", "speed=2", "--workspace", "a"),
+        ("set", "rate=2", "--queue", "q"),
+        ("get", "--workspace", "a", "--total"),
+        ("unset",),
+    ],
+)
+def test_what_cannot_be_meant_is_exit_code_2(shell: Shell, command: tuple[str, ...]) -> None:
+    """No place, two places, no value, or one that cannot be."""
+    shell.run("limits", *command, code=2)
