@@ -43,7 +43,8 @@ function Return.release(fence, due, counted, seconds, max_deliveries, turned_awa
   local l = Lease.drop(fence)
   if not l then return false end
   local ws = Workspaces.of(l.workspace)
-  Ending.true_up(ws, l, Fair.worker_seconds(seconds, now - l.claimed))
+  seconds = Fair.worker_seconds(seconds, now - l.claimed)
+  Ending.true_up(ws, l, seconds)
   if l.early or l.cancelled then Ending.gone(l)
   elseif counted then Return.counted(ws, l, max_deliveries, due, 'returned', seconds)
   else Return.back_to_lane(ws, l, l.deliveries - 1, due, turned_away and 'turned_away') end
@@ -56,7 +57,8 @@ function Return.reject(fence, reason, seconds)
   local l = Lease.drop(fence)
   if not l then return false end
   local ws = Workspaces.of(l.workspace)
-  Ending.true_up(ws, l, Fair.worker_seconds(seconds, now - l.claimed))
+  seconds = Fair.worker_seconds(seconds, now - l.claimed)
+  Ending.true_up(ws, l, seconds)
   if l.cancelled then Ending.gone(l) else Return.bury(l, reason, 'rejected', seconds) end
   Settle.workspace(ws)
   return true

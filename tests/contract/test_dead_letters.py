@@ -52,6 +52,20 @@ def test_a_letter_tells_what_happened(world: World) -> None:
     assert two.ended == pytest.approx(world.clock())
 
 
+@pytest.mark.parametrize(("told", "kept"), [(1.5, 1.5), (60.0, 2.0)])
+def test_a_start_used_no_more_seconds_than_its_lease_lasted(
+    world: World, told: float, kept: float
+) -> None:
+    """What a worker says it used is kept, up to the time since it claimed."""
+    world.publish()
+    worker = world.worker()
+    lease = worker.take_one()
+    world.clock.advance(2)
+    worker.reject(lease, seconds=told)
+    (letter,) = world.dead()
+    assert letter.history[0].seconds == pytest.approx(kept)
+
+
 def test_a_rejected_letter_names_its_reason(world: World) -> None:
     """As it was given, whatever is in it."""
     world.publish()
