@@ -22,6 +22,8 @@ class Standing:
 
     balance: float
     weight: float
+    since: float
+    """When it became ready: one that was idle in between has begun anew."""
 
 
 @dataclass
@@ -50,7 +52,7 @@ class Accounts:
         now = dict(_standings(s))
         for place in now.keys() & self.standings.keys():
             was, new = self.standings[place], now[place]
-            if was.weight == new.weight:
+            if (was.weight, was.since) == (new.weight, new.since):
                 wanted = was.balance + self._spent(s, place) / new.weight
                 assert isclose(new.balance, wanted, rel_tol=1e-9, abs_tol=1e-6), (
                     place,
@@ -92,4 +94,4 @@ def _standing(s: State, ws: Workspace, flow: Flow) -> Standing:
     leases = (s.leases[fence] for fence in ws.slots)
     charged = sum(held.charged for held in leases if _place(s, held)[1] == flow.up.key)
     weight = ws.weight or 1.0
-    return Standing(flow.tag - (flow.cost + charged) / weight, weight)
+    return Standing(flow.tag - (flow.cost + charged) / weight, weight, flow.since)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 
-def wait_for(condition: Callable[[], Any], *, seconds: float = 20.0) -> Any:
+def wait_for(condition: Callable[[], Any], *, seconds: float = 60.0) -> Any:
     """What the condition returns once it is true; it fails the test when time is up."""
     until = time.monotonic() + seconds
     while not (found := condition()):
@@ -36,7 +36,7 @@ class Ledger:
         wanted = {**fields, **({"what": what} if what else {})}
         return [row for row in rows if wanted.items() <= row.items()]
 
-    def wait(self, what: str, count: int, *, seconds: float = 30.0, **fields: Any) -> None:
+    def wait(self, what: str, count: int, *, seconds: float = 60.0, **fields: Any) -> None:
         wait_for(lambda: len(self.lines(what, **fields)) >= count, seconds=seconds)
 
     def most_at_once(self, **fields: Any) -> int:

@@ -39,7 +39,12 @@ class Worker:
         program = [str(script), app, "--path", str(APPS), *options]
         with log.open("w") as output:
             self.process = subprocess.Popen(
-                program, cwd=APPS, env=environment, stdout=output, stderr=subprocess.STDOUT
+                program,
+                cwd=APPS,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
 
     @property

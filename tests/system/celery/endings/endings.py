@@ -61,6 +61,11 @@ def see_it_shrink(bench: Any) -> None:
     bench.note_size(lambda size: size in {0, 1})
 
 
+def await_results(bench: Any) -> None:
+    """Workers look every second or two for what has expired in the store."""
+    bench.wait(lambda: all(trial.result.ready() for trial in bench.trials))
+
+
 def restart_pool(bench: Any) -> None:
     bench.control.pool_restart(reply=True, timeout=5)
 
@@ -133,7 +138,11 @@ ENDINGS = {
         "revoked before its ETA", options={"countdown": 1.5}, provoke=revoke, starts=False
     ),
     "expired": Ending(
-        "expired while it waited", options={"expires": 0.3}, first={"seconds": 0.8}, starts=False
+        "expired while it waited",
+        options={"expires": 0.3},
+        first={"seconds": 0.8},
+        starts=False,
+        afterwards=await_results,
     ),
     "rate_limited": Ending(
         "`rate_limit`ed, beside quick ones", seconds=0.05, prefix="paced_", starts=False

@@ -57,7 +57,8 @@ CLOSING = """\
 
 - An ending that somebody sees frees the slot within a second; one that nobody sees (the main process killed or stopped) within the lease plus five seconds. The lease was 3 s here; it is 30 s by default.
 - With `acks_late` alone, Celery acks a task whose child process died as failed; with `task_reject_on_worker_lost` it runs again, at most `max_deliveries` times.
-- A task that was acked early is not run again, whatever happens: that is what an early ack means.
+- A task that was acked early is not run again, whatever happens: that is what an early ack means. The ack is sent as the task starts and is in Redis some milliseconds later, as on `redis://`: a whole worker that dies within them leaves a task that runs again.
+- What expired while it waited is announced by a worker that looks every second or two.
 - Stopped for longer than its lease, a worker has lost its late-acked tasks to another one. It stops its own runs where the pool can (prefork, eventlet, and gevent since Celery 5.5); elsewhere `fairqueue.current().lost` is true, and what such a run publishes is refused. Its write to the result backend is not prevented.
 - A task over its `rate_limit` is given back until its turn, so that it holds no slot; it is then a redelivered one, though its body starts once.
 - Out of memory, Celery's prefork and solo workers shut down. During a soft shutdown the main process of a prefork worker sleeps, and hears of its children when the time is over.

@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.system, pytest.mark.long]
 LEASE_SECONDS = 3.0
 FROZEN_SECONDS = 6.5
 WATCHED_SECONDS = 9.0
+ACK_SECONDS = 0.3
+"""An early ack reaches the store some milliseconds after the start."""
 
 UNSTOPPABLE = ("threads", "solo") if CELERY >= (5, 5) else ("threads", "solo", "gevent")
 STOPPABLE_GREENLETS = tuple(pool for pool in GREEN if pool not in UNSTOPPABLE)
@@ -43,6 +45,7 @@ def freeze_the_worker_of(shop: Any, task: str, pool: str) -> float:
     link = publisher.app.signature("ending_tasks.called_back", kwargs={"tenant_id": "ada"})
     publisher.send(f"ending_tasks.{task}", WATCHED_SECONDS, tenant="ada", link=link)
     shop.ledger.wait("start", 1)
+    time.sleep(ACK_SECONDS)
     frozen, pid = time.monotonic(), holder(shop)
     os.kill(pid, signal.SIGSTOP)
     time.sleep(FROZEN_SECONDS)
