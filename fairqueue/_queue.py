@@ -18,6 +18,7 @@ from fairqueue._names import check_name
 from fairqueue._neighbours import Neighbours
 from fairqueue._operations import Operations
 from fairqueue._patience import once_there_is_room, seconds_of
+from fairqueue._provider import FRESH_SECONDS, Provider
 from fairqueue._settings import Settings
 from fairqueue._store import Store, Waiter
 from fairqueue._stores import open_store
@@ -102,6 +103,9 @@ class FairQueue(Operations, Limiting, Neighbours):
         self._claimer = Claimer(self.store, self.settings)
         self._authoritative, self._brings_limits = authoritative, brings_limits
         self._ready = False
+        self._provider: Provider | None = None
+        if brings_limits and self.settings.limit_provider is not None:
+            self._provider = Provider(self.settings.limit_provider, self.store)
 
     def connect(self) -> bool:
         """Check the server and bring the limits; return whether the stored ones are these.
@@ -110,6 +114,8 @@ class FairQueue(Operations, Limiting, Neighbours):
         cannot keep the promises, StoreUnavailable if it cannot be reached.
         """
         self.store.check()
+        if self._provider is not None:
+            self._provider.load()
         if not self._brings_limits:
             self._ready = True
             return True
@@ -184,6 +190,8 @@ class FairQueue(Operations, Limiting, Neighbours):
 
     def _publish(self, job: Job, admission: Admission, *, wait_seconds: float) -> Published:
         store = self._connected()
+        if self._provider is not None:
+            self._provider.publishes(job.workspace)
         if wait_seconds == 0:
             return store.publish(job, admission)
         return once_there_is_room(
@@ -212,9 +220,11 @@ class FairQueue(Operations, Limiting, Neighbours):
         _check_queues(queues, n)
         self._connected()
         claimed = self._claimer.claim(queues, n, finishes)
-        if claimed.leases or wait_seconds <= 0 or n <= 0:
-            return claimed
-        return self._claimer.wait(queues, n, wait_seconds, claimed)
+        if not claimed.leases and wait_seconds > 0 and n > 0:
+            claimed = self._claimer.wait(queues, n, wait_seconds, claimed)
+        if self._provider is not None and n > 0:
+            self._provider.claimed(lease.job.workspace for lease in claimed.leases)
+        return claimed
 
     def finish(self, finishes: Sequence[Finish]) -> frozenset[int]:
         """Report endings in one round trip; return the fences that were lost."""
@@ -275,6 +285,23 @@ class FairQueue(Operations, Limiting, Neighbours):
             lease_seconds=self.settings.lease_seconds, max_deliveries=self.settings.max_deliveries
         )
 
+    def invalidate_limits(self, workspace: str) -> None:
+        """What the limit provider said of a workspace is old.
+
+        A process that has the setting asks now, and the answer counts everywhere when this
+        returns; in any other a worker that has it asks within seconds.
+        """
+        name, store = check_name("workspace", workspace), self._connected()
+        if self._provider is None:
+            store.ask_again(name, older_seconds=FRESH_SECONDS)
+        else:
+            self._provider.ask(name, anew=True)
+
+    @property
+    def provider_errors(self) -> int:
+        """How often this process's limit provider raised, or answered what is no limit."""
+        return 0 if self._provider is None else self._provider.errors
+
     def stats(self) -> Stats:
         """What waits, runs and died, per workspace and queue, derived from the structures."""
         return self._connected().snapshot()
@@ -307,6 +334,8 @@ class FairQueue(Operations, Limiting, Neighbours):
 
     def close(self) -> None:
         """Close connections; the queue may be used again."""
+        if self._provider is not None:
+            self._provider.close()
         self._claimer.close()
         self.store.close()
 

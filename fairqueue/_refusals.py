@@ -19,7 +19,6 @@ UNSUPPORTED: Mapping[str, Any] = {
     "shards": 1,
     "min_replicas": 0,
     "enforce": "limits",
-    "limit_provider": None,
 }
 """Settings whose feature is not built yet, with the one value that is; an issue that builds one
 takes its line away."""

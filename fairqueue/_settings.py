@@ -190,7 +190,9 @@ class Settings(BaseSettings):
     on_lease_lost: Literal["abort", "continue"] = Field(
         "abort", description="what happens to a job whose lease is lost"
     )
-    limit_provider: str | None = Field(None, description="package.module:function")
+    limit_provider: Annotated[str | None, BeforeValidator(_values.function)] = Field(
+        None, description='"package.module:function" that is asked for a workspace\'s limits'
+    )
 
     @classmethod
     def load(cls, options: Mapping[str, Any] | None = None) -> Settings:
@@ -217,6 +219,7 @@ class Settings(BaseSettings):
             queue_default=Limits(capacity=self.queue_capacity),
             default_workspace=self.default_workspace,
             fairness=self.fairness,
+            provided=self.limit_provider is not None,
             dead_letter_seconds=self.dead_letter_seconds,
             dead_letter_count=self.dead_letter_count,
         )

@@ -164,9 +164,29 @@ class Store(ABC):
     def get_limits(self, scope: str, name: str) -> list[tuple[str, Limits]]:
         """What is stored for a scope (as above) and name, by source; what counts more comes later.
 
-        Sources: ``"default"``, ``"live default"``, ``"configured"``, ``"live"``; only those that
-        apply and set something.
+        Sources: ``"default"``, ``"live default"``, ``"configured"``, ``"limit_provider"``,
+        ``"live"``; only those that apply and set something.
         """
+
+    @abstractmethod
+    def give_limits(self, workspace: str, limits: Limits | None) -> bool:
+        """Keep what a limit provider says of a workspace; None: it knows none.
+
+        Above what is configured and below what is set live; acts on the backlog. Return whether
+        that was new. A configuration that has no provider drops all of it.
+        """
+
+    @abstractmethod
+    def to_ask(self, *, n: int, older_seconds: float, forget_seconds: float) -> list[str]:
+        """Workspaces for which a provider was asked longer ago than that, at most ``n``.
+
+        Each is this caller's for so long. Of one that has neither jobs nor leases nor a place
+        in an order what was said is forgotten after ``forget_seconds``.
+        """
+
+    @abstractmethod
+    def ask_again(self, workspace: str, *, older_seconds: float) -> bool:
+        """Make a workspace due for :meth:`to_ask`; False: nobody has asked for it before."""
 
     @abstractmethod
     def snapshot(self) -> Stats:

@@ -226,7 +226,8 @@ class Limit:
 
     value: float | str
     source: str
-    """``"live"``, ``"configured"`` (by name), ``"live default"`` or ``"default"``."""
+    """``"live"``, ``"limit_provider"``, ``"configured"`` (by name), ``"live default"`` or
+    ``"default"``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +245,8 @@ class StoredLimits:
     default_workspace: str = "default"
     """Not under the default limits, unless it is named in ``workspaces``."""
     fairness: str = "time"
+    provided: bool = False
+    """A limit provider is asked; without one, what it said before counts no longer."""
     dead_letter_seconds: float | None = KEPT_SECONDS
     """How long a dead letter is kept; None: no bound."""
     dead_letter_count: int | None = KEPT_COUNT

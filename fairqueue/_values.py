@@ -13,6 +13,8 @@ _SOURCE = re.compile(
     r"(header|kwarg):.+|arg:\d+|(?!(header|kwarg|arg)s?:)[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 )
 
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
 
 def number_or_none(value: Any) -> Any:
     """Let text from a URL or a variable stand for a number or for None; refuse booleans."""
@@ -36,6 +38,14 @@ def mapping(value: Any) -> Any:
     if not isinstance(parsed, Mapping):
         raise ValueError("a mapping by name is expected (as text: a JSON object)")  # noqa: TRY004
     return dict(parsed)
+
+
+def function(value: Any) -> str | None:
+    """The name of a function in a module, or None."""
+    named = number_or_none(value)
+    if named is not None and not (isinstance(named, str) and _FUNCTION.fullmatch(named.strip())):
+        raise ValueError("write it as 'package.module:function'")
+    return None if named is None else named.strip()
 
 
 def workspace_sources(value: Any) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ def _default(stored: StoredLimits) -> str:
 def _fields(stored: StoredLimits) -> Iterator[tuple[str, str]]:
     yield "boot:default:", _default(stored)
     yield "boot:total:", text_of(stored.total)
+    yield "boot:provider:", "on=1" if stored.provided else ""
     yield "boot:queue_default:", text_of(stored.queue_default)
     for name, limits in stored.workspaces.items():
         yield f"boot:workspace:{encode(name)}", text_of(limits) or "named=1"

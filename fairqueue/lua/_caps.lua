@@ -12,7 +12,7 @@ end
 
 -- What workspaces with this parent share; defaults are for single ones.
 function Caps.of_group(name)
-  return Limits.merged(Limits.texts('boot:workspace:' .. name, 'live:workspace:' .. name))
+  return Limits.merged(Limits.texts('boot:workspace:' .. name, 'given:workspace:' .. name, 'live:workspace:' .. name))
 end
 
 -- Note whether any task has a limit, so that where none has nobody asks for each.

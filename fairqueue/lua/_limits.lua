@@ -1,4 +1,4 @@
--- Limits are read from the store alone. Live ones come before configured ones, own before default.
+-- Limits are read from the store alone. What counts more: live, given by a provider, configured, default.
 local FEW = 32 -- so many fields are read at once, more are read by name
 local NONE = { weight = 1, burst = 1 }
 local by_text = {}
@@ -43,9 +43,9 @@ end
 function Limits.of(ws)
   if ws.limits then return ws.limits end
   if Limits.none_at_all() then return NONE end
-  local texts = Limits.texts('boot:default:', 'live:default:', 'boot:workspace:' .. ws.name, 'live:workspace:' .. ws.name, 'pause:workspace:' .. ws.name)
+  local texts = Limits.texts('boot:default:', 'live:default:', 'boot:workspace:' .. ws.name, 'given:workspace:' .. ws.name, 'live:workspace:' .. ws.name, 'pause:workspace:' .. ws.name)
   local limits = Limits.merged(texts)
-  if (limits.exempt or 'default') == ws.name and texts[3] == '' and texts[4] == '' then
+  if (limits.exempt or 'default') == ws.name and texts[3] == '' and texts[4] == '' and texts[5] == '' then
     limits = { weight = 1, burst = 1, fairness = limits.fairness, paused = limits.paused, capacity = limits.draining and 0 }
   end
   ws.limits = limits

@@ -16,7 +16,7 @@ end
 local all = call('HGETALL', K.limits())
 for i = 1, #all, 2 do
   if match(all[i], '^boot:') then stored[all[i]] = all[i + 1] end
-  live_capacity = live_capacity or match(all[i], '^live:') and match(all[i + 1], 'capacity=')
+  live_capacity = live_capacity or (match(all[i], '^live:') or match(all[i], '^given:')) and match(all[i + 1], 'capacity=')
     or match(all[i], '^pause:') and match(all[i + 1], 'draining=')
 end
 
@@ -33,6 +33,7 @@ if not differ() then return 1 end
 if next(stored) and authoritative ~= '1' then return 0 end
 
 for field in pairs(stored) do call('HDEL', K.limits(), field) end
+if not brought['boot:provider:'] then Given.forget() end
 for field, text in pairs(brought) do call('HSET', K.limits(), field, text) end
 if live_capacity or match(fields, 'capacity=') then
   call('HSET', K.limits(), 'capacity', 1)

@@ -7,9 +7,11 @@ if scope == 'task' then name = call('HGET', K.tasks(), name) or '-' end
 local sources = { 'configured', 'boot:' .. scope .. ':' .. name, 'live', 'live:' .. scope .. ':' .. name }
 if scope == 'queue' then sources = { 'default', 'boot:queue_default:', unpack(sources) } end
 if scope == 'workspace' then
+  local own = { 'boot:workspace:' .. name, 'given:workspace:' .. name, 'live:workspace:' .. name }
   local exempt = match(call('HGET', K.limits(), 'boot:default:') or '', 'exempt=(%S+)') or 'default'
-  local named = call('HEXISTS', K.limits(), sources[2]) + call('HEXISTS', K.limits(), sources[4]) > 0
-  if named or exempt ~= name then
+  local boot, given, live = unpack(call('HMGET', K.limits(), unpack(own)))
+  sources = { 'configured', own[1], 'limit_provider', own[2], 'live', own[3] }
+  if boot or given or live or exempt ~= name then
     sources = { 'default', 'boot:default:', 'live default', 'live:default:', unpack(sources) }
   end
 end

@@ -359,6 +359,7 @@ class Moves(RuleBasedStateMachine):
         workspaces=st.dictionaries(WORKSPACES, LIMITS, max_size=2),
         tasks=st.dictionaries(TASKS, TASK_LIMITS, max_size=1),
         parent=GROUPS,
+        provided=st.booleans(),
         authoritative=st.booleans(),
     )
     def another_configuration(
@@ -367,12 +368,14 @@ class Moves(RuleBasedStateMachine):
         workspaces: dict[str, Limits],
         tasks: dict[str, Limits],
         parent: str | None,
+        provided: bool,
         authoritative: bool,
     ) -> None:
         """A process comes with other limits."""
         fairness = self.model.boot.fairness if self.model.boot else "time"
         grouped = {name: replace(limits, parent=parent) for name, limits in workspaces.items()}
-        self._configure(default, grouped, fairness, tasks, authoritative=authoritative)
+        how = {"provided": provided, "authoritative": authoritative}
+        self._configure(default, grouped, fairness, tasks, **how)
 
     def _configure(
         self,
@@ -381,10 +384,15 @@ class Moves(RuleBasedStateMachine):
         fairness: str,
         tasks: dict[str, Limits] | None = None,
         *,
+        provided: bool = True,
         authoritative: bool = False,
     ) -> None:
         limits = StoredLimits(
-            default=default, workspaces=workspaces, fairness=fairness, tasks=tasks or {}
+            default=default,
+            workspaces=workspaces,
+            fairness=fairness,
+            tasks=tasks or {},
+            provided=provided,
         )
         boot, brought = self.model.boot, dict(configured(limits))
         stored = dict(configured(boot)) if boot else {}
@@ -393,6 +401,8 @@ class Moves(RuleBasedStateMachine):
         if same:
             self.model.boot = limits
             self.model.forget_starts()
+            if not provided and brought != stored:
+                self.model.given.clear()
 
     @rule(
         scope=st.sampled_from(["workspace", "workspace", "workspace", "queue", "total", "default"]),
@@ -425,6 +435,22 @@ class Moves(RuleBasedStateMachine):
     def _set(self, scope: str, name: str, limits: Limits | None) -> None:
         self.both(lambda store: store.set_limits(scope, name, limits))
         self.model.set_live(scope, name, limits)
+
+    @rule(workspace=WORKSPACES | st.just("org"), limits=st.none() | LIMITS, parent=GROUPS)
+    def give_limits(self, workspace: str, limits: Limits | None, parent: str | None) -> None:
+        """A limit provider has answered."""
+        said = limits and replace(limits, parent=parent)
+        new = self.both(lambda store: store.give_limits(workspace, said))
+        assert new == self.model.give(workspace, said)
+
+    @rule(workspace=WORKSPACES, n=st.integers(1, 3), again=st.booleans())
+    def ask_a_provider(self, workspace: str, n: int, again: bool) -> None:
+        """A worker looks for whom a provider must be asked again; nothing idle is forgotten yet."""
+        if again:
+            self.both(lambda store: store.ask_again(workspace, older_seconds=60.0))
+        how: dict[str, Any] = {"n": n, "older_seconds": 60.0, "forget_seconds": 1e9}
+        due = self.both(lambda store: store.to_ask(**how))
+        assert len(set(due)) == len(due) <= n
 
     @rule(queue=QUEUES, kind=st.sampled_from([None, True, False]))
     def purge_or_declare(self, queue: str, kind: bool | None) -> None:

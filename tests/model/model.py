@@ -77,6 +77,8 @@ class Model:
     lost: Counter[str] = field(default_factory=Counter)
     boot: StoredLimits | None = None
     live: dict[tuple[str, str], Limits] = field(default_factory=dict)
+    given: dict[str, Limits] = field(default_factory=dict)
+    """What a limit provider says."""
     starts: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     """By workspace and by task."""
     tasks_were_limited: bool = False
@@ -98,10 +100,15 @@ class Model:
     def limits_of(self, workspace: str) -> Limits:
         """What applies to a workspace."""
         boot = self.boot or StoredLimits()
-        own, live = boot.workspaces.get(workspace), self.live.get(("workspace", workspace))
-        if workspace == boot.default_workspace and own is None and live is None:
+        own = self._own(workspace)
+        if workspace == boot.default_workspace and own == (None, None, None):
             return Limits()
-        return self._merged(boot.default, self.live.get(("default", "")), own, live)
+        return self._merged(boot.default, self.live.get(("default", "")), *own)
+
+    def _own(self, workspace: str) -> tuple[Limits | None, ...]:
+        """What is set for one workspace, what counts more last."""
+        configured = (self.boot or StoredLimits()).workspaces.get(workspace)
+        return configured, self.given.get(workspace), self.live.get(("workspace", workspace))
 
     def limits_of_task(self, task: str) -> Limits:
         """What applies to a task, over all workspaces."""
@@ -110,9 +117,8 @@ class Model:
 
     def limits_of_group(self, workspace: str) -> Limits:
         """What a workspace shares with others."""
-        boot, parent = self.boot or StoredLimits(), self.limits_of(workspace).parent
-        places = boot.workspaces.get(parent or ""), self.live.get(("workspace", parent or ""))
-        return self._merged(*places) if parent is not None else Limits()
+        parent = self.limits_of(workspace).parent
+        return self._merged(*self._own(parent)) if parent is not None else Limits()
 
     def forget_starts(self) -> None:
         """Other limits apply: who started under the old ones counts no more."""
@@ -138,6 +144,15 @@ class Model:
         else:
             self.live[scope, name] = self._merged(self.live.get((scope, name)), limits)
         self.forget_starts()
+
+    def give(self, workspace: str, limits: Limits | None) -> bool:
+        """A provider says something; whether it is new."""
+        before = self.given.pop(workspace, None)
+        if limits is not None:
+            self.given[workspace] = limits
+        if before != limits:
+            self.forget_starts()
+        return before != limits
 
     # Counting
 

@@ -62,6 +62,10 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "F of nobody": ("I11", lambda c, k: c.zadd(k.key("finish", "q"), {"ghost": 1.0})),
     "a letter has no age": ("I11", lambda c, k: c.delete(k.key("graves", "busy {1}"))),
     "a notice is of nobody": ("I11", lambda c, k: c.zadd(k.key("untold", "q"), {"a x": 1.0})),
+    "given limits are nobody's": (
+        "I11",
+        lambda c, k: c.hset(k.key("limits"), "given:workspace:x", "concurrency=1"),
+    ),
     "a grave is not listed": ("I11", lambda c, k: c.delete(k.key("dead_workspaces"))),
 }
 

@@ -67,15 +67,13 @@ def limits_of(s: State, ws: Workspace) -> Effective:
     boot = s.boot or StoredLimits()
     if _is_exempt(s, ws.name):
         return _held(s, "workspace", ws.name, _effective(s))
-    own, live = boot.workspaces.get(ws.name, NONE), _live(s, "workspace", ws.name)
-    limits = _effective(s, live, own, _live(s, "default"), boot.default)
+    limits = _effective(s, *_own(s, ws.name), _live(s, "default"), boot.default)
     return _held(s, "workspace", ws.name, limits)
 
 
 def limits_of_group(s: State, name: str) -> Effective:
     """Limits that workspaces with this parent share; defaults are for single ones."""
-    boot = s.boot or StoredLimits()
-    return _effective(s, _live(s, "workspace", name), boot.workspaces.get(name, NONE))
+    return _effective(s, *_own(s, name))
 
 
 def limits_of_task(s: State, number: str) -> Effective | None:
@@ -106,10 +104,17 @@ def limits_of_all(s: State) -> Effective:
     return _held(s, "total", "", limits)
 
 
+def _own(s: State, name: str) -> tuple[Limits, ...]:
+    """What is set for one workspace, what counts more first."""
+    boot = s.boot or StoredLimits()
+    given, configured = s.given.get(name, NONE), boot.workspaces.get(name, NONE)
+    return _live(s, "workspace", name), given, configured
+
+
 def _is_exempt(s: State, name: str) -> bool:
     """The default workspace is under the default limits only if it has limits of its own."""
     boot = s.boot or StoredLimits()
-    named = name in boot.workspaces or ("workspace", name) in s.live
+    named = name in boot.workspaces or name in s.given or ("workspace", name) in s.live
     return name == boot.default_workspace and not named
 
 
@@ -124,8 +129,10 @@ def by_source(s: State, scope: str, name: str) -> list[tuple[str, Limits]]:
     ]
     if scope == "queue":
         sources.insert(0, ("default", boot.queue_default))
-    elif scope == "workspace" and not _is_exempt(s, name):
-        sources[:0] = [("default", boot.default), ("live default", _live(s, "default"))]
+    elif scope == "workspace":
+        sources.insert(1, ("limit_provider", s.given.get(name, NONE)))
+        if not _is_exempt(s, name):
+            sources[:0] = [("default", boot.default), ("live default", _live(s, "default"))]
     return [(source, limits) for source, limits in sources if limits != NONE]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from fairqueue._store import Store
-from fairqueue._stores.memory import graves, purging
+from fairqueue._stores.memory import giving, graves, purging
 from fairqueue._stores.memory.limits import by_source
 from fairqueue._stores.memory.settle import settle
 from fairqueue._stores.memory.state import State
@@ -39,6 +39,21 @@ class Operating(Store):
         """Look at what is stored."""
         with self._step() as s:
             return by_source(s, scope, name)
+
+    def give_limits(self, workspace: str, limits: Limits | None) -> bool:
+        """Keep what a provider says."""
+        with self._step() as s:
+            return giving.give(s, workspace, limits)
+
+    def to_ask(self, *, n: int, older_seconds: float, forget_seconds: float) -> list[str]:
+        """Take who is due."""
+        with self._step() as s:
+            return giving.to_ask(s, n, older_seconds, forget_seconds)
+
+    def ask_again(self, workspace: str, *, older_seconds: float) -> bool:
+        """Make one due."""
+        with self._step() as s:
+            return giving.ask_again(s, workspace, older_seconds)
 
     def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
         """Look why something waits."""

@@ -188,6 +188,9 @@ class State:
         self.held_since: dict[tuple[str, str], float] = {}
         """Of every pause and drain."""
         self.live: dict[tuple[str, str], Limits] = {}
+        self.given: dict[str, Limits] = {}
+        """What a limit provider says, by workspace."""
+        self.asked: dict[str, float] = {}
         self.means: dict[str, float] = {}
         self.all_means = (0.0, 0)
         self.unique: dict[tuple[str, str, str], tuple[str, str, float | None]] = {}

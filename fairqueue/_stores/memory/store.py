@@ -112,6 +112,9 @@ class MemoryStore(Neighbouring):
             if brought == stored or (stored and not authoritative):
                 return brought == stored
             before, s.boot = s.boot, limits
+            if not limits.provided:
+                s.given.clear()
+                s.asked.clear()
             change_tasks(s, before, limits)
             start_drain(s)
             touch_all(s)

@@ -190,6 +190,12 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[str]:
         yield f"notices of no dead letter: {untold - letters}"
 
 
+def _given_limits_can_be_forgotten(a: Audit) -> Iterator[str]:
+    given = {name.split(":")[2] for name in a.space.one("limits", {}) if name[:6] == "given:"}
+    if not given <= set(a.space.one("asked", ())):
+        yield f"limits were given to {given}, asked for {a.space.one('asked', ())}"
+
+
 def _keys_are_known(a: Audit) -> Iterator[str]:
     yield from (f"unknown key {key}" for key in a.space.strangers)
     if not a.space.mortal <= MORTAL:
@@ -213,6 +219,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I9", _keys_are_known),
     ("I11", _finishes_belong_to_flows),
     ("I11", _nothing_is_left),
+    ("I11", _given_limits_can_be_forgotten),
     ("I11", _dead_letters_are_listed),
     *BRANCH_CHECKS,
 )

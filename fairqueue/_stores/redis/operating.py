@@ -8,7 +8,7 @@ from typing import Any
 
 from fairqueue._keys import decode, encode
 from fairqueue._store import Store
-from fairqueue._stores.limits_text import limits_in
+from fairqueue._stores.limits_text import limits_in, text_of
 from fairqueue._stores.redis import reasons, replies
 from fairqueue._types import Cancelled, DeadLetter, Limits, Pause, Why
 from fairqueue._wire import Value
@@ -34,6 +34,23 @@ class Operating(Store):
         pairs = zip(found[::2], found[1::2], strict=True)
         read = [(source.decode(), limits_in(text.decode())) for source, text in pairs]
         return [(source, limits) for source, limits in read if limits != Limits()]
+
+    def give_limits(self, workspace: str, limits: Limits | None) -> bool:
+        """Keep what a provider says."""
+        text = "" if limits is None else text_of(limits) or "named=1"
+        return bool(self._call("give_limits", workspace=encode(workspace), text=text))
+
+    def to_ask(self, *, n: int, older_seconds: float, forget_seconds: float) -> list[str]:
+        """Take who is due."""
+        names = self._call(
+            "to_ask", n=n, older_seconds=older_seconds, forget_seconds=forget_seconds
+        )
+        return [decode(name) for name in names]
+
+    def ask_again(self, workspace: str, *, older_seconds: float) -> bool:
+        """Make one due."""
+        where = encode(workspace)
+        return bool(self._call("ask_again", workspace=where, older_seconds=older_seconds))
 
     def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
         """Look why something waits."""

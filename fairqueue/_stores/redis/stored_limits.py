@@ -10,6 +10,11 @@ _DEFAULT_WORKSPACE = "default"
 TEXTS = frozenset({"exempt", "fairness", "parent"})
 
 
+def _own(name: str) -> tuple[str, str, str]:
+    """The fields of one workspace, what counts more last."""
+    return f"boot:workspace:{name}", f"given:workspace:{name}", f"live:workspace:{name}"
+
+
 class Levels:
     """What applies at each level; names are encoded as in the keys."""
 
@@ -30,7 +35,7 @@ class Levels:
 
     def of_workspace(self, name: str) -> dict[str, float]:
         """Limits of one workspace."""
-        own = (f"boot:workspace:{name}", f"live:workspace:{name}")
+        own = _own(name)
         default = ("boot:default:", "live:default:")
         exempt = self._merged(*default).get("exempt", _DEFAULT_WORKSPACE)
         if exempt == name and not any(self._fields.get(field) for field in own):
@@ -44,12 +49,12 @@ class Levels:
 
     def parent_of(self, name: str) -> str | None:
         """The group of a workspace."""
-        return self._merged(f"boot:workspace:{name}", f"live:workspace:{name}").get("parent")
+        return self._merged(*_own(name)).get("parent")
 
     def of_gate(self, gate: str) -> dict[str, float] | None:
         """Limits of a task (``/number``) or group (``@name``); None: a task that has none."""
         kind, name = ("workspace", gate[1:]) if gate[0] == "@" else ("task", gate[1:])
-        fields = f"boot:{kind}:{name}", f"live:{kind}:{name}"
+        fields = _own(name) if kind == "workspace" else (f"boot:task:{name}", f"live:task:{name}")
         if kind == "task" and not any(self._fields.get(field) for field in fields):
             return None
         numbers = self._numbers(*fields)

@@ -1,0 +1,122 @@
+"""Limits that a provider gives: where they count, how they act, and when they are asked again."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue import CapacityExceeded, FairQueue, Limit, Limits
+from tests.contract.world import World
+
+FRESH, FORGOTTEN = 60.0, 130.0
+
+
+def due(world: World, n: int = 10) -> list[str]:
+    """Who must be asked for again."""
+    return world.store.to_ask(n=n, older_seconds=FRESH, forget_seconds=FORGOTTEN)
+
+
+def test_given_limits_stand_between_live_and_configured(world: World) -> None:
+    """Each limit by itself, and the source is told."""
+    configured = Limits(concurrency=1, capacity=9, weight=2.0)
+    world.configure(provided=True, default=Limits(rate=9.0), workspaces={"a": configured})
+    world.store.give_limits("a", Limits(concurrency=2, capacity=8))
+    world.limit("a", concurrency=3)
+    queue = FairQueue(store=world.store, brings_limits=False)
+    assert queue.limits("a") == {
+        "rate": Limit(9.0, "default"),
+        "weight": Limit(2.0, "configured"),
+        "capacity": Limit(8, "limit_provider"),
+        "concurrency": Limit(3, "live"),
+    }
+
+
+def test_a_given_limit_holds_and_its_change_acts_on_the_backlog(world: World) -> None:
+    """Raised it starts jobs, lowered it drains, 0 lets nothing start."""
+    world.store.give_limits("a", Limits(concurrency=1))
+    world.publish_many(9)
+    worker = world.worker()
+    leases = worker.take(5)
+    assert len(leases) == 1
+    assert world.store.give_limits("a", Limits(concurrency=3))
+    leases += worker.take(5)
+    assert len(leases) == 3
+    world.store.give_limits("a", Limits(concurrency=0))
+    for lease in leases:
+        assert worker.finish(lease)
+    assert worker.take(5) == []
+    world.store.give_limits("a", None)
+    assert len(worker.take(9)) == 6
+
+
+def test_a_given_capacity_refuses(world: World) -> None:
+    """As a configured one."""
+    world.store.give_limits("a", Limits(capacity=1))
+    world.publish()
+    with pytest.raises(CapacityExceeded):
+        world.publish()
+
+
+def test_a_group_s_limits_may_be_given(world: World) -> None:
+    """And who belongs to it."""
+    for name in "ab":
+        world.store.give_limits(name, Limits(parent="org"))
+        world.publish_many(3, name)
+    world.store.give_limits("org", Limits(concurrency=2))
+    assert len(world.worker().take(9)) == 2
+
+
+def test_a_given_default_workspace_is_under_the_defaults(world: World) -> None:
+    """As one that is named in the configuration."""
+    world.configure(provided=True, default=Limits(concurrency=1))
+    world.publish_many(4, "default")
+    worker = world.worker()
+    assert len(worker.take(3)) == 3
+    world.store.give_limits("default", Limits(weight=2.0))
+    assert worker.take() == []
+
+
+def test_who_waits_is_asked_for_again_each_minute_by_one(world: World) -> None:
+    """Whoever looks first takes it; a change is told."""
+    world.publish()
+    assert world.store.give_limits("a", Limits(concurrency=0))
+    assert not world.store.give_limits("a", Limits(concurrency=0))
+    world.clock.advance(59)
+    assert due(world) == []
+    world.clock.advance(2)
+    assert due(world) == ["a"]
+    assert due(world) == []
+
+
+def test_an_answer_may_be_called_old(world: World) -> None:
+    """Then it is due at once."""
+    world.publish()
+    assert not world.store.ask_again("a", older_seconds=FRESH)
+    world.store.give_limits("a", None)
+    assert world.store.ask_again("a", older_seconds=FRESH)
+    assert due(world) == ["a"]
+
+
+def test_nothing_is_kept_of_who_has_nothing(world: World) -> None:
+    """Once every process must ask again anyway; who has work is never forgotten."""
+    for name in "abc":
+        world.store.give_limits(name, Limits(concurrency=0))
+    world.publish("b")
+    world.clock.advance(100)
+    assert due(world) == ["b"]
+    world.clock.advance(31)
+    assert due(world) == []
+    world.publish("a")
+    assert len(world.worker().take(5)) == 1
+    assert not world.store.ask_again("c", older_seconds=FRESH)
+
+
+def test_without_a_provider_its_answers_count_no_longer(world: World) -> None:
+    """Once a worker that has none brings its configuration."""
+    world.configure(provided=True)
+    world.store.give_limits("a", Limits(concurrency=0))
+    world.publish()
+    assert not world.configure(default=Limits(capacity=5))
+    assert world.worker("w1").take() == []
+    world.configure(default=Limits(capacity=5), authoritative=True)
+    worker = world.worker("w2")
+    assert len(worker.take() + worker.take()) == 1
