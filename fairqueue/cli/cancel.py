@@ -22,7 +22,7 @@ OUTCOMES = {
 
 @click.command()
 @click.argument("job", required=False)
-@click.option("--task-id", help="Cancel the job of this Celery task id; looks at every job.")
+@click.option("--task-id", help="Celery task id, or Dramatiq message id; looks at every job.")
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="Cancel everything of this workspace.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -39,7 +39,7 @@ def cancel(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Cancel one JOB by its id, or by its Celery task id, or everything of a workspace.
+    """Cancel one JOB by its id, or by its framework's id, or everything of a workspace.
 
     What waits is gone at once; what runs is told with its next renewal, and is not run again.
     Exit code 1: there is no such job.
@@ -58,10 +58,12 @@ def cancel(
 
 
 def _job_of(core: FairQueue, task_id: str, queue: str | None) -> str | None:
-    """The job that has this id in its message's headers; None: none has."""
-    text = f'"id": {json.dumps(task_id)}'.encode()
+    """The job that has this id in its message, as Celery or Dramatiq write it; None: none has."""
+    as_json = json.dumps(task_id)
+    texts = f'"id": {as_json}'.encode(), f'"message_id":{as_json}'.encode()
     queues = core.stats().queues if queue is None else [queue]
-    return next((job for name in queues for job in core.find(text, queue=name)), None)
+    found = (job for name in queues for text in texts for job in core.find(text, queue=name))
+    return next(found, None)
 
 
 def _cancel_one(core: FairQueue, job: str, queue: str | None, *, as_json: bool) -> None:

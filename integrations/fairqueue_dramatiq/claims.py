@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+STEP_BACK_SECONDS = 0.05
 STALE_SECONDS = 0.05  # a job that was claimed ahead and has not started by then is given back
 HAND_OUT_AGAIN_SECONDS = 5.0
 SHUTDOWN_TRIES = 10
@@ -58,7 +59,7 @@ class Claims:
         self._queues: tuple[str, ...] = ()
         self._finishes: list[Finish] = []
         self._ahead: deque[Lease] = deque()
-        self._due = 0.0
+        self._due = self._back_at = 0.0
         self.draining = threading.Event()
 
     # Who takes part
@@ -82,6 +83,10 @@ class Claims:
         self.draining.set()
         self._give_back(list(self._taken_ahead()))
         self._nudge()
+
+    def queues(self) -> tuple[str, ...]:
+        """The queues that are claimed from."""
+        return self._queues
 
     # A worker thread's side
 
@@ -118,6 +123,28 @@ class Claims:
         with self._lock:
             self._room.in_hand -= 1
         self._give_back([lease])
+        self._nudge()
+
+    def turn_away(self, lease: Lease, *, delay_seconds: float) -> None:
+        """Give back what this worker cannot run, and claim nothing for a moment.
+
+        Else it would be the one that watches for the job's time, again and again.
+        """
+        self._back_at = time.monotonic() + STEP_BACK_SECONDS
+        self._give_back([lease], delay_seconds=delay_seconds, turned_away=True)
+        with self._lock:
+            self._room.in_hand -= 1
+
+    def reject(self, lease: Lease, *, reason: str) -> None:
+        """Make it a dead letter of its workspace."""
+        try:
+            with let_through():
+                self.core.reject(lease, reason=reason)
+        except LeaseLost:
+            logger.info("job %r was lost before it was buried", lease.job.id)
+        self.keeper.let_go(lease.fence)
+        with self._lock:
+            self._room.in_hand -= 1
         self._nudge()
 
     def _next(self) -> None:
@@ -164,9 +191,12 @@ class Claims:
             self._resting = False
 
     def _wanted(self) -> int:
-        if self.draining.is_set() or not self._queues:
+        if self.draining.is_set() or not self._queues or self._back_in() > 0:
             return 0
         return max(0, self._room.idle() + self._room.ahead() - len(self._ahead))
+
+    def _back_in(self) -> float:
+        return self._back_at - time.monotonic()
 
     def _claim(self, finishes: tuple[Finish, ...], n: int) -> None:
         claimed = self.core.claim(self._queues, n, finishes=finishes)
@@ -204,6 +234,8 @@ class Claims:
     def _wait(self, end: float, n: int) -> None:
         now = time.monotonic()
         seconds = min(end - now, STALE_SECONDS) if self._ahead else end - now
+        if self._back_in() > 0:
+            seconds = min(seconds, self._back_in())
         if not n:
             self._rest.rest(seconds)
         elif self._rest.rest_or_wake(self._queues, seconds, self._due - now):

@@ -40,12 +40,18 @@ class FairConsumer(Consumer):
             self._claims.end(message.lease)
 
     def nack(self, message: Any) -> None:
-        """The job has failed for good: it goes to the dead letters of the user's broker."""
+        """The job has failed for good: it goes to the dead letters of the user's broker.
+
+        If it was cancelled it is gone; if Dramatiq cannot run it, it is a dead letter of the core.
+        """
         if message.disowned:
             self._claims.forget(message.lease)
-            return
-        self._bury(message)
-        self._claims.end(message.lease)
+        elif message.dead is not None:
+            self._claims.reject(message.lease, reason=message.dead)
+        else:
+            if not message.void:
+                self._bury(message)
+            self._claims.end(message.lease)
 
     def requeue(self, messages: Iterable[Any]) -> None:
         """Give back what has not started."""

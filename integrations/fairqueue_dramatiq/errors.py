@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dramatiq.errors import ConnectionClosed
-from dramatiq.middleware import Interrupt, MiddlewareError
+from dramatiq.middleware import Interrupt, MiddlewareError, SkipMessage
 
 import fairqueue
 
@@ -28,6 +28,14 @@ class ConfigurationError(fairqueue.ConfigurationError, MiddlewareError):
 
 class StoreUnavailable(fairqueue.StoreUnavailable, ConnectionClosed):
     """The core's Redis could not be reached or refuses to write; nothing was changed."""
+
+
+class JobLost(Exception):
+    """The job is dead: each of its starts ended in a lost worker. Told in its place."""
+
+
+class JobExpired(SkipMessage):
+    """The job has expired before it could start. Told in its place."""
 
 
 class RunInterrupt(Interrupt):

@@ -12,10 +12,11 @@ from dramatiq.common import q_name
 from dramatiq.errors import DecodeError, QueueJoinTimeout
 
 from fairqueue import FairQueue, Lease
-from fairqueue_dramatiq import brokers
+from fairqueue_dramatiq import brokers, unknown
 from fairqueue_dramatiq.adopting import Adopting, Pump
 from fairqueue_dramatiq.claims import Claims
 from fairqueue_dramatiq.consuming import FairConsumer
+from fairqueue_dramatiq.deaths import Deaths
 from fairqueue_dramatiq.errors import CancelledInterrupt, LeaseLostInterrupt
 from fairqueue_dramatiq.hooks import Hooks, mark_body
 from fairqueue_dramatiq.interrupts import Interrupts
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 MOST_PREFETCH = 16  # of what the user's own broker still holds
 JOIN_POLL_SECONDS = 0.02
+LONGEST_REASON = 500
 
 
 class Front:
@@ -38,6 +40,7 @@ class Front:
         self._interrupts = Interrupts()
         self._worker: Any = None
         self._claims: Claims | None = None
+        self._deaths: Deaths | None = None
         self._consumers: dict[str, FairConsumer] = {}
         self._pumps: dict[str, Pump] = {}
         self._lock = threading.Lock()
@@ -72,7 +75,9 @@ class Front:
         )
         self._producer.core = self.core
         self._worker = worker
-        self._claims = self._new_claims(worker.worker_threads)
+        self._claims = claims = self._new_claims(worker.worker_threads)
+        self._deaths = Deaths(self.broker, self.core, claims.queues)
+        self._deaths.start()
         self._announce()
 
     def _announce(self) -> None:
@@ -94,6 +99,8 @@ class Front:
         """The worker is about to stop: nothing more is claimed or adopted."""
         if self._claims is not None:
             self._claims.drain()
+        if self._deaths is not None:
+            self._deaths.stop()
 
     def shut_down(self) -> None:
         """The worker has stopped."""
@@ -155,13 +162,19 @@ class Front:
             pump.start()
 
     def _deliver(self, lease: Lease) -> None:
+        stub = brokers.is_stub(self.broker)
         try:
-            message = FairMessage(
-                decoded(lease), lease, keeps_exception=brokers.is_stub(self.broker)
-            )
-        except DecodeError:
-            self._bury_undecodable(lease)
+            message = FairMessage(decoded(lease.job), lease, keeps_exception=stub)
+        except DecodeError as error:
+            self._bury_undecodable(lease, error)
             return
+        if message.actor_name not in self.broker.actors and not stub:  # that has one process
+            if unknown.send_away(self._running_claims(), lease):
+                return
+            message.dead = unknown.REASON
+        self._hand_over(message, lease)
+
+    def _hand_over(self, message: FairMessage, lease: Lease) -> None:
         queue = lease.job.queue
         thread = self._worker.consumers.get(queue) if self._worker is not None else None
         if thread is not None:
@@ -177,7 +190,7 @@ class Front:
         if not brokers.bury(self.broker, job.queue, job.payload, message=message, name=name):
             logger.warning("job %r of queue %r failed for good and is dropped", job.id, job.queue)
 
-    def _bury_undecodable(self, lease: Lease) -> None:
+    def _bury_undecodable(self, lease: Lease, error: DecodeError) -> None:
         job = lease.job
         logger.error(
             "job %r of workspace %r on queue %r cannot be decoded: it is moved to the dead letters",
@@ -185,9 +198,8 @@ class Front:
             job.workspace,
             job.queue,
         )
-        if not brokers.is_stub(self.broker):
-            brokers.bury(self.broker, job.queue, job.payload, message=None, name=job.id)
-        self._running_claims().end(lease)
+        reason = f"undecodable: {type(error).__name__}: {error}"[:LONGEST_REASON]
+        self._running_claims().reject(lease, reason=reason)
 
     # Tests of a user's own
 

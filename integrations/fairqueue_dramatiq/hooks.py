@@ -18,6 +18,7 @@ from dramatiq.middleware import SkipMessage
 
 import fairqueue
 from fairqueue_dramatiq.claims import Claims
+from fairqueue_dramatiq.errors import CancelledInterrupt
 from fairqueue_dramatiq.interrupts import Interrupts
 from fairqueue_dramatiq.messages import FairMessage
 
@@ -60,6 +61,7 @@ class Hooks:
     def _begin(self, message: FairMessage) -> None:
         lease, claims = message.lease, self._claims()
         if self._judge(message):
+            message.failed = not message.disowned  # who waits for its result is told
             raise SkipMessage(f"job {lease.job.id!r} was lost or cancelled before it began")
         claims.begin(lease)
         message.running = fairqueue.running(
@@ -103,9 +105,10 @@ class Hooks:
             tell()
 
     def _clean_up(self, message: FairMessage) -> None:
-        """Let middleware clean up as for a skipped message: no retry, callback or result.
+        """Let middleware clean up as for a skipped message that failed: no retry or callback.
 
-        ``Results`` stores None for a skipped message, unless it failed.
+        What was cancelled has failed, and who waits for its result is told so. What has lost its
+        lease runs again: ``Results`` would store None for it if it had not failed, so it does here.
         """
         logger.warning(
             "job %r of workspace %r %s: nothing of this run counts",
@@ -116,7 +119,10 @@ class Hooks:
         failed, message.failed = message.failed, True
         with suppress(Exception):
             self._after("skip_message", message)
-        message.failed = failed
+        if message.disowned:
+            message.failed = failed
+        else:
+            message.stuff_exception(CancelledInterrupt("the job was cancelled"))
 
 
 def mark_body(actor: Any, interrupts: Interrupts) -> None:

@@ -12,7 +12,7 @@ from dramatiq.broker import Broker, MessageProxy
 from dramatiq.common import q_name
 from dramatiq.message import Message
 
-from fairqueue import Lease
+from fairqueue import Job, Lease
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,8 @@ class FairMessage(MessageProxy):
         """Its lease is gone: it will run again, so nothing of this run may have an effect."""
         self.void = False
         """Nothing of this run counts: it is disowned, or its job was cancelled."""
+        self.dead: str | None = None
+        """Why it is to be a dead letter of the core's, once it is rejected."""
         self.running: AbstractContextManager[Any] | None = None
         self._keeps_exception = keeps_exception
 
@@ -39,12 +41,25 @@ class FairMessage(MessageProxy):
             super().clear_exception()
 
 
-def decoded(lease: Lease) -> Message[Any]:
+class DeadMessage(MessageProxy):
+    """The message of a dead job, of which the hooks are told. It is not retried."""
+
+    def __init__(self, message: Message[Any]) -> None:
+        super().__init__(message)
+        self.options["max_retries"] = 0  # so that Retries sends what on_retry_exhausted names
+
+    def end_with(self, exception: BaseException) -> None:
+        """It has failed, for this reason."""
+        self.fail()
+        self.stuff_exception(exception)
+
+
+def decoded(job: Job) -> Message[Any]:
     """The message of a job that is due: on its own queue, without a delay.
 
     Raises DecodeError.
     """
-    message = Message.decode(lease.job.payload)
+    message = Message.decode(job.payload)
     if "eta" not in message.options:
         return message
     eta = message.options["eta"]

@@ -18,7 +18,7 @@ from dramatiq.errors import QueueNotFound
 import fairqueue
 from fairqueue_dramatiq import brokers
 from fairqueue_dramatiq.errors import let_through
-from fairqueue_dramatiq.messages import delay_seconds, group_of, priority_of
+from fairqueue_dramatiq.messages import DeadMessage, delay_seconds, group_of, priority_of
 from fairqueue_dramatiq.options import Asked, asked, asked_in_any_case
 from fairqueue_dramatiq.unique import job_id_for, remember
 from fairqueue_dramatiq.workspace import tell_instead, workspace_in_any_case, workspace_of
@@ -43,6 +43,8 @@ class Producer:
         Raises CapacityExceeded, LeaseLost, WorkspaceUnresolved, ConfigurationError,
         StoreUnavailable; QueueNotFound on a StubBroker.
         """
+        if isinstance(message, DeadMessage):
+            return message  # a retry of what is dead: an operator may replay it
         queue = self._known(message.queue_name)
         prepared = self._prepared(message, delay)
         self._broker.emit_before("enqueue", prepared, delay)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from dramatiq import Message
 
 from fairqueue import CapacityExceeded, FairQueue
 from fairqueue.cli import main
@@ -61,6 +62,13 @@ def test_cancel_by_a_celery_task_id(shell: Shell, queue: FairQueue) -> None:
     assert shell.json("cancel", "--task-id", "t1")["job"] == "first"
     assert shell.json("cancel", "--task-id", "t1", code=1)["outcome"] == "unknown"
     assert queue.depth("q") == 1
+
+
+def test_cancel_by_a_dramatiq_message_id(shell: Shell, queue: FairQueue) -> None:
+    """The job is found by the id in its message."""
+    sent = Message("default", "work", (), {}, {})
+    queue.publish(sent.encode(), queue="default", job_id="first")
+    assert shell.json("cancel", "--task-id", sent.message_id)["job"] == "first"
 
 
 def test_cancel_a_workspace(shell: Shell, queue: FairQueue) -> None:

@@ -84,7 +84,7 @@ def test_added_after_the_actors(start: Start) -> None:
 
 
 def test_an_unknown_actor_goes_to_the_dead_letters(broker: StubBroker, start: Start) -> None:
-    """And so do ten of them; the worker goes on."""
+    """At once, since a StubBroker's process is the only one; and the worker goes on."""
     ran: list[int] = []
 
     @dramatiq.actor
@@ -100,7 +100,7 @@ def test_an_unknown_actor_goes_to_the_dead_letters(broker: StubBroker, start: St
 
 
 def test_an_undecodable_body_is_put_away(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged with job, workspace and queue; the worker goes on."""
+    """It is a dead letter, and logged with job, workspace and queue; the worker goes on."""
     url, ran = "memory://undecodable", []
     for broker in brokers(FairQueueMiddleware(url=url)):
 
@@ -113,7 +113,10 @@ def test_an_undecodable_body_is_put_away(start: Start, caplog: pytest.LogCapture
         work.send()
         start(broker)
         broker.join("default", timeout=5000)
+        with FairQueue(url) as core:
+            [letter] = core.dead_letters("ada")
     assert ran == [1]
+    assert letter.reason.startswith("undecodable: DecodeError")
     assert "workspace 'ada' on queue 'default' cannot be decoded" in caplog.text
 
 

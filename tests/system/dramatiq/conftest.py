@@ -65,10 +65,9 @@ class Worker:
         return [int(pid) for pid in found]
 
     def kill(self) -> None:
-        """Kill every process of it at once."""
-        for pid in [*self.children(), self.pid]:
-            with contextlib.suppress(ProcessLookupError):  # that one has ended already
-                os.kill(pid, signal.SIGKILL)
+        """Kill every process of it at once, those that are not ready yet, too."""
+        with contextlib.suppress(ProcessLookupError):  # they have ended
+            os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self, *, seconds: float = 30.0) -> int:
@@ -155,8 +154,7 @@ class Mill:
 
     def close(self) -> None:
         for worker in self.workers:
-            if worker.process.poll() is None:
-                worker.kill()
+            worker.kill()
         for broker in self._brokers:
             broker.close()
 

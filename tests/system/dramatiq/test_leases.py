@@ -123,7 +123,7 @@ def test_killed_workers_lose_nothing(redis_mill: Any) -> None:
 
 
 def test_a_job_that_kills_its_workers_is_buried(redis_mill: Any) -> None:
-    """After ``max_deliveries`` starts it is dead, with its reason, and the queue goes on."""
+    """After ``max_deliveries`` starts it is dead, its ``on_failure`` is told, the queue goes on."""
     settings = redis_mill.settings(lease_seconds=1, max_deliveries=2)
     broker = redis_mill.broker(settings)
     broker.enqueue(message("kills_its_worker", 1, tenant="ada"))
@@ -133,4 +133,5 @@ def test_a_job_that_kills_its_workers_is_buried(redis_mill: Any) -> None:
     wait_for(lambda: redis_mill.row("ada").dead == 1)
     broker.enqueue(message("work", 2, tenant="ada"))
     redis_mill.ledger.wait("end", 1, n=2)
+    redis_mill.ledger.wait("mourned", 1, error="JobLost", workspace="ada")
     assert len(redis_mill.ledger.lines("start", n=1)) == 2

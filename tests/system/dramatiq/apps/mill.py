@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from typing import Any
 
 import dramatiq
 from dramatiq.broker import Broker
@@ -13,7 +14,8 @@ from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.middleware import CurrentMessage
 
-from fairqueue_dramatiq import FairQueueMiddleware
+import fairqueue
+from fairqueue_dramatiq import CancelledInterrupt, FairQueueMiddleware
 
 LEDGER = os.environ.get("MILL_LEDGER", os.devnull)
 
@@ -65,10 +67,35 @@ def fails_twice(n: int, *, tenant_id: str | None = None, tries: int = 2) -> None
     note("end", n=n, tenant=tenant_id)
 
 
-@dramatiq.actor(max_retries=0)
+@dramatiq.actor
+def mourn(message: dict[str, Any], error: dict[str, str]) -> None:
+    note("mourned", error=error["type"], workspace=fairqueue.current_workspace())
+
+
+@dramatiq.actor(max_retries=3, on_failure="mourn")
 def kills_its_worker(n: int, *, tenant_id: str | None = None) -> None:
     note("start", n=n, tenant=tenant_id)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dramatiq.actor(max_retries=0)
+def patient(n: int, *, tenant_id: str | None = None) -> None:
+    note("start", n=n)
+    job = fairqueue.current()
+    try:
+        while job is not None:
+            time.sleep(0.02)
+    except CancelledInterrupt:
+        note("cancelled", n=n, told=job is not None and job.cancelled)
+        raise
+
+
+if "MILL_IS_NEW" in os.environ:
+
+    @dramatiq.actor(max_retries=0)
+    def novel(n: int, *, tenant_id: str | None = None) -> None:
+        job = fairqueue.current()
+        note("novel", n=n, deliveries=job.deliveries if job is not None else None)
 
 
 broker.add_middleware(CurrentMessage())

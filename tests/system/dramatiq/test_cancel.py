@@ -1,0 +1,33 @@
+"""What is cancelled while real workers run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.system.dramatiq.conftest import message
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+
+def test_a_running_actor_is_told_and_a_waiting_one_is_gone(mill: Any) -> None:
+    """The first is interrupted within a lease, the second never starts, another tenant's does."""
+    settings = mill.settings(lease_seconds=2, workspace_concurrency=1)
+    mill.worker("-p", "1", "-t", "2", settings=settings).ready()
+    broker = mill.broker(settings)
+    broker.enqueue(message("patient", 1, tenant="ada"))
+    mill.ledger.wait("start", 1, n=1)
+    broker.enqueue(message("work", 2, tenant="ada"))
+    with mill.core() as core:
+        found = core.cancel_workspace("ada")
+    assert (found.gone, found.told) == (1, 1)
+    broker.enqueue(message("work", 3, tenant="bea"))
+    mill.ledger.wait("cancelled", 1, n=1, told=True, seconds=10)
+    mill.ledger.wait("end", 1, n=3)
+    wait_for(lambda: mill.row("ada") is None or mill.row("ada").running == 0)
+    broker.enqueue(message("work", 4, tenant="ada"))
+    mill.ledger.wait("end", 1, n=4)
+    assert mill.ledger.lines(n=2) == []
+    assert len(mill.ledger.lines("start", n=1)) == 1

@@ -1,0 +1,47 @@
+"""A worker of an older release gets jobs of a newer one, or what nobody can read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.system.dramatiq.conftest import message
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+
+def test_an_actor_that_only_a_newer_worker_knows_waits_for_it(mill: Any) -> None:
+    """The old worker gives the job back, unharmed, and works on; the new one runs it once."""
+    settings = mill.settings()
+    old = mill.worker("-p", "1", "-t", "2", settings=settings).ready()
+    broker = mill.broker(settings)
+    broker.enqueue(message("novel", 1, tenant="ada"))
+    broker.enqueue(message("work", 2, tenant="ada"))
+    wait_for(lambda: "does not know actor 'novel'" in old.log.read_text())
+    mill.ledger.wait("end", 1, n=2)
+    wait_for(lambda: mill.row("ada").scheduled == 1)
+    assert mill.row("ada").dead == 0
+
+    mill.worker("-p", "1", "-t", "2", settings=settings, MILL_IS_NEW="1").ready()
+    mill.ledger.wait("novel", 1, seconds=60)
+
+    wait_for(lambda: mill.row("ada") is None or mill.row("ada").running == 0)
+    assert [row["deliveries"] for row in mill.ledger.lines("novel")] == [1]
+
+
+def test_what_nobody_can_run_is_dead_in_the_end(mill: Any) -> None:
+    """An unknown actor after ``unknown_task_returns`` times, an unreadable body at once."""
+    settings = mill.settings(unknown_task_returns=1)
+    mill.worker("-p", "1", "-t", "2", settings=settings).ready()
+    broker = mill.broker(settings)
+    with mill.core() as core:
+        core.publish(b"\xff no message", queue="default", workspace="ada")
+        broker.enqueue(message("unheard_of", 1, tenant="ada"))
+        wait_for(lambda: mill.row("ada").dead == 2)
+        undecodable, unknown = core.dead_letters("ada")
+    assert undecodable.reason.startswith("undecodable")
+    assert unknown.reason == "unknown_task"
+    broker.enqueue(message("work", 2, tenant="ada"))
+    mill.ledger.wait("end", 1, n=2)
