@@ -1,0 +1,245 @@
+"""Every kind of limit and hold, from a Dramatiq app on a real Redis."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import dramatiq
+import pytest
+from dramatiq.brokers.stub import StubBroker
+
+import fairqueue
+from fairqueue import FairQueue
+from fairqueue_dramatiq import FairQueueMiddleware
+from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.system.ledger import wait_for
+
+
+class Diary:
+    """What ran, in order, and how many at once."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.order: list[tuple[str, str | None]] = []
+        self.at: list[float] = []
+        self.now: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+
+    def run(self, actor: str, seconds: float) -> None:
+        """One run of an actor."""
+        workspace = fairqueue.current_workspace()
+        names = (actor, f"{actor} of {workspace}", "all")
+        with self.lock:
+            self.order.append((actor, workspace))
+            self.at.append(time.monotonic())
+            self.now.update(names)
+            self.most.update({name: max(0, self.now[name] - self.most[name]) for name in names})
+        time.sleep(seconds)
+        with self.lock:
+            self.now.subtract(names)
+
+    def workspaces(self) -> list[str | None]:
+        """Whose turn it was."""
+        return [workspace for _, workspace in self.order]
+
+
+@pytest.fixture
+def diary() -> Diary:
+    return Diary()
+
+
+@pytest.fixture
+def broker(
+    request: pytest.FixtureRequest, redis_url: str, namespace: str, diary: Diary
+) -> Iterator[StubBroker]:
+    """With two actors; a parameter is settings."""
+    settings = getattr(request, "param", {})
+    for broker in brokers(FairQueueMiddleware(url=redis_url, namespace=namespace, **settings)):
+
+        @dramatiq.actor(actor_name="report")
+        def report(seconds: float = 0.0) -> None:
+            diary.run("report", seconds)
+
+        @dramatiq.actor(actor_name="mail", queue_name="mails")
+        def mail(seconds: float = 0.0) -> None:
+            diary.run("mail", seconds)
+
+        yield broker
+
+
+@pytest.fixture
+def core(redis_url: str, namespace: str) -> Iterator[FairQueue]:
+    """What an operator has."""
+    with FairQueue(redis_url, namespace=namespace, brings_limits=False) as core:
+        yield core
+
+
+def send(
+    broker: StubBroker,
+    workspace: str,
+    count: int = 1,
+    *,
+    actor: str = "report",
+    seconds: float = 0.0,
+) -> None:
+    for _ in range(count):
+        options = {"workspace": workspace}
+        broker.actors[actor].send_with_options(args=(seconds,), **options)
+
+
+def join(broker: StubBroker) -> None:
+    for queue in ("default", "mails"):
+        broker.join(queue, timeout=20_000)
+
+
+@pytest.mark.parametrize(
+    "broker", [{"fairness": "count", "workspaces": {"big": {"weight": 3}}}], indirect=True
+)
+def test_weights(broker: StubBroker, start: Start, diary: Diary, core: FairQueue) -> None:
+    """A workspace of three times the weight has three turns in four; a live one counts at once."""
+    for workspace in ("big", "small"):
+        send(broker, workspace, 24)
+    start(broker, threads=1)
+    join(broker)
+    assert diary.workspaces()[:24].count("big") in {17, 18, 19}
+
+    diary.order.clear()
+    core.pause()
+    for workspace in ("big", "small"):
+        send(broker, workspace, 24)
+    core.set_limits("big", weight=1)
+    core.resume()
+    join(broker)
+    assert diary.workspaces()[:24].count("big") in {11, 12, 13}
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [{"tasks": {"report": {"concurrency": 2, "workspace_concurrency": 1}}}],
+    indirect=True,
+)
+def test_limits_of_an_actor(broker: StubBroker, start: Start, diary: Diary) -> None:
+    """In all and in each workspace; its workspace's other actors go on."""
+    for workspace in ("ada", "bea", "cleo"):
+        send(broker, workspace, 4, seconds=0.05)
+        send(broker, workspace, 4, actor="mail", seconds=0.05)
+    start(broker, threads=8)
+    join(broker)
+    assert diary.most["report"] == 2
+    assert {diary.most[f"report of {name}"] for name in ("ada", "bea", "cleo")} == {1}
+    assert diary.most["mail"] > 2
+
+
+@pytest.mark.parametrize(
+    "broker", [{"workspaces": {"ada": {"rate": 10, "burst": 1}}}], indirect=True
+)
+def test_rates(broker: StubBroker, start: Start, diary: Diary) -> None:
+    """Ten a second, and no other workspace waits for it."""
+    send(broker, "ada", 5)
+    send(broker, "bea", 20)
+    start(broker)
+    join(broker)
+    at = [when for when, name in zip(diary.at, diary.workspaces(), strict=True) if name == "ada"]
+    assert at[-1] - at[0] > 0.35
+    assert diary.workspaces()[:22].count("bea") == 20
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [
+        {
+            "fairness": "count",
+            "workspaces": {
+                "org": {"concurrency": 2},
+                **{f"minted-{n}": {"parent": "org"} for n in range(6)},
+            },
+        }
+    ],
+    indirect=True,
+)
+def test_groups_of_workspaces(broker: StubBroker, start: Start, diary: Diary) -> None:
+    """Six workspaces of one organisation share its limit, and its turn beside another's."""
+    for n in range(6):
+        send(broker, f"minted-{n}", 4, seconds=0.01)
+    send(broker, "ada", 12, seconds=0.01)
+    start(broker, threads=3)
+    join(broker)
+    of_org = Counter(name for name in diary.most if "minted" in name)
+    assert len(of_org) == 6
+    assert diary.most["all"] == 3
+    assert 8 <= diary.workspaces()[:24].count("ada") <= 12
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [{"total_concurrency": 3, "queues": {"mails": {"concurrency": 1}}}],
+    indirect=True,
+)
+def test_limits_of_a_queue_and_in_all(broker: StubBroker, start: Start, diary: Diary) -> None:
+    """One mail at a time, and three jobs of any kind."""
+    for workspace in ("ada", "bea"):
+        send(broker, workspace, 6, seconds=0.02)
+        send(broker, workspace, 4, actor="mail", seconds=0.02)
+    start(broker, threads=8)
+    join(broker)
+    assert (diary.most["mail"], diary.most["all"]) == (1, 3)
+
+
+def test_pauses(broker: StubBroker, start: Start, diary: Diary, core: FairQueue) -> None:
+    """Of a workspace and of a queue: nothing of it starts until it is resumed."""
+    core.pause(workspace="ada")
+    core.pause(queue="mails")
+    send(broker, "ada", 2)
+    send(broker, "bea", 2)
+    send(broker, "bea", 2, actor="mail")
+    start(broker)
+    wait_for(lambda: len(diary.order) == 2)
+    time.sleep(0.1)
+    assert diary.order == [("report", "bea")] * 2
+    core.resume(workspace="ada")
+    core.resume(queue="mails")
+    join(broker)
+    assert len(diary.order) == 6
+
+
+def test_a_draining_workspace_takes_nothing_new(
+    broker: StubBroker, start: Start, diary: Diary, core: FairQueue
+) -> None:
+    """``send`` is refused, what waits is run."""
+    send(broker, "ada", 2)
+    core.drain(workspace="ada")
+    with pytest.raises(fairqueue.CapacityExceeded) as refused:
+        send(broker, "ada")
+    assert refused.value.workspace == "ada"
+    start(broker)
+    join(broker)
+    assert len(diary.order) == 2
+
+
+def test_live_limits(broker: StubBroker, start: Start, diary: Diary, core: FairQueue) -> None:
+    """They act on what waits already: none, then one at a time, then as configured."""
+    core.set_limits("ada", concurrency=0)
+    send(broker, "ada", 6, seconds=0.02)
+    send(broker, "bea")
+    start(broker, threads=4)
+    wait_for(lambda: len(diary.order) == 1)
+    core.set_limits("ada", concurrency=1)
+    join(broker)
+    assert diary.most["report of ada"] == 1
+    core.unset_limits("ada")
+    send(broker, "ada", 8, seconds=0.05)
+    join(broker)
+    assert diary.most["report of ada"] > 1
+
+
+def test_purges(broker: StubBroker, start: Start, diary: Diary, core: FairQueue) -> None:
+    """What waits of a workspace is dropped, and nothing else."""
+    send(broker, "ada", 3)
+    send(broker, "bea", 2)
+    assert core.purge(workspace="ada") == 3
+    start(broker)
+    join(broker)
+    assert diary.workspaces() == ["bea", "bea"]
