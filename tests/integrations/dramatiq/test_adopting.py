@@ -16,7 +16,7 @@ import fairqueue
 from fairqueue import FairQueue
 from fairqueue_dramatiq import FairQueueMiddleware
 from fairqueue_dramatiq.producing import Producer
-from tests.integrations.dramatiq.conftest import Start
+from tests.integrations.dramatiq.conftest import Start, brokers
 from tests.system.ledger import wait_for
 
 
@@ -63,6 +63,32 @@ def test_what_cannot_be_adopted_stops_nothing(
     broker.join("default", timeout=9000, fail_fast=False)
     assert ran == [(2, "ada")]
     assert [buried.args for buried in broker.dead_letters] == [(1,)]
+
+
+def knows_no_odd_ones(_task: str, args: Any, _kwargs: Any, _headers: Any) -> str:
+    """A user's resolver."""
+    if args[0] % 2:
+        raise LookupError("no such tenant")
+    return f"tenant-{args[0]}"
+
+
+def test_a_resolver_that_raises_stops_no_adoption(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it cannot tell runs for the default workspace, which is logged."""
+    ran: list[tuple[int, str | None]] = []
+    for broker in brokers(FairQueueMiddleware(workspace_from=f"{__name__}:knows_no_odd_ones")):
+
+        @dramatiq.actor(actor_name="work")
+        def work(n: int) -> None:
+            ran.append((n, fairqueue.current_workspace()))
+
+        for n in (1, 2):
+            StubBroker.enqueue(broker, message(n))
+        start(broker)
+        broker.join("default", timeout=5000)
+    assert sorted(ran) == [(1, "default"), (2, "tenant-2")]
+    assert "no such tenant" in caplog.text
 
 
 def test_the_same_message_twice_is_two(broker: StubBroker, start: Start, ran: list[Any]) -> None:

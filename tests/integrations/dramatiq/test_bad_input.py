@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import dramatiq
 import pytest
 from dramatiq import Message, Worker
+from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
 
@@ -47,17 +50,43 @@ def test_everything_may_stand_in_variables(monkeypatch: pytest.MonkeyPatch) -> N
         assert core.depth("default") == 1
 
 
-def test_added_twice() -> None:
+KINDS = pytest.mark.parametrize(
+    "kind", [StubBroker, RedisBroker, partial(RabbitmqBroker, url="amqp://localhost:1")]
+)
+
+
+@KINDS
+def test_added_twice(kind: Callable[[], Any]) -> None:
     """The second one is refused, whether or not there were actors."""
-    broker = StubBroker()
-    broker.add_middleware(FairQueueMiddleware())
-    broker.add_middleware(FairQueueMiddleware())
+    url = "memory://twice"
+    broker = kind()
+    broker.add_middleware(FairQueueMiddleware(url=url))
+    broker.add_middleware(FairQueueMiddleware(url=url))
     with pytest.raises(ConfigurationError, match="add it once"):
         broker.declare_queue("default")
-    other = StubBroker()
-    install(other)
+    other = kind()
+    install(other, url=url)
     with pytest.raises(ConfigurationError, match="add it once"):
-        install(other)
+        install(other, url=url)
+
+
+@KINDS
+def test_one_for_two_brokers(kind: Callable[[], Any]) -> None:
+    """It serves the first, and refuses the second."""
+    middleware = FairQueueMiddleware(url="memory://two")
+    first, second = kind(), kind()
+    first.add_middleware(middleware)
+    second.add_middleware(middleware)
+    first.declare_queue("default")
+    with pytest.raises(ConfigurationError, match="serves one broker"):
+        second.declare_queue("default")
+
+
+@KINDS
+def test_workspace_of_an_actor_declared_too_early(kind: Callable[[], Any]) -> None:
+    """Dramatiq's own ValueError names the option."""
+    with pytest.raises(ValueError, match="workspace"):
+        dramatiq.actor(print, broker=kind(), workspace="ada")
 
 
 def test_added_after_the_actors(start: Start) -> None:

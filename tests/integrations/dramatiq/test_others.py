@@ -27,7 +27,7 @@ from tests.integrations.dramatiq.conftest import Start, brokers
 def test_prometheus(
     broker: StubBroker, start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its counters count what they counted."""
+    """Its counters and gauges count what they counted; no delayed message is in memory."""
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     monkeypatch.setenv("prometheus_multiproc_dir", str(tmp_path))
     from dramatiq.middleware import prometheus  # noqa: PLC0415 - it reads the variables
@@ -38,20 +38,26 @@ def test_prometheus(
     broker.add_middleware(middleware)
     middleware.after_process_boot(broker)
 
+    def of(metric: Any) -> float:
+        return float(metric.labels("default", "work")._value.get())
+
+    seen: list[tuple[float, float]] = []
+
     @dramatiq.actor(max_retries=0)
     def work(fails: bool) -> None:
+        seen.append((of(middleware.inprogress_messages), waiting()))
         if fails:
             raise RuntimeError("on purpose")
 
-    start(broker)
-    for fails in (False, False, True):
+    def waiting() -> float:
+        return of(middleware.inprogress_delayed_messages)
+
+    start(broker, threads=1)
+    work.send_with_options(args=(False,), delay=200)
+    for fails in (False, True):
         work.send(fails)
     broker.join("default", timeout=5000, fail_fast=False)
-    labels = ("default", "work")
-
-    def of(metric: Any) -> float:
-        return float(metric.labels(*labels)._value.get())
-
+    assert seen == [(1, 0)] * 3
     assert of(middleware.total_messages) == 3
     assert of(middleware.total_errored_messages) == 1
     assert of(middleware.total_rejected_messages) == 1
