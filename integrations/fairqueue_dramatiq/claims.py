@@ -54,7 +54,7 @@ class Claims:
         self._room = Room(threads, core.settings.claim_ahead_seconds)
         self._lock = threading.Lock()
         self._leading = threading.Lock()
-        self._resting = False
+        self._resting = self._passing_on = False
         self._rest = Rest(core)
         self._queues: tuple[str, ...] = ()
         self._finishes: list[Finish] = []
@@ -181,7 +181,8 @@ class Claims:
         self._give_back_stale()
         with self._lock:
             finishes, idle, n = tuple(self._finishes), self._room.idle(), self._wanted()
-            self._resting = not finishes and not (n and time.monotonic() >= self._due)
+            due = n and time.monotonic() >= self._due
+            self._resting = not (finishes or due or self._passing_on)
         try:
             if self._resting:
                 self._wait(end, n if idle else 0)
@@ -199,7 +200,9 @@ class Claims:
         return self._back_at - time.monotonic()
 
     def _claim(self, finishes: tuple[Finish, ...], n: int) -> None:
-        claimed = self.core.claim(self._queues, n, finishes=finishes)
+        queues = self._queues or self._rest.queues  # a wake-up of those it has left is passed on
+        claimed = self.core.claim(queues, n, finishes=finishes)
+        self._passing_on = False
         for finish in finishes:
             self.keeper.let_go(finish.fence)
         for fence in claimed.lost & {finish.fence for finish in finishes}:
@@ -237,7 +240,7 @@ class Claims:
         if self._back_in() > 0:
             seconds = min(seconds, self._back_in())
         if not n:
-            self._rest.rest(seconds)
+            self._passing_on = self._rest.rest(seconds)
         elif self._rest.rest_or_wake(self._queues, seconds, self._due - now):
             self._due = 0.0
 

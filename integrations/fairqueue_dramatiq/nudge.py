@@ -9,6 +9,7 @@ import select
 
 from fairqueue import FairQueue, StoreUnavailable, Waiter
 
+SLACK_SECONDS = 0.02  # an armed waiter may have been given a longer time
 POLL_SECONDS = 1.0  # where no waiting is possible
 
 
@@ -21,35 +22,51 @@ class Rest:
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
         self._waiter: Waiter | None = None
-        self._queues: tuple[str, ...] = ()
+        self._armed = False
+        self.queues: tuple[str, ...] = ()
+        """Those that were waited for last."""
 
     def nudge(self) -> None:
         """End the rest of another thread, now or as soon as it begins."""
         with contextlib.suppress(BlockingIOError, OSError):  # full: it will wake; or closed
             os.write(self._writer, b"!")
 
-    def rest(self, seconds: float) -> None:
-        """Wait for a nudge only: there is no idle thread to claim for."""
-        self.leave()
-        self._poll(None, seconds)
+    def rest(self, seconds: float) -> bool:
+        """Wait for a nudge: there is no idle thread to claim for.
+
+        True: the wake-up that was waited for before has come, and must be passed on by a claim.
+        """
+        try:
+            return self._wait(seconds) if self._armed else self._poll(None, seconds)
+        except StoreUnavailable:
+            self.leave()
+            return False
 
     def rest_or_wake(self, queues: tuple[str, ...], seconds: float, wake_seconds: float) -> bool:
         """Wait also for a wake-up; True: claim now, there may be work or it is time to look."""
         try:
-            waiter = self._armed(queues, wake_seconds)
-            return self._poll(waiter.fileno(), seconds) and (waiter.collect() or True)
+            self._arm(queues, wake_seconds)
+            return self._wait(min(seconds, max(0.0, wake_seconds) + SLACK_SECONDS))
         except StoreUnavailable:
             self.leave()
             self._poll(None, min(seconds, POLL_SECONDS))
             return True  # the claim will tell why
 
-    def _armed(self, queues: tuple[str, ...], seconds: float) -> Waiter:
-        if queues != self._queues:
+    def _arm(self, queues: tuple[str, ...], seconds: float) -> None:
+        if queues != self.queues:
             self.leave()
         if self._waiter is None:
-            self._waiter, self._queues = self._core.waiter(queues), queues
+            self._waiter, self.queues = self._core.waiter(queues), queues
         self._waiter.arm(max(0.0, seconds))
-        return self._waiter
+        self._armed = True
+
+    def _wait(self, seconds: float) -> bool:
+        """True: it was woken, or the time that it was armed for is up."""
+        if self._waiter is None or not self._poll(self._waiter.fileno(), seconds):
+            return False
+        self._armed = False
+        self._waiter.collect()
+        return True
 
     def _poll(self, fd: int | None, seconds: float) -> bool:
         poll = select.poll()
@@ -64,7 +81,7 @@ class Rest:
 
     def leave(self) -> None:
         """Take no wake-up from others."""
-        waiter, self._waiter = self._waiter, None
+        waiter, self._waiter, self._armed = self._waiter, None, False
         if waiter is not None:
             waiter.close()
 
