@@ -11,7 +11,8 @@ from dramatiq.broker import Consumer
 from fairqueue_dramatiq.claims import Claims
 from fairqueue_dramatiq.messages import FairMessage
 
-Bury = Callable[[FairMessage], None]
+Bury = Callable[[FairMessage], bool]
+FAILED = "failed"
 
 
 class FairConsumer(Consumer):
@@ -42,16 +43,15 @@ class FairConsumer(Consumer):
     def nack(self, message: Any) -> None:
         """The job has failed for good: it goes to the dead letters of the user's broker.
 
-        If it was cancelled it is gone; if Dramatiq cannot run it, it is a dead letter of the core.
+        If it was cancelled it is gone. If Dramatiq cannot run it, or nobody knows where the broker
+        has its dead letters, it is a dead letter of the core's.
         """
         if message.disowned:
             self._claims.forget(message.lease)
-        elif message.dead is not None:
-            self._claims.reject(message.lease, reason=message.dead)
-        else:
-            if not message.void:
-                self._bury(message)
+        elif message.void or (message.dead is None and self._bury(message)):
             self._claims.end(message.lease)
+        else:
+            self._claims.reject(message.lease, reason=message.dead or FAILED)
 
     def requeue(self, messages: Iterable[Any]) -> None:
         """Give back what has not started."""

@@ -184,11 +184,10 @@ class Front:
 
     # Dead letters
 
-    def _bury(self, message: FairMessage) -> None:
+    def _bury(self, message: FairMessage) -> bool:
         job = message.lease.job
         name = message.options.get("redis_message_id") or job.id
-        if not brokers.bury(self.broker, job.queue, job.payload, message=message, name=name):
-            logger.warning("job %r of queue %r failed for good and is dropped", job.id, job.queue)
+        return brokers.bury(self.broker, job.queue, job.payload, message=message, name=name)
 
     def _bury_undecodable(self, lease: Lease, error: DecodeError) -> None:
         job = lease.job

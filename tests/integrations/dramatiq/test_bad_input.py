@@ -16,6 +16,7 @@ from dramatiq.brokers.stub import StubBroker
 import fairqueue
 from fairqueue import FairQueue
 from fairqueue_dramatiq import ConfigurationError, FairQueueMiddleware, install
+from fairqueue_dramatiq import brokers as broker_kinds
 from tests.integrations.dramatiq.conftest import Start, brokers
 
 
@@ -147,6 +148,25 @@ def test_an_undecodable_body_is_put_away(start: Start, caplog: pytest.LogCapture
     assert ran == [1]
     assert letter.reason.startswith("undecodable: DecodeError")
     assert "workspace 'ada' on queue 'default' cannot be decoded" in caplog.text
+
+
+def test_a_broker_of_ones_own_keeps_its_failures(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nobody knows how it keeps dead letters, they are the core's."""
+    monkeypatch.setattr(broker_kinds, "bury", lambda *_, **__: False)
+    url = "memory://homemade"
+    for broker in brokers(FairQueueMiddleware(url=url)):
+
+        @dramatiq.actor(max_retries=0)
+        def work() -> None:
+            raise RuntimeError("on purpose")
+
+        work.send_with_options(workspace="ada")
+        start(broker)
+        broker.join("default", timeout=5000, fail_fast=False)
+        with FairQueue(url) as core:
+            assert [letter.reason for letter in core.dead_letters("ada")] == ["failed"]
 
 
 @pytest.mark.parametrize("eta", [None, "tomorrow", 5.5, -1])

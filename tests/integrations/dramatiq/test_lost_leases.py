@@ -154,6 +154,7 @@ def test_what_a_stale_run_publishes_is_refused(broker: StubBroker, start: Start,
 
     start(broker)
     work.send()
+    wait_for(lambda: seen)
     broker.join("default", timeout=5000)
     assert seen == ["LeaseLost"]
 

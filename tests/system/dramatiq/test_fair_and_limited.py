@@ -30,7 +30,7 @@ def test_limit_holds_and_small_tenants_start_early(mill: Any) -> None:
     """330 jobs run once each, two at most per workspace; small ones start in the first quarter."""
     settings = mill.settings(workspace_concurrency=2)
     flood(mill, settings, seconds=0.01)
-    mill.worker("-p", "2", "-t", "4", settings=settings)
+    mill.worker("-p", "2", "-t", "8", settings=settings)
 
     mill.ledger.wait("end", 330)
 

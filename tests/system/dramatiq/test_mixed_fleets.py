@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from tests.system.dramatiq.conftest import message
+from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
 
@@ -26,8 +28,34 @@ def test_what_waits_in_the_users_broker_is_adopted(mill: Any) -> None:
     assert mill.ledger.most_at_once(tenant="ada") == 1
 
 
+@pytest.mark.parametrize("mill", ["rabbitmq"], indirect=True)
+def test_a_worker_killed_while_it_adopts_doubles_nothing(mill: Any) -> None:
+    """RabbitMQ delivers again what it had no acknowledgement for; it is known to the core."""
+    old = mill.broker()
+    for n in range(600):
+        old.enqueue(message("work", n, tenant="ada"))
+    settings = mill.settings()
+    with mill.core() as core:
+        core.pause()
+        first = mill.worker("-p", "1", "-t", "2", settings=settings)
+        wait_for(lambda: core.depth("default") > 20, seconds=40)
+        first.kill()
+        mill.worker("-p", "1", "-t", "8", settings=settings).ready()
+        wait_for(lambda: core.depth("default") >= 600)
+        time.sleep(0.5)
+        assert core.depth("default") == 600
+        core.resume()
+
+    mill.ledger.wait("end", 600)
+
+    assert sorted(row["n"] for row in mill.ledger.lines("start")) == list(range(600))
+
+
 def test_nothing_runs_twice_in_a_mixed_fleet(mill: Any) -> None:
-    """Producers and workers with and without the middleware: each message runs once."""
+    """Producers and workers with and without the middleware: each message runs once.
+
+    Nobody dies here: what a killed worker ran, runs again, with the middleware or without.
+    """
     settings = mill.settings()
     mill.worker("-p", "1", "-t", "2", settings=settings).ready()
     mill.worker("-p", "1", "-t", "2").ready()
