@@ -20,6 +20,7 @@ from fairqueue.errors import StoreUnavailable
 T = TypeVar("T")
 
 LONGEST_REST_SECONDS = 1.0
+SHY_FOR_SECONDS = 60.0  # who has turned a job away lets others look first for so long
 
 _NOTHING = Claimed((), frozenset(), 0.0)
 
@@ -61,6 +62,7 @@ class Claimer:
         self._unanswered: _Call[Any] | None = None
         self._found = _NOTHING
         self._told: frozenset[tuple[int, Ending]] = frozenset()
+        self._shy_until = 0.0
 
     @contextmanager
     def _turn(self) -> Iterator[tuple[tuple[str, int] | None, Any]]:
@@ -132,7 +134,7 @@ class Claimer:
 
     def claim(self, queues: Sequence[str], n: int, finishes: Sequence[Finish]) -> Claimed:
         """Finish and claim; what a call brought whose reply was lost comes along, and counts."""
-        queues = tuple(queues)
+        queues, shy = tuple(queues), time.monotonic() < self._shy_until
         with self._turn():
             left, found = self._untold(finishes), self._found_again()
             claimed = self._numbered(
@@ -141,6 +143,7 @@ class Claimer:
                     n=max(0, n - len(found.leases)),
                     finishes=left,
                     max_deliveries=self._settings.max_deliveries,
+                    shy=shy,
                     **identity,
                 ),
                 finishes=left,
@@ -163,7 +166,9 @@ class Claimer:
         return known & own
 
     def release(self, fence: int, **how: Any) -> bool:
-        """Give one job back; False: lost."""
+        """Give one job back; False: lost. Who turns it away is shy for a while."""
+        if how.get("turned_away"):
+            self._shy_until = time.monotonic() + SHY_FOR_SECONDS
         how["max_deliveries"] = self._settings.max_deliveries
         return self._alone(("release", fence), self._store.release, how)
 

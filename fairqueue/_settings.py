@@ -185,7 +185,7 @@ class Settings(BaseSettings):
         10_000, description="dead letters kept per workspace, the youngest; None: no bound"
     )
     unknown_task_returns: Annotated[FromZero, Number] = Field(
-        60, description="times that workers send away a job whose task they do not know, from 0"
+        360, description="times that workers send away a job whose task they do not know, from 0"
     )
     on_lease_lost: Literal["abort", "continue"] = Field(
         "abort", description="what happens to a job whose lease is lost"

@@ -94,12 +94,14 @@ class Store(ABC):
         lease_seconds: float,
         max_deliveries: int | None,
         finishes: Sequence[Finish] = (),
+        shy: bool = False,
     ) -> Claimed:
         """Finish what the owner brings, then lease up to ``n`` jobs, in one step.
 
         ``number`` grows by one with every call of an owner; the same number again gets the same
         reply, less leases that have passed; a lower one raises FairQueueError. Queues that
-        have work take turns, job by job. ``n`` 0 only finishes.
+        have work take turns, job by job. ``n`` 0 only finishes. ``shy``: this claimer has turned
+        jobs away of late; where others wait, they are told to look before it does.
         """
 
     @abstractmethod

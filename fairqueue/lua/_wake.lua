@@ -46,13 +46,16 @@ function Wake.next_event()
 end
 
 -- One claimer watches for the next event; the others poll. An overdue watcher is replaced.
-function Wake.watch(owner, poll_seconds)
+-- A shy one has turned jobs away of late: it looks a little later, and leaves its place to any other.
+function Wake.watch(owner, shy, poll_seconds)
   local meta, at = Meta.load(), Wake.next_event()
-  local until_then = tonumber(meta.watched)
-  local vacant = meta.watcher == owner or until_then < now - 1 or at < until_then
+  local until_then, name = tonumber(meta.watched), owner
+  if shy then at, name = at + 0.1, '!' .. owner end
+  local vacant = meta.watcher == name or until_then < now - 1 or at < until_then - 0.001
+    or not shy and match(meta.watcher, '^!')
   if not vacant then return poll_seconds end
   local wait = max(0, min(at - now, poll_seconds))
-  meta.watcher, meta.watched = owner, num(now + wait)
+  meta.watcher, meta.watched = name, num(now + wait)
   return wait
 end
 
@@ -65,7 +68,7 @@ end
 -- A watcher that found work watches no more: another must, if a timer is due before the next poll.
 function Wake.unwatch(owner, queues, poll_seconds)
   local meta = Meta.load()
-  if meta.watcher ~= owner then return end
+  if meta.watcher ~= owner and meta.watcher ~= '!' .. owner then return end
   Wake.resign()
   local at = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
   if not at or at > now + poll_seconds then return end

@@ -1,7 +1,7 @@
 -- Finish what the owner brings, bring back what is due, and lease up to n jobs.
--- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes
+-- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes shy
 -- RETURNS {1, lost, wait, "fence id queue deliveries", record, ...}, {-1} too late
-local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes = unpack(ARGV)
+local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes, shy = unpack(ARGV)
 n, lease_seconds, max_deliveries, poll_seconds = tonumber(n), tonumber(lease_seconds), tonumber(max_deliveries), tonumber(poll_seconds)
 
 -- The record tells the rest. Few and flat values: reading each costs the client more than a command.
@@ -73,7 +73,7 @@ for _, queue in ipairs(from) do
   Wake.touched[queue] = true
   if #fences > 0 then Settle.sweep_resting(Nodes.of(queue), Sweep.MOST) end
 end
-if #fences < n then reply[3] = num(Wake.watch(owner, poll_seconds)) else Wake.unwatch(owner, from, poll_seconds) end
+if #fences < n then reply[3] = num(Wake.watch(owner, shy == '1', poll_seconds)) else Wake.unwatch(owner, from, poll_seconds) end
 Wake.all()
 Save.all()
 Repeat.answer(owner, number, concat({ lost, reply[3], concat(fences, ' ') }, '|'), lease_seconds)

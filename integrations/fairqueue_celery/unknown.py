@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from fairqueue_celery.broker import Broker, brokers
-from fairqueue_celery.consuming import Claims
 from fairqueue_celery.slot import Slot
 
 logger = logging.getLogger(__name__)
 
 FIRST_DELAY_SECONDS = 1.0
-LONGEST_DELAY_SECONDS = 60.0
+LONGEST_DELAY_SECONDS = 10.0
+"""A worker that knows the task may come at any time: its job is there for it soon."""
+
 REASON = "unknown_task"
 
 
@@ -64,6 +65,4 @@ def _send_away(broker: Broker, slot: Slot) -> None:
         times + 1,
         broker.settings.unknown_task_returns,
     )
-    if isinstance(slot.owner, Claims):
-        slot.owner.step_back()
     broker.slots.release(slot, delay_seconds=delay_seconds, turned_away=True)

@@ -337,3 +337,28 @@ def test_who_turned_a_job_away_watches_for_it_no_more(world: World) -> None:
         assert _readable(idle)
         assert other.claim().wait_seconds == pytest.approx(2.0)
         assert one.claim().wait_seconds > 2.0
+
+
+def test_a_shy_watcher_is_relieved_by_any_other(world: World) -> None:
+    """Alone it watches, and looks a little later; who is not shy takes its place, and keeps it."""
+    world.publish("a", "j1", delay_seconds=2.0)
+    one, two, other = (world.worker(name) for name in ("one", "two", "other"))
+
+    assert one.claim(shy=True).wait_seconds == pytest.approx(2.1)
+    assert two.claim(shy=True).wait_seconds > 2.2
+    assert other.claim().wait_seconds == pytest.approx(2.0)
+    assert one.claim(shy=True).wait_seconds > 2.2
+    world.clock.advance(2.0)
+    assert ids(other.take()) == ["j1"]
+
+
+def test_a_shy_watcher_is_relieved_long_before_its_time(world: World) -> None:
+    """Also while what it watches for is further away than the next poll."""
+    world.publish("a", "j1", delay_seconds=4.0)
+    one, other = world.worker("one"), world.worker("other")
+    one.claim(shy=True)
+    other.claim()
+    world.clock.advance(2.0)
+
+    assert other.claim().wait_seconds == pytest.approx(2.0)
+    assert one.claim(shy=True).wait_seconds > 2.2

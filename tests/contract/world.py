@@ -36,7 +36,12 @@ class Worker:
     number: int = 0
 
     def claim(
-        self, n: int = 1, *queues: str, finishes: Sequence[Finish] = (), again: bool = False
+        self,
+        n: int = 1,
+        *queues: str,
+        finishes: Sequence[Finish] = (),
+        again: bool = False,
+        shy: bool = False,
     ) -> Claimed:
         """Finish and claim; ``again`` repeats the last number."""
         self.number += not again
@@ -48,6 +53,7 @@ class Worker:
             lease_seconds=LEASE_SECONDS,
             max_deliveries=self.max_deliveries,
             finishes=finishes,
+            shy=shy,
         )
 
     def take(self, n: int = 1, *queues: str) -> list[Lease]:

@@ -219,16 +219,26 @@ class Moves(RuleBasedStateMachine):
 
     # Workers
 
-    @rule(owner=OWNERS, queues=SOME_QUEUES, n=st.integers(0, 4), data=st.data())
-    def claim(self, owner: str, queues: tuple[str, ...], n: int, data: st.DataObject) -> None:
+    @rule(owner=OWNERS, queues=SOME_QUEUES, n=st.integers(0, 4), shy=st.booleans(), data=st.data())
+    def claim(
+        self, owner: str, queues: tuple[str, ...], n: int, *, shy: bool, data: st.DataObject
+    ) -> None:
         """Finish what has ended, and claim."""
         finishes = self._finishes(data) if data.draw(st.booleans()) else []
-        self._claim(owner, queues, n, finishes)
+        self._claim(owner, queues, n, finishes, shy=shy)
 
-    def _claim(self, owner: str, queues: tuple[str, ...], n: int, finishes: list[Finish]) -> None:
+    def _claim(
+        self,
+        owner: str,
+        queues: tuple[str, ...],
+        n: int,
+        finishes: list[Finish],
+        *,
+        shy: bool = False,
+    ) -> None:
         n = n if len(self.model.leases) < MOST_HELD else 0
         call = {**self._identity(owner), "queues": queues, "n": n, "finishes": finishes}
-        call["max_deliveries"] = MAX_DELIVERIES
+        call |= {"max_deliveries": MAX_DELIVERIES, "shy": shy}
         leases, lost = self.both(lambda store: _plain(store.claim(**call)))
         assert lost == self._lost(finishes)
         self.model.sweep()

@@ -288,3 +288,21 @@ def test_where_no_wait_is_possible_it_polls(
     assert _ids(claimed) == ["late"]
     assert len(rests) == 1
     assert 0.5 < rests[0] <= 1.0
+
+
+def test_who_turned_a_job_away_lets_others_look_first(
+    store: Flaky, claimer: Claimer, clock: ManualClock
+) -> None:
+    """Told with each of its claims: an idle other one is the first to look when it is due."""
+    other = Claimer(store, Settings(lease_seconds=LEASE_SECONDS))
+    first, *rest = claimer.claim(["q"], 3, []).leases
+    how = {"counted": False, "seconds": 0.0}
+    assert claimer.release(first.fence, delay_seconds=2.0, turned_away=True, **how)
+
+    assert claimer.claim(["q"], 1, []).wait_seconds == pytest.approx(2.1)
+    assert other.claim(["q"], 1, []).wait_seconds == pytest.approx(2.0)
+    assert claimer.claim(["q"], 1, []).wait_seconds > 2.2
+
+    clock.advance(2.0)
+    assert _ids(other.claim(["q"], 1, [])) == ["a"]
+    assert len(rest) == 2

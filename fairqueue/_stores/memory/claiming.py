@@ -31,6 +31,7 @@ class Claim:
     lease_seconds: float
     max_deliveries: int | None
     finishes: Sequence[Finish]
+    shy: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,6 @@ def claim(s: State, wanted: Claim, poll_seconds: float) -> Taken:
         _forget_resting(s, wanted.queues)
     s.touched.update(wanted.queues)  # it passes a token on, or deletes it
     if len(fences) < wanted.n:
-        return Taken(fences, lost, watch(s, wanted.owner, poll_seconds))
+        return Taken(fences, lost, watch(s, wanted.owner, poll_seconds, shy=wanted.shy))
     unwatch(s, wanted.owner, wanted.queues, poll_seconds)
     return Taken(fences, lost, 0.0)

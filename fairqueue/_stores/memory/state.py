@@ -202,7 +202,7 @@ class State:
         self.beat: float | None = None
         self.grace = 0.0
         self.spared = 0.0
-        self.watcher: str | None = None
+        self.watcher: tuple[str, bool] | None = None  # owner, and whether it is shy
         self.watched = 0.0
         self.draining: list[str] = []
         self.touched: set[str] = set()

@@ -135,10 +135,11 @@ class MemoryStore(Neighbouring):
         lease_seconds: float,
         max_deliveries: int | None,
         finishes: Sequence[Finish] = (),
+        shy: bool = False,
     ) -> Claimed:
         """Finish what the owner brings, then lease up to ``n`` jobs."""
         sent = time.monotonic()
-        wanted = Claim(owner, number, queues, n, lease_seconds, max_deliveries, finishes)
+        wanted = Claim(owner, number, queues, n, lease_seconds, max_deliveries, finishes, shy)
         with self._step() as s:
             act = partial(claim, s, wanted, poll_seconds(lease_seconds))
             reply = once(s, owner, number, lease_seconds, act)

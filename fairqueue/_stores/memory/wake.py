@@ -9,6 +9,8 @@ from fairqueue._stores.memory.limits import is_open, limits_of_all, limits_of_qu
 from fairqueue._stores.memory.state import State
 
 OVERDUE_SECONDS = 1.0  # a watcher that is later than this has died
+LEAST_SECONDS = 0.001  # so much earlier is not earlier
+SHY_SECONDS = 0.1  # who has turned jobs away of late looks so much later than others
 
 
 def touch_all(s: State) -> None:
@@ -52,14 +54,18 @@ def _next_event(s: State) -> float:
     return min(at_lease, timer[0] if timer else inf)
 
 
-def watch(s: State, owner: str, poll_seconds: float) -> float:
-    """When to claim again: one claimer watches for the next event, the others poll."""
-    at = _next_event(s)
-    vacant = s.watcher == owner or s.watched < s.now - OVERDUE_SECONDS or at < s.watched
-    if not vacant:
+def watch(s: State, owner: str, poll_seconds: float, *, shy: bool) -> float:
+    """When to claim again: one claimer watches for the next event, the others poll.
+
+    A shy one looks a little later, and leaves its place to any other.
+    """
+    at = _next_event(s) + SHY_SECONDS * shy
+    is_late = s.watched < s.now - OVERDUE_SECONDS or at < s.watched - LEAST_SECONDS
+    is_shy = s.watcher is not None and s.watcher[1]
+    if not (s.watcher == (owner, shy) or is_late or (is_shy and not shy)):
         return poll_seconds
     wait = max(0.0, min(at - s.now, poll_seconds))
-    s.watcher, s.watched = owner, s.now + wait
+    s.watcher, s.watched = (owner, shy), s.now + wait
     return wait
 
 
@@ -70,7 +76,7 @@ def resign(s: State) -> None:
 
 def unwatch(s: State, owner: str, queues: Sequence[str], poll_seconds: float) -> None:
     """A watcher that found work watches no more: another must, if a timer is due before a poll."""
-    if s.watcher != owner:
+    if s.watcher is None or s.watcher[0] != owner:
         return
     resign(s)
     timer = s.timer.first()

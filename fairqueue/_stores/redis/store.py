@@ -110,6 +110,7 @@ class RedisStore(Neighbouring):
         lease_seconds: float,
         max_deliveries: int | None,
         finishes: Sequence[Finish] = (),
+        shy: bool = False,
     ) -> Claimed:
         """Finish what the owner brings, then lease up to ``n`` jobs."""
         sent = replies.clock()
@@ -123,6 +124,7 @@ class RedisStore(Neighbouring):
             max_deliveries=max_deliveries or "",
             poll_seconds=poll_seconds(lease_seconds),
             finishes=replies.finishes_text(finishes),
+            shy=int(shy),
         )
         return replies.claimed(reply, lease_seconds, sent, self._task)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.system.celery.conftest import Shop
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
+
+JOBS = 10
 
 
 def old_and_url(shop: Shop, **settings: object) -> str:
@@ -37,6 +41,29 @@ def test_a_task_that_only_a_newer_worker_knows_waits_for_it(shop: Shop) -> None:
     assert [row["deliveries"] for row in shop.ledger.lines("whoami")] == [1]
     wait_for(lambda: shop.row("acme").running == 0)
     assert (shop.row("acme").scheduled, shop.row("acme").dead) == (0, 0)
+
+
+def test_the_newer_of_two_workers_gets_it_soon(shop: Shop) -> None:
+    """Beside an old worker that stays, an idle new one takes what the old one turned away.
+
+    The old one looks for a job that it gave back later than who has not seen it.
+    """
+    url = old_and_url(shop)
+    [old] = shop.workers
+    publisher = shop.publisher(url)
+    for n in range(JOBS):  # a little apart: who is busy leaves the next one to the other
+        publisher.send("curious.whoami", tenant=f"tenant-{n}")
+        time.sleep(0.4)
+    shop.app_name = "curious"
+    shop.worker("-c", "1", url=url).ready()
+    before = old.log.read_text().count("does not know task")
+
+    shop.ledger.wait("whoami", JOBS, seconds=60)
+
+    assert old.log.read_text().count("does not know task") - before <= JOBS // 3
+    assert len(shop.ledger.lines("whoami")) == JOBS
+    publisher.send("work", 1, tenant="acme")
+    shop.ledger.wait("end", 1)
 
 
 def test_a_task_that_nobody_knows_is_dead_in_the_end(shop: Shop) -> None:
