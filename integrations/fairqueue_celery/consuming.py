@@ -31,10 +31,6 @@ STALE_SECONDS = 0.05
 """What was claimed ahead and has not started by then is given back."""
 
 
-STEP_BACK_SECONDS = 0.02
-"""Time for others to wake up and claim first."""
-
-
 class Claims:
     """The jobs that one channel takes from its task queues.
 
@@ -50,10 +46,10 @@ class Claims:
         self._pace = Pace(broker.settings.claim_ahead_seconds)
         self._trip_lock = threading.RLock()
         self._waiter: Any = None
+        self._watched: int | None = None  # the descriptor by which its owner may watch the waiter
         self.waiting = False
         """The store had nothing for us: claim again when the waiter's time is up."""
         self._overfull = False
-        self._back_at = 0.0
         self.changed: Callable[[Slot], None] | None = None
         self.closing: Callable[[int], None] | None = None
         """Called before the descriptor of the waiter is closed, since its number is used again."""
@@ -164,7 +160,7 @@ class Claims:
         return free and slots.ended_pending
 
     def _is_hungry(self) -> bool:
-        if self.waiting or self._back_in() > 0:
+        if self.waiting:
             return False
         wanted = self._wanted()
         if self._room() > 0 and not self._ahead:
@@ -199,19 +195,7 @@ class Claims:
             return 0.0  # what was delivered did not stay: it was revoked, or sent away
         if self._broker.slots.pending:
             return max(0.0, self._endings_due_in())
-        if (back_in := self._back_in()) > 0:
-            return back_in
         return STALE_SECONDS if self._ahead else None
-
-    def step_back(self) -> None:
-        """Claim nothing for a moment: another worker may know what to do with the next job.
-
-        Else who gave a job back for later would be the one to watch for its time, again and again.
-        """
-        self._back_at = time.monotonic() + STEP_BACK_SECONDS
-
-    def _back_in(self) -> float:
-        return self._back_at - time.monotonic()
 
     def _endings_due_in(self) -> float:
         return self._broker.slots.pending_since + HOLD_BACK_SECONDS - time.monotonic()
@@ -222,6 +206,7 @@ class Claims:
         if self._waiter is None:
             self._waiter = self._broker.core.waiter(self.queues)
         self._waiter.arm(seconds)
+        self._watched = self._waiter.fileno()
         self.waiting = True
 
     def fileno(self) -> int | None:
@@ -237,11 +222,13 @@ class Claims:
     def stop_waiting(self) -> None:
         """End the wait; a wake-up that came meanwhile is passed on."""
         waiter, self._waiter = self._waiter, None
-        if waiter is not None:
-            if self.waiting and self.closing is not None:
-                self.closing(waiter.fileno())
-            waiter.close()
+        watched, self._watched = self._watched, None
         self.waiting = False
+        if waiter is None:
+            return
+        if self.closing is not None and watched is not None:
+            self.closing(watched)  # also while nobody waits: its owner may watch it still
+        waiter.close()
 
     # Giving back
 

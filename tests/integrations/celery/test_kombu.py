@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -163,6 +163,42 @@ def test_a_consumer_that_began_before_its_event_loop_is_driven_by_it(
         hub.close()
 
     assert [body["n"] for body in got] == [0, 1, 2]
+
+
+def test_a_queue_that_is_added_by_a_busy_consumer_keeps_it_awake(
+    connection: Connection, queue: Queue, namespace: str
+) -> None:
+    """It waits for more queues then, over a new link, and hears of what comes later."""
+    fill(connection, queue, 0)
+    other = Queue(f"other-{namespace}")
+    got: list[Any] = []
+    hub = Hub()
+    consumer = Consumer(
+        connection, [queue], callbacks=[lambda *one: got.append(one)], prefetch_count=1
+    )
+    with consumer:
+        connection.register_with_event_loop(hub)
+        turn(hub, lambda: False, seconds=0.3)  # it waits
+        fill(connection, queue, 1)
+        turn(hub, lambda: len(got) == 1)
+        consumer.add_queue(other)
+        consumer.consume()
+        got[0][1].ack()
+        turn(hub, lambda: False, seconds=0.3)  # it waits again
+        fill(connection, queue, 1)
+
+        turn(hub, lambda: len(got) == 2)
+        hub.close()
+
+    assert len(got) == 2
+
+
+def turn(hub: Hub, is_done: Callable[[], bool], *, seconds: float = 10.0) -> None:
+    """Run the event loop until something is so, or for so long."""
+    until = time.monotonic() + seconds
+    hub.call_repeatedly(0.05, lambda: None)  # else it may block for long
+    while not is_done() and time.monotonic() < until:
+        hub.run_once()
 
 
 def test_a_script_that_exits_without_closing_has_acked(
