@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fairqueue._names import check_name
 from fairqueue._store import Store
-from fairqueue._types import Cancelled, CancelledAll, DeadLetter, Pause, Why
+from fairqueue._types import Cancelled, CancelledAll, DeadLetter, Job, Pause, Why
 from fairqueue.errors import ConfigurationError
 
 Progress = Callable[[int], object]
@@ -43,6 +43,13 @@ class Operations(ABC):
         """
         name = None if queue is None else check_name("queue", queue)
         return self._connected().cancel(job_id, name)
+
+    def withdraw(self, job_id: str, *, queue: str) -> Job | None:
+        """Take one job out of where it waits, for good, and return it; what runs is left alone.
+
+        None: it runs, has ended, or never was. Its delay and its expiry are not told.
+        """
+        return self._connected().withdraw(job_id, check_name("queue", queue))
 
     def find(self, text: bytes, *, queue: str) -> list[str]:
         """Ids of a queue's jobs, waiting, scheduled or running, whose message holds a text.

@@ -220,6 +220,13 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def withdraw(self, job_id: str, queue: str) -> Job | None:
+        """Take a job out of where it waits and return it; None: it runs, has ended, or never was.
+
+        A repeat finds nothing more. Its delay and its expiry are not told.
+        """
+
+    @abstractmethod
     def find(self, queue: str, text: bytes) -> Iterator[list[str]]:
         """Ids of a queue's jobs, waiting, scheduled or running, whose message holds a text.
 

@@ -57,19 +57,3 @@ function Drop.running(l)
   Lease.keep(l)
   return true
 end
-
--- Take one job out of its schedule or lane; false: it is in neither.
-function Drop.one(ws, queue, priority, element)
-  if call('ZREM', K.scheduled(ws.name), concat({ queue, priority, element }, ' ')) == 1 then
-    Timer.refresh_scheduled(ws)
-    return true
-  end
-  for _, flow in ipairs(ws.flows) do
-    local used = flow.queue == queue and Lanes.used(flow.lanes, priority)
-    if used and call('LREM', K.lane(ws.name, flow.place, priority), 1, element) == 1 then
-      Lanes.refresh(ws, flow, priority)
-      return true
-    end
-  end
-  return false
-end

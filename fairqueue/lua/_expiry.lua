@@ -32,7 +32,7 @@ function Expiry.fire(ws, most)
   for _, member in ipairs(expired) do
     local queue, priority, element = match(member, '^(%S+) (%S+) (.*)$')
     call('ZREM', K.expiring(ws.name), member)
-    if Drop.one(ws, queue, priority, element) then Expiry.bury(ws, queue, element) end
+    if Pluck.one(ws, queue, priority, element) then Expiry.bury(ws, queue, element) end
   end
   Expiry.refresh(ws)
   return #expired

@@ -11,17 +11,12 @@ end
 
 queue = queue_of_job()
 if not queue then return 'unknown' end
-local name, task, priority = match(call('HGET', K.jobs(queue), id), '^(%S+) (%S+) (%S+)')
-local ws, element = Workspaces.of(name), task .. ':' .. id
-
-if Drop.one(ws, queue, priority, element) then
-  Drop.job(queue, element)
-  Expiry.drop(ws, queue, priority, element)
-  Settle.workspace(ws)
+if Pluck.by_id(queue, id) then
   Wake.all()
   Save.all()
   return 'gone'
 end
+local name = match(call('HGET', K.jobs(queue), id), '^%S+')
 for _, fence in ipairs(call('SMEMBERS', K.slots_of_workspace(name))) do
   local l = Lease.at(fence)
   if l.queue == queue and l.id == id then Drop.running(l) end

@@ -47,21 +47,23 @@ def _catch_up() -> None:
 
 def on_worker_ready(**told: Any) -> None:
     """A worker is ready."""
-    from fairqueue_celery import adopter, announce, deaths  # noqa: PLC0415
+    from fairqueue_celery import adopter, announce, deaths, revoking  # noqa: PLC0415
 
     announce.on_worker_ready(**told)
     deaths.on_worker_ready(**told)
     adopter.on_worker_ready(**told)
+    revoking.on_worker_ready(**told)
 
 
 def on_worker_init(sender: Any = None, **_others: Any) -> None:
     """A worker boots in this process; its tasks are loaded, its consumer is not there yet."""
-    from fairqueue_celery import inside, leaving, steps  # noqa: PLC0415
+    from fairqueue_celery import inside, leaving, revoking, steps  # noqa: PLC0415
     from fairqueue_celery.broker import Broker  # noqa: PLC0415
 
     if not isinstance(getattr(sender._conninfo.transport, "broker", None), Broker):  # noqa: SLF001
         return
     crew.enlist(sender)
     leaving.at_exit()
+    revoking.hear_commands()
     inside.mark_bodies(sender.app)
     sender.app.steps["consumer"].add(steps.Fairness)

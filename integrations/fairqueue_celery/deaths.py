@@ -18,16 +18,12 @@ from typing import Any
 from billiard.exceptions import WorkerLostError
 from celery import signals, states
 from celery.app.trace import TraceInfo
-from celery.worker.request import Request
-from celery.worker.strategy import proto1_to_proto2
-from kombu.serialization import prepare_accept_content
-from kombu.transport import virtual
-from kombu.utils.json import loads
 
 import fairqueue
 from fairqueue import DeadLetter, FairQueueError
 from fairqueue_celery import crew
 from fairqueue_celery.broker import Broker
+from fairqueue_celery.telling import UnknownTask, announce_revoked, request_of
 
 logger = logging.getLogger(__name__)
 
@@ -35,13 +31,6 @@ LOOK_EVERY_SECONDS = (1.0, 2.0)
 AT_ONCE = 16
 MOST_TRIES = 3
 """A failure path that itself fails so often in one worker is given up."""
-
-
-class _Codec:
-    """All that a message needs of its channel."""
-
-    codecs = virtual.Channel.codecs
-    decode_body = virtual.Channel.decode_body
 
 
 class Deaths:
@@ -96,13 +85,9 @@ class Deaths:
         return True
 
 
-class UnknownTask(LookupError):
-    """This worker's app has no such task."""
-
-
 def tell(app: Any, letter: DeadLetter) -> None:
     """Run the failure path of a dead job; raises UnknownTask if its task is none of this app's."""
-    request = _request_of(app, letter)
+    request = request_of(app, letter.job.payload)
     about = fairqueue.Running(
         job_id=letter.job.id,
         workspace=letter.job.workspace,
@@ -114,41 +99,12 @@ def tell(app: Any, letter: DeadLetter) -> None:
     request.task.push_request(request.request_dict)
     try:
         with fairqueue.running(about):
-            _expire(request) if letter.reason == "expired" else _fail(request, letter)
+            if letter.reason == "expired":
+                announce_revoked(request, "expired", expired=True)
+            else:
+                _fail(request, letter)
     finally:
         request.task.pop_request()
-
-
-def _request_of(app: Any, letter: DeadLetter) -> Any:
-    """The job as Celery would have received it; its body is decoded as the app accepts it."""
-    raw = loads(letter.job.payload)
-    accept = prepare_accept_content(app.conf.accept_content)
-    message = virtual.Message(raw, channel=_Codec(), accept=accept)
-    body, headers = message.body, message.headers
-    decoded, utc = False, app.uses_utc_timezone()
-    if "task" not in headers:
-        body, headers, decoded, utc = proto1_to_proto2(message, message.payload)
-    if headers["task"] not in app.tasks:
-        raise UnknownTask(headers["task"])
-    return Request(message, app=app, body=body, headers=headers, decoded=decoded, utc=utc)
-
-
-def _expire(request: Any) -> None:
-    """What Celery does with an expired message that it receives."""
-    logger.info("Discarding revoked task: %s[%s]", request.name, request.id)
-    request.task.backend.mark_as_revoked(
-        request.id,
-        "expired",
-        request=request._context,  # noqa: SLF001
-        store_result=request.store_errors,
-    )
-    signals.task_revoked.send(
-        sender=request.task,
-        request=request._context,  # noqa: SLF001
-        terminated=False,
-        signum=None,
-        expired=True,
-    )
 
 
 def _fail(request: Any, letter: DeadLetter) -> None:

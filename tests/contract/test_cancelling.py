@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fairqueue import Cancelled, Ending, Lease, Renewed
+from fairqueue import Cancelled, Ending, Job, Lease, Renewed
 from tests.contract.world import Worker, World, ids
 
 ENDINGS: dict[str, Callable[[World, Worker, Lease], object]] = {
@@ -100,6 +100,41 @@ def test_a_finished_job_stays_finished(world: World) -> None:
     worker.reject(worker.take_one())
     assert [world.store.cancel(job) for job in (first, second, "x")] == [Cancelled.UNKNOWN] * 3
     assert world.row().dead == 1
+
+
+@pytest.mark.parametrize("delay_seconds", [0.0, 5.0])
+def test_a_job_that_waits_is_withdrawn(world: World, delay_seconds: float) -> None:
+    """It comes back whole, and as with cancel nothing of it is left: a second time is none."""
+    job = world.publish(
+        "a: b",
+        "x 1",
+        task="t: 1",
+        payload=b"\x00\n x",
+        priority=3,
+        delay_seconds=delay_seconds,
+        expires_seconds=60.0,
+    )
+    after = world.publish("a: b")
+
+    found = world.store.withdraw(job, "q")
+
+    assert found == Job("x 1", "a: b", "q", "t: 1", b"\x00\n x", 3)
+    assert world.store.withdraw(job, "q") is None
+    assert not world.again("a: b", job)
+    world.clock.advance(10)
+    assert ids(world.worker().take(5)) == [after]
+
+
+def test_what_runs_is_not_withdrawn(world: World) -> None:
+    """Its worker hears nothing of it, and it is given back as always; so is one elsewhere."""
+    job = world.publish()
+    worker = world.worker()
+    lease = worker.take_one()
+    assert [world.store.withdraw(job, queue) for queue in ("q", "q2")] == [None, None]
+    assert worker.beat(lease).cancelled == frozenset()
+    worker.release(lease)
+    assert ids(worker.take()) == [job]
+    assert world.store.withdraw("no such job", "q") is None
 
 
 def test_a_job_is_found_by_its_queue(world: World) -> None:

@@ -483,6 +483,14 @@ class Moves(RuleBasedStateMachine):
             of = None if queue is None else job.queue
             assert self.both(partial(_cancel, job.id, of)) == self.model.cancel(job.id)
 
+    @precondition(lambda self: self.published)
+    @rule(data=st.data(), queue=QUEUES)
+    def withdraw(self, data: st.DataObject, queue: str) -> None:
+        """One job is taken out of where it waits; what runs is left."""
+        job = data.draw(st.sampled_from(self.published[-8:]))
+        found = self.both(lambda store: store.withdraw(job.id, queue))
+        assert (found and found.id) == self.model.withdraw(job.id, queue)
+
     @rule(workspace=WORKSPACES, running=st.booleans())
     def cancel_workspace(self, workspace: str, running: bool) -> None:
         """What waits of a workspace is dropped, or what runs is told."""

@@ -504,6 +504,13 @@ class Model:
             self._release_key(kept.job)
         return len(taken)
 
+    def withdraw(self, job_id: str, queue: str) -> str | None:
+        """One job, where it waits."""
+        found = self._take_waiting(lambda kept: (kept.job.id, kept.job.queue) == (job_id, queue))
+        for kept in found:
+            self._release_key(kept.job)
+        return found[0].job.id if found else None
+
     def cancel(self, job_id: str) -> Cancelled:
         """One job, wherever it is."""
         for kept in self._take_waiting(lambda kept: kept.job.id == job_id):

@@ -13,7 +13,7 @@ from fairqueue._stores.memory.settle import settle
 from fairqueue._stores.memory.state import State
 from fairqueue._stores.memory.wake import touch_all
 from fairqueue._stores.memory.why import why
-from fairqueue._types import Cancelled, DeadLetter, Limits, Pause, Why
+from fairqueue._types import Cancelled, DeadLetter, Job, Limits, Pause, Why
 
 
 def _hold(s: State, place: tuple[str, str], how: Pause | None) -> Pause | None:
@@ -70,6 +70,11 @@ class Operating(Store):
         """Cancel one job."""
         with self._step() as s:
             return purging.cancel_one(s, job_id, queue)
+
+    def withdraw(self, job_id: str, queue: str) -> Job | None:
+        """Take one job out of where it waits."""
+        with self._step() as s:
+            return purging.withdraw(s, job_id, queue)
 
     def find(self, queue: str, text: bytes) -> Iterator[list[str]]:
         """Look for a text."""

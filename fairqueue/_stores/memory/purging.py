@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fairqueue._stores.memory.admit import has_now_ended
 from fairqueue._stores.memory.expiring import unwatch
 from fairqueue._stores.memory.lanes import take_one
 from fairqueue._stores.memory.settle import settle
 from fairqueue._stores.memory.state import Record, State, Workspace
 from fairqueue._stores.memory.unique import release_key
-from fairqueue._types import Cancelled
+from fairqueue._types import Cancelled, Job
 
 
 def take_waiting(s: State, ws: Workspace, queue: str | None) -> list[Record]:
@@ -61,15 +63,29 @@ def cancel_one(s: State, job_id: str, queue: str | None) -> Cancelled:
     record = next((jobs[job_id] for q in queues if job_id in (jobs := s.jobs.get(q, {}))), None)
     if record is None:
         return Cancelled.UNKNOWN
-    ws = s.workspace(record.job.workspace)
-    if take_one(s, ws, record):
-        _drop(s, ws, record)
-        settle(s, ws)
+    if _drop_waiting(s, record):
         return Cancelled.GONE
-    for fence in ws.slots:
+    for fence in s.workspace(record.job.workspace).slots:
         if s.leases[fence].record is record:
             s.leases[fence].cancelled = True
     return Cancelled.TOLD
+
+
+def withdraw(s: State, job_id: str, queue: str) -> Job | None:
+    """Take one job out of where it waits."""
+    record = s.jobs.get(queue, {}).get(job_id)
+    if record is None or not _drop_waiting(s, record):
+        return None
+    return replace(record.job, delay_seconds=0.0, expires_seconds=None)
+
+
+def _drop_waiting(s: State, record: Record) -> bool:
+    ws = s.workspace(record.job.workspace)
+    if not take_one(s, ws, record):
+        return False
+    _drop(s, ws, record)
+    settle(s, ws)
+    return True
 
 
 def cancel_running(s: State, workspace: str) -> int:

@@ -10,7 +10,7 @@ from fairqueue._keys import decode, encode
 from fairqueue._store import Store
 from fairqueue._stores.limits_text import limits_in, text_of
 from fairqueue._stores.redis import reasons, replies
-from fairqueue._types import Cancelled, DeadLetter, Limits, Pause, Why
+from fairqueue._types import Cancelled, DeadLetter, Job, Limits, Pause, Why
 from fairqueue._wire import Value
 
 PAGE = 100
@@ -72,6 +72,11 @@ class Operating(Store):
         """Cancel one job."""
         found = self._call("cancel", queue=encode(queue or ""), id=encode(job_id))
         return Cancelled(found.decode())
+
+    def withdraw(self, job_id: str, queue: str) -> Job | None:
+        """Take one job out of where it waits."""
+        found = self._call("withdraw", queue=encode(queue), id=encode(job_id))
+        return replies.job(job_id, queue, found[0], self._task) if found else None
 
     def find(self, queue: str, text: bytes) -> Iterator[list[str]]:
         """Look for a text, page by page."""

@@ -114,13 +114,22 @@ def dead_letter(job_id: bytes, letter: bytes, name: Callable[[bytes], str]) -> D
     """Read one dead letter: how it died, and the job's record."""
     about, _, record = letter.partition(b"\n")
     died, queue, reason, deliveries = about.split()
-    header, _, payload = record.partition(b"\n")
-    workspace, task, priority, _, history, _ = header.split()
-    job = Job(decode(job_id), decode(workspace), decode(queue), name(task), payload, int(priority))
+    history = record.split(None, 5)[4]
     starts = history.decode().split(",")[1:]
     return DeadLetter(
-        job, decode(reason), float(died), int(deliveries), tuple(map(_delivery, starts))
+        job(decode(job_id), decode(queue), record, name),
+        decode(reason),
+        float(died),
+        int(deliveries),
+        tuple(map(_delivery, starts)),
     )
+
+
+def job(job_id: str, queue: str, record: bytes, name: Callable[[bytes], str]) -> Job:
+    """Read a job's record."""
+    header, _, payload = record.partition(b"\n")
+    workspace, task, priority, *_ = header.split()
+    return Job(job_id, decode(workspace), queue, name(task), payload, int(priority))
 
 
 def clock() -> float:

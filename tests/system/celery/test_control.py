@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from celery import chord
+from celery.exceptions import ChordError
 
 from tests.system.celery.conftest import APPS
 from tests.system.ledger import wait_for
@@ -77,8 +79,8 @@ def test_workers_mingle_and_gossip(office: Any) -> None:
     """The second worker syncs with the first at its start, and each hears the other."""
     first, second = (worker.log for worker in office.workers)
 
-    wait_for(lambda: "mingle: sync with 1 nodes" in second.read_text())
-    wait_for(lambda: f"sync with w1@{office.namespace}" in first.read_text())
+    wait_for(lambda: "mingle: sync with 1 nodes" in second.read_text(), seconds=60)
+    wait_for(lambda: f"sync with w1@{office.namespace}" in first.read_text(), seconds=60)
     assert "mingle: sync complete" in second.read_text()
 
 
@@ -182,6 +184,51 @@ def test_a_job_that_the_core_holds_is_revoked(
     assert not office.ledger.lines("start", n=2)
 
 
+def waits(office: Any, tenant: str) -> int:
+    row = office.row(tenant)
+    return int(row.waiting + row.scheduled) if row else 0
+
+
+@pytest.mark.parametrize("countdown", [None, 60], ids=["waiting", "scheduled"])
+def test_a_revoked_job_leaves_the_queue_at_once(
+    office: Any, publisher: Any, tenant: str, countdown: float | None
+) -> None:
+    """Long before its turn, so that no restart of the workers brings it back; it is told once."""
+    running = publisher.send("work", 1, kwargs={"seconds": 3}, tenant=tenant)
+    office.ledger.wait("start", 1)
+    held = publisher.send("work", 2, tenant=tenant, countdown=countdown)
+    other = publisher.send("work", 3, tenant=tenant, countdown=countdown)
+    assert waits(office, tenant) == 2
+
+    revoke(publisher, held.id)
+    revoke(publisher, running.id)
+
+    wait_for(lambda: waits(office, tenant) == 1)
+    wait_for(lambda: held.state == "REVOKED")
+    assert not office.ledger.lines("end")  # what runs is left alone
+    office.ledger.wait("end", 1, n=1)
+    told = [worker.log.read_text().count(f"[{held.id}]") for worker in office.workers]
+    assert sum(told) == 1
+    publisher.app.control.revoke(other.id)
+    wait_for(lambda: waits(office, tenant) == 0 and office.running(tenant) == 0)
+
+
+def test_a_revoked_part_of_a_chord_fails_it(office: Any, publisher: Any, tenant: str) -> None:
+    """Nobody waits for ever for what was taken out of the queue."""
+    parts = [
+        publisher.app.signature("shop.work", (n,), {"tenant_id": tenant, "seconds": 2})
+        for n in (1, 2)
+    ]
+    result = chord(parts)(publisher.app.signature("shop.add_up", kwargs={"tenant_id": tenant}))
+    office.ledger.wait("start", 1)
+
+    revoke(publisher, result.parent.children[1].id)
+
+    wait_for(lambda: isinstance(result.result, ChordError))
+    assert "revoked" in str(result.result)
+    assert not office.ledger.lines("sum")
+
+
 @pytest.mark.parametrize("countdown", [None, 0.5], ids=["waiting", "scheduled"])
 def test_jobs_are_revoked_by_a_stamped_header(
     office: Any, publisher: Any, tenant: str, countdown: float | None
@@ -267,7 +314,7 @@ def flower(office: Any) -> Iterator[Callable[[str], str]]:
         return False
 
     try:
-        wait_for(is_up)
+        wait_for(is_up, seconds=60)
         yield get
     finally:
         process.terminate()
