@@ -24,7 +24,7 @@ def test_a_task_s_limit_holds_over_all_workers(shop: Any) -> None:
     for _ in range(2):
         shop.worker("-P", "prefork", "-c", "2", url=shop.url())
 
-    shop.ledger.wait("end", 30)
+    shop.ledger.wait("end", 30, seconds=90)  # two workers boot meanwhile
 
     assert len(shop.ledger.lines("start")) == 30
     limited = [row for row in shop.ledger.lines() if row["tenant"] in TENANTS]
@@ -44,7 +44,7 @@ def test_a_task_s_rate_spaces_starts_over_all_workers(shop: Any) -> None:
     for _ in range(2):
         shop.worker("-P", "threads", "-c", "4", url=shop.url())
 
-    shop.ledger.wait("end", 24)
+    shop.ledger.wait("end", 24, seconds=90)
 
     starts = sorted(row["at"] for row in shop.ledger.lines("start"))
     assert len(starts) == 24

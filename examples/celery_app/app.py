@@ -1,0 +1,22 @@
+"""Reports for tenants: a Celery app, with one URL other than before."""
+
+import os
+
+from celery import Celery
+
+SETTINGS = (
+    "workspace_from=kwarg:tenant_id"
+    "&workspace_concurrency=2"  # jobs of one tenant at the same time
+    "&workspace_capacity=1000"  # jobs of one tenant that may wait
+)
+IN_TESTS = os.environ.get("APP_ENV") == "test"
+BROKER = "fairqueue+memory://" if IN_TESTS else os.environ.get("BROKER_URL", "fairqueue://")
+
+app = Celery("app", broker=f"{BROKER}?{SETTINGS}", backend=f"{BROKER}?{SETTINGS}")
+
+
+@app.task
+def report(month: str, *, tenant_id: str) -> str:
+    """Write one report."""
+    print(f"report of {month} for {tenant_id}", flush=True)
+    return f"{month}.pdf"

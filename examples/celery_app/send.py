@@ -1,0 +1,13 @@
+"""One tenant asks for a thousand reports, another one for a single one right after."""
+
+from app import report
+
+import fairqueue
+
+for number in range(1000):
+    report.delay(f"month {number}", tenant_id="megacorp")
+try:
+    report.delay("one month more", tenant_id="megacorp")
+except fairqueue.CapacityExceeded as full:
+    print(f"{full.workspace} is full, again in {full.retry_after:.0f} s")
+report.delay("May", tenant_id="ada")
