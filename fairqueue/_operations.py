@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from fairqueue._names import check_name
 from fairqueue._store import Store
@@ -51,13 +51,16 @@ class Operations(ABC):
         """
         return self._connected().withdraw(job_id, check_name("queue", queue))
 
-    def find(self, text: bytes, *, queue: str) -> list[str]:
+    def find(self, text: bytes, *, queue: str, followed_by: Collection[bytes] = ()) -> list[str]:
         """Ids of a queue's jobs, waiting, scheduled or running, whose message holds a text.
 
-        For who knows a job by its framework's id only. It looks at every job of the queue, in
-        steps of bounded length.
+        For who knows a job by its framework's id only; ``followed_by`` for who knows several: one
+        of them must stand between the text's first place and the next quote. It looks at every
+        job of the queue, in steps of bounded length.
         """
-        steps = self._connected().find(check_name("queue", queue), text)
+        if any(b"\n" in word or b'"' in word for word in followed_by):
+            raise ConfigurationError("followed_by takes words without a quote or a line's end")
+        steps = self._connected().find(check_name("queue", queue), text, followed_by)
         return list(dict.fromkeys(job_id for some in steps for job_id in some))
 
     def cancel_workspace(self, workspace: str, *, progress: Progress = _ignore) -> CancelledAll:

@@ -18,7 +18,7 @@ Every store keeps these promises, and one suite checks them on each:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fairqueue._types import (
     Admission,
@@ -227,9 +227,10 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def find(self, queue: str, text: bytes) -> Iterator[list[str]]:
+    def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
         """Ids of a queue's jobs, waiting, scheduled or running, whose message holds a text.
 
+        With words, what stands from the text's first place to the next quote must be one of them.
         Looks at every job, in steps of bounded length; an id may come twice.
         """
 

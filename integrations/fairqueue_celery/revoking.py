@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import secrets
 import threading
+import time
 from collections.abc import Callable
 from functools import wraps
 from queue import Full, Queue
@@ -36,12 +38,26 @@ MOST_SEARCHED = 100_000
 """Every job of a queue is looked at: a longer queue is left to Celery's own way."""
 
 MOST_PENDING = 1000
-"""Ids that wait to be looked for; more are left to Celery's own way."""
+MOST_AT_ONCE = 200
+"""Ids that wait to be looked for, and that one look is for; more are left to Celery's own way."""
+
+COLLECT_SECONDS = 0.1
+REST = 4.0
+"""After a look it rests for so many times as long."""
 
 TURN_SECONDS = 10
-"""All workers hear of it in this time; one of them looks."""
+"""One worker looks through a queue; another one, when it was not heard of for so long."""
 
 REASON = "revoked"
+BEFORE_ID = b'"correlation_id": "'
+"""What stands before its task's id in a message, in each of Celery's protocols."""
+
+KEEP_TURN = """
+local who = redis.call('GET', KEYS[1])
+if who and who ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+return 1
+"""
 
 
 class Revocations:
@@ -51,8 +67,11 @@ class Revocations:
         self._app, self._broker = app, broker
         self._core = broker.core.clone()
         self._prefix = f"{prefix}fairqueue.revoking.{broker.settings.namespace}."
-        self._turns = None if _is_in_memory(broker) else redis.Redis.from_url(broker.url)
+        self._name = secrets.token_hex(8)
+        in_memory = broker.url.startswith("memory://")  # then this is the only process
+        self._client = None if in_memory else redis.Redis.from_url(broker.url)
         self._heard: Queue[str | None] = Queue(MOST_PENDING)
+        self._stopped = False
 
     def start(self) -> None:
         """Listen from now on."""
@@ -63,6 +82,7 @@ class Revocations:
         """Listen no more."""
         if self in _listening:
             _listening.remove(self)
+            self._stopped = True
             self.hear(None)
 
     def hear(self, task_id: str | None) -> None:
@@ -73,32 +93,45 @@ class Revocations:
             logger.info("task %s is revoked when its turn comes: too many at once", task_id)
 
     def _run(self) -> None:
-        while (task_id := self._heard.get()) is not None:
+        while not self._stopped:
+            ids = self._collect()
+            begun = time.monotonic()
             try:
-                self._look_for(task_id)
+                self._look_for(ids)
             except (FairQueueError, redis.RedisError) as error:
-                logger.info("task %s is revoked when its turn comes: %s", task_id, error)
-            except Exception:
-                logger.exception("telling that task %s was revoked failed", task_id)
+                logger.info("%d tasks are revoked when their turn comes: %s", len(ids), error)
+            time.sleep(REST * (time.monotonic() - begun))
         self._core.close()
 
-    def _look_for(self, task_id: str) -> None:
-        for queue in self._broker.queues_taken():
-            if self._is_our_turn(task_id, queue) and self._core.depth(queue) <= MOST_SEARCHED:
-                self._take_out(task_id, queue)
+    def _collect(self) -> set[str]:
+        """The next id, and what comes along with it."""
+        heard = [self._heard.get()]
+        time.sleep(COLLECT_SECONDS)
+        while len(heard) < MOST_AT_ONCE and not self._heard.empty():
+            heard.append(self._heard.get())
+        return {task_id for task_id in heard if task_id is not None}
 
-    def _is_our_turn(self, task_id: str, queue: str) -> bool:
-        if self._turns is None:
+    def _look_for(self, ids: set[str]) -> None:
+        words = [word for task_id in ids if b"\\" not in (word := _in_json(task_id))]
+        for queue in self._broker.queues_taken() if words else ():
+            if self._is_our_turn(queue) and self._core.depth(queue) <= MOST_SEARCHED:
+                self._take_out(words, queue)
+
+    def _is_our_turn(self, queue: str) -> bool:
+        if self._client is None:
             return True
-        name = hashlib.sha256(f"{queue}\n{task_id}".encode()).hexdigest()
-        return bool(self._turns.set(self._prefix + name, 1, nx=True, ex=TURN_SECONDS))
+        key = self._prefix + hashlib.sha256(queue.encode()).hexdigest()
+        return bool(self._client.eval(KEEP_TURN, 1, key, self._name, TURN_SECONDS))
 
-    def _take_out(self, task_id: str, queue: str) -> None:
-        text = f'"correlation_id": {json.dumps(task_id)}'.encode()
-        for job_id in self._core.find(text, queue=queue):
+    def _take_out(self, words: list[bytes], queue: str) -> None:
+        for job_id in self._core.find(BEFORE_ID, queue=queue, followed_by=words):
             job = self._core.withdraw(job_id, queue=queue)
-            if job is not None:
+            if job is None:
+                continue
+            try:
                 self._tell(job)
+            except Exception:
+                logger.exception("telling that job %r was revoked failed", job.id)
 
     def _tell(self, job: Job) -> None:
         about = fairqueue.Running(
@@ -118,11 +151,11 @@ class Revocations:
             announce_revoked(request, REASON)
 
 
+def _in_json(text: str) -> bytes:
+    return json.dumps(text)[1:-1].encode()
+
+
 _listening: list[Revocations] = []
-
-
-def _is_in_memory(broker: Broker) -> bool:
-    return broker.url.startswith("memory://")
 
 
 def hear_commands() -> None:

@@ -200,3 +200,20 @@ def test_jobs_are_found_by_their_message(world: World) -> None:
     world.worker().take(2)
     assert {job for some in world.store.find("q", b"needle") for job in some} == {"x: {1}", "later"}
     assert [job for some in world.store.find("nowhere", b"needle") for job in some] == []
+
+
+def test_jobs_are_found_by_one_of_several_words(world: World) -> None:
+    """The word stands behind the text's first place and before a quote; in one look at each job."""
+    for job, payload in [
+        ("one", b'{"no": "b", "id": "a-1", "also": "b"}'),
+        ("other", b'{"id": "b-2"}'),
+        ("longer", b'{"id": "b-22"}'),
+        ("second", b'{"id": "c", "id": "a-1"}'),
+        ("none", b'"a-1"'),
+        ("cut", b'"id": "a-1'),
+    ]:
+        world.publish(job_id=job, payload=payload)
+
+    found = {job for some in world.store.find("q", b'"id": "', [b"a-1", b"b-2"]) for job in some}
+
+    assert found == {"one", "other", "cut"}

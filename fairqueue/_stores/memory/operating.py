@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from fairqueue._store import Store
@@ -76,11 +76,11 @@ class Operating(Store):
         with self._step() as s:
             return purging.withdraw(s, job_id, queue)
 
-    def find(self, queue: str, text: bytes) -> Iterator[list[str]]:
+    def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
         """Look for a text."""
         with self._step() as s:
             found = s.jobs.get(queue, {}).values()
-            ids = [record.job.id for record in found if text in record.job.payload]
+            ids = [r.job.id for r in found if purging.holds(r.job.payload, text, words)]
         yield ids
 
     def cancel_running(self, workspace: str) -> Iterator[int]:

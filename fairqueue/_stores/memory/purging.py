@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from fairqueue._stores.memory.admit import has_now_ended
@@ -69,6 +70,12 @@ def cancel_one(s: State, job_id: str, queue: str | None) -> Cancelled:
         if s.leases[fence].record is record:
             s.leases[fence].cancelled = True
     return Cancelled.TOLD
+
+
+def holds(payload: bytes, text: bytes, words: Collection[bytes]) -> bool:
+    """Whether a message holds a text, and behind its first place one of the words, if any."""
+    _, found, rest = payload.partition(text)
+    return bool(found) and (not words or rest.partition(b'"')[0] in words)
 
 
 def withdraw(s: State, job_id: str, queue: str) -> Job | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from fairqueue._keys import decode, encode
@@ -78,12 +78,17 @@ class Operating(Store):
         found = self._call("withdraw", queue=encode(queue), id=encode(job_id))
         return replies.job(job_id, queue, found[0], self._task) if found else None
 
-    def find(self, queue: str, text: bytes) -> Iterator[list[str]]:
+    def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
         """Look for a text, page by page."""
         cursor = b""
         while cursor != b"0":
             cursor, *found = self._call(
-                "find", queue=encode(queue), cursor=cursor or b"0", count=PAGE, text=text
+                "find",
+                queue=encode(queue),
+                cursor=cursor or b"0",
+                count=PAGE,
+                text=text,
+                words=b"\n".join(words),
             )
             yield [decode(job_id) for job_id in found]
 
