@@ -97,7 +97,9 @@ def test_a_greenlet_that_lost_its_lease_is_ended(shop: Any, pool: str) -> None:
     time.sleep(WATCHED_SECONDS - FROZEN_SECONDS + 1)
 
     assert first_run(shop, "beat")[-1]["at"] - frozen < FROZEN_SECONDS + 1
-    assert first_run(shop, "end") == first_run(shop, "refused") == []
+    assert first_run(shop, "end") == []
+    # as its process wakes, the task may come first, and see what it publishes refused
+    assert [row["error"] for row in first_run(shop, "refused")] in ([], ["LeaseLost"])
     assert [row["redelivered"] for row in shop.ledger.lines("start")] == [False, True]
     assert [row["result"] for row in shop.ledger.lines("called back")] == ["again"]
     assert shop.row("ada") is None or shop.row("ada").running == 0
