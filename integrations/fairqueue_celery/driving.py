@@ -71,6 +71,7 @@ class HubDriver:
         self._schedule(0.0)
 
     def _schedule(self, delay: float) -> None:
+        janitor.look()  # a step that is due never comes once the loop has ended
         hub_now = time.monotonic()
         if self._entry is not None:
             if self._due <= hub_now + delay:
@@ -78,7 +79,6 @@ class HubDriver:
             self._entry.cancel()
         self._due = hub_now + delay
         self._entry = self._hub.call_later(delay, self._step)
-        janitor.look()
 
     # Stepping
 
