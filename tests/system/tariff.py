@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-MODULE = '''
+MODULE = """
 import json
 import pathlib
 
 def limits_of(workspace):
     return json.loads(pathlib.Path(__file__).with_name("tariff.json").read_text()).get(workspace)
-'''
+"""
 
 
 class Tariff:
