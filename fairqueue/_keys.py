@@ -24,6 +24,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "branches": (),  # hash: queue/task, queue@group or queue/task@group -> how it stands
     "gates": (),  # hash: /task or @group -> why it is closed, its rate, when it opens
     "lost": (),  # hash: workspace -> early-acked jobs that died with their worker
+    "observed": (),  # hash: workspace -> what limits would have held or refused
     "dead_workspaces": (),  # zset: who has dead letters, by the oldest
     "unique": (),  # hash: workspace:task:key -> queue, id and until when it counts
     "keyed": (),  # hash: queue id -> workspace:task:key

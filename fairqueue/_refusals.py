@@ -18,7 +18,6 @@ ENV_PREFIX = "FAIRQUEUE_"
 UNSUPPORTED: Mapping[str, Any] = {
     "shards": 1,
     "min_replicas": 0,
-    "enforce": "limits",
 }
 """Settings whose feature is not built yet, with the one value that is; an issue that builds one
 takes its line away."""

@@ -163,7 +163,9 @@ class Settings(BaseSettings):
     block_seconds: Annotated[Seconds, Field(gt=0, le=86_400)] = Field(
         10.0, description="how long 'block' waits before it refuses; seconds up to 86400"
     )
-    enforce: Literal["limits", "observe"] = Field("limits", description="hold back, or only report")
+    enforce: Literal["limits", "observe"] = Field(
+        "limits", description='"observe": count what limits would hold or refuse, and let it pass'
+    )
     shards: Annotated[int, Number, Field(ge=1, le=1024)] = Field(1, description="shards")
     min_replicas: Annotated[int, Number, Field(ge=0)] = Field(0, description="replicas to wait for")
     fairness: Literal["time", "count"] = Field(
@@ -219,6 +221,7 @@ class Settings(BaseSettings):
             queue_default=Limits(capacity=self.queue_capacity),
             default_workspace=self.default_workspace,
             fairness=self.fairness,
+            enforced=self.enforce == "limits",
             provided=self.limit_provider is not None,
             dead_letter_seconds=self.dead_letter_seconds,
             dead_letter_count=self.dead_letter_count,

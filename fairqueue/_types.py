@@ -245,6 +245,8 @@ class StoredLimits:
     default_workspace: str = "default"
     """Not under the default limits, unless it is named in ``workspaces``."""
     fairness: str = "time"
+    enforced: bool = True
+    """False: what limits would hold or refuse is counted, and nobody is held back."""
     provided: bool = False
     """A limit provider is asked; without one, what it said before counts no longer."""
     dead_letter_seconds: float | None = KEPT_SECONDS
@@ -266,6 +268,10 @@ class WorkspaceStats:
     dead: int
     lost: int
     """Early-acked jobs whose worker died: not run again, as their user chose."""
+    would_hold: int = 0
+    """Starts that a limit would have held back, where limits are only observed; since then."""
+    would_refuse: int = 0
+    """Publishes that a capacity would have refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +324,8 @@ class Line:
     its own, is one of them, so there may be more."""
     holds: tuple[Hold, ...]
     """All that keeps it from starting now; empty: it is in line."""
+    would_hold: tuple[Hold, ...]
+    """What limits would hold it, where they are only observed."""
     expected_seconds: float | None
     """In about how many seconds it starts, as if all others had equal weights and lengths, and
     nobody came or went; never before the end of a hold that is known. None: nobody can know."""
@@ -362,3 +370,12 @@ class Why:
     """Of a job that waits: the one that it is in. Of a workspace: each."""
     holds: tuple[Hold, ...]
     """What keeps all of it: those of the lines that they have in common, and the time."""
+    observed: Mapping[str, int] | None
+    """What limits would have held or refused of the workspace, where they are only observed:
+    ``starts`` and ``publishes``, and by limit and scope such as ``concurrency.task``,
+    ``rate.workspace`` and ``capacity.queue``; None: limits hold."""
+
+    @property
+    def observing(self) -> bool:
+        """Limits are only observed."""
+        return self.observed is not None

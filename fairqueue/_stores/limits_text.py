@@ -44,6 +44,7 @@ def _default(stored: StoredLimits) -> str:
 def _fields(stored: StoredLimits) -> Iterator[tuple[str, str]]:
     yield "boot:default:", _default(stored)
     yield "boot:total:", text_of(stored.total)
+    yield "boot:observe:", "" if stored.enforced else "observe=1"
     yield "boot:provider:", "on=1" if stored.provided else ""
     yield "boot:queue_default:", text_of(stored.queue_default)
     for name, limits in stored.workspaces.items():

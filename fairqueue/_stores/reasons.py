@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairqueue._fairness import expected_wait
@@ -28,7 +28,9 @@ class Place:
     """Average worker-seconds of its task in its workspace; 0: not known."""
 
 
-def line(place: Place, holds: Sequence[Hold], *, own: int, now: float) -> Line:
+def line(
+    place: Place, holds: Sequence[Hold], would: Sequence[Hold], *, own: int, now: float
+) -> Line:
     """Tell of one lane; ``own``: what its workspace runs."""
     expected = _expected(place, holds, own, now)
     return Line(
@@ -39,6 +41,7 @@ def line(place: Place, holds: Sequence[Hold], *, own: int, now: float) -> Line:
         jobs_ahead=place.jobs_ahead,
         turns_ahead=place.turns_ahead,
         holds=tuple(holds),
+        would_hold=tuple(would),
         expected_seconds=expected,
     )
 
@@ -77,6 +80,7 @@ def told(
     due: float | None = None,
     counts: tuple[int, int, int, int] = (0, 0, 0, 0),
     lines: Sequence[Line] = (),
+    observed: Mapping[str, int] | None = None,
 ) -> Why:
     """Put it together: ``facts`` are since when and by whom, or why; ``due``: not before."""
     waiting, scheduled, running, dead = counts
@@ -96,4 +100,5 @@ def told(
         dead=dead,
         lines=tuple(lines),
         holds=(*time, *_in_common(lines)),
+        observed=observed,
     )

@@ -45,11 +45,15 @@ def lines_of(found: Why) -> Iterator[str]:
     """A line for each place where something waits, and under it all that holds it."""
     if found.state is JobState.IDLE:
         yield "nothing waits"
+    if found.observed is not None:
+        counts = ", ".join(f"{what} {n:,}" for what, n in sorted(found.observed.items()))
+        yield f"limits are only observed; over them so far: {counts or 'nothing'}"
     if not found.lines:
         yield from (f"  {_hold(hold, found.now)}" for hold in found.holds)
     for line in found.lines:
         yield _place(line, found)
         yield from (f"  {_hold(hold, found.now)}" for hold in line.holds)
+        yield from (f"  would hold it: {_hold(hold, found.now)}" for hold in line.would_hold)
         yield f"  {_expected(line)}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -11,6 +12,7 @@ from fairqueue import Stats, WorkspaceStats
 from fairqueue.cli._connect import connection_options, opened
 from fairqueue.cli._text import duration, printable, table
 
+OBSERVED = ("would hold", "would refuse")
 HEAD = ("workspace", "waiting", "scheduled", "running", "limit", "oldest wait", "dead", "lost")
 
 
@@ -21,7 +23,8 @@ def stats(*, url: str, namespace: str | None, as_json: bool) -> None:
     """Per workspace: waiting, scheduled, running, limit, oldest wait, dead, lost.
 
     Running counts leases, so also what a dead worker held, until its lease ends. Lost are jobs
-    that were acked early and whose worker died: they are not run again.
+    that were acked early and whose worker died: they are not run again. Where limits are only
+    observed: how many starts and publishes they would have held or refused.
     """
     with opened(url, namespace) as store:
         found = store.snapshot()
@@ -37,7 +40,17 @@ def _as_table(found: Stats) -> str:
     if not found.workspaces:
         return "No workspace has a job, a limit or a history here."
     order = sorted(found.workspaces, key=lambda entry: (-entry.waiting, entry.workspace))
-    return table(HEAD, [*map(_row, order), _total(found)])
+    rows = [[*_row(entry), *_observed([entry])] for entry in order]
+    rows.append([*_total(found), *_observed(order)])
+    columns = len(HEAD) + len(OBSERVED) * any(row[len(HEAD) :] != ["0", "0"] for row in rows)
+    return table((*HEAD, *OBSERVED)[:columns], [row[:columns] for row in rows])
+
+
+def _observed(entries: Sequence[WorkspaceStats]) -> list[str]:
+    return [
+        f"{sum(entry.would_hold for entry in entries):,}",
+        f"{sum(entry.would_refuse for entry in entries):,}",
+    ]
 
 
 def _row(entry: WorkspaceStats) -> list[str]:

@@ -36,8 +36,9 @@ end
 function Admit.refusal(ws, queue)
   local node, own = Nodes.of(queue), Limits.of(ws)
   local limits, total = Limits.of_node(node)
-  return own.capacity and Admit.full('workspace', own.capacity, Lanes.waiting_of(ws), ws)
+  local full = own.capacity and Admit.full('workspace', own.capacity, Lanes.waiting_of(ws), ws)
     or limits.capacity and Admit.full('queue', limits.capacity, Lanes.depth_of(queue), node)
     or total.capacity and Admit.full('total', total.capacity, Admit.total_depth(), node)
-    or nil
+  if not full and own.would then Observed.publish(ws, queue) end
+  return full or nil
 end

@@ -4,7 +4,7 @@ local by_task = {}
 -- False: it has no limit of its own, so no node either.
 function Caps.of_task(number)
   if by_task[number] == nil then
-    local texts = Limits.texts('boot:task:' .. number, 'live:task:' .. number)
+    local texts = Limits.texts('boot:task:' .. number, 'live:task:' .. number, 'boot:observe:')
     by_task[number] = (texts[1] ~= '' or texts[2] ~= '') and Limits.merged(texts)
   end
   return by_task[number]
@@ -12,7 +12,7 @@ end
 
 -- What workspaces with this parent share; defaults are for single ones.
 function Caps.of_group(name)
-  return Limits.merged(Limits.texts('boot:workspace:' .. name, 'given:workspace:' .. name, 'live:workspace:' .. name))
+  return Limits.merged(Limits.texts('boot:workspace:' .. name, 'given:workspace:' .. name, 'live:workspace:' .. name, 'boot:observe:'))
 end
 
 -- Note whether any task has a limit, so that where none has nobody asks for each.

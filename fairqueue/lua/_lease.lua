@@ -65,6 +65,7 @@ function Lease.grant(ws, flow, owner, lease_seconds)
   local l = { fence = Meta.next_fence(), place = flow.place, queue = queue, id = id, workspace = ws.name, task = task,
     priority = priority, charged = flow.cost, claimed = now_text, ran = '0', owner = owner, early = false,
     deliveries = tonumber(match(record, '^%S+ %S+ %S+ (%S+)')) + 1 }
+  if Limits.of(ws).would then Observed.start(ws, flow, task) end
   call('ZADD', K.expiry(), Lease.ending(lease_seconds), l.fence)
   Lease.keep(l)
   call('SADD', K.slots_of_workspace(ws.name), l.fence)

@@ -28,12 +28,12 @@ end
 -- The later text counts more. The same texts give the same limits: most workspaces share them.
 function Limits.merged(texts)
   local key = concat(texts, '|')
-  local limits = by_text[key]
-  if limits then return limits end
-  limits = { weight = 1, burst = 1 }
+  if by_text[key] then return by_text[key] end
+  local limits = { weight = 1, burst = 1 }
   for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
     limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
   end
+  if limits.observe then limits = Observed.limits(limits) end
   if limits.draining then limits.capacity = 0 end
   by_text[key] = limits
   return limits
@@ -43,10 +43,10 @@ end
 function Limits.of(ws)
   if ws.limits then return ws.limits end
   if Limits.none_at_all() then return NONE end
-  local texts = Limits.texts('boot:default:', 'live:default:', 'boot:workspace:' .. ws.name, 'given:workspace:' .. ws.name, 'live:workspace:' .. ws.name, 'pause:workspace:' .. ws.name)
+  local texts = Limits.texts('boot:default:', 'live:default:', 'boot:workspace:' .. ws.name, 'given:workspace:' .. ws.name, 'live:workspace:' .. ws.name, 'pause:workspace:' .. ws.name, 'boot:observe:')
   local limits = Limits.merged(texts)
   if (limits.exempt or 'default') == ws.name and texts[3] == '' and texts[4] == '' and texts[5] == '' then
-    limits = { weight = 1, burst = 1, fairness = limits.fairness, paused = limits.paused, capacity = limits.draining and 0 }
+    limits = { weight = 1, burst = 1, fairness = limits.fairness, paused = limits.paused, capacity = limits.draining and 0, would = limits.would and NONE }
   end
   ws.limits = limits
   return limits
@@ -62,9 +62,9 @@ end
 function Limits.of_node(node)
   if Limits.none_at_all() then return NONE, NONE end
   if not node.limits then
-    local texts = Limits.texts('boot:total:', 'live:total:', 'boot:queue_default:', 'boot:queue:' .. node.queue, 'live:queue:' .. node.queue, 'pause:total:', 'pause:queue:' .. node.queue)
-    node.total = Limits.merged({ texts[1], texts[2], texts[6] })
-    node.limits = Limits.merged({ texts[3], texts[4], texts[5], texts[7] })
+    local texts = Limits.texts('boot:total:', 'live:total:', 'boot:queue_default:', 'boot:queue:' .. node.queue, 'live:queue:' .. node.queue, 'pause:total:', 'pause:queue:' .. node.queue, 'boot:observe:')
+    node.total = Limits.merged({ texts[1], texts[2], texts[6], texts[8] })
+    node.limits = Limits.merged({ texts[3], texts[4], texts[5], texts[7], texts[8] })
   end
   return node.limits, node.total
 end

@@ -29,6 +29,20 @@ function Places.turns(ws, flow)
   return turns, call('ZCARD', K.ready(flow.queue)), call('SCARD', K.slots_of_queue(flow.queue))
 end
 
+function Places.holds(ws, flow, task)
+  local holds, own = {}, Limits.of(ws)
+  local queue, total = Limits.of_node(Nodes.of(flow.queue))
+  Reasons.paused(holds, 'total', '-', total)
+  Reasons.paused(holds, 'queue', flow.queue, queue)
+  Reasons.paused(holds, 'workspace', ws.name, own)
+  local limits = Reasons.of_limits(ws, flow, task)
+  local would = own.would and limits or {}
+  for _, hold in ipairs(own.would and {} or limits) do insert(holds, hold) end
+  local since = #holds == 0 and Places.unseen_since(flow)
+  if since then Reasons.note(holds, 'worker', 'queue', flow.queue, { since = since }) end
+  return holds, would
+end
+
 -- A job of this lane, so many behind the first; without one, the first.
 function Places.line(ws, flow, element, before)
   local waiting, first = 0, nil
@@ -39,6 +53,7 @@ function Places.line(ws, flow, element, before)
   local task, id = match(element or first, '^(%d+):(.*)$')
   local published = match(call('HGET', K.jobs(flow.queue), id), '^%S+ %S+ %S+ %S+ %S+ ([^/\n]+)')
   local turns, in_line, running = Places.turns(ws, flow)
+  local holds, would = Places.holds(ws, flow, task)
   return { flow.queue, task, published, waiting, before or 0, turns, in_line, running,
-    num(Means.own(ws, task) or Means.average_of(task)), Reasons.of(ws, flow, task) }
+    num(Means.own(ws, task) or Means.average_of(task)), holds, would }
 end

@@ -1,4 +1,4 @@
--- COLD: what holds a lane back now: all of it, for who asks. Nothing here writes.
+-- COLD: what holds a lane back now, or would where limits are only observed: all of it. Nothing here writes.
 local SEEN = 128 -- where more run, nobody looks since when a level is full
 
 function Reasons.note(holds, kind, scope, name, more)
@@ -19,7 +19,7 @@ end
 function Reasons.full(holds, scope, name, limit, key, since)
   local used = limit and call('SCARD', key)
   if not limit or used < limit then return end
-  since = since or used <= SEEN and Reasons.last_start(call('SMEMBERS', key)) or nil
+  since = since or not holds.brief and used <= SEEN and Reasons.last_start(call('SMEMBERS', key)) or nil
   Reasons.note(holds, 'concurrency', scope, name, { limit = limit, used = used, since = since })
 end
 
@@ -37,7 +37,7 @@ end
 function Reasons.total(holds, limits)
   local used = limits.concurrency and call('ZCARD', K.expiry())
   if not used or used < limits.concurrency then return end
-  local since = used <= SEEN and Reasons.last_start(call('ZRANGE', K.expiry(), 0, -1)) or nil
+  local since = not holds.brief and used <= SEEN and Reasons.last_start(call('ZRANGE', K.expiry(), 0, -1)) or nil
   Reasons.note(holds, 'concurrency', 'total', '-', { limit = limits.concurrency, used = used, since = since })
 end
 
@@ -52,26 +52,29 @@ end
 function Reasons.of_task(holds, ws, flow, task)
   local limits = Limits.any_tasks() and Caps.of_task(task)
   if not limits then return end
+  limits = limits.would or limits
   local gate = '/' .. task
   Reasons.full(holds, 'workspace_task', task, limits.workspace_concurrency, K.slots_of_share(ws.name, task), Reasons.since(flow, 'lane'))
   Reasons.full(holds, 'task', task, limits.concurrency, K.slots_of_gate(gate), Reasons.since(flow, 'parked', gate))
   Reasons.rated(holds, 'task', task, limits, Gates.of(gate).tat, Reasons.since(flow, 'rate', gate))
 end
 
-function Reasons.of(ws, flow, task)
-  local holds, own = {}, Limits.of(ws)
+function Reasons.of_limits(ws, flow, task, brief) -- brief: nobody asks since when
+  local holds, own = { brief = brief }, Limits.of(ws).would or Limits.of(ws)
   local queue, total = Limits.of_node(Nodes.of(flow.queue))
-  Reasons.paused(holds, 'total', '-', total)
-  Reasons.paused(holds, 'queue', flow.queue, queue)
-  Reasons.paused(holds, 'workspace', ws.name, own)
+  queue, total = queue.would or queue, total.would or total
   Reasons.full(holds, 'workspace', ws.name, own.concurrency, K.slots_of_workspace(ws.name), Reasons.since(flow, 'parked'))
   Reasons.rated(holds, 'workspace', ws.name, own, tonumber(ws.tat), Reasons.since(flow, 'rate'))
   Reasons.of_task(holds, ws, flow, task)
-  local gate = ws.parent and '@' .. ws.parent
-  if gate then Reasons.full(holds, 'group', ws.parent, Caps.of_group(ws.parent).concurrency, K.slots_of_gate(gate), Reasons.since(flow, 'parked', gate)) end
+  Reasons.of_group(holds, ws, flow)
   Reasons.full(holds, 'queue', flow.queue, queue.concurrency, K.slots_of_queue(flow.queue))
   Reasons.total(holds, total)
-  local since = #holds == 0 and Places.unseen_since(flow)
-  if since then Reasons.note(holds, 'worker', 'queue', flow.queue, { since = since }) end
   return holds
+end
+
+function Reasons.of_group(holds, ws, flow)
+  local gate, limits = ws.parent and '@' .. ws.parent, ws.parent and Caps.of_group(ws.parent)
+  if not gate then return end
+  local most = (limits.would or limits).concurrency
+  Reasons.full(holds, 'group', ws.parent, most, K.slots_of_gate(gate), Reasons.since(flow, 'parked', gate))
 end

@@ -34,6 +34,7 @@ if next(stored) and authoritative ~= '1' then return 0 end
 
 for field in pairs(stored) do call('HDEL', K.limits(), field) end
 if not brought['boot:provider:'] then Given.forget() end
+if brought['boot:observe:'] ~= stored['boot:observe:'] then call('DEL', K.observed()) end
 for field, text in pairs(brought) do call('HSET', K.limits(), field, text) end
 if live_capacity or match(fields, 'capacity=') then
   call('HSET', K.limits(), 'capacity', 1)

@@ -1,6 +1,6 @@
 -- One page of workspaces as they stand; the first page also has the queues and who only left dead.
 -- ARGV now cursor count
--- RETURNS {cursor, {queue, depth}..., {name, waiting, scheduled, running, limit, oldest, dead, lost}...}
+-- RETURNS {cursor, {queue, depth}..., {name, waiting, scheduled, running, limit, oldest, dead, lost, observed}...}
 local _, cursor, count = unpack(ARGV)
 
 local function published(queue, element)
@@ -21,10 +21,12 @@ end
 
 local function row(name)
   local ws = Workspaces.of(name)
+  local limits = Limits.of(ws).would or Limits.of(ws)
   local scheduled, oldest = call('ZCARD', K.scheduled(name)), oldest_of(ws)
   return { name, Lanes.waiting_of(ws) - scheduled, scheduled, Settle.usage_of(ws),
-    Limits.of(ws).concurrency and num(Limits.of(ws).concurrency) or '',
-    oldest and num(now - oldest) or '', call('HLEN', K.dead(name)), call('HGET', K.lost(), name) or '0' }
+    limits.concurrency and num(limits.concurrency) or '',
+    oldest and num(now - oldest) or '', call('HLEN', K.dead(name)), call('HGET', K.lost(), name) or '0',
+    call('HGET', K.observed(), name) or '' }
 end
 
 local queues, rows, seen = {}, {}, {}
@@ -39,5 +41,6 @@ if cursor == '0' then
   for _, queue in ipairs(call('HKEYS', K.nodes())) do insert(queues, { queue, Lanes.depth_of(queue) }) end
   for _, name in ipairs(call('ZRANGE', K.dead_workspaces(), 0, -1)) do add(name) end
   for _, name in ipairs(call('HKEYS', K.lost())) do add(name) end
+  for _, name in ipairs(call('HKEYS', K.observed())) do add(name) end
 end
 return { following_cursor, queues, rows }

@@ -1,6 +1,6 @@
 -- Why a job waits, or what a workspace has; it only looks.
 -- ARGV now workspace queue id
--- RETURNS {now, state, workspace, {fact...}, {waiting, scheduled, running, dead}, {line...}}
+-- RETURNS {now, state, workspace, {fact...}, {waiting, scheduled, running, dead}, {line...}, observed}
 local _, name, queue, id = unpack(ARGV)
 local MOST = 10000 -- so many jobs of a lane are looked at
 local GRAVEYARDS = 1000 -- so many workspaces with dead letters are looked at, where none is named
@@ -8,7 +8,8 @@ local GRAVEYARDS = 1000 -- so many workspaces with dead letters are looked at, w
 local function reply(state, facts, ws, lines)
   local scheduled = ws and call('ZCARD', K.scheduled(ws.name)) or 0
   local counts = ws and { Lanes.waiting_of(ws) - scheduled, scheduled, Settle.usage_of(ws), call('HLEN', K.dead(ws.name)) }
-  return { now_text, state, ws and ws.name or name, facts or {}, counts or { 0, 0, 0, 0 }, lines or {} }
+  local observed = ws and Limits.of(ws).would and (call('HGET', K.observed(), ws.name) or '')
+  return { now_text, state, ws and ws.name or name, facts or {}, counts or { 0, 0, 0, 0 }, lines or {}, observed }
 end
 
 local function of_lanes(ws, priority, element)

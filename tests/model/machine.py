@@ -143,11 +143,13 @@ class Moves(RuleBasedStateMachine):
     # Producers
 
     @initialize(
-        fairness=st.sampled_from(["time", "time", "count"]), default=NO_LIMITS | NO_LIMITS | LIMITS
+        fairness=st.sampled_from(["time", "time", "count"]),
+        default=NO_LIMITS | NO_LIMITS | LIMITS,
+        enforced=st.sampled_from([True, True, True, False]),
     )
-    def begin(self, fairness: str, default: Limits) -> None:
+    def begin(self, fairness: str, default: Limits, enforced: bool) -> None:
         """The first process brings its configuration."""
-        self._configure(default, {}, fairness)
+        self._configure(default, {}, fairness, enforced=enforced)
 
     @rule(batch=st.lists(PUBLISHES, min_size=1, max_size=6))
     def publish(self, batch: list[tuple[Job, Admission]]) -> None:
@@ -192,6 +194,8 @@ class Moves(RuleBasedStateMachine):
         if new:
             assert holder is None
             self.model.hold_key(job, admission)
+            if not admitted:
+                self.model.observe_publish(job)
             self.model.groups |= {admission.group} - {None}  # type: ignore[arg-type]
             self.model.publish(job)
             self.published.append(job)
@@ -370,6 +374,7 @@ class Moves(RuleBasedStateMachine):
         tasks=st.dictionaries(TASKS, TASK_LIMITS, max_size=1),
         parent=GROUPS,
         provided=st.booleans(),
+        enforced=st.sampled_from([True, True, True, False]),
         authoritative=st.booleans(),
     )
     def another_configuration(
@@ -379,12 +384,13 @@ class Moves(RuleBasedStateMachine):
         tasks: dict[str, Limits],
         parent: str | None,
         provided: bool,
+        enforced: bool,
         authoritative: bool,
     ) -> None:
         """A process comes with other limits."""
         fairness = self.model.boot.fairness if self.model.boot else "time"
         grouped = {name: replace(limits, parent=parent) for name, limits in workspaces.items()}
-        how = {"provided": provided, "authoritative": authoritative}
+        how = {"provided": provided, "enforced": enforced, "authoritative": authoritative}
         self._configure(default, grouped, fairness, tasks, **how)
 
     def _configure(
@@ -395,6 +401,7 @@ class Moves(RuleBasedStateMachine):
         tasks: dict[str, Limits] | None = None,
         *,
         provided: bool = True,
+        enforced: bool = True,
         authoritative: bool = False,
     ) -> None:
         limits = StoredLimits(
@@ -403,14 +410,17 @@ class Moves(RuleBasedStateMachine):
             fairness=fairness,
             tasks=tasks or {},
             provided=provided,
+            enforced=enforced,
         )
         boot, brought = self.model.boot, dict(configured(limits))
         stored = dict(configured(boot)) if boot else {}
         same = self.both(lambda store: store.configure(limits, authoritative=authoritative))
         assert same == (brought == stored or not stored or authoritative)
         if same:
-            self.model.boot = limits
+            observed, self.model.boot = self.model.observes, limits
             self.model.forget_starts()
+            if observed != self.model.observes:
+                self.model.observed.clear()
             if not provided and brought != stored:
                 self.model.given.clear()
 

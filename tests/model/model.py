@@ -81,6 +81,10 @@ class Model:
     """What a limit provider says."""
     starts: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     """By workspace and by task."""
+    observed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Starts and publishes that a limit would have held or refused, by workspace."""
+    there_were_rates: bool = False
+    """Then a start may have been counted for one."""
     tasks_were_limited: bool = False
     """Then a job may have changed its lane, and come behind one that was published later."""
     beat: float | None = None
@@ -123,6 +127,11 @@ class Model:
     def forget_starts(self) -> None:
         """Other limits apply: who started under the old ones counts no more."""
         self.starts.clear()
+        sources = [*self.live.values(), *self.given.values()]
+        if self.boot is not None:
+            sources += [self.boot.default, *self.boot.workspaces.values()]
+            sources += self.boot.tasks.values()
+        self.there_were_rates |= any(limits.rate for limits in sources)
         named = [name for scope, name in self.live if scope == "task"]
         self.tasks_were_limited |= bool(named or (self.boot and self.boot.tasks))
 
@@ -206,8 +215,8 @@ class Model:
             self.pauses[scope, name] = how
         return before
 
-    def full(self, job: Job) -> str | None:
-        """The scope that refuses one more job."""
+    def full(self, job: Job, *, would: bool = False) -> str | None:
+        """The scope that refuses one more job, or would if limits were not only observed."""
         places = (
             ("workspace", self.limits_of(job.workspace), self.waiting(job.workspace)),
             ("queue", self.limits_of_queue(job.queue), self.waiting(queue=job.queue)),
@@ -216,7 +225,8 @@ class Model:
         for scope, limits, waiting in places:
             name = {"workspace": job.workspace, "queue": job.queue}.get(scope, "")
             draining = self.pauses.get((scope, name)) is Pause.DRAINING
-            capacity = 0 if draining else limits.capacity
+            kept = None if self.observes and not would else limits.capacity
+            capacity = 0 if draining else kept
             if capacity is not None and waiting >= capacity:
                 return scope
         return None
@@ -370,19 +380,30 @@ class Model:
 
     # Claiming
 
+    @property
+    def observes(self) -> bool:
+        """Limits are only observed."""
+        return self.boot is not None and not self.boot.enforced
+
     def is_open(self, queue: str) -> bool:
         """Neither the queue nor the total is full or paused."""
         if Pause.PAUSED in {self.pauses.get(of) for of in (("queue", queue), ("total", ""))}:
             return False
+        return self.observes or not self._is_full(queue)
+
+    def _is_full(self, queue: str) -> bool:
         most, total = self.limits_of_queue(queue).concurrency, self.limits_of_all().concurrency
         if most is not None and self.running(queue=queue) >= most:
-            return False
-        return total is None or self.running() < total
+            return True
+        return total is not None and self.running() >= total
 
     def has_room(self, job: Job) -> bool:
         """A job is below every limit of its workspace, its group and its task."""
         if self.pauses.get(("workspace", job.workspace)) is Pause.PAUSED:
             return False
+        return self.observes or self._is_below_limits(job)
+
+    def _is_below_limits(self, job: Job) -> bool:
         task, group = self.limits_of_task(job.task), self.limits_of_group(job.workspace)
         places = (
             (self.limits_of(job.workspace).concurrency, self.running(job.workspace)),
@@ -408,27 +429,42 @@ class Model:
         kept.deliveries += 1
         assert job == kept.job
         assert (lease.deliveries, lease.redelivered) == (kept.deliveries, kept.redelivered)
+        self._observe_start(job)
         self.last_fence = lease.fence
         self.leases[lease.fence] = Held(kept, self.now + LEASE_SECONDS)
         self._check_rate(self.limits_of(job.workspace), self.starts["workspace", job.workspace])
         self._check_rate(self.limits_of_task(job.task), self.starts["task", job.task])
 
+    def _observe_start(self, job: Job) -> None:
+        """Over a limit it is counted; rates the model does not know."""
+        if self.observes:
+            full = self._is_full(job.queue) or not self._is_below_limits(job)
+            self.observed["starts", job.workspace] += full
+
+    def observe_publish(self, job: Job) -> None:
+        """It is about to get in, over a capacity perhaps."""
+        if self.observes:
+            self.observed["publishes", job.workspace] += self.full(job, would=True) is not None
+
     def _check_rate(self, limits: Limits, starts: list[float]) -> None:
         starts.append(self.now)
-        if limits.rate:
+        if limits.rate and not self.observes:
             for n, since in enumerate(reversed(starts), 1):
                 assert n <= (limits.burst or 1) + limits.rate * (self.now - since) + 1e-6
 
     def found_no_more(self, queues: Iterable[str]) -> None:
         """A claim got fewer than it asked for: then nothing may be runnable."""
         for (workspace, queue), lanes in self.lanes.items():
-            if queue in queues and self.is_open(queue) and not self.limits_of(workspace).rate:
+            if queue in queues and self.is_open(queue) and not self._has_rate(workspace):
                 waiting = [kept.job for lane in lanes.values() for kept in lane]
                 runnable = [job for job in waiting if self._may_run(job)]
                 assert len(waiting) > FEW or not runnable, runnable
 
+    def _has_rate(self, workspace: str) -> bool:
+        return bool(self.limits_of(workspace).rate) and not self.observes
+
     def _may_run(self, job: Job) -> bool:
-        return not self.limits_of_task(job.task).rate and self.has_room(job)
+        return (self.observes or not self.limits_of_task(job.task).rate) and self.has_room(job)
 
     # Ending
 
@@ -569,5 +605,9 @@ class Model:
             )
             assert told == counts, name
             assert row is None or row.limit == self.limits_of(name).concurrency
+            assert row is None or row.would_refuse == self.observed["publishes", name]
+            starts = self.observed["starts", name]
+            assert row is None or row.would_hold == starts or self.there_were_rates
+            assert row is None or row.would_hold >= starts
         for queue in {q for q, _ in self.jobs} | set(stats.queues):
             assert stats.queues.get(queue, 0) == self.waiting(queue=queue)

@@ -110,6 +110,24 @@ def test_a_rate_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
     )
 
 
+def test_what_is_only_observed(shell: Shell, redis_url: str, namespace: str) -> None:
+    """It is told apart from what holds, with its counts, and stats has columns for it."""
+    limits: dict[str, Any] = {"workspace_concurrency": 1, "workspace_capacity": 2}
+    with FairQueue(redis_url, namespace=namespace, enforce="observe", **limits) as queue:
+        for _ in range(4):
+            queue.publish(b"", queue="q", workspace="a")
+        queue.claim(["q"], 2)
+    found = shell.json("workspace", "a")
+    counts = {"starts": 1, "concurrency.workspace": 1, "publishes": 2, "capacity.workspace": 2}
+    assert (found["observed"], found["holds"]) == (counts, [])
+    text = shell.run("workspace", "a").stdout
+    assert "limits are only observed; over them so far: capacity.workspace 2" in text
+    assert "would hold it: full: workspace a runs 2 of 1" in text
+    assert shell.run("stats").stdout.splitlines()[0].endswith("would hold  would refuse")
+    (row,) = shell.json("stats")["workspaces"]
+    assert (row["would_hold"], row["would_refuse"]) == (1, 2)
+
+
 def test_limits_are_set_told_and_taken_away(shell: Shell, queue: FairQueue) -> None:
     """Each answer says what is in force now, and from where."""
     of = ("--workspace", NASTY)

@@ -169,7 +169,6 @@ def test_a_value_is_not_repeated() -> None:
     [
         ({"shards": 2}, "shards"),
         ({"min_replicas": 1}, "min_replicas"),
-        ({"enforce": "observe"}, "enforce"),
         ({"workspaces": {"acme": {"reserve": 1}}}, "workspaces.acme.reserve"),
     ],
 )

@@ -69,9 +69,10 @@ def _rated(
 
 
 def _of_task(s: State, ws: Workspace, flow: Flow, number: str) -> Iterator[Hold]:
-    limits = limits_of_task(s, number)
-    if limits is None:
+    found = limits_of_task(s, number)
+    if found is None:
         return
+    limits = found.seen
     key, name = f"/{number}", s.task_names[int(number) - 1]
     gate, share = s.gates.get(key) or Gate(key), s.shares.get((ws.name, number), set())
     most, lane = limits.workspace_concurrency, _since(flow, "lane")
@@ -84,7 +85,7 @@ def _of_group(s: State, ws: Workspace, flow: Flow) -> Iterator[Hold]:
     if ws.parent is None:
         return
     key = group_gate(ws.parent)
-    gate, most = s.gates.get(key) or Gate(key), limits_of_group(s, ws.parent).concurrency
+    gate, most = s.gates.get(key) or Gate(key), limits_of_group(s, ws.parent).seen.concurrency
     since = _since(flow, "parked", key)
     yield from _full(s, "group", decode(key[1:]), most, gate.slots, since)
 
@@ -100,19 +101,26 @@ def _of_worker(s: State, flow: Flow) -> Iterator[Hold]:
         yield Hold("worker", "queue", flow.queue, since=since)
 
 
-def _at_limits(s: State, ws: Workspace, flow: Flow, number: str) -> Iterator[Hold]:
-    own, queue, total = limits_of(s, ws), limits_of_queue(s, flow.queue), limits_of_all(s)
-    yield from _paused(s, "total", "", total)
-    yield from _paused(s, "queue", flow.queue, queue)
-    yield from _paused(s, "workspace", ws.name, own)
+def _pauses(s: State, ws: Workspace, flow: Flow) -> Iterator[Hold]:
+    yield from _paused(s, "total", "", limits_of_all(s))
+    yield from _paused(s, "queue", flow.queue, limits_of_queue(s, flow.queue))
+    yield from _paused(s, "workspace", ws.name, limits_of(s, ws))
+
+
+def at_limits(s: State, ws: Workspace, flow: Flow, number: str) -> Iterator[Hold]:
+    """Every limit that a job of this task, in this lane, is at, whether or not it holds."""
+    own, queue = limits_of(s, ws).seen, limits_of_queue(s, flow.queue).seen
     yield from _full(s, "workspace", ws.name, own.concurrency, ws.slots, _since(flow, "parked"))
     yield from _rated(s, "workspace", ws.name, own, ws.tat, _since(flow, "rate"))
     yield from _of_task(s, ws, flow, number)
     yield from _of_group(s, ws, flow)
     yield from _full(s, "queue", flow.queue, queue.concurrency, s.node(flow.queue).slots)
-    yield from _full(s, "total", "", total.concurrency, s.leases)
+    yield from _full(s, "total", "", limits_of_all(s).seen.concurrency, s.leases)
 
 
-def holds_of(s: State, ws: Workspace, flow: Flow, number: str) -> list[Hold]:
-    """All that keeps a job of this task, in this lane, from starting now."""
-    return list(_at_limits(s, ws, flow, number)) or list(_of_worker(s, flow))
+def holds_of(s: State, ws: Workspace, flow: Flow, number: str) -> tuple[list[Hold], list[Hold]]:
+    """All that keeps a job of this task, in this lane, from starting now, and all that would."""
+    limits = list(at_limits(s, ws, flow, number))
+    would = limits if limits_of(s, ws).would else []
+    holds = [*_pauses(s, ws, flow), *([] if would else limits)]
+    return holds or list(_of_worker(s, flow)), would

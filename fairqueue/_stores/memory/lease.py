@@ -8,6 +8,7 @@ from fairqueue._stores.memory.expiring import unwatch
 from fairqueue._stores.memory.gates import give_back, take
 from fairqueue._stores.memory.lanes import pop
 from fairqueue._stores.memory.limits import limits_of, limits_of_all, limits_of_queue
+from fairqueue._stores.memory.observing import starts
 from fairqueue._stores.memory.order import Stand, Who, start
 from fairqueue._stores.memory.settle import settle
 from fairqueue._stores.memory.state import Branch, Flow, Held, Node, State, Workspace
@@ -61,6 +62,7 @@ def _record_start(s: State, ws: Workspace, flow: Flow) -> None:
 
 def grant(s: State, ws: Workspace, flow: Flow, owner: str, lease_seconds: float) -> Held:
     """Lease the first job of the flow at the head of ready, which must be runnable."""
+    starts(s, ws, flow, flow.first().job.task)
     record = pop(flow)
     unwatch(ws, record)
     s.fence = (s.fence or int(s.now * MICROSECONDS)) + 1

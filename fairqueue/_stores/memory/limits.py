@@ -26,6 +26,13 @@ class Effective:
     count: bool
     """Each job is charged 1."""
     paused: bool = False
+    would: Effective | None = None
+    """What is only observed: then nothing here holds or refuses but a pause or a drain."""
+
+    @property
+    def seen(self) -> Effective:
+        """These limits, whether they hold or are only observed."""
+        return self.would or self
 
 
 def _first(name: str, places: tuple[Limits, ...], default: float | None = None) -> Any:
@@ -34,7 +41,7 @@ def _first(name: str, places: tuple[Limits, ...], default: float | None = None) 
 
 
 def _effective(s: State, *places: Limits) -> Effective:
-    return Effective(
+    limits = Effective(
         concurrency=_first("concurrency", places),
         capacity=_first("capacity", places),
         weight=_first("weight", places, 1.0),
@@ -43,6 +50,19 @@ def _effective(s: State, *places: Limits) -> Effective:
         workspace_concurrency=_first("workspace_concurrency", places),
         parent=_first("parent", places),
         count=s.boot is not None and s.boot.fairness == "count",
+    )
+    return limits if s.boot is None or s.boot.enforced else _observed(limits)
+
+
+def _observed(limits: Effective) -> Effective:
+    return replace(
+        limits,
+        concurrency=None,
+        capacity=None,
+        rate=None,
+        burst=1.0,
+        workspace_concurrency=None,
+        would=limits,
     )
 
 

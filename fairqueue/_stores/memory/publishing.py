@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairqueue._stores.memory import admit, expiring, unique
+from fairqueue._stores.memory import admit, expiring, observing, unique
 from fairqueue._stores.memory.lanes import push
 from fairqueue._stores.memory.limits import place_of
 from fairqueue._stores.memory.settle import settle
@@ -18,6 +18,8 @@ def _check_room(s: State, ws: Workspace, job: Job, admission: Admission) -> None
     full = None if admit.is_admitted(s, admission) else admit.refusal(s, ws, job)
     if full is not None:
         raise full
+    if not admit.is_admitted(s, admission):
+        observing.publishes(s, ws, job.queue)
     if admission.group:
         admit.admit(s, admission.group)
 

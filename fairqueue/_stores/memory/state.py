@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from fairqueue._keys import encode
@@ -182,6 +182,8 @@ class State:
         """Per queue: workspace and id, as keys, of whose death nobody has been told."""
         self.retention: tuple[float | None, int | None] = KEPT_SECONDS, KEPT_COUNT
         self.lost: dict[str, int] = {}
+        self.observed: dict[str, Counter[str]] = {}
+        """What limits would have held or refused, by workspace."""
         self.kinds: dict[str, bool] = {}
         self.boot: StoredLimits | None = None
         self.pauses: dict[tuple[str, str], Pause] = {}

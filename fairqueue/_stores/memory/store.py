@@ -112,6 +112,8 @@ class MemoryStore(Neighbouring):
             if brought == stored or (stored and not authoritative):
                 return brought == stored
             before, s.boot = s.boot, limits
+            if limits.enforced != (before is None or before.enforced):
+                s.observed.clear()
             if not limits.provided:
                 s.given.clear()
                 s.asked.clear()

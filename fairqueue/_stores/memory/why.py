@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from fairqueue._stores import reasons
 from fairqueue._stores.memory.admit import has_ended
 from fairqueue._stores.memory.holding import holds_of
 from fairqueue._stores.memory.lanes import in_lanes
+from fairqueue._stores.memory.limits import limits_of
 from fairqueue._stores.memory.means import average_of
 from fairqueue._stores.memory.state import Branch, Dead, Flow, Held, Record, State, Workspace
 from fairqueue._types import JobState, Line, Why
@@ -18,6 +20,10 @@ GRAVEYARDS = 1_000  # so many workspaces with dead letters are looked at, where 
 
 def _counts(s: State, ws: Workspace) -> tuple[int, int, int, int]:
     return in_lanes(ws), len(ws.scheduled), len(ws.slots), len(s.dead.get(ws.name, ()))
+
+
+def _observed(s: State, ws: Workspace) -> Counter[str] | None:
+    return s.observed.get(ws.name, Counter()) if limits_of(s, ws).would else None
 
 
 def _turns(ws: Workspace, flow: Flow) -> int:
@@ -45,8 +51,8 @@ def _line(s: State, ws: Workspace, flow: Flow, record: Record, before: int) -> L
         running=len(node.slots),
         cost=ws.means.get(job.task) or average_of(s, job.task),
     )
-    holds = holds_of(s, ws, flow, s.task_number(job.task))
-    return reasons.line(place, holds, own=len(ws.slots), now=s.now)
+    holds, would = holds_of(s, ws, flow, s.task_number(job.task))
+    return reasons.line(place, holds, would, own=len(ws.slots), now=s.now)
 
 
 def _where(ws: Workspace, record: Record) -> Iterator[tuple[Flow, int]]:
@@ -81,14 +87,21 @@ def _of_job(s: State, record: Record) -> Why:
         due=due,
         counts=_counts(s, ws),
         lines=lines,
+        observed=_observed(s, ws),
     )
 
 
 def _of_dead(s: State, workspace: str, dead: Dead) -> Why:
-    counts = _counts(s, s.workspaces.get(workspace) or Workspace(workspace))
-    facts = dead.since, dead.reason
-    job_id = dead.record.job.id
-    return reasons.told(JobState.DEAD, workspace, job_id, now=s.now, facts=facts, counts=counts)
+    ws = s.workspaces.get(workspace) or Workspace(workspace)
+    return reasons.told(
+        JobState.DEAD,
+        workspace,
+        dead.record.job.id,
+        now=s.now,
+        facts=(dead.since, dead.reason),
+        counts=_counts(s, ws),
+        observed=_observed(s, ws),
+    )
 
 
 def _of_none(s: State, workspace: str | None, job_id: str) -> Why:
@@ -114,6 +127,7 @@ def _of_workspace(s: State, name: str) -> Why:
         due=due,
         counts=_counts(s, ws),
         lines=lines,
+        observed=_observed(s, ws),
     )
 
 

@@ -31,6 +31,8 @@ class Audit:
         rate, most = limits.get("rate"), limits.get("concurrency")
         if "paused" in limits:
             return "paused"
+        if self.levels.observed:
+            return None
         if rate and fair.next_start(ws.tat, rate, limits.get("burst", 1.0)) > self.now + ALMOST:
             return "rate"
         return "parked" if most is not None and self.usage(ws.name) >= most else None
@@ -41,7 +43,8 @@ class Audit:
 
     def lane_block(self, ws: WorkspaceRow, flow: FlowRow) -> str | None:
         """What holds one lane back alone: its task's limit per workspace."""
-        limits = self.levels.of_gate(f"/{flow.task}") if flow.task else None
+        has_one = flow.task and not self.levels.observed
+        limits = self.levels.of_gate(f"/{flow.task}") if has_one else None
         most = (limits or {}).get("workspace_concurrency")
         return "lane" if most is not None and self.running(ws.name, flow.task) >= most else None
 
@@ -49,6 +52,8 @@ class Audit:
         """Why nothing may start behind a gate; where a rate closes it, its timer may be due."""
         limits, row = self.levels.of_gate(gate) or {}, self.space.gates.get(gate)
         rate, most, tat = limits.get("rate"), limits.get("concurrency"), row.tat if row else 0.0
+        if self.levels.observed:
+            return None
         if rate and fair.next_start(tat, rate, limits.get("burst", 1.0)) > self.now + ALMOST:
             return "rate"
         used = len(self.space.of("slots_of_gate", gate))
@@ -64,6 +69,8 @@ class Audit:
         of_queue, of_total = self.levels.of_queue(queue), self.levels.of_total()
         if "paused" in of_queue or "paused" in of_total:
             return False
+        if self.levels.observed:
+            return True
         own, total = of_queue.get("concurrency"), of_total.get("concurrency")
         used = len(self.space.of("slots_of_queue", queue))
         return (own is None or used < own) and (total is None or len(self.space.leases) < total)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairqueue._keys import decode
 from fairqueue._stores import reasons
+from fairqueue._stores.redis import replies
 from fairqueue._types import Hold, JobState, Line, Why
 
 TASKS = frozenset({"task", "workspace_task"})
@@ -26,7 +27,7 @@ def _hold(text: bytes, name_of: Name) -> Hold:
 
 
 def _line(row: Sequence[Any], own: int, now: float, name_of: Name) -> Line:
-    queue, task, published, waiting, jobs, turns, in_line, running, cost, holds = row
+    queue, task, published, waiting, jobs, turns, in_line, running, cost, holds, would = row
     place = reasons.Place(
         queue=decode(queue),
         task=name_of(task),
@@ -38,12 +39,13 @@ def _line(row: Sequence[Any], own: int, now: float, name_of: Name) -> Line:
         running=int(running),
         cost=float(cost),
     )
-    return reasons.line(place, [_hold(text, name_of) for text in holds], own=own, now=now)
+    kept, only_seen = ([_hold(text, name_of) for text in texts] for texts in (holds, would))
+    return reasons.line(place, kept, only_seen, own=own, now=now)
 
 
 def why(reply: Sequence[Any], job_id: str | None, name_of: Name) -> Why:
     """Read all of it."""
-    now, state, workspace, facts, counts, rows = reply
+    now, state, workspace, facts, counts, rows, *observed = reply
     waiting, scheduled, running, dead = map(int, counts)
     found, name = JobState(state.decode()), decode(workspace) or None
     lines = tuple(_line(row, running, float(now), name_of) for row in rows)
@@ -57,4 +59,5 @@ def why(reply: Sequence[Any], job_id: str | None, name_of: Name) -> Why:
         due=due,
         counts=(waiting, scheduled, running, dead),
         lines=lines,
+        observed=None if observed[:1] in ([], [None]) else replies.counts(observed[0]),
     )

@@ -137,9 +137,16 @@ def clock() -> float:
     return time.monotonic()
 
 
+def counts(text: bytes) -> dict[str, int]:
+    """Read counts by what they count."""
+    words = (word.split("=") for word in text.decode().split())
+    return {what: int(count) for what, count in words}
+
+
 def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
     """Read one row of a snapshot."""
-    name, waiting, scheduled, running, limit, oldest, dead, lost = row
+    name, waiting, scheduled, running, limit, oldest, dead, lost, seen = row
+    observed = counts(seen)
     return WorkspaceStats(
         workspace=decode(name),
         waiting=int(waiting),
@@ -149,4 +156,6 @@ def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
         oldest_wait_seconds=float(oldest) if oldest else None,
         dead=int(dead),
         lost=int(lost),
+        would_hold=observed.get("starts", 0),
+        would_refuse=observed.get("publishes", 0),
     )

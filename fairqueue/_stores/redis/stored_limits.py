@@ -21,6 +21,11 @@ class Levels:
     def __init__(self, fields: Mapping[str, str]) -> None:
         self._fields = fields
 
+    @property
+    def observed(self) -> bool:
+        """Limits hold nobody back."""
+        return bool(self._fields.get("boot:observe:"))
+
     def _merged(self, *names: str) -> dict[str, str]:
         """The later field counts more."""
         words: dict[str, str] = {}
