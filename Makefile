@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test long endings lint format bench dramatiq-own matrix floor peers clean
+.PHONY: help demo test long fairness endings lint format bench dramatiq-own matrix floor peers clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -37,6 +37,9 @@ test: $(VENV)/.dev-ready  ## The whole test suite
 
 long: $(VENV)/.dev-ready  ## The fair order's simulation at full size, and random moves at length
 	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+
+fairness: $(VENV)/.dev-ready  ## How fair it is, on the real scripts with moved time: the table and its picture in docs/
+	@$(BIN)/python -m tests.fairness.report $(FAIRNESS_SECONDS)
 
 endings: $(VENV)/.dev-ready  ## Every pool, ack mode and ending with real workers: the table, and its page in docs/
 	@rm -f .endings.jsonl

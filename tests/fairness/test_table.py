@@ -1,0 +1,78 @@
+"""The fairness table in a short form: shares, lags and free slots are as its page says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.fairness.metering import Tenant, fair_slots
+from tests.fairness.report import line, page, picture
+from tests.fairness.scenarios import Fleets
+from tests.fairness.table import SCENARIOS, Play, Row, minted
+
+FleetsOf = Callable[[str], Fleets]
+
+SECONDS, WITHIN = 60.0, 0.026
+DOCS = Path(__file__).parents[2] / "docs"
+NAMED = [getattr(play, "func", play).__name__ for play in SCENARIOS]
+
+
+@pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: NAMED[SCENARIOS.index(play)])
+def test_it_is_as_fair_as_the_table_says(fleets_of: FleetsOf, play: Play) -> None:
+    """Shares are the weighted max-min ones, lags below the bound, and no slot is left free."""
+    for row in play(fleets_of("the law"), SECONDS):
+        assert row.furthest <= WITHIN, row.name
+        assert row.window.unserved_seconds == 0, row.name
+        if row.lag is not None:
+            assert row.lag[0] <= row.lag[1], row.name
+        assert (row.longest_wait or 0.0) <= 1.0
+
+
+def test_a_build_without_a_rule_is_told_apart(fleets_of: FleetsOf) -> None:
+    """What measures is no yes-man: a group that weighs as much as is in it is off."""
+    play = partial(minted, many=20, grouped=True)
+    (row,) = play(fleets_of("a group weighs as much as is in it"), SECONDS)
+    assert row.furthest > WITHIN
+
+
+def test_what_one_cannot_use_goes_to_the_others() -> None:
+    """By weight, a group as one."""
+    tenants = [
+        Tenant("a", slots=1.0),
+        Tenant("b", weight=2.0),
+        Tenant("c"),
+        Tenant("m0", group="org"),
+        Tenant("m1", group="org", slots=0.5),
+    ]
+    found = fair_slots(8, tenants, {"org": 1.0})
+    assert found == pytest.approx({"a": 1.0, "b": 3.5, "c": 1.75, "m0": 1.25, "m1": 0.5})
+
+
+@pytest.fixture
+def found(fleets_of: FleetsOf) -> list[Row]:
+    """One scenario, played for a moment."""
+    return list(SCENARIOS[0](fleets_of("the law"), 5.0))
+
+
+def test_the_page_and_the_picture_hold_every_row(found: list[Row]) -> None:
+    """The picture stands alone: nothing is fetched for it."""
+    assert all(line(row) in page(found, 5.0) for row in found)
+    drawn = picture(found)
+    ET.fromstring(drawn)
+    assert found[0].name in drawn
+    assert not re.search(r"href|url\(|<script", drawn)
+
+
+def test_the_page_in_the_docs_has_every_scenario(fleets_of: FleetsOf) -> None:
+    """And says nothing that is not fair."""
+    text = (DOCS / "fairness.md").read_text()
+    rows = [row.split("|")[1:-1] for row in text.splitlines() if row.startswith("| ")][1:]
+    assert len(rows) == 14
+    assert all(float(off) <= 100 * WITHIN for _, off, *_ in rows)
+    (named,) = SCENARIOS[0](fleets_of("the law"), 1.0)
+    assert named.name in text
