@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fairqueue import WorkspaceUnresolved
 from fairqueue_celery.errors import CapacityExceeded, LeaseLost
+from fairqueue_celery.reaching import queue_of
 from fairqueue_celery.supported import check_versions
 from fairqueue_celery.unique import Unique, unique_outcome
 from fairqueue_kombu_alias import add_aliases
@@ -15,4 +16,11 @@ from fairqueue_kombu_alias import add_aliases
 check_versions()
 add_aliases()
 
-__all__ = ["CapacityExceeded", "LeaseLost", "Unique", "WorkspaceUnresolved", "unique_outcome"]
+__all__ = [
+    "CapacityExceeded",
+    "LeaseLost",
+    "Unique",
+    "WorkspaceUnresolved",
+    "queue_of",
+    "unique_outcome",
+]

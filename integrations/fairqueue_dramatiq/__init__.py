@@ -13,7 +13,7 @@ from fairqueue_dramatiq.errors import (
     LeaseLostInterrupt,
     StoreUnavailable,
 )
-from fairqueue_dramatiq.middleware import FairQueueMiddleware, install
+from fairqueue_dramatiq.middleware import FairQueueMiddleware, install, queue_of
 from fairqueue_dramatiq.unique import Unique, unique_outcome
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "Unique",
     "WorkspaceUnresolved",
     "install",
+    "queue_of",
     "unique_outcome",
 ]

@@ -120,3 +120,17 @@ def install(broker: Broker, *, url: str | None = None, **settings: Any) -> FairQ
     broker.add_middleware(middleware)
     middleware.bind(broker)
     return middleware
+
+
+def queue_of(broker: Broker) -> fairqueue.FairQueue:
+    """The core queue behind a broker: to pause, cancel, ask why, set limits and so on.
+
+    With the middleware's own settings, over the connections that its publishes use: leave it
+    open. Raises ConfigurationError for a broker without the middleware.
+    """
+    for middleware in broker.middleware:
+        if isinstance(middleware, FairQueueMiddleware):
+            return middleware.bind(broker).core
+    raise ConfigurationError(
+        "this broker has no FairQueueMiddleware: broker.add_middleware(FairQueueMiddleware(…))"
+    )
