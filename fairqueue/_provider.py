@@ -62,13 +62,14 @@ class Provider:
         self._function: Callable[[str], Answer] | None = None
         self.errors = 0
         """Questions that were answered by an error, or by what is no limit."""
-        self._claims = False
         self._logged = float("-inf")
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
+        self._claims = False
         self._lock = threading.Lock()
+        self._own = threading.local()
         self._asked: dict[str, float] = {}
         self._flights: dict[str, threading.Event] = {}
         self._again: dict[str, None] = {}
@@ -82,6 +83,8 @@ class Provider:
     def publishes(self, workspace: str) -> None:
         """This process is about to publish for a workspace."""
         self._mine()
+        if getattr(self._own, "asks", False):
+            return  # the app's function itself publishes: it must not wait for itself
         age = time.monotonic() - self._asked.get(workspace, float("-inf"))
         if age >= STALE_SECONDS:
             self.ask(workspace)
@@ -101,6 +104,7 @@ class Provider:
 
         ``anew``: not content with the answer to a question that was put before.
         """
+        self._mine()
         with self._lock:
             flight = self._flights.get(workspace)
             if flight is None:
@@ -142,7 +146,11 @@ class Provider:
         self._asked[workspace] = began
 
     def _answer(self, workspace: str) -> Limits | None:
-        answer = self.load()(workspace)
+        self._own.asks = True
+        try:
+            answer = self.load()(workspace)
+        finally:
+            self._own.asks = False
         if answer is None:
             return None
         named = {name: value for name, value in answer.items() if value is not None}
@@ -156,11 +164,10 @@ class Provider:
             self._logged = now
             log.error(
                 "the limit provider %r failed for workspace %r, whose last known limits stay "
-                "(%d errors so far): %s: %s",
+                "(%d errors so far): %r",
                 self._source,
                 workspace,
                 self.errors,
-                type(error).__name__,
                 error,
             )
 

@@ -152,6 +152,21 @@ def test_an_error_keeps_what_is_known(
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
+def test_a_provider_may_publish(
+    open_queue: Callable[..., FairQueue], app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not wait for its own answer."""
+    queue = open_queue(limit_provider=SOURCE)
+
+    def ask(workspace: str) -> dict[str, Any]:
+        queue.publish(b"", queue="asked", workspace=workspace)
+        return {"concurrency": 1}
+
+    monkeypatch.setattr(sys.modules["limits_of_the_app"], "ask", ask)
+    queue.publish(b"", queue="q", workspace="a")
+    assert (queue.depth("asked"), limit(queue)) == (1, 1)
+
+
 def test_a_worker_asks_for_whom_it_claims(open_queue: Callable[..., FairQueue], app: App) -> None:
     """Where producers have no provider."""
     app.answers["a"] = {"concurrency": 1}
