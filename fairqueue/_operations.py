@@ -97,48 +97,58 @@ class Operations(ABC):
         queue: str | None = None,
         *,
         workspace: str | None = None,
+        task: str | None = None,
         progress: Progress = _ignore,
     ) -> int:
         """Drop what waits or is scheduled; running jobs go on. Return how many.
 
-        Of a queue, of a workspace, of a workspace on a queue, or, with neither, of all. In steps
-        of bounded length: ``progress`` hears after each how many more are gone.
+        Of a queue, a workspace or a task; of several that are named what is of each; with none,
+        all. In steps of bounded length: ``progress`` hears after each how many more are gone.
         """
         queue = None if queue is None else check_name("queue", queue)
         workspace = None if workspace is None else check_name("workspace", workspace)
-        return _counted(self._connected().purge(queue, workspace), progress)
+        task = None if task is None else check_name("task", task)
+        return _counted(self._connected().purge(queue, workspace, task), progress)
 
-    def pause(self, *, workspace: str | None = None, queue: str | None = None) -> Pause | None:
-        """Start nothing of a workspace, of a queue, or, with neither, at all, until resumed.
+    def pause(
+        self, *, workspace: str | None = None, queue: str | None = None, task: str | None = None
+    ) -> Pause | None:
+        """Start nothing of a workspace, queue or task, or, with none, at all, until resumed.
 
         Running jobs finish; publishes are let in. It is kept in the store, whatever limits are
         set meanwhile. Returns how it stood before.
         """
-        return self._hold(workspace, queue, Pause.PAUSED)
+        return self._hold(Pause.PAUSED, workspace=workspace, queue=queue, task=task)
 
-    def drain(self, *, workspace: str | None = None, queue: str | None = None) -> Pause | None:
+    def drain(
+        self, *, workspace: str | None = None, queue: str | None = None, task: str | None = None
+    ) -> Pause | None:
         """Let in nothing new, and run what waits, until resumed.
 
         A publish raises CapacityExceeded with the limit 0; what the system itself must publish
         (retries, continuations, replays) is let in. Returns how it stood before.
         """
-        return self._hold(workspace, queue, Pause.DRAINING)
+        return self._hold(Pause.DRAINING, workspace=workspace, queue=queue, task=task)
 
-    def resume(self, *, workspace: str | None = None, queue: str | None = None) -> Pause | None:
+    def resume(
+        self, *, workspace: str | None = None, queue: str | None = None, task: str | None = None
+    ) -> Pause | None:
         """End a pause or a drain of exactly this; return which it was, None: neither."""
-        return self._hold(workspace, queue, None)
+        return self._hold(None, workspace=workspace, queue=queue, task=task)
 
     def pauses(self) -> dict[tuple[str, str], Pause]:
-        """What is paused or draining: by ``"workspace"``, ``"queue"`` or ``"total"``, and name."""
+        """What is paused or drains, by scope and name.
+
+        Scopes are ``"workspace"``, ``"queue"``, ``"task"`` and ``"total"``.
+        """
         return self._connected().pauses()
 
-    def _hold(self, workspace: str | None, queue: str | None, how: Pause | None) -> Pause | None:
-        if workspace is not None and queue is not None:
-            raise ConfigurationError("name a workspace or a queue, not both: they are held apart")
-        if workspace is not None:
-            return self._connected().pause("workspace", check_name("workspace", workspace), how)
-        if queue is not None:
-            return self._connected().pause("queue", check_name("queue", queue), how)
+    def _hold(self, how: Pause | None, **place: str | None) -> Pause | None:
+        named = {scope: name for scope, name in place.items() if name is not None}
+        if len(named) > 1:
+            raise ConfigurationError(f"name one of {', '.join(place)}: they are held apart")
+        for scope, name in named.items():
+            return self._connected().pause(scope, check_name(scope, name), how)
         return self._connected().pause("total", "", how)
 
     def dead_letters(self, workspace: str, *, start: int = 0, count: int = 100) -> list[DeadLetter]:

@@ -205,10 +205,13 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def purge(self, queue: str | None = None, workspace: str | None = None) -> Iterator[int]:
-        """Drop what waits or is scheduled, of a queue, a workspace, both, or all; not what runs.
+    def purge(
+        self, queue: str | None = None, workspace: str | None = None, task: str | None = None
+    ) -> Iterator[int]:
+        """Drop what waits or is scheduled: what is of all that is named, or all; not what runs.
 
-        Each item is one atomic step of bounded length, and tells how many jobs it dropped.
+        Each item is one atomic step of bounded length, and tells how many jobs it dropped. To
+        find the jobs of one task among others of a lane takes a look at each of them.
         """
 
     @abstractmethod
@@ -242,8 +245,9 @@ class Store(ABC):
     def pause(self, scope: str, name: str, how: Pause | None) -> Pause | None:
         """Pause, drain or, with None, resume; return how it stood. Running jobs finish.
 
-        ``scope``: ``"workspace"``, ``"queue"`` or ``"total"``. It stays so until it is resumed,
-        whatever limits are set or configured meanwhile. Back from a pause nobody has credit.
+        ``scope``: ``"workspace"``, ``"queue"``, ``"task"`` or ``"total"``. It stays so until it is
+        resumed, whatever limits are set or configured meanwhile. Back from a pause nobody has
+        credit. A paused task keeps nobody from other tasks.
         """
 
     @abstractmethod

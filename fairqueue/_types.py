@@ -182,7 +182,7 @@ class DeadLetter:
 
 
 class Pause(str, Enum):
-    """How a workspace, a queue or everything is held."""
+    """How a workspace, a queue, a task or everything is held."""
 
     PAUSED = "paused"
     """Nothing starts; publishes are let in."""

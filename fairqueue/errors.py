@@ -20,7 +20,8 @@ class CapacityExceeded(FairQueueError):
 
     ``scope`` is ``"workspace"``, ``"queue"`` or ``"total"``; ``limit`` and ``waiting`` are in jobs
     (scheduled ones included); ``retry_after`` is in seconds, at least 1, from the drain rate of
-    the workspace, with jitter, so that refused callers do not come back together.
+    the workspace, with jitter, so that refused callers do not come back together. The scope
+    ``"task"`` means that ``task`` drains: what waits of it is not counted, and both are 0.
     """
 
     def __init__(
@@ -31,16 +32,20 @@ class CapacityExceeded(FairQueueError):
         retry_after: float,
         workspace: str,
         queue: str,
+        task: str = "",
     ) -> None:
-        super().__init__(scope, limit, waiting, retry_after, workspace, queue)
+        super().__init__(scope, limit, waiting, retry_after, workspace, queue, task)
         self.scope = scope
         self.limit = limit
         self.waiting = waiting
         self.retry_after = retry_after
         self.workspace = workspace
         self.queue = queue
+        self.task = task
 
     def __str__(self) -> str:
+        if self.scope == "task":
+            return f"task {self.task!r} takes no new jobs: it drains until it is resumed"
         where = {
             "workspace": f"workspace {self.workspace!r}",
             "queue": f"queue {self.queue!r}",

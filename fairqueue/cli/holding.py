@@ -1,4 +1,4 @@
-"""``fairqueue pause``, ``resume``, ``drain`` and ``purge``: a workspace, a queue, or everything."""
+"""``fairqueue pause``, ``resume``, ``drain`` and ``purge``: a workspace, queue, task, or all."""
 
 from __future__ import annotations
 
@@ -19,22 +19,26 @@ LOOK_EVERY_SECONDS = 0.5
 
 
 def place_options(command: Command) -> Command:
-    """Add ``--workspace``, ``--queue`` and ``--all`` to a command."""
+    """Add ``--workspace``, ``--queue``, ``--task`` and ``--all`` to a command."""
     workspace = click.option("--workspace", help="This workspace.")
     queue = click.option("--queue", help="This queue, of all workspaces.")
+    task = click.option("--task", help="This task or actor, of all workspaces and queues.")
     everything = click.option("--all", "everything", is_flag=True, help="Everything.")
-    return workspace(queue(everything(command)))
+    return workspace(queue(task(everything(command))))
 
 
-def _place(workspace: str | None, queue: str | None, *, everything: bool) -> dict[str, str | None]:
-    if sum((workspace is not None, queue is not None, everything)) != 1:
-        raise click.UsageError("name one of --workspace, --queue and --all")
-    return {"workspace": workspace, "queue": queue}
+def _place(
+    workspace: str | None, queue: str | None, task: str | None, *, everything: bool
+) -> dict[str, str | None]:
+    place = {"workspace": workspace, "queue": queue, "task": task}
+    if sum(name is not None for name in place.values()) + everything != 1:
+        raise click.UsageError("name one of --workspace, --queue, --task and --all")
+    return place
 
 
 def _named(place: dict[str, str | None]) -> str:
     named = [f"{kind} {printable(name)}" for kind, name in place.items() if name is not None]
-    return named[0] if named else "everything"
+    return ", ".join(named) if named else "everything"
 
 
 @click.command()
@@ -47,11 +51,12 @@ def pause(
     namespace: str | None,
     workspace: str | None,
     queue: str | None,
+    task: str | None,
     everything: bool,
     as_json: bool,
 ) -> None:
     """Start nothing there until it is resumed; running jobs finish, publishes are let in."""
-    place = _place(workspace, queue, everything=everything)
+    place = _place(workspace, queue, task, everything=everything)
     with opened_queue(url, namespace) as core:
         before = core.pause(**place)
     found = {**place, "now": "paused", "before": before and before.value}
@@ -68,11 +73,12 @@ def resume(
     namespace: str | None,
     workspace: str | None,
     queue: str | None,
+    task: str | None,
     everything: bool,
     as_json: bool,
 ) -> None:
     """End a pause or a drain of exactly this; what else is held stays so, and is named."""
-    place = _place(workspace, queue, everything=everything)
+    place = _place(workspace, queue, task, everything=everything)
     with opened_queue(url, namespace) as core:
         before = core.resume(**place)
         held = core.pauses()
@@ -97,6 +103,7 @@ def drain(
     namespace: str | None,
     workspace: str | None,
     queue: str | None,
+    task: str | None,
     everything: bool,
     no_wait: bool,
     timeout: float | None,
@@ -106,20 +113,22 @@ def drain(
 
     It stays so until it is resumed. Exit code 1: time was up and jobs are left.
     """
-    place = _place(workspace, queue, everything=everything)
+    place = _place(workspace, queue, task, everything=everything)
+    if task is not None and not no_wait:
+        raise click.UsageError("--task needs --no-wait: jobs are not counted by task")
     with opened_queue(url, namespace) as core:
         core.drain(**place)
         left = _left(core, place) if no_wait else _await(core, place, timeout)
-    say(
-        {**place, "now": "draining", "left": left},
-        f"{_named(place)}: draining, {jobs(left)} left",
-        as_json=as_json,
-    )
+    told = f"{_named(place)}: draining" + ("" if left is None else f", {jobs(left)} left")
+    say({**place, "now": "draining", "left": left}, told, as_json=as_json)
     if left and not no_wait:
         raise SystemExit(1)
 
 
-def _left(core: FairQueue, place: dict[str, str | None]) -> int:
+def _left(core: FairQueue, place: dict[str, str | None]) -> int | None:
+    """None: jobs are not counted by task."""
+    if place["task"] is not None:
+        return None
     if place["queue"] is not None:
         return core.depth(place["queue"], running=True)
     rows = core.stats().workspaces
@@ -132,11 +141,11 @@ def _left(core: FairQueue, place: dict[str, str | None]) -> int:
 
 def _await(core: FairQueue, place: dict[str, str | None], timeout: float | None) -> int:
     until = None if timeout is None else time.monotonic() + timeout
-    left = _left(core, place)
+    left = _left(core, place) or 0
     with progress(f"draining {_named(place)}", left) as done:
         while left and (until is None or time.monotonic() < until):
             time.sleep(LOOK_EVERY_SECONDS)
-            before, left = left, _left(core, place)
+            before, left = left, _left(core, place) or 0
             done(max(0, before - left))
     return left
 
@@ -144,6 +153,7 @@ def _await(core: FairQueue, place: dict[str, str | None], timeout: float | None)
 @click.command()
 @click.option("--workspace", help="Of this workspace.")
 @click.option("--queue", help="On this queue.")
+@click.option("--task", help="Of this task or actor.")
 @click.option("--all", "everything", is_flag=True, help="Everything.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
@@ -154,19 +164,20 @@ def purge(
     namespace: str | None,
     workspace: str | None,
     queue: str | None,
+    task: str | None,
     everything: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
     """Drop what waits or is scheduled; running jobs go on."""
-    if everything == (workspace is not None or queue is not None):
-        raise click.UsageError("name --workspace, --queue or both, or --all")
-    place = {"workspace": workspace, "queue": queue}
+    place = {"workspace": workspace, "queue": queue, "task": task}
+    if everything == any(name is not None for name in place.values()):
+        raise click.UsageError("name --workspace, --queue, --task or several of them, or --all")
     confirm(f"Drop what waits of {_named(place)} for good?", yes=yes)
     with opened_queue(url, namespace) as core:
         total = _left(core, place)
         with progress(f"dropping {_named(place)}", total) as done:
-            dropped = core.purge(queue, workspace=workspace, progress=done)
+            dropped = core.purge(queue, workspace=workspace, task=task, progress=done)
     say(
         {**place, "dropped": dropped},
         f"{_named(place)}: {jobs(dropped)} dropped",

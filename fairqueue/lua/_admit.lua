@@ -33,11 +33,12 @@ function Admit.full(scope, limit, waiting, at)
 end
 
 -- The refusal of one more job, or nil.
-function Admit.refusal(ws, queue)
+function Admit.refusal(ws, queue, task)
   local node, own = Nodes.of(queue), Limits.of(ws)
   local limits, total = Limits.of_node(node)
   local full = own.capacity and Admit.full('workspace', own.capacity, Lanes.waiting_of(ws), ws)
     or limits.capacity and Admit.full('queue', limits.capacity, Lanes.depth_of(queue), node)
+    or Caps.drains(task) and { 2, 'task', 0, 0, '0', '-1' }
     or total.capacity and Admit.full('total', total.capacity, Admit.total_depth(), node)
   if not full and own.would then Observed.publish(ws, queue) end
   return full or nil

@@ -22,11 +22,11 @@ function Drop.lanes(ws, flow, most)
   return n
 end
 
-function Drop.scheduled(ws, queue, most)
+function Drop.scheduled(ws, queue, most, task)
   local n = 0
-  for _, member in ipairs(call('ZRANGE', K.scheduled(ws.name), 0, queue == '' and most - 1 or -1)) do
+  for _, member in ipairs(call('ZRANGE', K.scheduled(ws.name), 0, queue == '' and not task and most - 1 or -1)) do
     local of, element = match(member, '^(%S+) %S+ (.*)$')
-    if n < most and (queue == '' or of == queue) then
+    if n < most and (queue == '' or of == queue) and (not task or match(element, '^%d+') == task) then
       n = n + Drop.job(of, element) * call('ZREM', K.scheduled(ws.name), member)
       if ws.expiring then call('ZREM', K.expiring(ws.name), member) end
     end

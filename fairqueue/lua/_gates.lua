@@ -1,4 +1,4 @@
--- COLD: a gate is a limit that many share inside a queue: of a task (/number) or of a group (@name).
+-- COLD: a gate is a limit (or a pause) that many share inside a queue: of a task (/number) or of a group (@name).
 --   gate -> block tat timer: why its branches are closed, its rate's arrival time, when it opens
 Gates.known = {}
 
@@ -40,6 +40,7 @@ end
 -- Why nothing may start behind this gate now.
 function Gates.block_of(gate)
   local limits = Gates.limits(gate.key)
+  if limits and limits.paused then return 'paused' end
   if Gates.next_start(gate) > now + 1e-9 then return 'rate' end
   if limits and limits.concurrency and Gates.used(gate.key) >= limits.concurrency then return 'parked' end
 end

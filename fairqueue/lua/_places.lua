@@ -35,6 +35,7 @@ function Places.holds(ws, flow, task)
   Reasons.paused(holds, 'total', '-', total)
   Reasons.paused(holds, 'queue', flow.queue, queue)
   Reasons.paused(holds, 'workspace', ws.name, own)
+  Reasons.paused(holds, 'task', task, Limits.any_tasks() and Caps.of_task(task) or {})
   local limits = Reasons.of_limits(ws, flow, task)
   local would = own.would and limits or {}
   for _, hold in ipairs(own.would and {} or limits) do insert(holds, hold) end

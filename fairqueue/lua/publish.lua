@@ -17,8 +17,8 @@ end
 local raw, place = call('HGET', K.workspaces(), name), queue
 local capacity, tasks = unpack(call('HMGET', K.limits(), 'capacity', 'tasks'))
 if tasks then
-  local boot, live = unpack(call('HMGET', K.limits(), 'boot:task:' .. task, 'live:task:' .. task))
-  if boot or live then place = queue .. '/' .. task end
+  local boot, live, held = unpack(call('HMGET', K.limits(), 'boot:task:' .. task, 'live:task:' .. task, 'pause:task:' .. task))
+  if boot or live or held and find(held, 'paused') then place = queue .. '/' .. task end
 end
 if raw and Lanes.used_in(raw, place) == priority and delay == '0' and group == '' and more == '' and not capacity then
   keep()
@@ -32,7 +32,7 @@ local holder, was_dead
 if place_of_key then holder, was_dead = Unique.holder(place_of_key) end
 if holder then return { 3, holder } end
 local ws = Workspaces.of(name)
-local full = not Admit.is_admitted(exempt, group) and Admit.refusal(ws, queue)
+local full = not Admit.is_admitted(exempt, group) and Admit.refusal(ws, queue, task)
 if full then return full end
 if group ~= '' then Admit.admit(group) end
 expires = expires and expires ~= '-' and now + expires

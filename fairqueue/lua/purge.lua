@@ -1,8 +1,14 @@
--- Drop what waits or is scheduled, of a queue, a workspace, both or all; running jobs go on.
--- ARGV now queue workspace cursor count most
+-- Drop what waits or is scheduled, of a queue, a workspace, a task, several or all; running jobs go on.
+-- ARGV now queue workspace task cursor count most
 -- RETURNS {cursor, dropped}; the cursor is empty when none is left
-local _, queue, name, cursor, count, most = unpack(ARGV)
+local _, queue, name, task_name, cursor, count, most = unpack(ARGV)
 most = tonumber(most)
+
+local task = task_name ~= '' and (call('HGET', K.tasks(), task_name) or 'none')
+local function drop(ws, left)
+  if task then return Pick.waiting(ws, queue, task, left) end
+  return Drop.waiting(ws, queue, left)
+end
 
 local following_cursor, names = '0', { name }
 if name == '' then
@@ -14,7 +20,7 @@ end
 
 local dropped = 0
 for _, one in ipairs(names) do
-  if dropped < most then dropped = dropped + Drop.waiting(Workspaces.of(one), queue, most - dropped) end
+  if dropped < most then dropped = dropped + drop(Workspaces.of(one), most - dropped) end
 end
 if queue ~= '' then Wake.touched[queue] = true end
 Wake.all()

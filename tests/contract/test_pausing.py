@@ -7,7 +7,7 @@ import pytest
 from fairqueue import CapacityExceeded, Limits, Pause
 from tests.contract.world import World, ids
 
-HOLDS = [("workspace", "a"), ("queue", "q"), ("total", "")]
+HOLDS = [("workspace", "a"), ("queue", "q"), ("task", "t"), ("total", "")]
 
 
 @pytest.mark.parametrize(("scope", "name"), HOLDS)
@@ -25,7 +25,9 @@ def test_nothing_starts_of_what_is_paused(world: World, scope: str, name: str) -
     assert worker.take() == []
     assert world.store.pauses() == {(scope, name): Pause.PAUSED}
     assert world.store.pause(scope, name, None) is Pause.PAUSED
-    assert ids(worker.take(5)) == published[1:]
+    resumed = ids(worker.take(5))
+    # who was published before the pause of a task may have got into its own lane only after it
+    assert (sorted(resumed) if scope == "task" else resumed) == published[1:]
     assert world.store.pauses() == {}
 
 
@@ -125,3 +127,88 @@ def test_a_paused_job_may_be_cancelled(world: World) -> None:
     world.store.pause("workspace", "a", Pause.PAUSED)
     world.store.cancel("x")
     assert world.store.depth("q") == 0
+
+
+def test_a_paused_task_keeps_nobody_waiting(world: World) -> None:
+    """In every workspace and queue its jobs stay, and those of other tasks start."""
+    for workspace in "ab":
+        for queue in ("q", "q2"):
+            world.publish(workspace, f"{workspace} {queue} t", queue=queue)
+            world.publish(workspace, f"{workspace} {queue} u", queue=queue, task="u")
+    world.store.pause("task", "t", Pause.PAUSED)
+    worker = world.worker()
+    started = sorted(ids(worker.take(9, "q", "q2")))
+    assert started == ["a q u", "a q2 u", "b q u", "b q2 u"]
+    assert worker.take(9, "q", "q2") == []
+    assert world.store.pause("task", "t", None) is Pause.PAUSED
+    assert sorted(ids(worker.take(9, "q", "q2"))) == ["a q t", "a q2 t", "b q t", "b q2 t"]
+
+
+def test_a_flood_of_a_paused_task_holds_up_no_claim(world: World) -> None:
+    """Ten thousand of its jobs lie before one of another task, and before another workspace."""
+    world.publish_many(10_000, "a", task="t")
+    world.publish("a", "other task", task="u")
+    world.publish("b", "other workspace", task="u")
+    world.store.pause("task", "t", Pause.PAUSED)
+    worker = world.worker()
+    found = [ids(worker.take(2)) for _ in range(4)]
+    assert sorted(job_id for ids_ in found for job_id in ids_) == ["other task", "other workspace"]
+
+
+def test_a_task_with_a_limit_may_be_paused(world: World) -> None:
+    """Its limit holds before, and holds again when it is resumed."""
+    world.limit_task("t", concurrency=1)
+    world.publish_many(3)
+    worker = world.worker()
+    lease = worker.take_one()
+    world.store.pause("task", "t", Pause.PAUSED)
+    assert worker.finish(lease)
+    assert worker.take() == []
+    world.store.pause("task", "t", None)
+    assert len(worker.take(5)) == 1
+
+
+def test_nobody_saves_credit_while_a_task_is_paused(world: World) -> None:
+    """Back from it the task has the share of those in it, and not what they missed."""
+    world.publish_many(60, "a")
+    world.publish_many(60, "b", task="u")
+    worker, turns = world.worker(), []
+    world.store.pause("task", "t", Pause.PAUSED)
+    for n in range(40):
+        if n == 20:
+            world.store.pause("task", "t", None)
+        lease = worker.take_one()
+        turns.append(lease.job.workspace)
+        world.clock.advance(1)
+        worker.finish(lease, 1.0)
+    assert turns[:20].count("a") == 0
+    assert 8 <= turns[20:].count("a") <= 12
+
+
+def test_a_draining_task_refuses_by_its_name(world: World) -> None:
+    """The error says which task it is; other tasks of the workspace are let in."""
+    world.store.pause("task", "t", Pause.DRAINING)
+    with pytest.raises(CapacityExceeded, match="task 't' takes no new jobs") as refused:
+        world.publish()
+    assert (refused.value.task, refused.value.waiting) == ("t", 0)
+    world.publish(task="u")
+
+
+def test_a_task_is_purged(world: World) -> None:
+    """Its jobs, waiting and scheduled, among others or apart, running ones not; on a queue, too."""
+    for workspace in "ab":
+        for task in "tutut":
+            world.publish(workspace, task=task)
+        world.publish(workspace, task="t", delay_seconds=5)
+        world.publish(workspace, task="t", priority=3)
+        world.publish(workspace, task="t", queue="q2")
+    running = world.worker().take_one()
+    assert sum(world.store.purge("q2", task="t")) == 2
+    assert sum(world.store.purge(workspace="b", task="t")) == 5
+    world.store.pause("task", "t", Pause.PAUSED)
+    world.publish(task="t")
+    assert sum(world.store.purge(task="nobody knows it")) == 0
+    assert sum(world.store.purge(task="t")) == 5
+    assert world.store.depth("q") == 4
+    assert world.worker("w2").beat(running).lost == frozenset()
+    assert [lease.job.task for lease in world.worker("w3").take(9)] == ["u"] * 4

@@ -103,7 +103,9 @@ def test_a_rate_tells_the_next_start(world: World, scope: str) -> None:
     assert worker.take_one().job.id == "j1"
 
 
-@pytest.mark.parametrize(("scope", "name"), [("workspace", "a"), ("queue", "q"), ("total", "")])
+@pytest.mark.parametrize(
+    ("scope", "name"), [("workspace", "a"), ("queue", "q"), ("task", "t"), ("total", "")]
+)
 def test_a_pause_is_named(world: World, scope: str, name: str) -> None:
     """Since it was paused, not since somebody paused it again; nobody knows until when."""
     world.publish()

@@ -481,9 +481,14 @@ class Moves(RuleBasedStateMachine):
             self.both(lambda store: store.declare(queue, plain=kind))
             assert self.both(lambda store: store.is_plain(queue)) is kind
 
-    def _purge(self, queue: str | None, workspace: str | None) -> None:
-        dropped = self.both(lambda store: sum(store.purge(queue, workspace)))
-        assert dropped == self.model.purge(queue, workspace)
+    @rule(task=st.sampled_from(["t1", "t2"]), queue=st.none() | QUEUES)
+    def purge_task(self, task: str, queue: str | None) -> None:
+        """What waits of one task is dropped."""
+        self._purge(queue, None, task)
+
+    def _purge(self, queue: str | None, workspace: str | None, task: str | None = None) -> None:
+        dropped = self.both(lambda store: sum(store.purge(queue, workspace, task)))
+        assert dropped == self.model.purge(queue, workspace, task)
 
     @rule(data=st.data(), queue=st.none() | QUEUES)
     def cancel(self, data: st.DataObject, queue: str | None) -> None:
@@ -543,14 +548,17 @@ class Moves(RuleBasedStateMachine):
             assert dropped == self.model.drop_notices(taken)
 
     @rule(
-        scope=st.sampled_from(["workspace", "workspace", "workspace", "queue", "total"]),
+        scope=st.sampled_from(["workspace", "workspace", "task", "task", "queue", "total"]),
         workspace=WORKSPACES,
         queue=QUEUES,
+        task=TASKS,
         how=st.sampled_from([None, None, Pause.PAUSED, Pause.DRAINING]),
     )
-    def pause_or_resume(self, scope: str, workspace: str, queue: str, how: Pause | None) -> None:
+    def pause_or_resume(
+        self, scope: str, workspace: str, queue: str, task: str, how: Pause | None
+    ) -> None:
         """Something is paused, drained or resumed."""
-        name = {"workspace": workspace, "queue": queue}.get(scope, "")
+        name = {"workspace": workspace, "queue": queue, "task": task}.get(scope, "")
         before = self.both(lambda store: store.pause(scope, name, how))
         assert before == self.model.pause(scope, name, how)
         assert self.both(lambda store: store.pauses()) == self.model.pauses

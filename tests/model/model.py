@@ -213,6 +213,7 @@ class Model:
         before = self.pauses.pop((scope, name), None)
         if how is not None:
             self.pauses[scope, name] = how
+        self.tasks_were_limited |= scope == "task"
         return before
 
     def full(self, job: Job, *, would: bool = False) -> str | None:
@@ -220,10 +221,11 @@ class Model:
         places = (
             ("workspace", self.limits_of(job.workspace), self.waiting(job.workspace)),
             ("queue", self.limits_of_queue(job.queue), self.waiting(queue=job.queue)),
+            ("task", Limits(), 0),
             ("total", self.limits_of_all(), self.waiting()),
         )
         for scope, limits, waiting in places:
-            name = {"workspace": job.workspace, "queue": job.queue}.get(scope, "")
+            name = {"workspace": job.workspace, "queue": job.queue, "task": job.task}.get(scope, "")
             draining = self.pauses.get((scope, name)) is Pause.DRAINING
             kept = None if self.observes and not would else limits.capacity
             capacity = 0 if draining else kept
@@ -399,7 +401,8 @@ class Model:
 
     def has_room(self, job: Job) -> bool:
         """A job is below every limit of its workspace, its group and its task."""
-        if self.pauses.get(("workspace", job.workspace)) is Pause.PAUSED:
+        held = ("workspace", job.workspace), ("task", job.task)
+        if Pause.PAUSED in {self.pauses.get(of) for of in held}:
             return False
         return self.observes or self._is_below_limits(job)
 
@@ -529,11 +532,12 @@ class Model:
             self._gone(kept)
         return taken
 
-    def purge(self, queue: str | None, workspace: str | None) -> int:
-        """What waits on a queue or in a workspace is dropped."""
+    def purge(self, queue: str | None, workspace: str | None, task: str | None = None) -> int:
+        """What waits on a queue, in a workspace or of a task is dropped."""
 
         def is_meant(kept: Kept) -> bool:
-            return queue in {None, kept.job.queue} and workspace in {None, kept.job.workspace}
+            wanted = (queue, kept.job.queue), (workspace, kept.job.workspace), (task, kept.job.task)
+            return all(name in {None, of} for name, of in wanted)
 
         taken = self._take_waiting(is_meant)
         for kept in taken:

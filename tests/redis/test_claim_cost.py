@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import Admission, Finish, Job, Limits
+from fairqueue import Admission, Finish, Job, Limits, Pause
 from fairqueue._stores.redis import RedisStore
 from fairqueue._types import StoredLimits
 from fairqueue.testing import ManualClock
@@ -92,6 +92,7 @@ BEHIND: dict[str, StoredLimits] = {
     "a task's rate": StoredLimits(tasks={"crowd": Limits(rate=1e-6)}),
     "a task's limit for each": StoredLimits(tasks={"crowd": Limits(workspace_concurrency=0)}),
     "a full group": StoredLimits(workspaces={"group": Limits(concurrency=0)}),
+    "a task's pause": StoredLimits(),
 }
 
 
@@ -104,6 +105,8 @@ def test_a_crowd_behind_a_shared_limit_costs_a_claim_nothing(
     for size in (3, 500):
         counted = Counted(redis_client, f"{namespace}-{size}", Limits())
         counted.store.configure(BEHIND[limit], authoritative=True)
+        if limit == "a task's pause":
+            counted.store.pause("task", "crowd", Pause.PAUSED)
         for i in range(size):
             if limit == "a full group":
                 counted.store.set_limits("workspace", f"crowd{i}", Limits(parent="group"))

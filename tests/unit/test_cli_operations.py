@@ -162,6 +162,23 @@ def test_pause_and_resume(shell: Shell, queue: FairQueue) -> None:
     shell.run("pause", "--workspace", "acme", "--all", code=2)
 
 
+def test_a_task_is_held(shell: Shell, queue: FairQueue) -> None:
+    """Paused, told of, drained without being counted, purged."""
+    queue.publish(b"", queue="q", workspace="acme", task="send\x1b")
+    queue.publish(b"", queue="q", workspace="acme", task="other")
+    where = ["--task", "send\x1b"]
+    assert "task send\\x1b: paused" in shell.run("pause", *where).stdout
+    assert [lease.job.task for lease in queue.claim(["q"], 9).leases] == ["other"]
+    assert "still paused: task send\\x1b" in shell.run("resume", "--all").stdout
+    shell.run("drain", *where, code=2)
+    drained = shell.json("drain", *where, "--no-wait")
+    assert (drained["task"], drained["left"]) == ("send\x1b", None)
+    with pytest.raises(CapacityExceeded):
+        queue.publish(b"", queue="q", workspace="globex", task="send\x1b")
+    assert shell.json("resume", *where)["before"] == "draining"
+    assert shell.json("purge", *where, "--yes")["dropped"] == 1
+
+
 def test_drain_waits_until_nothing_is_left(shell: Shell, queue: FairQueue) -> None:
     """With jobs left when time is up it is exit code 1; then nothing new is let in."""
     queue.publish(b"", queue="q", workspace="acme")

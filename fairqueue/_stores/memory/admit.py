@@ -6,7 +6,7 @@ from fairqueue._fairness import retry_after
 from fairqueue._stores.memory.lanes import depth_of, waiting_of
 from fairqueue._stores.memory.limits import limits_of, limits_of_all, limits_of_queue
 from fairqueue._stores.memory.state import Node, State, Workspace
-from fairqueue._types import Admission, Job
+from fairqueue._types import Admission, Job, Pause
 from fairqueue.errors import CapacityExceeded
 
 ENDED_WINDOW_SECONDS = 60  # a repeated publish of an ended id is known for at least this long
@@ -52,14 +52,20 @@ def is_admitted(s: State, admission: Admission) -> bool:
 def refusal(s: State, ws: Workspace, job: Job) -> CapacityExceeded | None:
     """Why one more job is refused; None: there is room."""
     node = s.nodes.get(job.queue) or Node(job.queue)
+    draining = s.pauses.get(("task", job.task)) is Pause.DRAINING
     places = (
         ("workspace", limits_of(s, ws).capacity, waiting_of(ws), ws),
         ("queue", limits_of_queue(s, job.queue).capacity, depth_of(s, job.queue), node),
+        ("task", 0 if draining else None, 0, Node(job.queue)),
         ("total", limits_of_all(s).capacity, sum(depth_of(s, queue) for queue in s.jobs), node),
     )
     for scope, limit, waiting, place in places:
         if limit is not None and waiting >= limit:
             idle = s.now - place.drained if place.drained > 0 else None
             after = retry_after(waiting - limit + 1, place.pace, idle)
-            return CapacityExceeded(scope, limit, waiting, after, job.workspace, job.queue)
+            return _refused(scope, limit, waiting, after, job)
     return None
+
+
+def _refused(scope: str, limit: int, waiting: int, after: float, job: Job) -> CapacityExceeded:
+    return CapacityExceeded(scope, limit, waiting, after, job.workspace, job.queue, job.task)

@@ -19,6 +19,8 @@ from fairqueue._stores.memory.sweep import SWEEP_MOST, sweep
 from fairqueue._stores.memory.wake import unwatch, watch
 from fairqueue._types import Finish
 
+REROUTED_AT_ONCE = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -58,8 +60,21 @@ def _is_stale(s: State, ws: Workspace, flow: Flow) -> bool:
     number = place_of(s, flow.first().job.task)
     if flow.task or not number:
         return False
-    push(s.flow(ws, flow.queue, number), pop(flow))
+    _reroute(flow, s.flow(ws, flow.queue, number))
     return True
+
+
+def _reroute(flow: Flow, to: Flow) -> None:
+    """Move the first job, and those of its task that follow it, to their task's own lane."""
+    first = flow.first().job
+    for _ in range(REROUTED_AT_ONCE):
+        push(to, pop(flow))
+        following = flow.first().job if flow.lanes else None
+        if following is None or (following.task, following.priority) != (
+            first.task,
+            first.priority,
+        ):
+            return
 
 
 def _runnable(s: State, node: Node) -> tuple[Workspace, Flow] | None:

@@ -27,6 +27,8 @@ def _next_start(s: State, gate: Gate) -> float:
 def block_of(s: State, gate: Gate) -> str | None:
     """Why nothing may start behind this gate now."""
     limits = limits_of_gate(s, gate.key)
+    if limits is not None and limits.paused:
+        return "paused"
     if _next_start(s, gate) > s.now + ALMOST:
         return "rate"
     most = None if limits is None else limits.concurrency

@@ -101,10 +101,13 @@ def _of_worker(s: State, flow: Flow) -> Iterator[Hold]:
         yield Hold("worker", "queue", flow.queue, since=since)
 
 
-def _pauses(s: State, ws: Workspace, flow: Flow) -> Iterator[Hold]:
+def _pauses(s: State, ws: Workspace, flow: Flow, number: str) -> Iterator[Hold]:
     yield from _paused(s, "total", "", limits_of_all(s))
     yield from _paused(s, "queue", flow.queue, limits_of_queue(s, flow.queue))
     yield from _paused(s, "workspace", ws.name, limits_of(s, ws))
+    task = limits_of_task(s, number)
+    if task is not None:
+        yield from _paused(s, "task", s.task_names[int(number) - 1], task)
 
 
 def at_limits(s: State, ws: Workspace, flow: Flow, number: str) -> Iterator[Hold]:
@@ -122,5 +125,5 @@ def holds_of(s: State, ws: Workspace, flow: Flow, number: str) -> tuple[list[Hol
     """All that keeps a job of this task, in this lane, from starting now, and all that would."""
     limits = list(at_limits(s, ws, flow, number))
     would = limits if limits_of(s, ws).would else []
-    holds = [*_pauses(s, ws, flow), *([] if would else limits)]
+    holds = [*_pauses(s, ws, flow, number), *([] if would else limits)]
     return holds or list(_of_worker(s, flow)), would

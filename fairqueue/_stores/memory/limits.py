@@ -97,14 +97,17 @@ def limits_of_group(s: State, name: str) -> Effective:
 
 
 def limits_of_task(s: State, number: str) -> Effective | None:
-    """Limits of one task, over all workspaces; None: it has none of its own."""
+    """Limits of one task, over all workspaces; None: it has none of its own and is not paused."""
     name, boot = s.task_names[int(number) - 1], s.boot or StoredLimits()
     places = _live(s, "task", name), boot.tasks.get(name, NONE)
-    return None if places == (NONE, NONE) else _effective(s, *places)
+    paused = s.pauses.get(("task", name)) is Pause.PAUSED
+    if places == (NONE, NONE) and not paused:
+        return None
+    return replace(_effective(s, *places), paused=paused)
 
 
 def place_of(s: State, task: str) -> str:
-    """The number of a task that has a limit, and so a node, of its own; else empty."""
+    """The number of a task that has a limit or is paused, and so has a node; else empty."""
     number = s.task_number(task)
     return "" if limits_of_task(s, number) is None else number
 

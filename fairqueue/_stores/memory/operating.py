@@ -8,9 +8,11 @@ from contextlib import AbstractContextManager
 
 from fairqueue._store import Store
 from fairqueue._stores.memory import giving, graves, purging
+from fairqueue._stores.memory.changing import change_task
 from fairqueue._stores.memory.limits import by_source
 from fairqueue._stores.memory.settle import settle
 from fairqueue._stores.memory.state import State
+from fairqueue._stores.memory.sweep import start_drain
 from fairqueue._stores.memory.wake import touch_all
 from fairqueue._stores.memory.why import why
 from fairqueue._types import Cancelled, DeadLetter, Job, Limits, Pause, Why
@@ -60,10 +62,12 @@ class Operating(Store):
         with self._step() as s:
             return why(s, workspace, job_id, queue)
 
-    def purge(self, queue: str | None = None, workspace: str | None = None) -> Iterator[int]:
+    def purge(
+        self, queue: str | None = None, workspace: str | None = None, task: str | None = None
+    ) -> Iterator[int]:
         """Drop what waits."""
         with self._step() as s:
-            dropped = purging.drop_waiting(s, queue, workspace)
+            dropped = purging.drop_waiting(s, queue, workspace, task)
         yield dropped
 
     def cancel(self, job_id: str, queue: str | None = None) -> Cancelled:
@@ -131,6 +135,9 @@ class Operating(Store):
             before = _hold(s, (scope, name), how)
             if scope == "workspace":
                 settle(s, s.workspace(name))
+            elif scope == "task":
+                change_task(s, name)
+                start_drain(s)
             elif scope == "queue":
                 s.touched.add(name)
             else:

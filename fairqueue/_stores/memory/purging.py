@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -9,29 +10,38 @@ from fairqueue._stores.memory.admit import has_now_ended
 from fairqueue._stores.memory.expiring import unwatch
 from fairqueue._stores.memory.lanes import take_one
 from fairqueue._stores.memory.settle import settle
-from fairqueue._stores.memory.state import Record, State, Workspace
+from fairqueue._stores.memory.state import Flow, Record, State, Workspace
 from fairqueue._stores.memory.unique import release_key
 from fairqueue._types import Cancelled, Job
 
 
-def take_waiting(s: State, ws: Workspace, queue: str | None) -> list[Record]:
-    """Empty a workspace's lanes and schedule, of this queue or of all; settle it afterwards."""
+def take_waiting(
+    s: State, ws: Workspace, queue: str | None, task: str | None = None
+) -> list[Record]:
+    """Take what waits or is scheduled, of this queue or task or of all; settle it afterwards."""
 
-    def is_meant(of: str) -> bool:
-        return queue is None or of == queue
+    def is_meant(record: Record) -> bool:
+        return queue in {None, record.job.queue} and task in {None, record.job.task}
 
-    due_later = [entry[2] for entry in ws.scheduled if is_meant(entry[2].job.queue)]
+    due_later = [entry[2] for entry in ws.scheduled if is_meant(entry[2])]
     taken: list[Record] = []
-    ws.scheduled = [entry for entry in ws.scheduled if not is_meant(entry[2].job.queue)]
+    ws.scheduled = [entry for entry in ws.scheduled if not is_meant(entry[2])]
     for flow in ws.flows:
-        if flow.lanes and is_meant(flow.queue):
-            taken += [record for p in sorted(flow.lanes) for record in flow.lanes[p]]
-            flow.lanes = {}
+        meant = [record for p in sorted(flow.lanes) for record in flow.lanes[p] if is_meant(record)]
+        if meant:
+            taken += meant
+            _keep_the_rest(flow, meant)
             s.touched.add(flow.queue)
     taken += due_later
     for record in taken:
         _drop(s, ws, record)
     return taken
+
+
+def _keep_the_rest(flow: Flow, taken: list[Record]) -> None:
+    gone = set(map(id, taken))
+    rest = {p: deque(r for r in lane if id(r) not in gone) for p, lane in flow.lanes.items()}
+    flow.lanes = {p: lane for p, lane in rest.items() if lane}
 
 
 def _drop(s: State, ws: Workspace, record: Record) -> None:
@@ -45,11 +55,11 @@ def _drop(s: State, ws: Workspace, record: Record) -> None:
     release_key(s, job)
 
 
-def drop_waiting(s: State, queue: str | None, workspace: str | None) -> int:
-    """Drop every waiting and scheduled job of a queue, a workspace or both; return how many."""
+def drop_waiting(s: State, queue: str | None, workspace: str | None, task: str | None) -> int:
+    """Drop what waits or is scheduled of a queue, a workspace, a task or all; return how many."""
     dropped = 0
     for name in sorted(s.workspaces) if workspace is None else {workspace} & set(s.workspaces):
-        taken = take_waiting(s, s.workspaces[name], queue)
+        taken = take_waiting(s, s.workspaces[name], queue, task)
         dropped += len(taken)
         if taken:
             settle(s, s.workspaces[name])

@@ -52,6 +52,8 @@ class Audit:
         """Why nothing may start behind a gate; where a rate closes it, its timer may be due."""
         limits, row = self.levels.of_gate(gate) or {}, self.space.gates.get(gate)
         rate, most, tat = limits.get("rate"), limits.get("concurrency"), row.tat if row else 0.0
+        if "paused" in limits:
+            return "paused"
         if self.levels.observed:
             return None
         if rate and fair.next_start(tat, rate, limits.get("burst", 1.0)) > self.now + ALMOST:

@@ -58,9 +58,12 @@ class Operating(Store):
         named = {argument: encode(name or "") for argument, name in where.items()}
         return reasons.why(self._call("why", **named), job_id, self._task)
 
-    def purge(self, queue: str | None = None, workspace: str | None = None) -> Iterator[int]:
+    def purge(
+        self, queue: str | None = None, workspace: str | None = None, task: str | None = None
+    ) -> Iterator[int]:
         """Drop what waits, page by page."""
-        where = {"queue": encode(queue or ""), "workspace": encode(workspace or "")}
+        named = {"queue": queue, "workspace": workspace, "task": task}
+        where = {kind: encode(name or "") for kind, name in named.items()}
         cursor = b"0"
         while cursor:
             cursor, dropped = self._call(

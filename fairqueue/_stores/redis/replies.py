@@ -71,7 +71,9 @@ def refusal(reply: Sequence[Any], job: Job) -> CapacityExceeded:
     scope, limit, waiting, pace, idle = reply
     idle = float(idle)
     after = retry_after(waiting - limit + 1, float(pace), idle if idle >= 0 else None)
-    return CapacityExceeded(scope.decode(), limit, waiting, after, job.workspace, job.queue)
+    return CapacityExceeded(
+        scope.decode(), limit, waiting, after, job.workspace, job.queue, job.task
+    )
 
 
 def lease(

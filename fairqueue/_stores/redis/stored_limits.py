@@ -56,10 +56,16 @@ class Levels:
         """The group of a workspace."""
         return self._merged(*_own(name)).get("parent")
 
+    def _of_task(self, number: str) -> tuple[str, ...]:
+        """A task that is paused has a node, as one that has a limit."""
+        held = f"pause:task:{number}"
+        more = (held,) if "paused" in self._fields.get(held, "") else ()
+        return f"boot:task:{number}", f"live:task:{number}", *more
+
     def of_gate(self, gate: str) -> dict[str, float] | None:
         """Limits of a task (``/number``) or group (``@name``); None: a task that has none."""
         kind, name = ("workspace", gate[1:]) if gate[0] == "@" else ("task", gate[1:])
-        fields = _own(name) if kind == "workspace" else (f"boot:task:{name}", f"live:task:{name}")
+        fields = _own(name) if kind == "workspace" else self._of_task(name)
         if kind == "task" and not any(self._fields.get(field) for field in fields):
             return None
         numbers = self._numbers(*fields)

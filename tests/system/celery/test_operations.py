@@ -176,3 +176,21 @@ def test_a_scheduled_task_is_cancelled_by_its_id(shop: Any) -> None:
     assert json.loads(result.stdout)["outcome"] == "gone", result.output
     assert shop.row("ada").scheduled == 1
     assert CliRunner().invoke(main, [*command, *where]).exit_code == 1
+
+
+def test_a_task_is_paused_and_resumed(shop: Any) -> None:
+    """Its jobs stay where they are, in all workspaces; other tasks of the same queue go on."""
+    url = shop.url()
+    publisher = shop.publisher(url)
+    told = CliRunner().invoke(main, ["pause", "--task", "shop.work", "--url", url])
+    assert told.exit_code == 0, told.output
+    for n, tenant in enumerate(("ada", "bob")):
+        publisher.send("work", n, tenant=tenant)
+        publisher.send("paced", n, tenant=tenant)
+    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    shop.ledger.wait("end", 2, task="paced")
+    with shop.core() as core:
+        assert core.depth("celery") == 2
+    told = CliRunner().invoke(main, ["resume", "--task", "shop.work", "--url", url])
+    assert "resumed" in told.output
+    shop.ledger.wait("end", 4)

@@ -63,3 +63,19 @@ def test_twenty_queues_and_two_threads(redis_mill: Any) -> None:
         for queue in (3, 11):
             broker.enqueue(message(f"turn_{queue}", n, tenant="ada", queue=f"q{queue}"))
     redis_mill.ledger.wait("end", 10, seconds=5)
+
+
+def test_a_paused_actor_holds_up_no_other(redis_mill: Any) -> None:
+    """Its messages stay where they are until it is resumed; other actors' are run."""
+    settings = redis_mill.settings()
+    broker = redis_mill.broker(settings)
+    with redis_mill.core() as core:
+        core.pause(task="work")
+        for n, tenant in enumerate(SMALL):
+            broker.enqueue(message("work", n, tenant=tenant))
+            broker.enqueue(message("compute", n, tenant=tenant, seconds=0.0))
+        redis_mill.worker("-p", "1", "-t", "2", settings=settings).ready()
+        redis_mill.ledger.wait("end", 3)
+        assert core.depth("default") == 3
+        core.resume(task="work")
+        redis_mill.ledger.wait("end", 6)
