@@ -275,3 +275,16 @@ def test_priority_is_strict_within_a_task(world: World) -> None:
         seen.append(lease.job.id)
         worker.finish(lease)
     assert seen == [soon, late]
+
+
+def test_a_task_that_is_left_alone_is_forgotten(world: World) -> None:
+    """V passes its node, and who was in it: both go in the same claim, and claims go on."""
+    world.limit_task("t", concurrency=5)
+    worker = world.worker()
+    world.publish_many(2, "a", task="t")
+    world.publish_many(20, "b", task="u")
+    for _ in range(22):
+        lease = worker.take_one()
+        world.clock.advance(1)
+        assert worker.finish(lease, 1.0)
+    assert world.row("a").running == 0

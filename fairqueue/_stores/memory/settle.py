@@ -12,7 +12,7 @@ from fairqueue._stores.memory.changing import join
 from fairqueue._stores.memory.gates import lane_block, running_of
 from fairqueue._stores.memory.limits import limits_of, limits_of_task
 from fairqueue._stores.memory.means import cost_of
-from fairqueue._stores.memory.order import enter, finish_of, leave, reweigh, stand
+from fairqueue._stores.memory.order import enter, finish_of, leave, rank, reweigh, stand
 from fairqueue._stores.memory.state import Branch, Flow, Node, State, Workspace
 from fairqueue._stores.memory.timer import arm
 
@@ -29,6 +29,11 @@ def blocked(s: State, ws: Workspace) -> str | None:
     if limits.concurrency is not None and len(ws.slots) >= limits.concurrency:
         return "parked"
     return None
+
+
+def _is_below(s: State, ws: Workspace) -> bool:
+    reserve = limits_of(s, ws).reserve
+    return reserve is not None and len(ws.slots) < reserve
 
 
 def _weigh(s: State, ws: Workspace) -> None:
@@ -72,6 +77,7 @@ def _settle_flow(s: State, ws: Workspace, flow: Flow, block: str | None) -> bool
         stand(s, flow, block)
     elif flow.serial is None:
         enter(s, ws, flow, cost_of(s, ws, flow))
+    rank(ws, flow, is_below=_is_below(s, ws))
     return True
 
 
@@ -99,8 +105,10 @@ def settle(s: State, ws: Workspace) -> None:
 def sweep_resting(s: State, node: Node, most: int) -> None:
     """Forget resting workspaces that V has passed, a bounded number."""
     for key in node.resting.until(node.v, most):
-        if key in s.branches:
-            sweep_resting(s, s.branches[key], most)
-            settle_branches(s, s.branches[key])
+        branch = s.branches.get(key)
+        if branch is not None:
+            sweep_resting(s, branch, most)
+            if key in s.branches:  # else the last who was in it is forgotten, and it with him
+                settle_branches(s, branch)
         else:
             settle(s, s.workspace(decode(key)))
