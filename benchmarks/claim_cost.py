@@ -79,6 +79,10 @@ def _each(names: Sequence[str], **limits: Any) -> dict[str, Any]:
 
 KINDS: dict[str, Callable[[Sequence[str]], dict[str, Any]]] = {
     "behind a full task": lambda _: {"tasks": {CROWD: {"concurrency": 0}}},
+    "with a reserve, behind a full task": lambda names: {
+        "tasks": {CROWD: {"concurrency": 0}},
+        **_each(names, reserve=1),
+    },
     "at a task's limit for each": lambda _: {"tasks": {CROWD: {"workspace_concurrency": 0}}},
     "behind a task's rate": lambda _: {"tasks": {CROWD: {"rate": 1e-6}}},
     "waiting for their own rate": lambda names: _each(names, rate=1e-6),

@@ -7,7 +7,7 @@ from math import floor
 from random import uniform
 
 FLOOR_SECONDS = 0.001  # zero would never move a tag
-CREDIT_STEPS = 8  # what a parked workspace may keep, in steps behind V
+CREDIT_STEPS = 8  # what a parked workspace may keep behind V, and owe ahead of it, in steps
 KEEP_STEP, MEAN_KEEPS = 0.95, 0.8
 
 WEIGHT_UNITS = 1_000_000  # weights are summed as whole numbers, so that no sum drifts
@@ -26,6 +26,11 @@ def base_of(state: str, v: float, finish: float | None, step: float, big: float)
     if state == "ready":
         return finish
     return max(v, finish)
+
+
+def farthest(v: float, step: float, big: float) -> float:
+    """How far ahead of V a workspace stands at most that started by its reserve."""
+    return v + CREDIT_STEPS * max(step, big)
 
 
 def caught_up(

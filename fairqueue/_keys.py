@@ -33,6 +33,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "taken": (),  # hash: kind -> messages taken over from another system
     # one per name
     "ready": ("node",),  # zset: serial:workspace by tag; a node is a queue or a branch
+    "first": ("node",),  # zset: those of them that run below their reserve
     "finish": ("node",),  # zset: workspace by F
     "resting": ("node",),  # zset: idle workspace by F, F still ahead of V
     "jobs": ("queue",),  # hash: id -> job, also while it runs

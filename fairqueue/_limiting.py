@@ -34,7 +34,10 @@ class Limiting(ABC):
         """The store, once it is ready."""
 
     def set_limits(self, workspace: str, **limits: float | str | None) -> None:
-        """Set live limits of one workspace by name (``concurrency=2``)."""
+        """Set live limits of one workspace by name (``concurrency=2``).
+
+        ConfigurationError also for a ``reserve`` above the concurrency that it has then.
+        """
         wanted = live_limits(limits, WorkspaceSettings)
         self._connected().set_limits("workspace", check_name("workspace", workspace), wanted)
 

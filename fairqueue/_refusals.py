@@ -22,8 +22,6 @@ UNSUPPORTED: Mapping[str, Any] = {
 """Settings whose feature is not built yet, with the one value that is; an issue that builds one
 takes its line away."""
 
-UNSUPPORTED_OF_WORKSPACE = ("reserve",)
-
 _NOT_SETTINGS = re.compile(
     # what fairqueue's own commands and tests read, and what Kubernetes injects into every pod
     # beside a service whose name begins with "fairqueue"
@@ -87,15 +85,23 @@ def _field_at(path: list[str], model: type[BaseModel]) -> tuple[type[BaseModel] 
 def refuse_unsupported(settings: BaseModel) -> None:
     """Raise for what is asked for but not built yet: it is never accepted in silence."""
     asked = [name for name, only in UNSUPPORTED.items() if getattr(settings, name) != only]
-    for name, entry in settings.workspaces.items():  # type: ignore[attr-defined]
-        asked += [
-            f"workspaces.{name}.{field}"
-            for field in UNSUPPORTED_OF_WORKSPACE
-            if getattr(entry, field) is not None
-        ]
     _raise(
         [f"setting {name!r} is not supported yet with that value; leave it out" for name in asked]
     )
+
+
+def refuse_reserves(settings: BaseModel) -> None:
+    """Raise for a workspace that could never use all that is reserved for it."""
+    default = settings.workspace_concurrency  # type: ignore[attr-defined]
+    problems = []
+    for name, entry in settings.workspaces.items():  # type: ignore[attr-defined]
+        most = default if entry.concurrency is None else entry.concurrency
+        if None not in {most, entry.reserve} and entry.reserve > most:
+            problems.append(
+                f"setting 'workspaces.{_shortened(name)}.reserve' is {entry.reserve}, above its "
+                f"concurrency of {most}: lower the reserve, or raise the concurrency"
+            )
+    _raise(problems)
 
 
 def _raise(problems: list[str]) -> None:

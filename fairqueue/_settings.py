@@ -49,7 +49,9 @@ class WorkspaceSettings(_Entry):
     capacity: Count = Field(None, description="its jobs waiting at most, from 0; None: default")
     rate: Rate = Field(None, description='starts per second, or as "100/m"; None: no limit')
     burst: Starts = Field(None, description="starts at once after a quiet time, from 1")
-    reserve: Count = Field(None, description="slots kept free for it")
+    reserve: Count = Field(
+        None, description="while fewer of its jobs run, its next one starts before others'"
+    )
     parent: Annotated[WorkspaceName | None, Number] = Field(
         None, description="the group whose weight and concurrency it shares, by its name here"
     )
@@ -63,6 +65,7 @@ class WorkspaceSettings(_Entry):
             weight=weight,
             rate=self.rate,
             burst=self.burst,
+            reserve=self.reserve,
             parent=self.parent,
         )
 
@@ -104,10 +107,10 @@ def live_limits(
     limits: Mapping[str, Any], of: type[WorkspaceSettings | TaskSettings | QueueSettings]
 ) -> Limits:
     """Validate limits that are set live; ConfigurationError names what is wrong."""
-    known = [name for name in of.model_fields if name not in _refusals.UNSUPPORTED_OF_WORKSPACE]
-    asked = [name for name in limits if name not in known]
+    asked = [name for name in limits if name not in of.model_fields]
     if asked:
-        raise ConfigurationError(f"unknown limit {asked[0]!r}; known: {', '.join(known)}")
+        known = ", ".join(of.model_fields)
+        raise ConfigurationError(f"unknown limit {asked[0]!r}; known: {known}")
     try:
         return of(**limits).limits()
     except ValidationError as error:
@@ -206,6 +209,7 @@ class Settings(BaseSettings):
         except ValidationError as error:
             raise _refusals.explain(error, cls) from None
         _refusals.refuse_unsupported(settings)
+        _refusals.refuse_reserves(settings)
         return settings
 
     def stored_limits(self) -> StoredLimits:

@@ -9,6 +9,7 @@ Every store keeps these promises, and one suite checks them on each:
 4. Only the current fence acts. Any other changes nothing and is told so.
 5. Within a queue, order among workspaces is by finish tags in worker-seconds over weight; within
    a workspace by priority (0 first), then first come. What comes back goes to the head.
+   Before all others goes who runs below its reserve; among those it is the same order.
 6. Capacity check and enqueue are one step. A refused publish leaves nothing.
 7. Every call may be repeated after a lost reply, also late, without a second effect.
 8. Time is the store's own. Tests bring a clock; production never does.
@@ -159,7 +160,8 @@ class Store(ABC):
         """Set limits live, above any configuration; None takes the live ones away.
 
         ``scope``: ``"workspace"``, ``"task"``, ``"queue"``, ``"default"`` or ``"total"``. Acts on
-        the backlog.
+        the backlog. Raises ConfigurationError, and changes nothing, for a reserve above the
+        concurrency that the workspace has then.
         """
 
     @abstractmethod

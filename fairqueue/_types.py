@@ -216,6 +216,8 @@ class Limits:
     """Starts at once after a quiet time."""
     workspace_concurrency: int | None = None
     """Of a task: its jobs running at once in each workspace."""
+    reserve: int | None = None
+    """Of a workspace: while fewer of its jobs run, its next one goes before others'."""
     parent: str | None = None
     """Of a workspace: the group whose weight and concurrency it shares."""
 

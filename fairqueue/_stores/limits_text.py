@@ -8,12 +8,21 @@ from typing import Any
 
 from fairqueue._keys import decode, encode
 from fairqueue._types import KEPT_COUNT, KEPT_SECONDS, Limits, StoredLimits
+from fairqueue.errors import ConfigurationError
 
 
 def text_of(limits: Limits) -> str:
     """Write what is set."""
     named = ((f.name, getattr(limits, f.name)) for f in fields(limits))
     return " ".join(f"{name}={_word(value)}" for name, value in named if value is not None)
+
+
+def too_high(name: str, limits: Limits, most: int) -> ConfigurationError:
+    """Say that a reserve is above what the workspace may run."""
+    return ConfigurationError(
+        f"the reserve of workspace {name!r} would be {limits.reserve}, above its concurrency of "
+        f"{most}: lower the reserve, or raise the concurrency"
+    )
 
 
 def _word(value: float | str) -> str:

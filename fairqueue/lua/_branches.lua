@@ -17,6 +17,7 @@ function Branches.at(id)
   b.v, b.big, b.weight, b.total = tonumber(v), tonumber(big), tonumber(weight), tonumber(total)
   b.members, b.share, b.state, b.since, b.tag, b.cost = tonumber(members), tonumber(share), state, since, tag, cost
   b.serial = serial ~= '-' and serial or nil
+  if b.state == 'first' then b.state, b.first = 'ready', true end
   Nodes.known[id] = b
   if not text then Branches.sprout(b) end
   return b
@@ -32,7 +33,7 @@ end
 function Branches.save(b)
   if b.gone then return end
   call('HSET', K.branches(), b.id, concat({ num(b.v), num(b.big), num(b.weight), format('%.0f', b.total),
-    int(b.members), format('%.0f', b.share), b.state, b.since, b.tag, b.serial or '-', b.cost }, ' '))
+    int(b.members), format('%.0f', b.share), b.first and 'first' or b.state, b.since, b.tag, b.serial or '-', b.cost }, ' '))
 end
 
 -- So many more stand in this node; of a queue's own nobody asks.

@@ -12,7 +12,7 @@ end
 
 -- What drains needs no node: only publishes ask.
 function Caps.drains(number)
-  return Limits.any_tasks() and find(Limits.texts('pause:task:' .. number)[1], 'draining') ~= nil
+  return Limits.any('tasks') and find(Limits.texts('pause:task:' .. number)[1], 'draining') ~= nil
 end
 
 -- What workspaces with this parent share; defaults are for single ones.

@@ -17,9 +17,10 @@ function Climb.settle(b)
     Climb.rouse(b)
     Order.stand(b, block)
   elseif not b.serial then
-    local _, flow = Order.head_of(b)
+    local _, flow = Turn.head_of(b)
     Order.enter(b, b, tonumber(flow.cost))
   end
+  if b.serial then First.rank_branch(b) end
   Branches.count(b, b, b.gone)
 end
 

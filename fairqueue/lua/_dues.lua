@@ -2,8 +2,9 @@
 -- Its turn has come, for a job of this cost: what is in the tag is the cost of who was first then.
 function Dues.start(b, cost)
   while b.up do
-    b.up.v = max(b.up.v, tonumber(b.tag))
-    b.up.big, b.up.dirty, b.dirty = Fair.largest_step(b.up.big, b.cost / b.weight), true, true
+    local step = b.cost / b.weight
+    if not (b.first and First.jumps(b, b.up, b, step)) then b.up.v = max(b.up.v, tonumber(b.tag)) end
+    b.up.big, b.up.dirty, b.dirty = Fair.largest_step(b.up.big, step), true, true
     Order.set_finish(b, b, num(tonumber(b.tag) + (cost - b.cost) / b.weight))
     Order.leave(b, b)
     b = b.up

@@ -1,6 +1,6 @@
 -- The arithmetic of the fair order; fairqueue/_fairness.py is its twin. Nothing here does I/O.
 Fair.FLOOR_SECONDS = 0.001 -- zero would never move a tag
-local CREDIT_STEPS = 8 -- what a parked workspace may keep, in steps behind V
+local CREDIT_STEPS = 8 -- what a parked workspace may keep behind V, and owe ahead of it, in steps
 local KEEP_STEP, MEAN_KEEPS = 0.95, 0.8
 
 -- Where the next tag starts from. finish is nil for who was never served here.
@@ -11,6 +11,11 @@ function Fair.base_of(state, v, finish, step, big)
   end
   if state == 'ready' then return finish end
   return max(v, finish)
+end
+
+-- How far ahead of V a workspace stands at most that started by its reserve.
+function Fair.farthest(v, step, big)
+  return v + CREDIT_STEPS * max(step, big)
 end
 
 -- Who joins from idle finds V level with the others, not behind those that ran alone.

@@ -44,7 +44,7 @@ end
 
 -- Where jobs of a task stand: a task that has a limit of its own has lanes of its own.
 function Lanes.place_of(queue, task)
-  return Limits.any_tasks() and Caps.of_task(task) and queue .. '/' .. task or queue
+  return Limits.any('tasks') and Caps.of_task(task) and queue .. '/' .. task or queue
 end
 
 function Lanes.waiting_of(ws)

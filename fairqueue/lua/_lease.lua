@@ -39,14 +39,14 @@ function Lease.drop(fence)
   call('SREM', K.slots_of_queue(l.queue), fence)
   Wake.freed_shared(Nodes.of(l.queue))
   local ws = Workspaces.of(l.workspace)
-  if ws.parent or Limits.any_tasks() then Shared.give_back(ws, l) end
+  if ws.parent or Limits.any('tasks') then Shared.give_back(ws, l) end
   return l
 end
 
 function Lease.record_start(ws, flow)
-  local node = Nodes.of(flow.node)
-  node.v, node.big = max(node.v, tonumber(flow.tag)), Fair.largest_step(node.big, flow.cost / ws.weight)
-  node.dirty, ws.dirty = true, true
+  local node, step = Nodes.of(flow.node), flow.cost / ws.weight
+  if not (flow.first and First.jumps(ws, node, flow, step)) then node.v = max(node.v, tonumber(flow.tag)) end
+  node.big, node.dirty, ws.dirty = Fair.largest_step(node.big, step), true, true
   if flow.up then Dues.start(node, flow.cost) end
   node = Nodes.of(node.queue)
   local own, limits, total = Limits.of(ws), Limits.of_node(node)

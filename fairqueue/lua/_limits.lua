@@ -2,7 +2,7 @@
 local FEW = 32 -- so many fields are read at once, more are read by name
 local NONE = { weight = 1, burst = 1 }
 local by_text = {}
-local fields, tasks
+local fields, noted
 
 function Limits.load()
   local many = call('HLEN', K.limits())
@@ -52,11 +52,12 @@ function Limits.of(ws)
   return limits
 end
 
-function Limits.any_tasks()
+-- Whether a task has a limit ('tasks') or a workspace a reserve ('reserves'): else nobody asks for each.
+function Limits.any(what)
   if Limits.none_at_all() then return false end
-  if fields then return fields.tasks ~= nil end
-  if tasks == nil then tasks = call('HEXISTS', K.limits(), 'tasks') == 1 end
-  return tasks
+  if fields then return fields[what] ~= nil end
+  noted = noted or call('HMGET', K.limits(), 'tasks', 'reserves')
+  return noted[what == 'tasks' and 1 or 2] ~= false
 end
 
 function Limits.of_node(node)
@@ -73,8 +74,6 @@ end
 function Limits.is_open(node)
   local limits, total = Limits.of_node(node)
   if limits.paused or total.paused then return false end
-  if limits.concurrency and call('SCARD', K.slots_of_queue(node.queue)) >= limits.concurrency then
-    return false
-  end
+  if limits.concurrency and call('SCARD', K.slots_of_queue(node.queue)) >= limits.concurrency then return false end
   return not (total.concurrency and call('ZCARD', K.expiry()) >= total.concurrency)
 end

@@ -49,6 +49,6 @@ function Means.cost_of(ws, flow)
   local task = Means.next_task(ws, flow)
   local own = Means.own(ws, task)
   if own then return max(own, Fair.FLOOR_SECONDS) end
-  local _, head = Order.head_of(Nodes.of(flow.node))
+  local _, head = Turn.head_of(Nodes.of(flow.node))
   return Fair.guessed_cost(Means.average_of(task), head and tonumber(head.cost))
 end

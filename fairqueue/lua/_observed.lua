@@ -19,7 +19,7 @@ end
 function Observed.rates(ws, task)
   local own = Limits.of(ws).would
   if own.rate then ws.tat = num(Observed.arrival(tonumber(ws.tat), own)) end
-  local limits = Limits.any_tasks() and Caps.of_task(task)
+  local limits = Limits.any('tasks') and Caps.of_task(task)
   if not limits or not limits.would.rate then return end
   local gate = Gates.of('/' .. task)
   gate.tat = Observed.arrival(gate.tat, limits.would)

@@ -6,11 +6,13 @@ end
 function Order.place(ws, flow, tag)
   flow.tag = num(tag)
   call('ZADD', K.ready(flow.node), flow.tag, Order.member_of(ws, flow))
+  if flow.first then call('ZADD', K.first(flow.node), flow.tag, Order.member_of(ws, flow)) end
 end
 
 function Order.leave(ws, flow)
   if not flow.serial then return end
   call('ZREM', K.ready(flow.node), Order.member_of(ws, flow))
+  if flow.first then First.rank(ws, flow, false) end
   flow.serial = nil
 end
 
@@ -29,18 +31,8 @@ function Order.stand(flow, state)
   if flow.state ~= state then flow.state, flow.since = state, now_text end
 end
 
--- Whose turn it is in a node: a workspace and its flow, or a branch, which is its own flow.
-function Order.head_of(node)
-  local member = call('ZRANGE', K.ready(node.id), 0, 0)[1]
-  if not member then return nil end
-  local name = member:sub(17)
-  if node.forks and match(name, '[/@]') then return Branches.at(name), Branches.at(name) end
-  local ws = Workspaces.of(name)
-  return ws, Workspaces.flow_of(ws, node.place)
-end
-
 function Order.catch_up(node)
-  local who, flow = Order.head_of(node)
+  local who, flow = Turn.head_of(node)
   local highest = not who and call('ZREVRANGE', K.finish(node.id), 0, 0, 'WITHSCORES')[2]
   local v = Fair.caught_up(node.v, who and tonumber(flow.tag), who and flow.cost / who.weight, tonumber(highest or nil))
   if v ~= node.v then node.v, node.dirty = v, true end
@@ -70,6 +62,7 @@ function Order.shift(ws, flow, seconds)
   ws.dirty = true
   flow.finish = call('ZINCRBY', K.finish(flow.node), by, ws.name)
   if flow.serial then flow.tag = call('ZINCRBY', K.ready(flow.node), by, Order.member_of(ws, flow)) end
+  if flow.first then call('ZINCRBY', K.first(flow.node), by, Order.member_of(ws, flow)) end
 end
 
 -- A new weight rescales the distances from V, as if old charges had been made under it.

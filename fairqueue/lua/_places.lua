@@ -17,12 +17,22 @@ function Places.unseen_since(flow)
   return now - since > WORKER_SECONDS and since or nil
 end
 
+-- Who goes first comes before all others; those of them that have lower tags are in the rank already.
+function Places.before(node, at, member)
+  if at.first then return call('ZRANK', K.first(node), member) end
+  local more = call('ZCOUNT', K.first(node), '(' .. at.tag, '+inf')
+  for _, other in ipairs(call('ZRANGEBYSCORE', K.first(node), at.tag, at.tag)) do
+    if other > member then more = more + 1 end
+  end
+  return (call('ZRANK', K.ready(node), member) or 0) + more
+end
+
 -- Turns of others before this flow, who is in line with it, and how many run: a branch is one flow.
 function Places.turns(ws, flow)
   local turns, who, at = 0, ws, flow
   while at do
     local node = at.node.id or at.node
-    if at.serial then turns = turns + (call('ZRANK', K.ready(node), Order.member_of(who, at)) or 0) end
+    if at.serial then turns = turns + Places.before(node, at, Order.member_of(who, at)) end
     at = at.up and at.up.up and at.up
     who = at
   end
@@ -35,7 +45,7 @@ function Places.holds(ws, flow, task)
   Reasons.paused(holds, 'total', '-', total)
   Reasons.paused(holds, 'queue', flow.queue, queue)
   Reasons.paused(holds, 'workspace', ws.name, own)
-  Reasons.paused(holds, 'task', task, Limits.any_tasks() and Caps.of_task(task) or {})
+  Reasons.paused(holds, 'task', task, Limits.any('tasks') and Caps.of_task(task) or {})
   local limits = Reasons.of_limits(ws, flow, task)
   local would = own.would and limits or {}
   for _, hold in ipairs(own.would and {} or limits) do insert(holds, hold) end

@@ -50,7 +50,7 @@ function Reasons.since(flow, state, gate)
 end
 
 function Reasons.of_task(holds, ws, flow, task)
-  local limits = Limits.any_tasks() and Caps.of_task(task)
+  local limits = Limits.any('tasks') and Caps.of_task(task)
   if not limits then return end
   limits = limits.would or limits
   local gate = '/' .. task

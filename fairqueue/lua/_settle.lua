@@ -44,7 +44,7 @@ function Settle.retire(ws, flow)
   Settle.forget(ws, flow)
 end
 
-function Settle.flow(ws, flow, block)
+function Settle.flow(ws, flow, block, below)
   if flow.lanes == '' then return Settle.retire(ws, flow) end
   if flow.task then block = block or Shared.lane_block(ws, flow) end
   if block then
@@ -54,15 +54,16 @@ function Settle.flow(ws, flow, block)
   elseif not flow.serial then
     Order.enter(ws, flow, Means.cost_of(ws, flow))
   end
+  if flow.serial and (below or flow.first) then First.rank(ws, flow, below) end
   return true
 end
 
 function Settle.workspace(ws)
   ws.dirty = true
   Settle.weigh(ws)
-  local block, kept = Settle.blocked(ws), {}
+  local block, kept, below = Settle.blocked(ws), {}, Limits.of(ws).reserve and First.is_below(ws)
   for _, flow in ipairs(ws.flows) do
-    local stays = Settle.flow(ws, flow, block)
+    local stays = Settle.flow(ws, flow, block, below)
     if stays then insert(kept, flow) end
     if flow.up then Branches.after(ws, flow, stays) end
   end

@@ -3,7 +3,7 @@ local leases -- all of them, read once where tasks get or lose their limits
 
 function Shared.gates_of(ws, l)
   local gates = {}
-  if Limits.any_tasks() and Caps.of_task(l.task) then insert(gates, '/' .. l.task) end
+  if Limits.any('tasks') and Caps.of_task(l.task) then insert(gates, '/' .. l.task) end
   if ws.parent then insert(gates, '@' .. ws.parent) end
   return gates
 end

@@ -3,7 +3,7 @@ local AT_ONCE = 256 -- jobs that go to their task's own lane in one step
 
 function Stale.leaf_of(who)
   local flow
-  while who and who.up do who, flow = Order.head_of(who) end
+  while who and who.up do who, flow = Turn.of(who) end
   return who, flow
 end
 

@@ -2,7 +2,7 @@
 --   weight tat drained pace scheduled[/expiring] timer parent|;flow;flow|;task=mean;task=mean
 -- A flow is how a workspace stands in one node: place state since tag serial cost lanes
 --   place: a queue, or queue/task for a task that has a limit of its own
---   state: ready, parked, paused, rate, lane (at this task's limit per workspace), busy (nothing waits
+--   state: ready, first (ready, below its reserve), parked, paused, rate, lane (at this task's limit per workspace), busy (nothing waits
 --     here, some of it runs), idle, rest (idle, F still ahead of V)
 --   serial: its place among equal tags, '-' unless it is in the ready set; lanes: priorities in use
 -- Numbers stay text until somebody reckons with them: to format one costs as much as a command.
@@ -13,8 +13,8 @@ local PLAIN = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anyt
 function Workspaces.add_flows(ws, text)
   for place, state, since, tag, serial, cost, lanes in
     gmatch(text, ';(%S+) (%a+) (%S+) (%S+) (%S+) (%S+) ([^;]*)') do
-    local flow = { place = place, queue = place, node = place, state = state, since = since, tag = tag,
-      serial = serial ~= '-' and serial or nil, cost = cost, lanes = lanes }
+    local flow = { place = place, queue = place, node = place, state = state == 'first' and 'ready' or state, since = since, tag = tag,
+      serial = serial ~= '-' and serial or nil, first = state == 'first', cost = cost, lanes = lanes }
     insert(ws.flows, flow)
     if ws.parent or find(place, '/', 1, true) then Branches.hang(ws, flow) end
   end
@@ -63,7 +63,7 @@ function Workspaces.text_of(ws)
     .. (ws.scheduled and num(ws.scheduled) or '-') .. (ws.expiring and '/' .. num(ws.expiring) or '')
     .. ' ' .. (ws.timer and num(ws.timer) or '-') .. (ws.parent and ' ' .. ws.parent or '') .. '|'
   for _, f in ipairs(ws.flows) do
-    text = text .. ';' .. f.place .. ' ' .. f.state .. ' ' .. f.since .. ' ' .. f.tag .. ' '
+    text = text .. ';' .. f.place .. ' ' .. (f.first and 'first' or f.state) .. ' ' .. f.since .. ' ' .. f.tag .. ' '
       .. (f.serial or '-') .. ' ' .. f.cost .. ' ' .. f.lanes
   end
   return text .. '|' .. ws.means

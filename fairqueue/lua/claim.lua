@@ -32,34 +32,29 @@ Sweep.all(lease_seconds, max_deliveries)
 local from = {}
 for queue in gmatch(queues, '%S+') do insert(from, queue) end
 
--- The flow whose turn it is in an open queue, never one that is blocked (a lowered limit).
-local function runnable(node)
-  for _ = 1, Sweep.MOST do
-    if not Limits.is_open(node) then return nil end
-    local ws, flow = Order.head_of(node)
-    if ws and ws.up then ws, flow = Stale.leaf_of(ws) end
-    if not ws or not (ws.expiring and Expiry.fire(ws, Sweep.MOST) > 0 or Settle.blocked(ws)
-      or (flow.up or Limits.any_tasks()) and Stale.is_so(ws, flow)) then return ws, flow end
-    Settle.workspace(ws)
-  end
-end
-
 -- The queues that have something ready. Those that have not must not lend their turn to a neighbour.
-local function candidates()
+local function candidates(below_reserve)
   if #from == 1 then return from end
   local found = {}
   for _, queue in ipairs(from) do
-    if call('EXISTS', K.ready(queue)) == 1 then insert(found, queue) end
+    if call('EXISTS', below_reserve and K.first(queue) or K.ready(queue)) == 1 then insert(found, queue) end
   end
   return found
 end
+
 -- Fences grow by one with every job, whoever takes it: so the turn passes on with each.
-local function next_job()
-  local open = candidates()
+local function turn_of(open)
   for i = 0, #open - 1 do
-    local ws, flow = runnable(Nodes.of(open[(Meta.load().fence + i) % #open + 1]))
-    if ws then return Lease.grant(ws, flow, owner, lease_seconds) end
+    local ws, flow = Turn.runnable(Nodes.of(open[(Meta.load().fence + i) % #open + 1]))
+    if ws then return ws, flow end
   end
+end
+
+local function next_job()
+  local ws, flow
+  if #from > 1 and Limits.any('reserves') then ws, flow = turn_of(candidates(true)) end
+  if not ws then ws, flow = turn_of(candidates(false)) end
+  if ws then return Lease.grant(ws, flow, owner, lease_seconds) end
 end
 
 local reply, fences = { 1, lost, '0' }, {}

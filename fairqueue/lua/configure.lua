@@ -8,7 +8,7 @@ if retention ~= '' and (authoritative == '1' or call('EXISTS', K.retention()) ==
   call('SET', K.retention(), retention)
 end
 
-local brought, stored, live_capacity = {}, {}, false
+local brought, stored, live_capacity, any_reserve = {}, {}, false, match(fields, 'reserve=')
 for field, text in gmatch(fields, '(%S+) ([^\n]*)\n') do
   local task = match(field, '^boot:task:(.*)$')
   brought[task and 'boot:task:' .. Tasks.number(task) or field] = text
@@ -18,6 +18,7 @@ for i = 1, #all, 2 do
   if match(all[i], '^boot:') then stored[all[i]] = all[i + 1] end
   live_capacity = live_capacity or (match(all[i], '^live:') or match(all[i], '^given:')) and match(all[i + 1], 'capacity=')
     or match(all[i], '^pause:') and match(all[i + 1], 'draining=')
+  any_reserve = any_reserve or match(all[i + 1], 'reserve=') -- also one that goes: it still stands in an index
 end
 
 local function differ()
@@ -36,11 +37,11 @@ for field in pairs(stored) do call('HDEL', K.limits(), field) end
 if not brought['boot:provider:'] then Given.forget() end
 if brought['boot:observe:'] ~= stored['boot:observe:'] then call('DEL', K.observed()) end
 for field, text in pairs(brought) do call('HSET', K.limits(), field, text) end
-if live_capacity or match(fields, 'capacity=') then
-  call('HSET', K.limits(), 'capacity', 1)
-else
-  call('HDEL', K.limits(), 'capacity')
+local function mark(name, is_so)
+  if is_so then call('HSET', K.limits(), name, 1) else call('HDEL', K.limits(), name) end
 end
+mark('capacity', live_capacity or match(fields, 'capacity='))
+mark('reserves', any_reserve)
 Caps.mark_tasks()
 local changed, seen = {}, {}
 for _, from in ipairs({ stored, brought }) do

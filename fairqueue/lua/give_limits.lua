@@ -7,6 +7,7 @@ local field = 'given:workspace:' .. name
 call('ZADD', K.asked(), now_text, name)
 if (call('HGET', K.limits(), field) or '') == text then return 0 end
 if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
+if match(text, 'reserve=') then call('HSET', K.limits(), 'reserves', 1) end
 if match(text, 'capacity=') then call('HSET', K.limits(), 'capacity', 1) end
 
 Settle.workspace(Workspaces.of(name))

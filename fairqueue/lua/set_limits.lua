@@ -1,6 +1,6 @@
 -- Set or take away live limits of a workspace, a task, a queue, the default or the total.
 -- ARGV now scope name changes
--- RETURNS the live limits that stand now
+-- RETURNS the live limits that stand now; {concurrency} if a reserve above it is refused
 local _, scope, name, changes = unpack(ARGV)
 
 if scope == 'task' then name = Tasks.number(name) end
@@ -12,6 +12,12 @@ end
 for key, value in pairs(stands) do insert(texts, key .. '=' .. value) end
 table.sort(texts)
 local text = changes ~= '' and concat(texts, ' ') or ''
+if match(changes, 'reserve=') then
+  local most = Limits.merged(Limits.texts('boot:default:', 'live:default:', 'boot:workspace:' .. name, 'given:workspace:' .. name)).concurrency
+  most = tonumber(stands.concurrency) or most
+  if most and tonumber(stands.reserve) > most then return { most } end
+  call('HSET', K.limits(), 'reserves', 1)
+end
 if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
 if stands.capacity then call('HSET', K.limits(), 'capacity', 1) end
 

@@ -41,10 +41,10 @@ BUILDS: dict[str, Build] = {
             ("_fair", "if state == 'ready' then return finish end", ""),
             ("_settle", "elseif not flow.serial then", "else Order.leave(ws, flow)"),
             (
-                "claim",
-                "local function runnable(node)\n",
+                "_turn",
+                "function Turn.runnable(node)\n",
                 (
-                    "local function runnable(node)\n"
+                    "function Turn.runnable(node)\n"
                     "  for _, at in ipairs(call('ZRANGE', K.ready(node.queue), 0, -1)) do"
                     " Settle.workspace(Workspaces.of(match(at, '^%d+:(.*)$'))) end\n"
                 ),
@@ -188,6 +188,28 @@ BUILDS: dict[str, Build] = {
             ("order", "step, node.big) + step", "step, node.big)"),
             ("order", "flow.tag + (cost - flow.cost) / weight", "flow.tag + cost / weight"),
         ),
+    ),
+    "nobody goes first": Build(
+        (
+            (
+                "_turn",
+                "K.first(node.id), 0, 0)[1] or member",
+                "K.first(node.id), 9, 9)[1] or member",
+            ),
+        ),
+        (("order", "first = node.foremost.first()", "first = None"),),
+    ),
+    "a debt is never forgiven": Build(
+        (("_first", "if tonumber(flow.tag) > most then", "if false then"),),
+        (("order", "flow.tag = min(flow.tag, most)", "pass"),),
+    ),
+    "a debt is forgiven also among those that go first": Build(
+        (("_first", "following or 0)", "0)"),),
+        (("order", "node.foremost.second() or 0.0", "0.0"),),
+    ),
+    "V rises with who goes first": Build(
+        (("_lease", "if not (flow.first and First.jumps(ws, node, flow, step)) then", "do"),),
+        (("order", "        flow.tag = min(flow.tag, most)\n", "        node.v = flow.tag\n"),),
     ),
     "a branch weighs as one workspace": Build(
         (("_climb", "b.weight = Fair.weight_of(b.total)", "b.weight = 1"),),

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.fairness.reserves import RESERVES
 from tests.fairness.scenarios import SCENARIOS, Fleets
 from tests.fairness.shared import SHARED
 
 FleetsOf = Callable[[str], Fleets]
 
-ALL = {**SCENARIOS, **SHARED}
+ALL = {**SCENARIOS, **SHARED, **RESERVES}
 BROKEN = [(name, build) for name, scene in ALL.items() for build in scene.broken_by]
 
 

@@ -52,7 +52,8 @@ class Accounts:
         now = dict(_standings(s))
         for place in now.keys() & self.standings.keys():
             was, new = self.standings[place], now[place]
-            if (was.weight, was.since) == (new.weight, new.since):
+            reserve = limits_of(s, s.workspace(place[0])).reserve  # with one F has a bound
+            if (was.weight, was.since) == (new.weight, new.since) and reserve is None:
                 wanted = was.balance + self._spent(s, place) / new.weight
                 assert isclose(new.balance, wanted, rel_tol=1e-9, abs_tol=1e-6), (
                     place,

@@ -19,6 +19,7 @@ from fairqueue import (
     Cancelled,
     CapacityExceeded,
     Claimed,
+    ConfigurationError,
     Ending,
     FairQueueError,
     Finish,
@@ -64,6 +65,7 @@ LIMITS = st.builds(
     weight=st.sampled_from([None, 0.5, 1.0, 3.0]),
     rate=st.sampled_from([None, None, None, 0.5, 4.0]),
     burst=st.sampled_from([None, 1.0, 3.0]),
+    reserve=st.sampled_from([None, None, None, 0, 1, 2]),
 )
 GROUPS = st.sampled_from([None, None, "org", "a"])
 TASK_LIMITS = st.builds(
@@ -405,7 +407,7 @@ class Moves(RuleBasedStateMachine):
         authoritative: bool = False,
     ) -> None:
         limits = StoredLimits(
-            default=default,
+            default=replace(default, reserve=None),
             workspaces=workspaces,
             fairness=fairness,
             tasks=tasks or {},
@@ -433,6 +435,8 @@ class Moves(RuleBasedStateMachine):
     def set_limits(self, scope: str, workspace: str, queue: str, limits: Limits | None) -> None:
         """Limits are set live, or taken away."""
         name = {"workspace": workspace, "queue": queue}.get(scope, "")
+        if limits is not None and scope == "default":
+            limits = replace(limits, reserve=None)
         if limits is not None and scope in {"queue", "total"}:
             limits = Limits(concurrency=limits.concurrency, capacity=limits.capacity)
         self._set(scope, name, limits)
@@ -453,7 +457,12 @@ class Moves(RuleBasedStateMachine):
         self._set("workspace", "org", limits)
 
     def _set(self, scope: str, name: str, limits: Limits | None) -> None:
-        self.both(lambda store: store.set_limits(scope, name, limits))
+        try:
+            self.both(lambda store: store.set_limits(scope, name, limits))
+        except ConfigurationError:
+            assert self.model.is_too_high(name, limits)
+            return
+        assert not self.model.is_too_high(name, limits)
         self.model.set_live(scope, name, limits)
 
     @rule(workspace=WORKSPACES | st.just("org"), limits=st.none() | LIMITS, parent=GROUPS)

@@ -146,6 +146,15 @@ class Model:
         boot = self.boot or StoredLimits()
         return self._merged(boot.total, self.live.get(("total", "")))
 
+    def is_too_high(self, workspace: str, limits: Limits | None) -> bool:
+        """A reserve that is set is above what the workspace may run then."""
+        if limits is None or limits.reserve is None:
+            return False
+        boot = self.boot or StoredLimits()
+        default = boot.default, self.live.get(("default", ""))
+        most = self._merged(*default, *self._own(workspace), limits).concurrency
+        return most is not None and limits.reserve > most
+
     def set_live(self, scope: str, name: str, limits: Limits | None) -> None:
         """Live limits add up; nothing set takes them away."""
         if limits is None or limits == Limits():
@@ -423,6 +432,7 @@ class Model:
         assert self.is_open(job.queue)
         assert self.has_room(job)
         assert lease.fence > self.last_fence
+        assert self.is_below(job.workspace) or not self._kept_waiting(queues)
         lanes = self.lanes[job.workspace, job.queue]
         if self.tasks_were_limited:
             kept = self.jobs[job.queue, job.id]
@@ -448,6 +458,21 @@ class Model:
         """It is about to get in, over a capacity perhaps."""
         if self.observes:
             self.observed["publishes", job.workspace] += self.full(job, would=True) is not None
+
+    def is_below(self, workspace: str) -> bool:
+        """It runs below its reserve."""
+        reserve = None if self.observes else self.limits_of(workspace).reserve
+        return self.running(workspace) < (reserve or 0)
+
+    def _kept_waiting(self, queues: Iterable[str]) -> list[Job]:
+        """Jobs that go before all of workspaces that do not run below their reserve."""
+        found: list[Job] = []
+        for (workspace, queue), lanes in self.lanes.items():
+            if queue in queues and self.is_open(queue) and self.is_below(workspace):
+                waiting = [kept.job for lane in lanes.values() for kept in lane]
+                if len(waiting) <= FEW and not self.limits_of(workspace).rate:
+                    found += filter(self._may_run, waiting)
+        return found
 
     def _check_rate(self, limits: Limits, starts: list[float]) -> None:
         starts.append(self.now)

@@ -14,6 +14,7 @@ def _flows_in_memory(ws: Workspace) -> Any:
         f"{encode(flow.queue)}/{flow.task}".rstrip("/"): (
             flow.state,
             flow.serial,
+            flow.goes_first,
             flow.tag if flow.serial is not None else None,
             flow.cost,
             {str(p): [encode(r.job.id) for r in lane] for p, lane in flow.lanes.items()},
@@ -31,6 +32,7 @@ def _flows_in_redis(space: Keyspace, ws: WorkspaceRow) -> Any:
         flow.place: (
             flow.state,
             flow.serial,
+            flow.first,
             flow.tag if flow.serial is not None else None,
             flow.cost,
             {p: lane(flow.place, p) for p in flow.lanes},
@@ -52,7 +54,18 @@ def in_memory(s: State) -> dict[str, Any]:
         },
         "nodes": {encode(node.queue): (node.v, node.big) for node in s.nodes.values()},
         "branches": {
-            b.key: (b.v, b.big, b.weight, b.total, b.members, b.share, b.state, b.serial, b.cost)
+            b.key: (
+                b.v,
+                b.big,
+                b.weight,
+                b.total,
+                b.members,
+                b.share,
+                b.state,
+                b.serial,
+                b.goes_first,
+                b.cost,
+            )
             for b in s.branches.values()
         },
         "gates": {
@@ -64,6 +77,11 @@ def in_memory(s: State) -> dict[str, Any]:
             node.key: dict(node.finish.scores)
             for node in (*s.nodes.values(), *s.branches.values())
             if len(node.finish)
+        },
+        "first": {
+            node.key: {f"{serial:015}:{key}": tag for (serial, key), tag in firsts.scores.items()}
+            for node in (*s.nodes.values(), *s.branches.values())
+            if len(firsts := node.foremost)
         },
         "leases": {
             str(h.fence): (h.charged, h.ran, h.early, h.cancelled, h.deliveries)
@@ -86,7 +104,18 @@ def in_redis(space: Keyspace, now: float) -> dict[str, Any]:
         },
         "nodes": {queue: numbers[:2] for queue, numbers in space.nodes.items()},
         "branches": {
-            b.id: (b.v, b.big, b.weight, b.total, b.members, b.share, b.state, b.serial, b.cost)
+            b.id: (
+                b.v,
+                b.big,
+                b.weight,
+                b.total,
+                b.members,
+                b.share,
+                b.state,
+                b.serial,
+                b.first,
+                b.cost,
+            )
             for b in space.branches.values()
         },
         "gates": {
@@ -95,6 +124,7 @@ def in_redis(space: Keyspace, now: float) -> dict[str, Any]:
             if gate.block or gate.tat > now or gate.timer
         },
         "finish": {names[0]: dict(members) for names, members in space.all("finish")},
+        "first": {names[0]: dict(members) for names, members in space.all("first")},
         "leases": {
             fence: (lease.charged, lease.ran, lease.early, lease.cancelled, lease.deliveries)
             for fence, lease in space.leases.items()

@@ -133,3 +133,41 @@ def test_a_claim_of_many_is_no_dearer_each(redis_client: redis.Redis, namespace:
         stats: dict[str, dict[str, Any]] = redis_client.info("commandstats")
         spent.append(sum(int(row["calls"]) for row in stats.values()) / n)
     assert spent[1] <= spent[0]
+
+
+@pytest.mark.parametrize("held", ["at their limit", "at their reserve"])
+def test_a_crowd_with_reserves_costs_a_claim_nothing(
+    redis_client: redis.Redis, namespace: str, held: str
+) -> None:
+    """The very same commands beside 500 workspaces that have a reserve and may not go first."""
+    costs = []
+    for size in (3, 500):
+        limit = 1 if held == "at their limit" else None
+        counted = Counted(redis_client, f"{namespace}-{size}", Limits(concurrency=limit))
+        for i in range(size):
+            counted.store.set_limits("workspace", f"crowd{i}", Limits(reserve=1))
+            counted.publish(f"crowd{i}")
+        assert len(counted.claim(size)) == size
+        for i in range(size):
+            counted.publish(f"crowd{i}")
+        for name in "abc":
+            for many in range(40):
+                counted.store.set_limits("queue", f"{name}{many}", Limits(capacity=5))
+            counted.store.set_limits("workspace", name, Limits(concurrency=5, reserve=1))
+            counted.publish(name, n=40)
+        counted.cost()
+        costs.append(counted.cost())
+    assert costs[0] == costs[1]
+
+
+def test_without_reserves_nobody_looks_for_them(redis_client: redis.Redis, namespace: str) -> None:
+    """No index is read or written; with one reserve a claim costs two or three commands more."""
+    costs = []
+    for reserve in (None, 0):
+        counted = Counted(redis_client, f"{namespace}-{reserve}", Limits())
+        counted.store.set_limits("workspace", "z", Limits(weight=1.0, reserve=reserve))
+        for name in "abc":
+            counted.publish(name, n=40)
+        counted.cost()
+        costs.append(sum(counted.cost(20).values()) / 20)
+    assert costs[0] < costs[1] <= costs[0] + 3

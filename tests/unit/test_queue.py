@@ -119,7 +119,7 @@ def test_claims_name_their_queues(queue: FairQueue, queues: Any) -> None:
     ("limits", "said"),
     [
         ({"concurency": 2}, "unknown limit 'concurency'; known: .*concurrency"),
-        ({"reserve": 2}, "unknown limit 'reserve'"),
+        ({"reserve": 3, "concurrency": 2}, "above its concurrency of 2"),
         ({"workspace_concurrency": 2}, "unknown limit 'workspace_concurrency'"),
         ({"parent": "x" * 201}, "'parent'"),
         ({"concurrency": -1}, "'concurrency'"),

@@ -169,12 +169,32 @@ def test_a_value_is_not_repeated() -> None:
     [
         ({"shards": 2}, "shards"),
         ({"min_replicas": 1}, "min_replicas"),
-        ({"workspaces": {"acme": {"reserve": 1}}}, "workspaces.acme.reserve"),
     ],
 )
 def test_what_is_not_built_yet_is_refused(options: dict[str, Any], name: str) -> None:
     """A setting without its feature is never accepted in silence."""
     assert f"setting '{name}' is not supported yet" in refusal(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"workspaces": {"acme": {"reserve": 3, "concurrency": 2}}},
+        {"workspaces": {"acme": {"reserve": 3}}, "workspace_concurrency": 2},
+    ],
+)
+def test_a_reserve_above_the_limit_is_refused(options: dict[str, Any]) -> None:
+    """It could never be used, be the limit its own or the default one."""
+    text = refusal(**options)
+    assert "'workspaces.acme.reserve' is 3, above its concurrency of 2" in text
+
+
+def test_a_reserve_up_to_the_limit_is_stored() -> None:
+    """Also beside a lower default, where the workspace has a limit of its own."""
+    acme = {"reserve": 2, "concurrency": 2}
+    settings = Settings.load({"workspaces": {"acme": acme}, "workspace_concurrency": 1})
+    stored = settings.stored_limits().workspaces["acme"]
+    assert (stored.reserve, stored.concurrency) == (2, 2)
 
 
 def test_every_problem_is_told_at_once() -> None:

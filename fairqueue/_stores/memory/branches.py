@@ -13,6 +13,7 @@ from fairqueue._stores.memory.order import (
     finish_of,
     head_of,
     leave,
+    rank,
     reweigh,
     stand,
     weight_of,
@@ -74,6 +75,7 @@ def _settle(s: State, b: Branch) -> None:
         stand(s, b, block)
     elif b.serial is None:
         _enter(s, b)
+    rank(b, b, is_below=len(b.foremost) > 0)
     count(b, b)
 
 

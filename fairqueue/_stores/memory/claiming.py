@@ -12,7 +12,7 @@ from fairqueue._stores.memory.gates import above, block_of, lane_block
 from fairqueue._stores.memory.lanes import pop, push
 from fairqueue._stores.memory.lease import grant
 from fairqueue._stores.memory.limits import is_open, place_of
-from fairqueue._stores.memory.order import head_of
+from fairqueue._stores.memory.order import turn_of
 from fairqueue._stores.memory.settle import blocked, settle, sweep_resting
 from fairqueue._stores.memory.state import Branch, Flow, Held, Node, State, Workspace
 from fairqueue._stores.memory.sweep import SWEEP_MOST, sweep
@@ -47,9 +47,9 @@ class Taken:
 
 def _first(s: State, node: Node) -> tuple[Workspace, Flow] | None:
     """The flow whose turn it is: at the head of the queue, or of the branch at its head."""
-    head = head_of(s, node)
+    head = turn_of(s, node)
     while head is not None and isinstance(head[0], Branch):
-        head = head_of(s, head[0])
+        head = turn_of(s, head[0])
     return head  # type: ignore[return-value]
 
 
@@ -90,12 +90,20 @@ def _runnable(s: State, node: Node) -> tuple[Workspace, Flow] | None:
 def _next_job(s: State, wanted: Claim) -> Held | None:
     """The turn passes on with each job, as the fence does; queues without work have none."""
     queues = wanted.queues
+    head = None
     if len(queues) > 1:
-        queues = [queue for queue in queues if queue in s.nodes and s.nodes[queue].ready]
+        known = [queue for queue in queues if queue in s.nodes]
+        queues = [queue for queue in known if s.nodes[queue].ready]
+        head = _in_turn(s, [queue for queue in known if s.nodes[queue].foremost])
+    head = head or _in_turn(s, queues)
+    return None if head is None else grant(s, *head, wanted.owner, wanted.lease_seconds)
+
+
+def _in_turn(s: State, queues: Sequence[str]) -> tuple[Workspace, Flow] | None:
     for i in range(len(queues)):
         head = _runnable(s, s.node(queues[(s.fence + i) % len(queues)]))
         if head is not None:
-            return grant(s, *head, wanted.owner, wanted.lease_seconds)
+            return head
     return None
 
 

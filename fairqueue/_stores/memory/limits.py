@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from fairqueue._stores.limits_text import too_high
 from fairqueue._stores.memory.state import Node, State, Workspace
 from fairqueue._types import Limits, Pause, StoredLimits
 
@@ -22,6 +23,7 @@ class Effective:
     rate: float | None
     burst: float
     workspace_concurrency: int | None
+    reserve: int | None
     parent: str | None
     count: bool
     """Each job is charged 1."""
@@ -48,6 +50,7 @@ def _effective(s: State, *places: Limits) -> Effective:
         rate=_first("rate", places),
         burst=_first("burst", places, 1.0),
         workspace_concurrency=_first("workspace_concurrency", places),
+        reserve=_first("reserve", places),
         parent=_first("parent", places),
         count=s.boot is not None and s.boot.fairness == "count",
     )
@@ -62,6 +65,7 @@ def _observed(limits: Effective) -> Effective:
         rate=None,
         burst=1.0,
         workspace_concurrency=None,
+        reserve=None,
         would=limits,
     )
 
@@ -167,6 +171,14 @@ def set_live(s: State, scope: str, name: str, limits: Limits | None) -> None:
         s.live[scope, name] = replace(_live(s, scope, name), **changes)
     else:
         s.live.pop((scope, name), None)
+
+
+def check_reserve(s: State, name: str, limits: Limits) -> None:
+    """Raise ConfigurationError for more than the workspace may run with these limits."""
+    default = _live(s, "default"), (s.boot or StoredLimits()).default
+    most = _first("concurrency", (limits, *_own(s, name), *default))
+    if most is not None and limits.reserve is not None and limits.reserve > most:
+        raise too_high(name, limits, most)
 
 
 def is_open(s: State, node: Node) -> bool:

@@ -17,13 +17,27 @@ def place(who: Who, flow: Stand) -> None:
     """Put a flow where its tag belongs; equal tags in the order of entering."""
     if flow.serial is not None:
         flow.up.ready.put((flow.serial, who.key), flow.tag)
+        if flow.goes_first:
+            flow.up.foremost.put((flow.serial, who.key), flow.tag)
 
 
 def leave(who: Who, flow: Stand) -> None:
     """Take a flow out of the ready set."""
     if flow.serial is not None:
         flow.up.ready.take((flow.serial, who.key))
-        flow.serial = None
+        flow.up.foremost.take((flow.serial, who.key))
+        flow.serial, flow.goes_first = None, False
+
+
+def rank(who: Who, flow: Stand, *, is_below: bool) -> None:
+    """Go first while its workspace, or one in its branch, runs below its reserve."""
+    if flow.serial is None or flow.goes_first == is_below:
+        return
+    flow.goes_first = is_below
+    if is_below:
+        flow.up.foremost.put((flow.serial, who.key), flow.tag)
+    else:
+        flow.up.foremost.take((flow.serial, who.key))
 
 
 def finish_of(who: Who, flow: Stand) -> float | None:
@@ -51,9 +65,15 @@ def member(s: State, node: Node, key: str) -> tuple[Who, Stand]:
 
 
 def head_of(s: State, node: Node) -> tuple[Who, Stand] | None:
-    """Whose turn it is."""
+    """Who has the lowest tag."""
     first = node.ready.first()
     return None if first is None else member(s, node, first[1][1])
+
+
+def turn_of(s: State, node: Node) -> tuple[Who, Stand] | None:
+    """Who is below its reserve goes before all that are not; else it is the lowest tag."""
+    first = node.foremost.first()
+    return head_of(s, node) if first is None else member(s, node, first[1][1])
 
 
 def weight_of(who: Who) -> float:
@@ -91,8 +111,16 @@ def start(who: Who, flow: Stand, cost: float) -> None:
     What a branch has in its tag is the cost of who was first in it when it entered.
     """
     node, weight = flow.up, weight_of(who)
-    node.v = max(node.v, flow.tag)
-    node.big = fair.largest_step(node.big, flow.cost / weight)
+    step = flow.cost / weight
+    if flow.goes_first and node.ready.first() != (flow.tag, (flow.serial, who.key)):
+        # Others have lower tags: V stays, else it ran ahead of them. F has a bound, else who
+        # started by its reserve paid for ever; but not below the next one's tag, else those of
+        # whom more is reserved than there is would lose their order.
+        most = max(fair.farthest(node.v, step, node.big), node.foremost.second() or 0.0)
+        flow.tag = min(flow.tag, most)
+    else:
+        node.v = max(node.v, flow.tag)
+    node.big = fair.largest_step(node.big, step)
     set_finish(who, flow, flow.tag + (cost - flow.cost) / weight)
     leave(who, flow)
 

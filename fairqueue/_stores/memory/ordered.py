@@ -40,6 +40,10 @@ class Ordered(Generic[M]):
         """The lowest score and its member."""
         return self._items[0] if self._items else None
 
+    def second(self) -> float | None:
+        """The second lowest score."""
+        return self._items[1][0] if len(self._items) > 1 else None
+
     def highest(self) -> float | None:
         """The highest score."""
         return self._items[-1][0] if self._items else None

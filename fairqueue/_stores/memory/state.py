@@ -60,6 +60,8 @@ class Flow:
     state: str = "idle"
     tag: float = 0.0
     serial: int | None = None
+    goes_first: bool = False
+    """It is ready, and its workspace runs below its reserve."""
     cost: float = 0.0
     lanes: dict[int, deque[Record]] = field(default_factory=dict)
 
@@ -101,6 +103,8 @@ class Node:
     drained: float = 0.0
     pace: float = 0.0
     ready: Ordered[tuple[int, str]] = field(default_factory=Ordered)
+    foremost: Ordered[tuple[int, str]] = field(default_factory=Ordered)
+    """Those that are ready and run below their reserve, with the same tags."""
     finish: Ordered[str] = field(default_factory=Ordered)
     resting: Ordered[str] = field(default_factory=Ordered)
     slots: set[int] = field(default_factory=set)
@@ -129,6 +133,7 @@ class Branch(Node):
     state: str = "idle"
     tag: float = 0.0
     serial: int | None = None
+    goes_first: bool = False
     cost: float = 0.0
     share: int = 0
 

@@ -18,7 +18,7 @@ from fairqueue._stores.memory.claiming import Claim, claim
 from fairqueue._stores.memory.counting import stats_of
 from fairqueue._stores.memory.ending import finish_all
 from fairqueue._stores.memory.lanes import depth_of
-from fairqueue._stores.memory.limits import set_live
+from fairqueue._stores.memory.limits import check_reserve, set_live
 from fairqueue._stores.memory.neighbouring import Neighbouring
 from fairqueue._stores.memory.publishing import publish
 from fairqueue._stores.memory.renewing import renew_all
@@ -213,6 +213,8 @@ class MemoryStore(Neighbouring):
     def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
         """Set limits live, or take them away."""
         with self._step() as s:
+            if limits is not None and limits.reserve is not None:
+                check_reserve(s, name, limits)
             set_live(s, scope, name, limits)
             if scope == "workspace":
                 settle(s, s.workspace(name))

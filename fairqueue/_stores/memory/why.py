@@ -32,10 +32,19 @@ def _turns(ws: Workspace, flow: Flow) -> int:
     at: Flow | Branch = flow
     while True:
         if at.serial is not None:
-            turns += at.up.ready.rank((at.serial, key))
+            turns += _before(at, (at.serial, key))
         if not isinstance(at.up, Branch):
             return turns
         key, at = at.up.key, at.up
+
+
+def _before(at: Flow | Branch, member: tuple[int, str]) -> int:
+    """Who goes first comes before all others; those with lower tags are in the rank already."""
+    if at.goes_first:
+        return at.up.foremost.rank(member)
+    firsts = at.up.foremost.scores.items()
+    more = sum((tag, other) > (at.tag, member) for other, tag in firsts)
+    return at.up.ready.rank(member) + more
 
 
 def _line(s: State, ws: Workspace, flow: Flow, record: Record, before: int) -> Line:

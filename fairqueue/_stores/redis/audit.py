@@ -45,6 +45,19 @@ def _ready_sets_are_the_flows(a: Audit) -> Iterator[str]:
         yield f"ready sets {there}, flows {wanted}"
 
 
+def _first_are_those_below_their_reserve(a: Audit) -> Iterator[str]:
+    wanted: dict[str, dict[str, float]] = {}
+    for name, stand, node in a.stands():
+        if stand.first:
+            wanted.setdefault(node, {})[f"{stand.serial:015}:{name}"] = stand.tag
+        is_below = stand.serial is not None and a.is_below(name)
+        if stand.first != is_below and not a.draining:
+            yield f"{decode(name)!r} in {node}: it goes first: {stand.first}, not {is_below}"
+    there = {names[0]: first for names, first in a.space.all("first")}
+    if there != wanted:
+        yield f"those that go first {there}, flows {wanted}"
+
+
 def _limits_hold(a: Audit) -> Iterator[str]:
     if a.levels.observed:
         return
@@ -209,6 +222,7 @@ def _keys_are_known(a: Audit) -> Iterator[str]:
 CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I1", _stands_where_it_should),
     ("I1", _ready_sets_are_the_flows),
+    ("I1", _first_are_those_below_their_reserve),
     ("I2", _limits_hold),
     ("I3", _jobs_are_in_one_place),
     ("I3", _lanes_are_named_by_their_flow),

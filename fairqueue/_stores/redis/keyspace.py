@@ -26,6 +26,8 @@ class FlowRow:
     node: str
     """The place, and ``@parent`` for a workspace in a group."""
     state: str
+    first: bool
+    """It is ready, and goes before others since its workspace runs below its reserve."""
     tag: float
     serial: int | None
     cost: float
@@ -54,6 +56,7 @@ class BranchRow:
     members: int
     share: int
     state: str
+    first: bool
     tag: float
     serial: int | None
     cost: float
@@ -122,17 +125,24 @@ def _serial(text: str) -> int | None:
     return None if text == "-" else int(text)
 
 
+def _state(text: str) -> tuple[str, bool]:
+    """How it stands, and whether it goes first."""
+    return ("ready", True) if text == "first" else (text, False)
+
+
 def _flow(text: str, parent: str | None) -> FlowRow:
     place, state, _since, tag, serial, cost, lanes = text.split(" ")
     node = place if parent is None else f"{place}@{parent}"
     priorities = tuple(lanes.split(",")) if lanes else ()
-    return FlowRow(place, node, state, float(tag), _serial(serial), float(cost), priorities)
+    return FlowRow(
+        place, node, *_state(state), float(tag), _serial(serial), float(cost), priorities
+    )
 
 
 def _branch(name: str, text: str) -> BranchRow:
     v, big, weight, total, members, share, state, _since, tag, serial, cost = text.split(" ")
     numbers = float(v), float(big), float(weight), int(total), int(members), int(share)
-    return BranchRow(name, *numbers, state, float(tag), _serial(serial), float(cost))
+    return BranchRow(name, *numbers, *_state(state), float(tag), _serial(serial), float(cost))
 
 
 def _gate(text: str) -> GateRow:

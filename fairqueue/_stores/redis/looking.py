@@ -37,6 +37,13 @@ class Audit:
             return "rate"
         return "parked" if most is not None and self.usage(ws.name) >= most else None
 
+    def is_below(self, name: str) -> bool:
+        """A workspace runs below its reserve, or there is such a one in a branch."""
+        if name in self.space.branches:
+            return bool(self.space.of("first", name))
+        reserve = self.levels.of_workspace(name).get("reserve", 0)
+        return not self.levels.observed and self.usage(name) < reserve
+
     def running(self, workspace: str, task: str) -> int:
         """Leases of a workspace of a task that has a limit."""
         return len(self.space.of("slots_of_share", workspace, task))

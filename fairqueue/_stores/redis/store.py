@@ -209,7 +209,9 @@ class RedisStore(Neighbouring):
     def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
         """Set limits live, or take them away."""
         changes = limits_text.text_of(limits) if limits else ""
-        self._call("set_limits", scope=scope, name=encode(name), changes=changes)
+        stands = self._call("set_limits", scope=scope, name=encode(name), changes=changes)
+        if limits and isinstance(stands, list):
+            raise limits_text.too_high(name, limits, stands[0])
 
     def snapshot(self) -> Stats:
         """Gather every page."""

@@ -64,3 +64,22 @@ def test_threads_keep_the_limit_too(shop: Any) -> None:
 
     assert len(shop.ledger.lines("start")) == 60
     assert all(shop.ledger.most_at_once(tenant=f"t{t}") <= 2 for t in range(3))
+
+
+def test_a_reserve_goes_first(shop: Any) -> None:
+    """Behind thirty tenants who wait, the one with a reserved process never waits for its turn."""
+    url = shop.url()
+    shop.config = {"broker_transport_options": {"workspaces": {"gold": {"reserve": 1}}}}
+    publisher = shop.publisher(url, **shop.config)
+    for n in range(2):
+        for tenant in range(30):
+            publisher.send("work", n, tenant=f"other-{tenant}", kwargs={"seconds": 0.02})
+    for n in range(6):
+        publisher.send("work", n, tenant="gold", kwargs={"seconds": 0.02})
+    shop.worker("-P", "prefork", "-c", "2", url=url)
+
+    shop.ledger.wait("end", 66)
+
+    order = starts(shop)
+    last = max(i for i, row in enumerate(order) if row["tenant"] == "gold")
+    assert last < 30, "in turn with the others it would start its second job after all 30"

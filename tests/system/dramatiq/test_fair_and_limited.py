@@ -79,3 +79,21 @@ def test_a_paused_actor_holds_up_no_other(redis_mill: Any) -> None:
         assert core.depth("default") == 3
         core.resume(task="work")
         redis_mill.ledger.wait("end", 6)
+
+
+def test_a_reserve_goes_first(redis_mill: Any) -> None:
+    """Behind thirty tenants who wait, the one with a reserved thread never waits for its turn."""
+    settings = redis_mill.settings(workspaces={"gold": {"reserve": 1}})
+    broker = redis_mill.broker(settings)
+    for n in range(2):
+        for tenant in range(30):
+            broker.enqueue(message("work", n, tenant=f"other-{tenant}", seconds=0.02))
+    for n in range(6):
+        broker.enqueue(message("work", n, tenant="gold", seconds=0.02))
+    redis_mill.worker("-p", "1", "-t", "2", settings=settings)
+
+    redis_mill.ledger.wait("end", 66)
+
+    order = starts(redis_mill)
+    last = max(i for i, row in enumerate(order) if row["tenant"] == "gold")
+    assert last < 30, "in turn with the others it would start its second job after all 30"

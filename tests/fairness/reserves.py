@@ -1,0 +1,114 @@
+"""What a reserve gives and what it must not take, played on a simulated fleet.
+
+The reference simulation knows no reserves; what is expected follows from the rules: a reserve of n
+slots of m is n/m of the time while it is used, and the others share the rest as ever.
+"""
+
+from __future__ import annotations
+
+from fairqueue import Limits
+from tests.fairness.scenarios import Figures, Fleets, Scenario, first_start
+
+
+def guaranteed(fleets: Fleets, *, seconds: float) -> Figures:
+    """Two of eight slots for one of ten; the others share the rest by their weights."""
+    fleet = fleets(r=Limits(reserve=2), b=Limits(weight=3))
+    names = ["r", "b", *(f"a{n}" for n in range(8))]
+    for name in names:
+        fleet.backlog(name, 1.0)
+    fleet.until(seconds)
+    shares = fleet.shares(names)
+    return {"r": shares["r"], "b": shares["b"], "a0": shares["a0"]}
+
+
+def returned(fleets: Fleets, *, seconds: float) -> Figures:
+    """Who has two slots reserved comes now and then, beside thirty that use all slots."""
+    fleet = fleets(r=Limits(reserve=2))
+    for n in range(30):
+        fleet.backlog(f"a{n}", 3.0 + n / 10)
+    for start in range(20, int(seconds), 20):
+        fleet.at(start, lambda: fleet.publish("r", 1.0, n=2))
+    fleet.until(seconds)
+    return {"longest wait": max(fleet.waits["r"]), "lent": fleet.shares()["a0"] * 30}
+
+
+def indebted(fleets: Fleets, *, before: float) -> Figures:
+    """It had four times its share for long by its reserve; then the reserve goes."""
+    fleet = fleets([("q", 4)], r=Limits(reserve=2))
+    for name in ("r", "a", "b", "c", "d", "e", "f", "g"):
+        fleet.backlog(name, 1.0)
+    fleet.until(before)
+    fleet.set_limits("r", Limits(reserve=0))
+    found = first_start(fleet, lambda work: work.workspace == "r")
+    fleet.until(before + 60)
+    return {"next start": found[0]}
+
+
+def joined(fleets: Fleets, *, before: float) -> Figures:
+    """A newcomer beside a reserve that starts far ahead of its turn, all the time."""
+    fleet = fleets([("q", 4)], r=Limits(reserve=2))
+    for name in ("r", "a", "b", "c"):
+        fleet.backlog(name, 1.0)
+    fleet.until(before)
+    found = first_start(fleet, lambda work: work.workspace == "new")
+    fleet.publish("new", 1.0, n=100)
+    fleet.until(before + 60)
+    return {"first wait": found[0], "served": fleet.served["new"]}
+
+
+def reserved_twice(fleets: Fleets, *, seconds: float) -> Figures:
+    """More is reserved than there is: those below share by weight, others wait."""
+    fleet = fleets(
+        [("q", 1)], x=Limits(reserve=1, weight=3), y=Limits(reserve=1), a=Limits(weight=1)
+    )
+    for name in ("x", "y", "a"):
+        fleet.backlog(name, 1.0)
+    fleet.until(seconds)
+    return fleet.shares(("x", "y"))
+
+
+RESERVES: dict[str, Scenario] = {
+    "guaranteed": Scenario(
+        guaranteed,
+        {"seconds": 60},
+        {"r": 0.25, "b": 0.2045, "a0": 0.068},
+        {"seconds": 1500},
+        {"r": 0.25, "b": 0.2045, "a0": 0.068},
+        broken_by=("nobody goes first",),
+    ),
+    "returned": Scenario(
+        returned,
+        {"seconds": 200},
+        {"longest wait": 1.0, "lent": 0.98},
+        {"seconds": 1500},
+        {"longest wait": 1.0, "lent": 0.98},
+        {"longest wait": 1.0, "lent": 0.1},
+        broken_by=("nobody goes first",),
+    ),
+    "indebted": Scenario(
+        indebted,
+        {"before": 120.0},
+        {"next start": 16.0},
+        {"before": 1500.0},
+        {"next start": 16.0},
+        {"next start": 6.0},
+        broken_by=("a debt is never forgiven",),
+    ),
+    "joined": Scenario(
+        joined,
+        {"before": 120.0},
+        {"first wait": 1.0, "served": 30},
+        {"before": 1500.0},
+        {"first wait": 1.0, "served": 30},
+        {"first wait": 1.0, "served": 3},
+        broken_by=("V rises with who goes first",),
+    ),
+    "reserved_twice": Scenario(
+        reserved_twice,
+        {"seconds": 80},
+        {"x": 0.75, "y": 0.25},
+        {"seconds": 1500},
+        {"x": 0.75, "y": 0.25},
+        broken_by=("a debt is forgiven also among those that go first",),
+    ),
+}
