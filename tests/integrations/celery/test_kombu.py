@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -163,6 +164,24 @@ def test_a_consumer_that_began_before_its_event_loop_is_driven_by_it(
         hub.close()
 
     assert [body["n"] for body in got] == [0, 1, 2]
+
+
+def test_what_is_not_due_counts_as_in_the_queue(
+    connection: Connection, queue: Queue, core: FairQueue
+) -> None:
+    """A passive declare counts it, and a queue that holds only such jobs is not empty."""
+    channel = connection.default_channel
+    queue(channel).declare()
+    eta = (datetime.now(timezone.utc) + timedelta(hours=1)).isoformat()
+    headers = {"task": "t", "id": "1", "eta": eta}
+    connection.Producer().publish(
+        [[], {}, {}], exchange=queue.exchange, routing_key="k", headers=headers
+    )
+
+    assert channel.queue_declare(queue.name, passive=True).message_count == 1
+    channel.queue_delete(queue.name, if_empty=True)
+    assert core.depth(queue.name) == 1
+    assert channel.queue_purge(queue.name) == 1
 
 
 def test_a_queue_that_is_added_by_a_busy_consumer_keeps_it_awake(
