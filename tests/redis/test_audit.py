@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from fairqueue import Limits
-from fairqueue._keys import Keys
+from fairqueue._keys import Keys, encode
 from fairqueue._stores.redis import RedisStore
 from fairqueue._stores.redis.audit import audit
 from fairqueue._stores.redis.keyspace import Keyspace
@@ -66,6 +66,14 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         "I11",
         lambda c, k: c.hset(k.key("limits"), "given:workspace:x", "concurrency=1"),
     ),
+    "who is below its reserve does not go first": (
+        "I1",
+        lambda c, k: c.hset(k.key("limits"), f"live:workspace:{encode('busy {1}')}", "reserve=99"),
+    ),
+    "somebody goes first without a reserve": (
+        "I1",
+        lambda c, k: c.zadd(k.key("first", "q"), {"000000000000001:ghost": 1.0}),
+    ),
     "a grave is not listed": ("I11", lambda c, k: c.delete(k.key("dead_workspaces"))),
 }
 
@@ -107,6 +115,10 @@ SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
     "a closed branch is ready": (
         "I1",
         lambda c, k: c.hset(k.key("limits"), "live:workspace:org", "concurrency=1"),
+    ),
+    "a task is paused and its branch is not closed": (
+        "I10",
+        lambda c, k: c.hset(k.key("limits"), "pause:task:1", "paused=1"),
     ),
     "a gate is closed and not full": (
         "I10",
