@@ -32,7 +32,8 @@ class Ledger:
         self.path.write_text("")
 
     def lines(self, what: str | None = None, **fields: Any) -> list[dict[str, Any]]:
-        rows = [json.loads(line) for line in self.path.read_text().splitlines()]
+        whole, _, _ = self.path.read_text().rpartition("\n")  # the last may be half-written
+        rows = [json.loads(line) for line in whole.splitlines()]
         wanted = {**fields, **({"what": what} if what else {})}
         return [row for row in rows if wanted.items() <= row.items()]
 
