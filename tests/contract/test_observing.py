@@ -106,7 +106,9 @@ def test_nobody_is_parked(world: World) -> None:
     assert (would.kind, would.scope, would.used) == ("concurrency", "workspace", 1)
 
 
-@pytest.mark.parametrize(("scope", "name"), [("workspace", "a"), ("queue", "q"), ("total", "")])
+@pytest.mark.parametrize(
+    ("scope", "name"), [("workspace", "a"), ("queue", "q"), ("task", "t"), ("total", "")]
+)
 def test_pauses_and_drains_still_hold(world: World, scope: str, name: str) -> None:
     """They are an operator's act, and no limit."""
     observe(world)
