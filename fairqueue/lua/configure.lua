@@ -41,7 +41,9 @@ local function mark(name, is_so)
   if is_so then call('HSET', K.limits(), name, 1) else call('HDEL', K.limits(), name) end
 end
 mark('capacity', live_capacity or match(fields, 'capacity='))
-mark('reserves', any_reserve)
+-- Who has lost its reserve stands in an index until it is settled: an earlier change may still be under way.
+local under_way = Meta.load().drain ~= '-' and call('HEXISTS', K.limits(), 'reserves') == 1
+mark('reserves', any_reserve or under_way)
 Caps.mark_tasks()
 local changed, seen = {}, {}
 for _, from in ipairs({ stored, brought }) do
