@@ -32,8 +32,8 @@ def _job(found: Why) -> str:
     ago = duration(None if found.since is None else found.now - found.since)
     detail = printable(found.detail or "")
     return {
-        JobState.RUNNING: f"{of}, runs since {ago}, on {detail}",
-        JobState.DEAD: f"{of}, dead since {ago}: {detail}",
+        JobState.RUNNING: f"{of}, has run for {ago}, on {detail}",
+        JobState.DEAD: f"{of}, dead for {ago}: {detail}",
         JobState.ENDED: "has ended a moment ago",
         JobState.UNKNOWN: "no such job: it has ended, or never was",
         JobState.SCHEDULED: f"{of}, is scheduled",
@@ -59,10 +59,10 @@ def lines_of(found: Why) -> Iterator[str]:
 
 def _place(line: Line, found: Why) -> str:
     ahead = f"{jobs(line.jobs_ahead)} of its own ahead" if found.job_id else jobs(line.waiting)
-    since = duration(found.now - line.published)
+    waited = duration(found.now - line.published)
     return (
         f"on queue {printable(line.queue)}, next {printable(line.task) or '(no task)'}: "
-        f"{ahead}, {'it' if found.job_id else 'the first'} since {since}"
+        f"{ahead}, {'it' if found.job_id else 'the first'} has waited {waited}"
     )
 
 
@@ -76,12 +76,12 @@ def _expected(line: Line) -> str:
 
 def _hold(hold: Hold, now: float) -> str:
     where = SCOPES[hold.scope].format(name=printable(hold.name))
-    since = "" if hold.since is None else f", since {duration(now - hold.since)}"
+    time = "" if hold.since is None else f", for {duration(now - hold.since)}"
     left = max(0.0, (hold.until or now) - now)
     return {
-        "pause": f"paused: {where}{since}",
-        "concurrency": f"full: {where} runs {hold.used} of {hold.limit or 0:g}{since}",
-        "rate": f"rate of {hold.limit or 0:g}/s: {where}{since}, next start in {duration(left)}",
+        "pause": f"paused: {where}{time}",
+        "concurrency": f"full: {where} runs {hold.used} of {hold.limit or 0:g}{time}",
+        "rate": f"rate of {hold.limit or 0:g}/s: {where}{time}, next start in {duration(left)}",
         "time": f"not before its time, in {duration(left)}",
-        "worker": f"no worker takes from {where}, or all are busy with other queues{since}",
+        "worker": f"no worker takes from {where}, or all are busy with other queues{time}",
     }[hold.kind]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from fairqueue import Cancelled, CancelledAll, FairQueue
 from fairqueue.cli._connect import connection_options, opened_queue
+from fairqueue.cli._jobs import job_of
 from fairqueue.cli._say import confirm, jobs, json_option, progress, say
 from fairqueue.cli._text import printable
 
@@ -50,20 +49,11 @@ def cancel(
         )
     with opened_queue(url, namespace) as core:
         if task_id is not None:
-            job = _job_of(core, task_id, queue) or task_id
+            job = job_of(core, task_id, queue) or task_id
         if job is None:
             _cancel_all(core, workspace or "", yes=yes, as_json=as_json)
         else:
             _cancel_one(core, job, queue, as_json=as_json)
-
-
-def _job_of(core: FairQueue, task_id: str, queue: str | None) -> str | None:
-    """The job that has this id in its message, as Celery or Dramatiq write it; None: none has."""
-    as_json = json.dumps(task_id)
-    texts = f'"id": {as_json}'.encode(), f'"message_id":{as_json}'.encode()
-    queues = core.stats().queues if queue is None else [queue]
-    found = (job for name in queues for text in texts for job in core.find(text, queue=name))
-    return next(found, None)
 
 
 def _cancel_one(core: FairQueue, job: str, queue: str | None, *, as_json: bool) -> None:

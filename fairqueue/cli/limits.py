@@ -17,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 SOURCES = {
     "live": "set live",
-    "configured": "configured by name",
+    "configured": "configured",
     "live default": "default, set live",
     "default": "default",
 }

@@ -8,6 +8,7 @@ import click
 
 from fairqueue import JobState, Why
 from fairqueue.cli._connect import connection_options, opened_queue
+from fairqueue.cli._jobs import job_of
 from fairqueue.cli._reasons import lines_of, state_of
 from fairqueue.cli._say import json_option, say
 from fairqueue.cli._text import table
@@ -15,7 +16,8 @@ from fairqueue.cli.limits import rows_of
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", required=False)
+@click.option("--task-id", help="Celery task id, or Dramatiq message id; looks at every job.")
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="Look for a dead job in this workspace only.")
 @json_option
@@ -24,16 +26,22 @@ def why(
     *,
     url: str,
     namespace: str | None,
-    job: str,
+    job: str | None,
+    task_id: str | None,
     queue: str | None,
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Why a JOB, by its id, waits: what holds it, since when, until when, how many are ahead.
+    """Why a JOB waits: what holds it, since when, until when, and how many are ahead.
 
-    Exit code 1: there is no such job.
+    The job is named by its id, or by its Celery task id or Dramatiq message id; by those a dead
+    one is not found. Exit code 1: there is no such job.
     """
+    if (job is None) == (task_id is None):
+        raise click.UsageError("name a JOB or a --task-id")
     with opened_queue(url, namespace) as core:
+        if task_id is not None:
+            job = job_of(core, task_id, queue) or task_id
         found = core.why(job, queue=queue, workspace=workspace)
     say(as_object(found), "\n".join([state_of(found), *lines_of(found)]), as_json=as_json)
     if found.state is JobState.UNKNOWN:

@@ -74,11 +74,20 @@ def test_a_job(shell: Shell, queue: FairQueue) -> None:
     """Each state has its sentence; one that nobody knows is exit code 1."""
     assert "1 job of its own ahead" in shell.run("why", "j2\x1b").stdout
     assert shell.json("why", "j1\x1b")["lines"][0]["jobs_ahead"] == 0
-    assert "runs since" in shell.run("why", "j0\x1b").stdout
+    assert "has run for" in shell.run("why", "j0\x1b").stdout
     late = queue.publish(b"", queue="q", workspace="b", delay_seconds=500)
     assert "not before its time" in shell.run("why", late).stdout
     assert shell.json("why", "never \x1b", code=1)["state"] == "unknown"
     assert "no such job" in shell.run("why", "never \x1b", code=1).stdout
+
+
+def test_a_job_by_its_framework_s_id(shell: Shell, queue: FairQueue) -> None:
+    """That of a Celery task or a Dramatiq message; one of the two ways must be named."""
+    queue.publish(b'{"headers": {"id": "t1"}}', queue="q", workspace="b", job_id="first")
+    assert shell.json("why", "--task-id", "t1")["job_id"] == "first"
+    assert shell.json("why", "--task-id", "t2", code=1)["state"] == "unknown"
+    shell.run("why", code=2)
+    shell.run("why", "first", "--task-id", "t1", code=2)
 
 
 def test_every_hold_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
@@ -105,7 +114,7 @@ def test_a_rate_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
     for _ in range(2):
         queue.publish(b"", queue="other", workspace="r")
     queue.claim(["other"], 1)
-    assert "rate of 0.01/s: workspace r, since 0.0 s, next start in 1 m" in (
+    assert "rate of 0.01/s: workspace r, for 0.0 s, next start in 1 m" in (
         shell.run("workspace", "r").stdout
     )
 
