@@ -62,7 +62,8 @@ class Hooks:
         lease, claims = message.lease, self._claims()
         if self._judge(message):
             message.failed = not message.disowned  # who waits for its result is told
-            raise SkipMessage(f"job {lease.job.id!r} was lost or cancelled before it began")
+            why = "has lost its lease" if message.disowned else "was cancelled"
+            raise SkipMessage(f"job {lease.job.id!r} {why} before it began")
         claims.begin(lease)
         message.running = fairqueue.running(
             fairqueue.Running(

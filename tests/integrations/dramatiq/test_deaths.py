@@ -16,6 +16,7 @@ from dramatiq.results.backends import StubBackend
 import fairqueue
 from fairqueue import Cancelled, FairQueue
 from fairqueue_dramatiq import FairQueueMiddleware, deaths
+from fairqueue_dramatiq.claims import Claims
 from tests.integrations.dramatiq.conftest import Start, brokers
 from tests.system.ledger import wait_for
 
@@ -210,3 +211,23 @@ def test_a_cancelled_job_has_failed(broker: StubBroker, start: Start, core: Fair
     assert len(started) == 1
     assert broker.dead_letters == []
     assert core.dead_letters("ada") == []
+
+
+def test_a_job_cancelled_before_it_began_has_failed(
+    broker: StubBroker, start: Start, core: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had been handed to a thread already: no hook but the last is called, no actor."""
+    monkeypatch.setattr(Claims, "is_cancelled", lambda *_: True)
+    ran: list[int] = []
+
+    @dramatiq.actor(store_results=True)
+    def work() -> None:
+        ran.append(1)
+
+    sent = work.send_with_options(workspace="ada")
+    start(broker)
+    with pytest.raises(ResultFailure, match="was cancelled before it began"):
+        sent.get_result(block=True, timeout=5000)
+    broker.join("default", timeout=5000)
+    assert ran == []
+    assert broker.dead_letters == []
