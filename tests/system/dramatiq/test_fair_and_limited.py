@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from statistics import median
 from typing import Any
 
 import pytest
@@ -59,10 +61,15 @@ def test_twenty_queues_and_two_threads(redis_mill: Any) -> None:
     settings = redis_mill.settings()
     redis_mill.worker("-p", "1", "-t", "2", settings=settings, MILL_QUEUES="20").ready()
     broker = redis_mill.broker(settings)
-    for n in range(5):
-        for queue in (3, 11):
-            broker.enqueue(message(f"turn_{queue}", n, tenant="ada", queue=f"q{queue}"))
-    redis_mill.ledger.wait("end", 10, seconds=5)
+    sent = {}
+    for n in range(60):
+        queue = 3 if n % 2 else n % 20
+        broker.enqueue(message(f"turn_{queue}", n, tenant="ada", queue=f"q{queue}"))
+        sent[n] = time.monotonic()
+        time.sleep(0.02)
+    redis_mill.ledger.wait("end", 60)
+    waits = [row["at"] - sent[row["n"]] for row in redis_mill.ledger.lines("start")]
+    assert median(waits) < 0.25, "an idle queue's wait is a second"
 
 
 def test_a_paused_actor_holds_up_no_other(redis_mill: Any) -> None:
