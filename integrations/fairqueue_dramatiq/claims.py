@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fairqueue import Finish, Lease, LeaseKeeper, LeaseLost
 from fairqueue_dramatiq.errors import let_through
 from fairqueue_dramatiq.nudge import Rest
+from fairqueue_dramatiq.pace import Pace
 from fairqueue_dramatiq.room import Room
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Claims:
         self.core = core
         self.keeper = LeaseKeeper(core)
         self._deliver, self._lost, self._cancelled = deliver, lost, cancelled
+        self._pace = Pace(core.settings)
         self._room = Room(threads, core.settings.claim_ahead_seconds)
         self._lock = threading.Lock()
         self._leading = threading.Lock()
@@ -183,9 +185,12 @@ class Claims:
             finishes, idle, n = tuple(self._finishes), self._room.idle(), self._wanted()
             due = n and time.monotonic() >= self._due
             self._resting = not (finishes or due or self._passing_on)
+            early_seconds = self._pace.early_seconds(ending=bool(finishes))
         try:
             if self._resting:
                 self._wait(end, n if idle else 0)
+            elif early_seconds > 0:
+                time.sleep(early_seconds)
             else:
                 self._claim(finishes, n)
         finally:
@@ -214,8 +219,9 @@ class Claims:
             now = claimed.leases[: self._room.idle()]
             self._room.in_hand += len(now)
             self._ahead.extend(claimed.leases[len(now) :])
+            more = 0 < n <= len(claimed.leases)
+            self._pace.claimed(more=more)
             if n:
-                more = len(claimed.leases) >= n
                 self._due = 0.0 if more else time.monotonic() + claimed.wait_seconds
         for lease in now:
             self._hand_out(lease)

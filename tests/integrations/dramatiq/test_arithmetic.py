@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from dramatiq import Message
 
+from fairqueue import Settings
+from fairqueue_dramatiq import pace
 from fairqueue_dramatiq.messages import core_priority, delay_seconds, group_of
+from fairqueue_dramatiq.pace import Pace
 from fairqueue_dramatiq.room import Room
 
 LEAST_URGENT = 2**24 - 1
@@ -72,3 +75,36 @@ def test_only_what_starts_at_once_is_claimed_ahead() -> None:
         room.ended(1.0)
     assert room.ahead() == 0
     assert Room(8, 0.0).ahead() == 0
+
+
+LIMITS: list[dict[str, Any]] = [
+    {"workspace_concurrency": 2},
+    {"total_concurrency": 2},
+    {"workspaces": {"ada": {"concurrency": 2}}},
+    {"queues": {"mails": {"concurrency": 2}}},
+    {"tasks": {"mail": {"workspace_concurrency": 2}}},
+]
+
+
+def test_claims_are_spaced_unless_there_is_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is at once, and so is the one after a full one."""
+    monkeypatch.setattr(pace, "PACE_SECONDS", 60)
+    paced = Pace(Settings.load())
+    assert paced.early_seconds(ending=False) <= 0
+    paced.claimed(more=False)
+    assert paced.early_seconds(ending=False) > 0
+    assert paced.early_seconds(ending=True) > 0
+    paced.claimed(more=True)
+    assert paced.early_seconds(ending=False) <= 0
+
+
+@pytest.mark.parametrize("settings", LIMITS)
+def test_a_scarce_slot_is_given_back_at_once(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where somebody may wait for it: with any limit of what runs."""
+    monkeypatch.setattr(pace, "PACE_SECONDS", 60)
+    paced = Pace(Settings.load(settings))
+    paced.claimed(more=False)
+    assert paced.early_seconds(ending=False) > 0
+    assert paced.early_seconds(ending=True) <= 0
