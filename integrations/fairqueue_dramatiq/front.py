@@ -31,7 +31,7 @@ LONGEST_REASON = 500
 
 
 class Front:
-    """A broker whose ``enqueue``, ``consume``, ``join`` and ``flush`` go through the core."""
+    """A broker whose ``enqueue``, ``consume``, ``join`` and so on go through the core."""
 
     def __init__(self, broker: Broker, core: FairQueue) -> None:
         self.broker = broker
@@ -45,14 +45,15 @@ class Front:
         self._pumps: dict[str, Pump] = {}
         self._lock = threading.Lock()
         self._own_consume, self._own_join = broker.consume, broker.join
-        self._own_flush = broker.flush
+        self._own_flush, self._own_close = broker.flush, broker.close
         hooks = Hooks(broker, self._running_claims, self._interrupts)
         self._put(hooks)
 
     def _put(self, hooks: Hooks) -> None:
         broker: Any = self.broker
         broker.enqueue = self._producer.enqueue
-        broker.consume, broker.join, broker.flush = self.consume, self.join, self.flush
+        broker.consume, broker.join = self.consume, self.join
+        broker.flush, broker.close = self.flush, self.close
         broker.emit_before, broker.emit_after = hooks.emit_before, hooks.emit_after
         for actor in broker.actors.values():
             self.mark(actor)
@@ -133,6 +134,13 @@ class Front:
 
     def _on_cancelled(self, lease: Lease) -> None:
         self._interrupts.interrupt(lease.fence, CancelledInterrupt)
+
+    def close(self) -> None:
+        """What ``broker.close`` does now: the core's connections are closed, too."""
+        try:
+            self._own_close()
+        finally:
+            self.core.close()
 
     # Consuming
 

@@ -14,14 +14,16 @@ import dramatiq_abort as abort
 import pendulum
 import periodiq
 import pytest
+import redis
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.message import Message
 from dramatiq_abort.backends import StubBackend
 
 import fairqueue
 from fairqueue import FairQueue
-from fairqueue_dramatiq import FairQueueMiddleware
+from fairqueue_dramatiq import FairQueueMiddleware, install
 from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.system.ledger import wait_for
 
 
 def test_prometheus(
@@ -120,6 +122,25 @@ def test_django_dramatiqs_way(monkeypatch: pytest.MonkeyPatch) -> None:
     broker.enqueue(Message("default", "work", (), {"tenant_id": "ada"}, {}))
     with FairQueue("memory://django") as core:
         assert [row.workspace for row in core.stats().workspaces if row.waiting] == ["ada"]
+
+
+def test_closing_a_broker_closes_the_cores_connections(
+    redis_client: redis.Redis, redis_url: str, namespace: str
+) -> None:
+    """A producer that is done leaves none behind; it may go on after that, as with any broker."""
+
+    def connections() -> int:
+        return int(redis_client.info("clients")["connected_clients"])
+
+    before = connections()
+    broker = StubBroker()
+    install(broker, url=redis_url, namespace=namespace)
+    broker.declare_queue("default")
+    for _ in range(2):
+        broker.enqueue(Message("default", "work", (), {}, {}))
+        assert connections() > before
+        broker.close()
+        wait_for(lambda: connections() <= before)
 
 
 def test_a_delivery_that_fails_comes_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
