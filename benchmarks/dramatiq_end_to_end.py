@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 from _bench.options import Options, main
 from _bench.progress import Progress
@@ -15,6 +16,18 @@ from end_to_end import PHASES, run
 
 THREADS = 8
 TARGET = Target(at_least=1.0)
+OURS: dict[str, dict[str, Any]] = {
+    "with the middleware": {},
+    "with a limit": {"workspace_concurrency": THREADS},  # which holds nobody back here
+}
+PEER = "RedisBroker alone"
+
+
+def settings_of(name: str, url: str, *, same: bool) -> dict[str, Any]:
+    """What the middleware of a side is given; nothing: it has none."""
+    if same or name == PEER:
+        return {}
+    return {"url": url, "workspace_from": "kwarg:tenant_id", **OURS[name]}
 
 
 def measure(options: Options, progress: Progress) -> Report:
@@ -22,26 +35,26 @@ def measure(options: Options, progress: Progress) -> Report:
     count, turns = options.size(2000, 40), options.turns_of(9)
     with ExitStack() as stack:
         places = {}
-        for name in ("with the middleware", "RedisBroker alone"):
+        for name in (*OURS, PEER):
             server = stack.enter_context(own_server())
             url = f"redis://{server.tcp_address}/0"
-            ours = not places and not options.same
-            settings = {"url": url, "workspace_from": "kwarg:tenant_id"} if ours else {}
+            settings = settings_of(name, url, same=options.same)
             start = partial(DramatiqWorker, url=url, settings=settings, threads=THREADS)
             worker = stack.enter_context(working(start))
             places[Side(name, url)] = (worker, stack.enter_context(server.client()))
         work = progress.start("(g) actors", (turns + 1) * len(places))
         found = alternate(list(places), turns, work, lambda side: run(*places[side], count))
         work.done()
-    ours_side, peer = places
+    *ours, peer = places
     rows = [
         Row(
-            phase,
+            phase if not OURS[side.name] else f"the same, with a limit: {phase}",
             "actors/s",
-            [turn.rates[phase] for turn in found[ours_side]],
+            [turn.rates[phase] for turn in found[side]],
             [turn.rates[phase] for turn in found[peer]],
             TARGET,
         )
+        for side in ours
         for phase in PHASES
     ]
     costs = [
@@ -50,7 +63,7 @@ def measure(options: Options, progress: Progress) -> Report:
         for side, of_side in found.items()
     ]
     title = f"(g) Dramatiq, {THREADS} threads, {turns} turns of {count:,} no-op actors"
-    return Report(title, ours_side.name, peer.name, rows, costs)
+    return Report(title, ours[0].name, peer.name, rows, costs)
 
 
 if __name__ == "__main__":
