@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 import redis
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition
 
 from fairqueue import (
     Admission,
@@ -47,6 +47,7 @@ from fairqueue.testing import ManualClock
 from tests.model.accounts import Accounts
 from tests.model.model import LEASE_SECONDS, MAX_DELIVERIES, Model
 from tests.model.same import differences
+from tests.model.tally import note_limits, rule
 
 T = TypeVar("T")
 
@@ -70,10 +71,15 @@ LIMITS = st.builds(
 GROUPS = st.sampled_from([None, None, "org", "a"])
 TASK_LIMITS = st.builds(
     Limits,
-    concurrency=COUNTS,
+    concurrency=st.sampled_from([None, 0, 1, 2, 3]),
     workspace_concurrency=COUNTS,
-    rate=st.sampled_from([None, None, None, 0.5, 4.0]),
+    rate=st.sampled_from([None, None, 0.5, 4.0]),
     burst=st.sampled_from([None, 1.0, 3.0]),
+)
+SHARED_LIMITS = st.builds(
+    Limits,
+    concurrency=st.sampled_from([3, 1, 0, None]),
+    capacity=st.sampled_from([9, 3, 0, None]),
 )
 NO_LIMITS = st.just(Limits())
 PUBLISHES = st.tuples(
@@ -419,6 +425,7 @@ class Moves(RuleBasedStateMachine):
         same = self.both(lambda store: store.configure(limits, authoritative=authoritative))
         assert same == (brought == stored or not stored or authoritative)
         if same:
+            self._note_configured(limits)
             observed, self.model.boot = self.model.observes, limits
             self.model.forget_starts()
             if observed != self.model.observes:
@@ -427,21 +434,24 @@ class Moves(RuleBasedStateMachine):
                 self.model.given.clear()
 
     @rule(
-        scope=st.sampled_from(["workspace", "workspace", "workspace", "queue", "total", "default"]),
+        scope=st.sampled_from(["workspace", "workspace", "workspace", "default"]),
         workspace=WORKSPACES,
-        queue=QUEUES,
         limits=st.none() | LIMITS,
     )
-    def set_limits(self, scope: str, workspace: str, queue: str, limits: Limits | None) -> None:
+    def set_limits(self, scope: str, workspace: str, limits: Limits | None) -> None:
         """Limits are set live, or taken away."""
-        name = {"workspace": workspace, "queue": queue}.get(scope, "")
         if limits is not None and scope == "default":
             limits = replace(limits, reserve=None)
-        if limits is not None and scope in {"queue", "total"}:
-            limits = Limits(concurrency=limits.concurrency, capacity=limits.capacity)
-        self._set(scope, name, limits)
+        self._set(scope, workspace if scope == "workspace" else "", limits)
 
-    @rule(task=TASKS, limits=st.none() | TASK_LIMITS | TASK_LIMITS)
+    @rule(
+        queue=st.sampled_from(["", "q1", "q2 🦊"]), limits=SHARED_LIMITS | SHARED_LIMITS | st.none()
+    )
+    def set_limits_of_all(self, queue: str, limits: Limits | None) -> None:
+        """A queue's limits, or those of all that waits and runs."""
+        self._set("queue" if queue else "total", queue, limits)
+
+    @rule(task=TASKS, limits=st.none() | TASK_LIMITS | TASK_LIMITS | TASK_LIMITS)
     def set_limits_of_task(self, task: str, limits: Limits | None) -> None:
         """A task gets a limit of its own, another one, or none any more."""
         self._set("task", task, limits)
@@ -463,14 +473,23 @@ class Moves(RuleBasedStateMachine):
             assert self.model.is_too_high(name, limits)
             return
         assert not self.model.is_too_high(name, limits)
+        note_limits(scope, limits)
         self.model.set_live(scope, name, limits)
 
-    @rule(workspace=WORKSPACES | st.just("org"), limits=st.none() | LIMITS, parent=GROUPS)
+    def _note_configured(self, limits: StoredLimits) -> None:
+        note_limits("default", limits.default)
+        for of in limits.workspaces.values():
+            note_limits("workspace", of)
+        for of in limits.tasks.values():
+            note_limits("task", of)
+
+    @rule(workspace=WORKSPACES | st.just("org"), limits=LIMITS | LIMITS | st.none(), parent=GROUPS)
     def give_limits(self, workspace: str, limits: Limits | None, parent: str | None) -> None:
         """A limit provider has answered."""
         said = limits and replace(limits, parent=parent)
         new = self.both(lambda store: store.give_limits(workspace, said))
         assert new == self.model.give(workspace, said)
+        note_limits("given", said)
 
     @rule(workspace=WORKSPACES, n=st.integers(1, 3), again=st.booleans())
     def ask_a_provider(self, workspace: str, n: int, again: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 
 import pytest
 import redis
@@ -12,6 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from fairqueue import _fairness
 from fairqueue._stores import polling
+from tests.model import tally
 from tests.model.machine import Moves
 
 CHECKS_OFF = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -23,10 +25,11 @@ QUICK = settings(
     database=None,
     suppress_health_check=CHECKS_OFF,
 )
+SHARDS = 4
 LONG = settings(
     QUICK,
     derandomize=False,
-    max_examples=int(os.environ.get("SOAK_EXAMPLES", "3000")),
+    max_examples=int(os.environ.get("SOAK_EXAMPLES", "4000")) // SHARDS,
     stateful_step_count=80,
     phases=[Phase.generate, Phase.shrink],
 )
@@ -59,6 +62,12 @@ def test_random_moves(redis_client: redis.Redis) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(0)
 @pytest.mark.usefixtures("_no_jitter")
-def test_random_moves_at_length(redis_client: redis.Redis) -> None:
-    """The same for as long as one likes (``SOAK_EXAMPLES``)."""
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_random_moves_at_length(redis_client: redis.Redis, shard: int) -> None:
+    """The same for as long as one likes (``SOAK_EXAMPLES``); every move and limit is met often."""
+    tally.MOVES.clear()
+    tally.LIMITS.clear()
     _play(redis_client, LONG)
+    moves = sum(tally.MOVES.values())
+    sys.stderr.write(f"\n{shard}: {moves} moves; {tally.MOVES}; {tally.LIMITS}\n")
+    assert tally.rarest(moves // 300) == {}
