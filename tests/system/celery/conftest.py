@@ -51,7 +51,7 @@ class Worker:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def stop(self, *, seconds: float = 15.0) -> int:
+    def stop(self, *, seconds: float = 60.0) -> int:
         if self.process.poll() is None:
             self.process.terminate()
         try:
