@@ -22,25 +22,27 @@ class Tenant:
     weight: float = 1.0
     slots: float = float("inf")
     """Slots that it can use at most: its limit, or what it asks for on average."""
+    reserve: float = 0.0
     group: str | None = None
     stays_runnable: bool = True
 
 
-def _filled(room: float, flows: Sequence[tuple[str, float, float]]) -> dict[str, float]:
-    """Share out by weight; what one cannot use goes to the others.
+Flow = tuple[str, float, float, float]
+"""Its name, its weight, what is reserved for it, and what it can use at most."""
+HALVINGS = 60
 
-    A flow is its name, its weight and what it can use at most.
-    """
-    full = {name: most for name, _, most in flows if most <= 0}
-    left = [flow for flow in flows if flow[0] not in full]
-    while left:
-        per_weight = (room - sum(full.values())) / sum(weight for _, weight, _ in left)
-        over = [flow for flow in left if flow[2] <= per_weight * flow[1]]
-        if not over:
-            return full | {name: per_weight * weight for name, weight, _ in left}
-        full |= {name: most for name, _, most in over}
-        left = [flow for flow in left if flow not in over]
-    return full
+
+def _filled(room: float, flows: Sequence[Flow]) -> dict[str, float]:
+    """Share out by weight, above what is reserved; what one cannot use goes to the others."""
+
+    def at(level: float) -> dict[str, float]:
+        return {name: min(most, max(least, level * weight)) for name, weight, least, most in flows}
+
+    low, high = 0.0, room / min(weight for _, weight, _, _ in flows)
+    for _ in range(HALVINGS):
+        level = (low + high) / 2
+        low, high = (low, level) if sum(at(level).values()) > room else (level, high)
+    return at(low)
 
 
 def fair_slots(
@@ -49,16 +51,20 @@ def fair_slots(
     """Slots of each in the weighted max-min share; a group is one flow, of its own weight."""
     weights = groups or {}
     members = {group: [t for t in tenants if t.group == group] for group in weights}
-    flows = [(t.name, t.weight, t.slots) for t in tenants if t.group is None]
+    flows = [_flow(t) for t in tenants if t.group is None]
     flows += [
-        (f"@{group}", weight, sum(t.slots for t in members[group]))
+        (f"@{group}", weight, 0.0, sum(t.slots for t in members[group]))
         for group, weight in weights.items()
     ]
     found = _filled(slots, flows)
     for group, inside in members.items():
         room = found.pop(f"@{group}")
-        found |= _filled(room, [(t.name, t.weight, t.slots) for t in inside])
+        found |= _filled(room, [_flow(t) for t in inside])
     return found
+
+
+def _flow(tenant: Tenant) -> Flow:
+    return tenant.name, tenant.weight, tenant.reserve, tenant.slots
 
 
 @dataclass
@@ -189,7 +195,7 @@ class Meter:
                 pair.see(service)
             unserved = unserved + STEP_SECONDS if self._idles(blocked) else 0.0
             window.unserved_seconds = max(window.unserved_seconds, unserved)
-        window.used, window.longest = self._since(before), self._longest
+        window.used, window.longest = self._since(before), dict(self._longest)
         return window
 
     def _since(self, before: Mapping[str, float]) -> dict[str, float]:

@@ -38,10 +38,10 @@ Where nothing else is said, jobs take 1 s on average, with lengths from an expon
 |---|---|---|---|---|
 {table}
 
-**Share**: worker-seconds of each workspace against its weighted max-min share: slots are shared out by weight, and what one cannot use, by a limit, a rate or for want of jobs, goes to the others. The figure is the largest difference of any workspace, in percentage points of all worker-seconds.
+**Share**: worker-seconds of each workspace against its weighted max-min share: what is reserved is given first, the rest is shared out by weight, and what one cannot use, by a limit, a rate or for want of jobs, goes to the others. The figure is the largest difference of any workspace, in percentage points of all worker-seconds.
 **Lag**: how far the worker-seconds per weight of two workspaces that stayed runnable drifted apart since the phase began; the bound is (slots + 1) × (c₁/w₁ + c₂/w₂), where c is a workspace's longest job and w its weight. Every pair of the first six is compared, four times a second. There is no figure where fewer than two stayed runnable.
 **Unserved**: the longest time that a slot was free beside a job that might have run.
-The one job of the trickle waited {trickle:g} s at most: until the next of {slots} slots was free.
+A job of the trickle, or of r while its slots were lent, waited {wait:.2g} s at most: until the next of {slots} slots was free.
 """  # noqa: E501 - one sentence per line
 
 
@@ -69,9 +69,9 @@ def line(row: Row) -> str:
 
 def page(found: Sequence[Row], seconds: float) -> str:
     """The whole page."""
-    trickle = max(row.longest_wait or 0.0 for row in found)
+    wait = max(row.longest_wait or 0.0 for row in found)
     table = "\n".join(map(line, found))
-    return PAGE.format(slots=SLOTS, seconds=seconds, table=table, trickle=trickle)
+    return PAGE.format(slots=SLOTS, seconds=seconds, table=table, wait=wait)
 
 
 WIDTH, LEFT, RIGHT, HEAD, BAR, GAP = 860, 380, 40, 44, 9, 14
@@ -83,6 +83,9 @@ def picture(found: Sequence[Row]) -> str:
     parts, y = [], float(HEAD)
     for row in found:
         parts.append(svg.text(12, y + BAR, row.name, font_size=12, fill=INK))
+        if len(row.tenants) > SHOWN:
+            rest = f"{SHOWN} of {len(row.tenants):,} workspaces are shown"
+            parts.append(svg.text(12, y + 2 * BAR + 5, rest, font_size=9, fill=MUTED))
         for name in shown(row):
             parts += _bar(y, name, row.measured[name], row.fair[name])
             y += BAR + 3
@@ -103,7 +106,7 @@ def _bar(y: float, name: str, measured: float, fair: float) -> Iterable[str]:
     yield svg.text(LEFT - 8, y + BAR - 1, name, font_size=9, fill=MUTED, text_anchor="end")
     yield svg.rect(LEFT, y, max(0.5, scale * measured), BAR, fill=MEASURED)
     mark = LEFT + scale * fair
-    yield svg.line(mark, y - 2, mark, y + BAR + 2, stroke=FAIR, stroke_width=2)
+    yield svg.line(mark, y - 1, mark, y + BAR + 1, stroke=FAIR, stroke_width=2)
 
 
 def _legend() -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The fairness table: what a fleet on the real scripts gives each workspace, in ten scenarios."""
+"""The fairness table: what a fleet on the real scripts gives each workspace, by scenario."""
 
 from __future__ import annotations
 
@@ -176,6 +176,25 @@ def rated(fleets: Fleets, seconds: float) -> Iterator[Row]:
     yield _measured("a has a rate of 2/s, burst 4", meter, seconds, tenants, blocked)
 
 
+def reserved(fleets: Fleets, seconds: float) -> Iterator[Row]:
+    """Two of eight slots for one beside thirty: lent while it wants few, then used by a backlog."""
+    fleet = fleets(r=Limits(reserve=2))
+    meter = Meter(fleet)
+    others = [Tenant(f"a{n}") for n in range(30)]
+    for n, tenant in enumerate(others):
+        fleet.backlog(tenant.name, exponential(1.0, n))
+    fleet.until(5.0)
+    for start in range(10, int(fleet.t + seconds), 20):
+        fleet.at(start, partial(fleet.publish, "r", 1.0, n=2))
+    little = Tenant("r", slots=0.1, stays_runnable=False)
+    row = _measured("2 of 8 reserved for r, lent", meter, seconds, [little, *others])
+    row.longest_wait = max(fleet.waits["r"])
+    yield row
+    fleet.backlog("r", exponential(1.0, ord("r")))
+    tenants = [Tenant("r", reserve=2.0, stays_runnable=False), *others]
+    yield _measured("2 of 8 reserved for r, used", meter, seconds, tenants)
+
+
 SCENARIOS: tuple[Play, ...] = (
     weights,
     skew,
@@ -188,6 +207,7 @@ SCENARIOS: tuple[Play, ...] = (
     limit_changed,
     paused,
     rated,
+    reserved,
 )
 
 

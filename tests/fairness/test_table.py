@@ -41,16 +41,19 @@ def test_a_build_without_a_rule_is_told_apart(fleets_of: FleetsOf) -> None:
 
 
 def test_what_one_cannot_use_goes_to_the_others() -> None:
-    """By weight, a group as one."""
+    """By weight, a group as one, and at least what is reserved."""
     tenants = [
         Tenant("a", slots=1.0),
         Tenant("b", weight=2.0),
         Tenant("c"),
+        Tenant("r", reserve=0.5, weight=0.1),
         Tenant("m0", group="org"),
         Tenant("m1", group="org", slots=0.5),
     ]
     found = fair_slots(8, tenants, {"org": 1.0})
-    assert found == pytest.approx({"a": 1.0, "b": 3.5, "c": 1.75, "m0": 1.25, "m1": 0.5})
+    assert found == pytest.approx(
+        {"a": 1.0, "b": 3.25, "c": 1.625, "r": 0.5, "m0": 1.125, "m1": 0.5}
+    )
 
 
 @pytest.fixture
@@ -72,7 +75,7 @@ def test_the_page_in_the_docs_has_every_scenario(fleets_of: FleetsOf) -> None:
     """And says nothing that is not fair."""
     text = (DOCS / "fairness.md").read_text()
     rows = [row.split("|")[1:-1] for row in text.splitlines() if row.startswith("| ")][1:]
-    assert len(rows) == 14
+    assert len(rows) == 16
     assert all(float(off) <= 100 * WITHIN for _, off, *_ in rows)
     (named,) = SCENARIOS[0](fleets_of("the law"), 1.0)
     assert named.name in text
