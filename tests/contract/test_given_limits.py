@@ -30,6 +30,35 @@ def test_given_limits_stand_between_live_and_configured(world: World) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["a", "org"])
+def test_the_source_that_counts_is_the_one_that_holds(world: World, name: str) -> None:
+    """Live before given before configured before default: of a workspace and of its group."""
+    world.configure(
+        provided=True,
+        default=Limits(concurrency=9),
+        workspaces={"org": Limits(concurrency=1), "a": Limits(concurrency=1)},
+    )
+    member = "a" if name == "a" else "eu"
+    if name == "org":
+        world.limit("eu", parent="org", concurrency=20)
+    world.publish_many(20, member)
+    worker = world.worker()
+    leases = worker.take(20)
+    assert len(leases) == 1
+    world.store.give_limits(name, Limits(concurrency=3))
+    leases += worker.take(20)
+    assert len(leases) == 3
+    world.limit(name, concurrency=6)
+    leases += worker.take(20)
+    assert len(leases) == 6
+    world.store.give_limits(name, Limits(concurrency=8))
+    assert worker.take(20) == []
+    world.limit(name, concurrency=2)
+    for lease in leases[:4]:
+        worker.finish(lease)
+    assert worker.take(20) == []
+
+
 def test_a_given_limit_holds_and_its_change_acts_on_the_backlog(world: World) -> None:
     """Raised it starts jobs, lowered it drains, 0 lets nothing start."""
     world.store.give_limits("a", Limits(concurrency=1))
@@ -62,7 +91,10 @@ def test_a_group_s_limits_may_be_given(world: World) -> None:
         world.store.give_limits(name, Limits(parent="org"))
         world.publish_many(3, name)
     world.store.give_limits("org", Limits(concurrency=2))
-    assert len(world.worker().take(9)) == 2
+    worker = world.worker()
+    assert len(worker.take(9)) == 2
+    assert world.store.give_limits("org", Limits(concurrency=5))
+    assert len(worker.take(9)) == 3
 
 
 def test_a_given_default_workspace_is_under_the_defaults(world: World) -> None:

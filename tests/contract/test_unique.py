@@ -101,13 +101,14 @@ def test_a_repeat_is_no_second_job(world: World) -> None:
     assert publish(world, "x").outcome is Outcome.REPEATED
 
 
-def test_who_is_refused_takes_no_key(world: World) -> None:
+@pytest.mark.parametrize("seconds", [None, 60.0])
+def test_who_is_refused_takes_no_key(world: World, seconds: float | None) -> None:
     """A full workspace leaves nothing behind."""
     world.limit(capacity=0)
     with pytest.raises(CapacityExceeded):
-        publish(world, "x")
+        publish(world, "x", seconds=seconds)
     world.limit(capacity=5)
-    assert publish(world, "y") == Published(CREATED, "y")
+    assert publish(world, "y", seconds=seconds) == Published(CREATED, "y")
 
 
 def test_an_existing_job_is_told_even_where_it_is_full(world: World) -> None:
