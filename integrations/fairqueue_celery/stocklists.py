@@ -25,6 +25,9 @@ redis.call('RPUSH', KEYS[3], ARGV[3])
 return 1
 """
 
+NO_MESSAGE = (ValueError, TypeError, RecursionError, re.error)
+"""What reading something else raises: whoever can write to the list may have put it there."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -116,11 +119,11 @@ class StockLists:
     def _read_held(self, tag: bytes, entry: bytes) -> Held | None:
         try:
             message, exchange, routing_key = json.loads(entry)
-        except ValueError:
+            if not is_task(message):
+                return None
+            return Held(tag, entry, message, self._queue_bound(exchange, routing_key))
+        except NO_MESSAGE:
             return None
-        if not is_task(message):
-            return None
-        return Held(tag, entry, message, self._queue_bound(exchange, routing_key))
 
     def _queue_bound(self, exchange: str, routing_key: str) -> str | None:
         """Where a message with this address was put: as kombu looks it up, and one queue only."""
@@ -138,8 +141,9 @@ class StockLists:
             return False
         message = held.message
         message["headers"]["redelivered"] = True
-        info = message["properties"].setdefault("delivery_info", {})
-        info["redelivered"] = True
+        info = message["properties"].get("delivery_info")
+        if isinstance(info, dict):
+            info["redelivered"] = True
         key = self.layout.list_for(held.queue, priority_of(message))
         keys = [self._key(self.layout.unacked), self._key(self.layout.unacked_index), key]
         return bool(self._restore(keys=keys, args=[held.tag, held.entry, json.dumps(message)]))
@@ -149,10 +153,10 @@ class StockLists:
 
 
 def read(message: bytes) -> Any:
-    """A message as its producer wrote it; None if it is no JSON."""
+    """A message as its producer wrote it; None if it is no JSON, or too deep to be read."""
     try:
         return json.loads(message)
-    except ValueError:
+    except NO_MESSAGE:
         return None
 
 

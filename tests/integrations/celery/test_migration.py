@@ -19,6 +19,7 @@ from fairqueue import FairQueue
 from fairqueue.cli import main
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from fairqueue_celery import carrying
+from fairqueue_celery.adopting import Adoption
 from fairqueue_celery.carrying import Carrier
 from fairqueue_celery.stocklists import Layout, StockLists
 
@@ -276,3 +277,97 @@ def test_bad_usage_is_told(tmp_path: Path) -> None:
     gone = f"unix://{tmp_path}/none.sock"
     result = CliRunner().invoke(main, ["migrate", "celery", "--from", gone, "--to", gone])
     assert result.exit_code == 3
+
+
+def poison(**changes: Any) -> bytes:
+    """A message of a task with something wrong in it."""
+    body = json.dumps([[1], {"tenant_id": "acme"}, {}])
+    message = {
+        "body": body,
+        "content-type": "application/json",
+        "content-encoding": "utf-8",
+        "headers": {"task": "shop.work", "id": "1"},
+        "properties": {"delivery_info": {}, "priority": 0},
+    }
+    for place, value in changes.items():
+        message[place] = {**message[place], **value} if isinstance(value, dict) else value  # type: ignore[dict-item]
+    return json.dumps(message).encode()
+
+
+POISON = {
+    "empty": b"",
+    "no text": b"\xff\xfe",
+    "null": b"null",
+    "a list": b"[]",
+    "too deep": b"[" * 100_000,
+    "a pickle": b"\x80\x04cos\nsystem\n(S'false'\ntR.",
+    "null properties": poison(properties=None),
+    "null headers": poison(headers=None),
+    "body too deep": poison(body="[" * 100_000),
+    "body of a wrong shape": poison(body="5"),
+    "a list as tenant": poison(body='[[1], {"tenant_id": ["a"]}, {}]'),
+    "a surrogate as tenant": poison(body='[[1], {"tenant_id": "\\ud800"}, {}]'),
+    "too long a tenant": poison(body=json.dumps([[1], {"tenant_id": "x" * 300}, {}])),
+    "a list as task": poison(headers={"task": ["a"]}),
+    "too long a task": poison(headers={"task": "x" * 300}),
+    "an object as workspace": poison(headers={"workspace": {}}),
+    "a list as eta": poison(headers={"eta": [1]}),
+    "far eta": poison(headers={"eta": "9999-12-31T23:59:59-23:59"}),
+    "endless priority": poison(properties={"priority": 1e308}),
+    "a text as priority": poison(properties={"priority": "x"}),
+    "no priority at all": poison(properties={"priority": float("nan")}),
+    "a number as content type": poison(**{"content-type": 5}),
+}
+
+
+@pytest.mark.parametrize("bad", POISON.values(), ids=POISON)
+def test_no_message_stops_those_behind_it(
+    server: EmbeddedServer, client: redis.Redis, bad: bytes
+) -> None:
+    """Whatever lies in an old list is taken over as it is, and so is what comes after it."""
+    client.rpush("celery", poison(), bad)  # the right end is next
+    with FairQueue(server.url, workspace_from="kwarg:tenant_id") as core:
+        adopted = Adoption(core, StockLists(client, Layout())).adopt("celery", most=10)
+        assert (adopted, client.llen("celery")) == (2, 0)
+        payloads = {lease.job.payload for lease in core.claim(["celery"], 10).leases}
+        assert payloads <= {bad, poison()}
+        assert core.depth("celery", running=True) == 2
+
+
+HELD = [
+    b"5",
+    b"[1]",
+    b"[" * 100_000,
+    json.dumps([json.loads(poison()), 5, 6]).encode(),
+    json.dumps([json.loads(poison(properties={"delivery_info": None})), "", "celery"]).encode(),
+]
+
+
+@pytest.mark.parametrize("bad", HELD)
+def test_no_held_message_stops_those_behind_it(client: redis.Redis, bad: bytes) -> None:
+    """What cannot be read among the unacknowledged stays there; what can is put back."""
+    lists = StockLists(client, Layout())
+    for tag, entry in enumerate([bad, json.dumps([json.loads(poison()), "", "celery"])]):
+        client.hset("unacked", str(tag), entry)
+        client.zadd("unacked_index", {str(tag): tag})
+    for held in lists.overdue(100, 10):
+        lists.restore(held)
+    assert client.llen("celery") >= 1
+    assert client.hget("unacked", "1") is None
+
+
+def test_broker_urls_are_taken_as_apps_write_them(server: EmbeddedServer, old: Celery) -> None:
+    """Kombu's own scheme for sockets, and its options in the query, on either side."""
+    send(old, 2)
+    options = "visibility_timeout=7200&priority_steps=0"
+    ours = server.url.replace("unix://", "fairqueue+socket://")
+    found = migrate("--from", f"{kombu_url(server)}?{options}", "--to", f"{ours}?{options}")
+    assert found["queues"] == {"celery": 2}
+
+
+def test_a_bad_broker_url_is_told_without_its_password(server: EmbeddedServer) -> None:
+    """Exit code 2, and the remedy."""
+    bad = ["--from", "redis://u:S3c/r?et@h:1/0", "--to", server.url]
+    result = CliRunner().invoke(main, ["migrate", "celery", *bad])
+    assert (result.exit_code, "S3c" in result.output) == (2, False)
+    assert "percent-encoded" in result.output
