@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 from fairqueue._settings import Settings
 from fairqueue.errors import ConfigurationError
 
 _SEVERAL = re.compile(r";(?=[\w.+-]+:)")
 _PASSWORD = re.compile(r"(://[^:@/?#]*:).*@", re.DOTALL)
-_SECRET_OPTION = re.compile(r"([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
+_SECRET_OPTION = re.compile(r"([?&][^=&]*(?:pass|pwd|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
 
 
 def mask_password(url: str) -> str:
@@ -33,10 +33,14 @@ def split_settings(url: str) -> tuple[str, dict[str, Any]]:
     head, mark, query = url.partition("?")
     if not mark:
         return url, {}
-    pairs = parse_qsl(query, keep_blank_values=True)
-    kept = [(name, value) for name, value in pairs if not _is_setting(name)]
-    rest = f"{head}?{urlencode(kept)}" if kept else head
-    return rest, _gather([pair for pair in pairs if pair not in kept])
+    kept, settings = [], []
+    for part in query.split("&"):
+        pairs = parse_qsl(part, keep_blank_values=True)
+        if pairs and _is_setting(pairs[0][0]):
+            settings += pairs
+        elif pairs:
+            kept.append(part)  # as it was written: a stray "@" must still show where a login ends
+    return (f"{head}?{'&'.join(kept)}" if kept else head), _gather(settings)
 
 
 def _is_setting(name: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from fairqueue._store import Store
 from fairqueue._stores.memory import open_memory
@@ -18,7 +17,7 @@ def open_store(url: str, *, namespace: str, client: Any = None) -> Store:
     """Open the store of a core URL, or over a redis client; nothing is connected yet."""
     if client is not None:
         return RedisStore(client, namespace=namespace)
-    scheme = urlsplit(url).scheme
+    scheme = url.partition("://")[0].lower()
     if scheme not in SCHEMES:
         known = ", ".join(f"{name}://" for name in SCHEMES)
         raise ConfigurationError(
@@ -26,7 +25,4 @@ def open_store(url: str, *, namespace: str, client: Any = None) -> Store:
         )
     if scheme == "memory":
         return open_memory(url, namespace=namespace)
-    try:
-        return RedisStore.from_url(url, namespace=namespace)
-    except (ValueError, TypeError) as error:
-        raise ConfigurationError(f"bad URL {mask_password(url)!r}: {error}") from error
+    return RedisStore.from_url(url, namespace=namespace)

@@ -17,7 +17,7 @@ from fairqueue.cli.why import why, workspace
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="fairqueue")
 def main() -> None:
-    """Fair, multi-tenant queues for Celery on Redis.
+    """Fair, multi-tenant queues for Celery and Dramatiq on Redis.
 
     Exit codes: 0, 1 (found a problem), 2 (bad usage), 3 (no connection).
     """

@@ -16,16 +16,10 @@ from fairqueue import (
     StoreUnavailable,
     mask_password,
 )
+from fairqueue.cli._broker_url import core_url
 from fairqueue.cli._text import printable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-_CORE_SCHEMES = {
-    "fairqueue+socket": "unix",
-    "fairqueues": "rediss",
-    "fairqueue": "redis",
-}
-
 
 class Problem(click.ClickException):
     """Ends a command with a message that is safe to print."""
@@ -64,12 +58,6 @@ def connection_options(command: Command) -> Command:
         help="Key prefix, if the app sets one.",
     )
     return url(namespace(command))
-
-
-def core_url(url: str) -> str:
-    """The core URL of what may be a Celery broker URL."""
-    scheme, mark, rest = url.partition("://")
-    return _CORE_SCHEMES.get(scheme, scheme) + mark + rest
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from fairqueue import mask_password
+from fairqueue.cli._broker_url import core_url, stock_url
 from fairqueue.cli._connect import (
     BadUsage,
     NoConnection,
     connection_options,
-    core_url,
     opened_queue,
 )
 from fairqueue.cli._say import jobs, json_option, progress, say
@@ -72,7 +72,7 @@ def celery(
     with opened_queue(ours, namespace, **settings) as core, _their_errors(move, theirs):
         layout = move.Layout(prefix=global_keyprefix)
         near = move.open_lists(core_url(ours), layout)
-        far = move.open_lists(theirs, layout)
+        far = move.open_lists(stock_url(theirs), layout)
         if back:
             found = _back(move.MoveBack(core, near, far), queues, dry_run=dry_run)
         else:

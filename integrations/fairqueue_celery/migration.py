@@ -13,7 +13,7 @@ from typing import Any
 import redis
 from celery import Celery
 
-from fairqueue import ConfigurationError, FairQueue, split_settings
+from fairqueue import ConfigurationError, FairQueue, mask_password, split_settings
 from fairqueue_celery.adopting import UNREAD, Adopted, Adoption
 from fairqueue_celery.carrying import Carrier
 from fairqueue_celery.stocklists import Layout, StockLists
@@ -59,8 +59,11 @@ def open_lists(url: str, layout: Layout) -> StockLists:
     """The lists of the Redis at a ``redis://``, ``rediss://`` or ``unix://`` URL."""
     try:
         return StockLists(redis.Redis.from_url(split_settings(url)[0]), layout)
-    except ValueError as error:
-        raise ConfigurationError(f"this is no URL of a Redis: {error}") from None
+    except ValueError:  # its text may quote a password
+        raise ConfigurationError(
+            f"{mask_password(url)!r} is no URL of a Redis: write redis://host:6379/0, rediss://… "
+            "or redis+socket:///path; in a password '/', '?', '#' and '@' are percent-encoded"
+        ) from None
 
 
 def are_one(one: StockLists, other: StockLists) -> bool:

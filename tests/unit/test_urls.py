@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import traceback
+
 import pytest
 
-from fairqueue import ConfigurationError
+from fairqueue import ConfigurationError, FairQueue
 from fairqueue._urls import mask_password, split_settings
 
 
@@ -16,6 +19,7 @@ from fairqueue._urls import mask_password, split_settings
         ("rediss://me:se/c@r:et@h/0", "rediss://me:**@h/0"),
         ("fairqueue://u:secret@a;redis://:secret@b", "fairqueue://u:**@a;redis://:**@b"),
         ("redis://h/0?password=secret&db=1", "redis://h/0?password=**&db=1"),
+        ("redis://h/0?db=1&pass_wd=secret", "redis://h/0?db=1&pass_wd=**"),
         ("unix://:secret@/run/redis.sock", "unix://:**@/run/redis.sock"),
         ("not a url", "not a url"),
     ],
@@ -46,3 +50,37 @@ def test_a_misspelt_setting_in_a_url_is_refused() -> None:
     """It would else be handed to the Redis client, or be ignored."""
     with pytest.raises(ConfigurationError, match="did you mean 'workspace_concurrency'"):
         split_settings("redis://h/0?workspace_concurency=2")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis://u:S3cret@h/0?foo=bar", "has an option 'foo': leave it out"),
+        ("redis://u:S3cret@h/0?socket_timeout=x", "Invalid value for 'socket_timeout'"),
+        ("rediss://u:S3cret@h/0?ssl_cert_reqs=foo", "Invalid SSL Certificate"),
+        ("redis://u:S3cret@h:99999/0", "Port out of range"),
+        ("redis://u:S3cret@[::1/0", "Invalid IPv6 URL"),
+        ("redis://u:S3c/ret@h/0", "percent-encoded"),
+        ("redis://u:S3c/r?et#S3c@h:1/0", "percent-encoded"),
+        ("redis://u:S3c\u2100ret@h/0", "percent-encoded"),
+        ("redis://u:S3cret@h/queue", "ends in 'queue', but a Redis database is a number"),
+        ("http://u:S3cret@h/", "unknown scheme"),
+    ],
+)
+def test_a_url_that_cannot_be_is_refused_without_its_password(url: str, said: str) -> None:
+    """At once, in our words, and neither the text nor what a log prints beside it tells a secret."""
+    with pytest.raises(ConfigurationError, match=re.escape(said)) as caught:
+        FairQueue(url)
+    text = "".join(traceback.format_exception(caught.value))
+    message = text.rsplit("ConfigurationError", 1)[1]
+    assert "S3c" not in message
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_what_is_no_setting_stays_as_it_was_written() -> None:
+    """Percent signs, plus signs and blanks of the client's options are the client's to read."""
+    url = "redis://h/0?client_name=a%20b&workspace_concurrency=2&db=1"
+    assert split_settings(url) == (
+        "redis://h/0?client_name=a%20b&db=1",
+        {"workspace_concurrency": "2"},
+    )

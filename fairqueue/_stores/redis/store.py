@@ -15,6 +15,7 @@ from fairqueue._scripts import Scripts
 from fairqueue._stores import limits_text
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.redis import replies
+from fairqueue._stores.redis.address import client_at
 from fairqueue._stores.redis.guard import check_server, guarded
 from fairqueue._stores.redis.neighbouring import Neighbouring
 from fairqueue._stores.redis.operating import PAGE
@@ -53,8 +54,11 @@ class RedisStore(Neighbouring):
 
     @classmethod
     def from_url(cls, url: str, *, namespace: str) -> RedisStore:
-        """Open the store of a redis://, rediss:// or unix:// URL; ValueError if it is none."""
-        return cls(redis.Redis.from_url(url), namespace=namespace)
+        """Open the store of a redis://, rediss:// or unix:// URL; nothing is connected yet.
+
+        Raises ConfigurationError for one that the client cannot use.
+        """
+        return cls(client_at(url), namespace=namespace)
 
     def _call(self, name: str, /, **values: Value) -> Any:
         now = repr(self._clock()) if self._clock else ""

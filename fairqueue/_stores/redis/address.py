@@ -1,0 +1,48 @@
+"""Makes the client of a URL, and says what is wrong with a URL without showing its password."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote, urlsplit
+
+import redis
+
+from fairqueue._urls import mask_password
+from fairqueue.errors import ConfigurationError
+
+_UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
+_SAFE = re.compile(
+    r"Invalid value for '\w+'|Port out of range|Invalid SSL Certificate|Invalid IPv6 URL$"
+)
+"""What the client says that quotes neither user, password nor host."""
+
+
+def client_at(url: str) -> redis.Redis:
+    """A client that is not connected yet; ConfigurationError for a URL that it cannot use."""
+    try:
+        client = redis.Redis.from_url(url)
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # else the first call would find out
+    except (ValueError, TypeError, redis.RedisError) as error:
+        raise ConfigurationError(
+            f"bad URL {mask_password(url)!r}: {_what_is_wrong(str(error))}"
+        ) from None  # the original may quote a password
+    database = unquote(urlsplit(url).path).strip("/")
+    if not url.startswith("unix:") and database and not database.isdecimal():
+        raise ConfigurationError(  # the client would take database 0
+            f"the URL {mask_password(url)!r} ends in {database!r}, but a Redis database is a "
+            "number, such as /0"
+        )
+    return client
+
+
+def _what_is_wrong(told: str) -> str:
+    unknown = _UNKNOWN.search(told)
+    if unknown:
+        return f"neither fairqueue nor the Redis client has an option {unknown[1]!r}: leave it out"
+    if _SAFE.match(told):
+        return told
+    return (
+        "its host or port cannot be read; in a user or password '/', '?', '#' and '@' must be "
+        "percent-encoded"
+    )
