@@ -23,13 +23,25 @@ def check_name(kind: str, name: object) -> str:
     return _check_bytes(kind, name)
 
 
-def _check_bytes(kind: str, name: str) -> str:
+def check_text(kind: str, text: object) -> str:
+    """Return a job's id or the like if it is text that can be stored; of any length."""
+    if not isinstance(text, str):
+        raise ConfigurationError(f"a {kind} must be a str, not {type(text).__name__}")
+    _size(kind, text)
+    return text
+
+
+def _size(kind: str, text: str) -> int:
     try:
-        size = len(name.encode())
+        return len(text.encode())
     except UnicodeEncodeError:
         raise ConfigurationError(
-            f"the {kind} name {ascii(name)[:80]} is not valid UTF-8 (it holds a lone surrogate)"
+            f"the {kind} {ascii(text)[:80]} is not valid UTF-8 (it holds a lone surrogate)"
         ) from None
+
+
+def _check_bytes(kind: str, name: str) -> str:
+    size = _size(f"{kind} name", name)
     if size > MAX_BYTES[kind]:
         raise ConfigurationError(
             f"the {kind} name {name[:40]!r}… is {size} bytes long, "

@@ -5,10 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from fairqueue._names import check_name
+from fairqueue._names import check_name, check_text
 from fairqueue._store import Store
 from fairqueue._types import Cancelled, CancelledAll, DeadLetter, Job, Pause, Why
 from fairqueue.errors import ConfigurationError
+
+SLOWEST = 1e-6
+"""Replays per second: one in eleven days. Anything slower is a slip, and would never be due."""
 
 Progress = Callable[[int], object]
 """Told of how many more jobs a step of long work has done."""
@@ -42,14 +45,14 @@ class Operations(ABC):
         that wait in its lane takes a look at each of them.
         """
         name = None if queue is None else check_name("queue", queue)
-        return self._connected().cancel(job_id, name)
+        return self._connected().cancel(check_text("job id", job_id), name)
 
     def withdraw(self, job_id: str, *, queue: str) -> Job | None:
         """Take one job out of where it waits, for good, and return it; what runs is left alone.
 
         None: it runs, has ended, or never was. Its delay and its expiry are not told.
         """
-        return self._connected().withdraw(job_id, check_name("queue", queue))
+        return self._connected().withdraw(check_text("job id", job_id), check_name("queue", queue))
 
     def find(self, text: bytes, *, queue: str, followed_by: Collection[bytes] = ()) -> list[str]:
         """Ids of a queue's jobs, waiting, scheduled or running, whose message holds a text.
@@ -90,6 +93,7 @@ class Operations(ABC):
             raise ConfigurationError("name a job by its id, or a workspace")
         name = None if workspace is None else check_name("workspace", workspace)
         on = None if queue is None else check_name("queue", queue)
+        job_id = None if job_id is None else check_text("job id", job_id)
         return self._connected().why(workspace=name, job_id=job_id, queue=on)
 
     def purge(
@@ -159,7 +163,7 @@ class Operations(ABC):
     def dead_letter(self, workspace: str, job_id: str) -> DeadLetter | None:
         """One dead letter; None: there is none of this id."""
         name = check_name("workspace", workspace)
-        found = self._connected().dead_letters(name, job_id=job_id)
+        found = self._connected().dead_letters(name, job_id=check_text("job id", job_id))
         return found[0] if found else None
 
     def replay(self, workspace: str, job_id: str) -> bool:
@@ -168,8 +172,8 @@ class Operations(ABC):
         Its deliveries count from none, and no capacity refuses it. False: there is no such
         letter, or a job of that id lives again.
         """
-        name = check_name("workspace", workspace)
-        return _counted(self._connected().replay(name, job_id=job_id), _ignore) > 0
+        name, job = check_name("workspace", workspace), check_text("job id", job_id)
+        return _counted(self._connected().replay(name, job_id=job), _ignore) > 0
 
     def replay_all(
         self,
@@ -183,8 +187,8 @@ class Operations(ABC):
         With ``per_second`` they become due at that pace: they are scheduled, and this call does
         not wait for them.
         """
-        if per_second is not None and not per_second > 0:
-            raise ConfigurationError(f"per_second must be above 0, not {per_second!r}")
+        if per_second is not None and not per_second >= SLOWEST:
+            raise ConfigurationError(f"per_second must be at least {SLOWEST}, not {per_second!r}")
         spacing = 1 / per_second if per_second else 0.0
         name = check_name("workspace", workspace)
         return _counted(self._connected().replay(name, spacing_seconds=spacing), progress)
@@ -194,6 +198,7 @@ class Operations(ABC):
     ) -> int:
         """Drop one dead letter, or all of a workspace, for good; return how many."""
         name = check_name("workspace", workspace)
+        job_id = None if job_id is None else check_text("job id", job_id)
         return _counted(self._connected().drop_dead(name, job_id=job_id), progress)
 
     def take_notices(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import secrets
 import time
 from collections.abc import Sequence
@@ -14,8 +13,9 @@ from typing import Any
 from fairqueue._claimer import Claimer
 from fairqueue._context import current_workspace
 from fairqueue._limiting import Limiting
-from fairqueue._names import check_name
+from fairqueue._names import check_name, check_text
 from fairqueue._neighbours import Neighbours
+from fairqueue._numbers import seconds_from_zero
 from fairqueue._operations import Operations
 from fairqueue._patience import once_there_is_room, seconds_of
 from fairqueue._provider import FRESH_SECONDS, Provider
@@ -52,10 +52,8 @@ def _check_priority(priority: Any) -> int:
     return int(priority)
 
 
-def _check_delay(delay_seconds: float) -> float:
-    if not math.isfinite(delay_seconds):
-        raise ConfigurationError(f"delay_seconds must be finite, not {delay_seconds!r}")
-    return max(0.0, delay_seconds)
+def _seconds_or_none(name: str, value: Any) -> float | None:
+    return None if value is None else seconds_from_zero(name, value)
 
 
 def _after(job: Job, waited: float) -> Job:
@@ -173,20 +171,21 @@ class FairQueue(Operations, Limiting, Neighbours):
         if not isinstance(payload, bytes):
             raise ConfigurationError(f"a payload must be bytes, not {type(payload).__name__}")
         job = Job(
-            id=job_id or secrets.token_urlsafe(ID_BYTES),
+            id=check_text("job id", job_id) if job_id else secrets.token_urlsafe(ID_BYTES),
             workspace=check_name("workspace", self._workspace(workspace)),
             queue=check_name("queue", queue),
             task=check_name("task", task) if task else "",
             payload=payload,
             priority=_check_priority(priority),
-            delay_seconds=_check_delay(delay_seconds),
-            expires_seconds=None if expires_seconds is None else _check_delay(expires_seconds),
+            delay_seconds=seconds_from_zero("delay_seconds", delay_seconds),
+            expires_seconds=_seconds_or_none("expires_seconds", expires_seconds),
         )
         key = None if unique_key is None else check_name("unique key", unique_key)
-        unique_for = None if unique_for is None else _check_delay(unique_for)
+        unique_for = _seconds_or_none("unique_for", unique_for)
+        group = None if group is None else check_text("group", group)
         admission = Admission(exempt, group, parent_fence, key, unique_for)
-        wait = seconds_of(self.settings, block_seconds)
-        return JobId(self._publish(job, admission, wait_seconds=_check_delay(wait)))
+        wait = seconds_from_zero("block_seconds", seconds_of(self.settings, block_seconds))
+        return JobId(self._publish(job, admission, wait_seconds=wait))
 
     def _publish(self, job: Job, admission: Admission, *, wait_seconds: float) -> Published:
         store = self._connected()
@@ -236,7 +235,7 @@ class FairQueue(Operations, Limiting, Neighbours):
         Raises LeaseLost if the lease had passed; then nothing was changed.
         """
         seconds = time.monotonic() - lease.received_monotonic if seconds is None else seconds
-        self._finish(lease, Ending.ACK, seconds)
+        self._finish(lease, Ending.ACK, seconds_from_zero("seconds", seconds))
 
     def ack_early(self, lease: Lease) -> None:
         """Never redeliver this job; it keeps its slot until it is acked or its lease expires."""
@@ -262,9 +261,9 @@ class FairQueue(Operations, Limiting, Neighbours):
         """
         done = self._claimer.release(
             lease.fence,
-            delay_seconds=delay_seconds,
+            delay_seconds=seconds_from_zero("delay_seconds", delay_seconds),
             counted=counted,
-            seconds=seconds,
+            seconds=seconds_from_zero("seconds", seconds),
             turned_away=turned_away,
         )
         if not done:

@@ -66,7 +66,8 @@ def _problem(loc: tuple[int | str, ...], kind: str, message: str, model: type[Ba
     if kind == "extra_forbidden" and owner is not None:
         return f"{'.'.join(path[:-1])}: {_unknown(path[-1], owner.model_fields)}"
     expected = f"; expected: {field.description}" if field is not None else ""
-    return f"setting {'.'.join(path)!r}: {message.removeprefix('Value error, ')}{expected}"
+    where = f"setting {'.'.join(path)!r}: " if path else ""
+    return f"{where}{message.removeprefix('Value error, ')}{expected}"
 
 
 def _shortened(part: str) -> str:

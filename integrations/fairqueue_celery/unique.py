@@ -48,7 +48,7 @@ def key_of(message: Mapping[str, Any], call: Call) -> Key | None:
         return None
     try:
         bound = None if seconds is None else float(seconds)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ConfigurationError(f"unique_for must be seconds, not {seconds!r}") from None
     return Key(str(text), bound, str(call.fields.get("id") or ""))
 

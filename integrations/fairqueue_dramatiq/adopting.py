@@ -40,7 +40,11 @@ class Adopting(Consumer):
         try:
             adopted = self._producer.adopt(message, self._stopped)
         except Exception:
-            logger.exception("message %s of the user's broker cannot be adopted", message)
+            logger.exception(  # the message's own text may fail, if its arguments are none
+                "message %r of actor %r of the user's broker cannot be adopted",
+                message.message_id,
+                message.actor_name,
+            )
             self._native.nack(message)
         else:
             self._native.ack(message) if adopted else self._native.requeue([message])

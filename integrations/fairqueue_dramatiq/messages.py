@@ -13,6 +13,7 @@ from dramatiq.common import q_name
 from dramatiq.message import Message
 
 from fairqueue import Job, Lease
+from fairqueue_dramatiq.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
@@ -73,12 +74,21 @@ def decoded(job: Job) -> Message[Any]:
 
 
 def delay_seconds(message: Any, delay: float | None) -> float:
-    """Seconds until it may run: the delay in milliseconds, else what is left until its eta."""
-    if delay is not None:
-        return max(0.0, delay / 1000)
-    eta = message.options.get("eta")
-    if isinstance(eta, int | float):
-        return max(0.0, eta / 1000 - time.time())
+    """Seconds until it may run: the delay in milliseconds, else what is left until its eta.
+
+    Raises ConfigurationError for a whole number that is beyond all time.
+    """
+    try:
+        if delay is not None:
+            return max(0.0, delay / 1000)
+        eta = message.options.get("eta")
+        if isinstance(eta, int | float):
+            return max(0.0, eta / 1000 - time.time())
+    except OverflowError:
+        raise ConfigurationError(
+            f"the delay or eta of message {message.message_id!r} must be milliseconds that a "
+            "clock can show"
+        ) from None
     return 0.0
 
 

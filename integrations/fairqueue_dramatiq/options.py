@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import math
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +16,9 @@ from fairqueue_dramatiq.errors import ConfigurationError
 logger = logging.getLogger(__name__)
 
 OPTIONS = frozenset({"unique_key", "unique_for", "expires"})
+
+MOST_SECONDS = sys.float_info.max
+"""A message from JSON may hold a whole number that is larger; NaN compares false."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ def _seconds(name: str, value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigurationError(f"{name} must be a number of seconds, not {value!r}")
-    if not (math.isfinite(value) and value >= 0):
-        raise ConfigurationError(f"{name} must be seconds from 0, not {value!r}")
+    if not 0 <= value <= MOST_SECONDS:
+        raise ConfigurationError(f"{name} must be seconds from 0, not {value!r:.40}")
     return float(value)
 
 

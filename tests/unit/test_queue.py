@@ -95,8 +95,18 @@ def test_several_endings_at_once(queue: FairQueue) -> None:
         ({"priority": -1}, "priority must be a whole number from 0"),
         ({"priority": 1.5}, "priority must be a whole number from 0"),
         ({"priority": 2**24}, "priority must be a whole number from 0"),
-        ({"delay_seconds": float("inf")}, "delay_seconds must be finite"),
-        ({"delay_seconds": float("nan")}, "delay_seconds must be finite"),
+        ({"delay_seconds": float("inf")}, "delay_seconds must be a finite number"),
+        ({"delay_seconds": float("nan")}, "delay_seconds must be a finite number"),
+        ({"delay_seconds": 10**400}, "delay_seconds must be a finite number"),
+        ({"delay_seconds": True}, "delay_seconds must be a finite number"),
+        ({"delay_seconds": None}, "delay_seconds must be a finite number"),
+        ({"expires_seconds": "5"}, "expires_seconds must be a finite number of seconds, not '5'"),
+        ({"expires_seconds": float("nan")}, "expires_seconds must be a finite number"),
+        ({"unique_key": "k", "unique_for": [1]}, "unique_for must be a finite number"),
+        ({"block_seconds": float("nan")}, "block_seconds must be a finite number"),
+        ({"job_id": "\ud800"}, "the job id .* is not valid UTF-8"),
+        ({"job_id": 7}, "a job id must be a str, not int"),
+        ({"group": "\ud800"}, "the group .* is not valid UTF-8"),
     ],
 )
 def test_what_cannot_be_published_is_refused(
@@ -278,3 +288,46 @@ def test_settings_in_the_url_and_as_arguments(redis_url: str, namespace: str) ->
         for _ in range(5):
             queue.publish(b"x", queue="q", workspace="acme")
         assert len(queue.claim(["q"], 5).leases) == 2
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), True, "5", None, 10**400])
+def test_no_bad_number_ends_a_run(queue: FairQueue, bad: Any) -> None:
+    """It is refused by name, and the job can still be given back and ended."""
+    queue.publish(b"x", queue="q")
+    (lease,) = queue.claim(["q"]).leases
+    with pytest.raises(ConfigurationError, match="^delay_seconds must be"):
+        queue.release(lease, delay_seconds=bad)
+    with pytest.raises(ConfigurationError, match="^seconds must be"):
+        queue.release(lease, seconds=bad)
+    if bad is not None:
+        with pytest.raises(ConfigurationError, match="^seconds must be"):
+            queue.ack(lease, seconds=bad)
+    queue.ack(lease, seconds=1.0)
+
+
+def test_what_is_no_text_is_no_job(queue: FairQueue) -> None:
+    """As a shell hands over what is no UTF-8: refused by whatever takes an id."""
+    bad = "\udcff"
+    for act in (
+        lambda: queue.cancel(bad),
+        lambda: queue.withdraw(bad, queue="q"),
+        lambda: queue.why(bad),
+        lambda: queue.dead_letter("w", bad),
+        lambda: queue.replay("w", bad),
+        lambda: queue.purge_dead("w", bad),
+    ):
+        with pytest.raises(ConfigurationError, match="job id .* is not valid UTF-8"):
+            act()
+
+
+@pytest.mark.parametrize("rate", [0, -1, float("nan"), 1e-320])
+def test_a_replay_ends_some_day(queue: FairQueue, rate: float) -> None:
+    """A pace at which nothing would ever be due is refused."""
+    with pytest.raises(ConfigurationError, match="per_second must be at least"):
+        queue.replay_all("w", per_second=rate)
+
+
+def test_an_error_about_the_whole_names_no_setting(queue: FairQueue) -> None:
+    """It begins with what is wrong."""
+    with pytest.raises(ConfigurationError, match="^burst has no meaning without rate"):
+        queue.set_limits("w", burst=5)

@@ -188,3 +188,23 @@ def test_adopted_messages_expire_too(broker: StubBroker, start: Start) -> None:
     start(broker)
     broker.join("default", timeout=5000)
     assert sorted(ran) == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"expires": 10**400},
+        {"expires": float("nan")},
+        {"unique_key": "k", "unique_for": 10**400},
+        {"delay": 10**400},
+    ],
+)
+def test_numbers_beyond_all_time_are_refused(broker: StubBroker, options: dict[str, Any]) -> None:
+    """JSON has whole numbers of any length: a clear error, and nothing is sent."""
+
+    @dramatiq.actor
+    def work() -> None:
+        """Never runs."""
+
+    with pytest.raises(fairqueue.ConfigurationError, match=r"expires|unique_for|delay"):
+        work.send_with_options(**options)
