@@ -21,6 +21,7 @@ from fairqueue.cli._text import printable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
 class Problem(click.ClickException):
     """Ends a command with a message that is safe to print."""
 

@@ -99,7 +99,10 @@ def test_bad_usage_is_exit_code_2(arguments: list[str]) -> None:
         ("fairqueues://h", "rediss://h"),
         ("fairqueue+socket:///run/r.sock", "unix:///run/r.sock"),
         ("redis://h", "redis://h"),
-        ("fairqueue://h?visibility_timeout=30&workspace_from=arg:0", "redis://h?workspace_from=arg:0"),
+        (
+            "fairqueue://h?visibility_timeout=30&workspace_from=arg:0",
+            "redis://h?workspace_from=arg:0",
+        ),
         ("fairqueue+socket:///r?virtual_host=2", "unix:///r?db=2"),
         ("fairqueue://h?global_keyprefix=a_", "redis://h?namespace=a_fairqueue"),
         ("fairqueue://h?priority_steps=0&socket_timeout=5", "redis://h?socket_timeout=5"),

@@ -295,12 +295,12 @@ def test_no_bad_number_ends_a_run(queue: FairQueue, bad: Any) -> None:
     """It is refused by name, and the job can still be given back and ended."""
     queue.publish(b"x", queue="q")
     (lease,) = queue.claim(["q"]).leases
-    with pytest.raises(ConfigurationError, match="^delay_seconds must be"):
+    with pytest.raises(ConfigurationError, match=r"^delay_seconds must be"):
         queue.release(lease, delay_seconds=bad)
-    with pytest.raises(ConfigurationError, match="^seconds must be"):
+    with pytest.raises(ConfigurationError, match=r"^seconds must be"):
         queue.release(lease, seconds=bad)
     if bad is not None:
-        with pytest.raises(ConfigurationError, match="^seconds must be"):
+        with pytest.raises(ConfigurationError, match=r"^seconds must be"):
             queue.ack(lease, seconds=bad)
     queue.ack(lease, seconds=1.0)
 
@@ -316,7 +316,7 @@ def test_what_is_no_text_is_no_job(queue: FairQueue) -> None:
         lambda: queue.replay("w", bad),
         lambda: queue.purge_dead("w", bad),
     ):
-        with pytest.raises(ConfigurationError, match="job id .* is not valid UTF-8"):
+        with pytest.raises(ConfigurationError, match=r"job id .* is not valid UTF-8"):
             act()
 
 
@@ -329,5 +329,5 @@ def test_a_replay_ends_some_day(queue: FairQueue, rate: float) -> None:
 
 def test_an_error_about_the_whole_names_no_setting(queue: FairQueue) -> None:
     """It begins with what is wrong."""
-    with pytest.raises(ConfigurationError, match="^burst has no meaning without rate"):
+    with pytest.raises(ConfigurationError, match=r"^burst has no meaning without rate"):
         queue.set_limits("w", burst=5)

@@ -68,7 +68,7 @@ def test_a_misspelt_setting_in_a_url_is_refused() -> None:
     ],
 )
 def test_a_url_that_cannot_be_is_refused_without_its_password(url: str, said: str) -> None:
-    """At once, in our words, and neither the text nor what a log prints beside it tells a secret."""
+    """At once, in our words, and neither its text nor its traceback tells a secret."""
     with pytest.raises(ConfigurationError, match=re.escape(said)) as caught:
         FairQueue(url)
     text = "".join(traceback.format_exception(caught.value))

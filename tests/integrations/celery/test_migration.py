@@ -347,7 +347,8 @@ HELD = [
 def test_no_held_message_stops_those_behind_it(client: redis.Redis, bad: bytes) -> None:
     """What cannot be read among the unacknowledged stays there; what can is put back."""
     lists = StockLists(client, Layout())
-    for tag, entry in enumerate([bad, json.dumps([json.loads(poison()), "", "celery"])]):
+    entries = [bad, json.dumps([json.loads(poison()), "", "celery"]).encode()]
+    for tag, entry in enumerate(entries):
         client.hset("unacked", str(tag), entry)
         client.zadd("unacked_index", {str(tag): tag})
     for held in lists.overdue(100, 10):
