@@ -21,6 +21,15 @@ def test_an_expired_job_takes_no_slot(world: World) -> None:
     assert notice == letter
 
 
+def test_a_repeat_of_an_expired_job_is_no_new_job(world: World) -> None:
+    """Its id is known for a while, as that of any job that has ended."""
+    job_id = world.publish(expires_seconds=5)
+    world.clock.advance(5)
+    assert world.worker().take() == []
+    assert not world.again("a", job_id)
+    assert world.row().waiting == 0
+
+
 def test_one_that_starts_in_time_runs_to_its_end(world: World) -> None:
     """Expiry is about waiting: a running job is left alone."""
     world.publish(expires_seconds=5)

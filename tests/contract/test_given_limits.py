@@ -85,6 +85,17 @@ def test_a_given_capacity_refuses(world: World) -> None:
         world.publish()
 
 
+def test_a_given_reserve_goes_first(world: World) -> None:
+    """As a configured one."""
+    world.publish_many(9, "a")
+    world.publish_many(9, "b")
+    worker = world.worker()
+    assert len(worker.take(4)) == 4
+    world.store.give_limits("c", Limits(reserve=2))
+    world.publish_many(9, "c")
+    assert [lease.job.workspace for lease in worker.take(2)] == ["c", "c"]
+
+
 def test_a_group_s_limits_may_be_given(world: World) -> None:
     """And who belongs to it."""
     for name in "ab":

@@ -161,6 +161,22 @@ def test_a_raised_limit_per_workspace_opens_parked_lanes(world: World) -> None:
     assert sum(len(worker.take(200)) for _ in range(10)) == 50
 
 
+def test_a_lowered_limit_per_workspace_holds_at_once(world: World) -> None:
+    """Also where it comes with a configuration, for those that are not settled yet."""
+
+    def configure(most: int) -> None:
+        tasks = {"t": Limits(workspace_concurrency=most)}
+        world.configure(tasks=tasks, authoritative=True)
+
+    configure(9)
+    worker = world.worker()
+    for n in range(600):  # Redis gives the next few of a hash only where it is large
+        world.publish_many(2, f"w{n}")
+    assert len({lease.job.workspace for lease in worker.take(600)}) == 600
+    configure(1)
+    assert [lease for _ in range(40) for lease in worker.take(50)] == []
+
+
 def test_both_limits_of_a_task_hold(world: World) -> None:
     """Per workspace and over all."""
     world.limit_task(concurrency=3, workspace_concurrency=2)

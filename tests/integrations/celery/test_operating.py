@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from celery import Celery
@@ -74,7 +75,7 @@ def test_limits_of_a_queue_and_in_all(app: Celery, core: FairQueue) -> None:
 
 
 @pytest.mark.parametrize("place", [{"queue": "celery"}, {"task": "work"}, {"workspace": "ada"}, {}])
-def test_pause_drain_and_purge(app: Celery, core: FairQueue, place: dict[str, str]) -> None:
+def test_pause_drain_and_purge(app: Celery, core: FairQueue, place: dict[str, Any]) -> None:
     """Of a queue, a task, a workspace or everything."""
     send(app, "ada", 3)
     core.pause(**place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import dramatiq
 import pytest
@@ -54,7 +55,7 @@ def test_the_rate_of_an_actor(broker: StubBroker, core: FairQueue) -> None:
 @pytest.mark.parametrize(
     "place", [{"queue": "default"}, {"task": "work"}, {"workspace": "ada"}, {}]
 )
-def test_pause_drain_and_purge(broker: StubBroker, core: FairQueue, place: dict[str, str]) -> None:
+def test_pause_drain_and_purge(broker: StubBroker, core: FairQueue, place: dict[str, Any]) -> None:
     """Of a queue, an actor, a workspace or everything."""
     send(broker, "ada", 3)
     core.pause(**place)
