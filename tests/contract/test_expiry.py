@@ -41,6 +41,14 @@ def test_one_that_starts_in_time_runs_to_its_end(world: World) -> None:
     assert world.row().dead == 0
 
 
+def test_who_waits_is_not_woken_for_one_that_has_started(world: World) -> None:
+    """Nothing happens any more when it would have expired."""
+    world.publish(expires_seconds=0.5)
+    worker = world.worker()
+    worker.take_one()
+    assert worker.claim().wait_seconds > 0.5
+
+
 def test_a_scheduled_job_may_expire_before_it_is_due(world: World) -> None:
     """It never becomes due."""
     world.publish(delay_seconds=60, expires_seconds=5)
