@@ -153,10 +153,14 @@ class Provider:
             self._own.asks = False
         if answer is None:
             return None
+        if not isinstance(answer, Mapping):
+            raise ConfigurationError(
+                f"it answered a {type(answer).__name__}: a mapping of limits, or None, is expected"
+            )
         named = {name: value for name, value in answer.items() if value is not None}
         return live_limits(named, WorkspaceSettings)
 
-    def _failed(self, workspace: str, error: Exception) -> None:
+    def _failed(self, workspace: str, error: BaseException) -> None:
         """Say it, but not for each of many; the store still has what was said last."""
         self.errors += 1
         now = time.monotonic()
@@ -206,5 +210,10 @@ class Provider:
     def _ask_those_that_wait(self, store: Store, stop: threading.Event) -> None:
         while self._again and not stop.is_set():
             workspace = next(iter(self._again))
-            self.ask(workspace, store)
+            try:
+                self.ask(workspace, store)
+            except Exception:
+                raise  # the store's
+            except BaseException as error:  # noqa: BLE001 - SystemExit, or gevent's Timeout
+                self._failed(workspace, error)  # the next ones are asked for all the same
             self._again.pop(workspace, None)

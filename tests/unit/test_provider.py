@@ -22,7 +22,7 @@ class App:
     """What the app's own function answers, and what it was asked."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Mapping[str, Any] | Exception | None] = {}
+        self.answers: dict[str, Any] = {}
         self.asked: list[str] = []
         self.gate = threading.Event()
         self.gate.set()
@@ -32,7 +32,7 @@ class App:
         self.asked.append(workspace)
         self.gate.wait(5)
         answer = self.answers.get(workspace)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -131,7 +131,9 @@ def test_one_question_at_a_time(open_queue: Callable[..., FairQueue], app: App) 
     assert queue.depth("q") == 4
 
 
-@pytest.mark.parametrize("answer", [RuntimeError("the database is away"), {"speed": 2}])
+@pytest.mark.parametrize(
+    "answer", [RuntimeError("the database is away"), {"speed": 2}, "4", [4], {1: 2}]
+)
 def test_an_error_keeps_what_is_known(
     open_queue: Callable[..., FairQueue],
     app: App,
@@ -222,3 +224,16 @@ def test_a_source_that_cannot_be_is_refused(source: Any) -> None:
     """With the name of the setting."""
     with pytest.raises(ConfigurationError, match="limit_provider"):
         FairQueue("memory://none", limit_provider=source)
+
+
+def test_no_answer_ends_the_asking(open_queue: Callable[..., FairQueue], app: App) -> None:
+    """What is no ordinary error, such as a time-out of gevent's, is one here."""
+    app.answers["a"] = SystemExit(3)
+    app.answers["b"] = {"concurrency": 1}
+    producer, worker = open_queue(), open_queue(limit_provider=SOURCE, authoritative=True)
+    producer.publish(b"", queue="q", workspace="a")
+    worker.claim(["q"], 1)
+    until(lambda: worker.provider_errors > 0)
+    producer.publish(b"", queue="q", workspace="b")
+    worker.claim(["q"], 1)
+    until(lambda: worker.limits("b").get("concurrency") is not None)
