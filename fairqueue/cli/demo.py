@@ -28,6 +28,8 @@ def demo(*, jobs: int, svg: Path) -> None:
 
     It starts a Redis of its own and ends it again; nothing else is touched. Under a minute.
     """
+    if not svg.absolute().parent.is_dir():  # said now, not after the minute
+        raise BadUsage(f"there is no folder {str(svg.parent)!r}: make it, or name another --svg")
     try:
         from fairqueue.demo import show  # noqa: PLC0415 - rich and Celery are an extra
     except ModuleNotFoundError as error:

@@ -11,8 +11,10 @@ import pytest
 pytest.importorskip("rich", reason="the demo is an extra")
 
 import redis
+from click.testing import CliRunner
 from rich.console import Console
 
+from fairqueue.cli import main
 from fairqueue.demo import _svg
 from fairqueue.demo._emulated import emulated_redis
 from fairqueue.demo._figures import figures, percentile
@@ -123,3 +125,10 @@ def test_an_emulation_stands_in_where_there_is_no_server() -> None:
     pytest.importorskip("fakeredis", reason="it is installed where there is no server")
     with emulated_redis() as address, redis.Redis.from_url(f"redis://{address}/0") as client:
         assert client.ping()
+
+
+def test_a_picture_that_cannot_be_kept_is_told_first(tmp_path: Path) -> None:
+    """Bad usage, before anything is started."""
+    result = CliRunner().invoke(main, ["demo", "--svg", str(tmp_path / "no\x1b[31m" / "x.svg")])
+    assert (result.exit_code, "\x1b" in result.output) == (2, False)
+    assert "there is no folder" in result.output
