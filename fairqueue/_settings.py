@@ -183,9 +183,9 @@ class Settings(BaseSettings):
     max_deliveries: Annotated[FromOne | None, Number] = Field(
         5, description="starts before a job is dead, from 1; None: no bound"
     )
-    dead_letter_seconds: Annotated[Annotated[float, Field(ge=0)] | None, Number] = Field(
-        2_592_000.0, description="how long a dead letter is kept, in seconds; None: no bound"
-    )
+    dead_letter_seconds: Annotated[
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, Number
+    ] = Field(2_592_000.0, description="how long a dead letter is kept, in seconds; None: no bound")
     dead_letter_count: Annotated[FromZero | None, Number] = Field(
         10_000, description="dead letters kept per workspace, the youngest; None: no bound"
     )

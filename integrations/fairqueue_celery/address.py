@@ -6,12 +6,13 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from fairqueue import ConfigurationError
 
 CERT_REQS = {ssl.CERT_NONE: "none", ssl.CERT_OPTIONAL: "optional", ssl.CERT_REQUIRED: "required"}
 LATER = frozenset({"sentinel", "cluster"})
+ENCODED = "in a user or password '/', '?', '#' and '@' must be percent-encoded"
 TLS_SCHEMES = frozenset({"fairqueues", "rediss"})
 
 
@@ -90,7 +91,7 @@ def _rooted(client: Any) -> str:
 
 
 def _from_url(url: str, client: Any) -> Address:
-    parts = urlsplit(url)
+    parts = _split(url)
     scheme = parts.scheme.removeprefix("fairqueue+")
     if scheme in LATER:
         raise ConfigurationError(
@@ -118,6 +119,13 @@ def _from_url(url: str, client: Any) -> Address:
     )
 
 
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:  # its text may quote a password
+        raise ConfigurationError(f"the broker URL's host cannot be read; {ENCODED}") from None
+
+
 def _decoded(text: str | None) -> str | None:
     return unquote(text) if text else None
 
@@ -126,7 +134,9 @@ def _port(parts: Any) -> int | None:
     try:
         return parts.port  # type: ignore[no-any-return]
     except ValueError:
-        raise ConfigurationError("the broker URL's port must be a number from 0 to 65535") from None
+        raise ConfigurationError(
+            f"the broker URL's port must be a number from 0 to 65535; {ENCODED}"
+        ) from None
 
 
 def _database(virtual_host: Any) -> str:

@@ -135,6 +135,7 @@ def test_an_unknown_name_inside_an_entry_gets_the_nearest() -> None:
         ({"total_capacity": 1.5}, "total_capacity"),
         ({"lease_seconds": 0}, "lease_seconds"),
         ({"lease_seconds": "nan"}, "lease_seconds"),
+        ({"dead_letter_seconds": "inf"}, "dead_letter_seconds"),
         ({"max_deliveries": 0}, "max_deliveries"),
         ({"fairness": "luck"}, "fairness"),
         ({"namespace": "a{b}"}, "namespace"),

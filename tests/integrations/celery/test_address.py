@@ -98,3 +98,15 @@ def test_explicit_options_beat_the_query() -> None:
 def test_the_result_backends_url(given: str, stock: Any) -> None:
     """The Redis backend gets the address alone."""
     assert stock_url(given) == stock
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["fairqueue://u:S3cret@[::1/0", "fairqueue://u:S3c\u2100t@h", "fairqueue://u:S3c/r?t@h:1/0"],
+)
+def test_a_url_that_cannot_be_read_tells_no_password(url: str) -> None:
+    """The remedy is named, and the traceback ends there."""
+    with pytest.raises(ConfigurationError, match="percent-encoded") as caught:
+        read_url(url)
+    assert "S3c" not in str(caught.value)
+    assert caught.value.__suppress_context__
