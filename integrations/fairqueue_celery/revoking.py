@@ -90,7 +90,7 @@ class Revocations:
         try:
             self._heard.put_nowait(task_id)
         except Full:
-            logger.info("task %s is revoked when its turn comes: too many at once", task_id)
+            logger.info("task %r is revoked when its turn comes: too many at once", task_id)
 
     def _run(self) -> None:
         while not self._stopped:

@@ -181,7 +181,7 @@ class Slots:
         try:
             self._core.release(slot.lease, delay_seconds=delay_seconds, turned_away=turned_away)
         except LeaseLost:
-            logger.debug("job %s was gone before it was given back", slot.lease.job.id)
+            logger.debug("job %r was gone before it was given back", slot.lease.job.id)
         except BaseException:
             with self._lock:
                 self._owe(slot)

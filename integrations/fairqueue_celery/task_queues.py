@@ -121,7 +121,7 @@ class TaskQueues(virtual.Channel):
         except Exception as error:
             if not slot.untouched or self._is_outage(error):
                 raise
-            logger.exception("job %s on queue %r cannot be read", lease.job.id, queue)
+            logger.exception("job %r on queue %r cannot be read", lease.job.id, queue)
             self.broker.slots.bury(slot, reason=because("unreadable", error))
 
     def _is_outage(self, error: Exception) -> bool:

@@ -55,7 +55,7 @@ def _send_away(broker: Broker, slot: Slot) -> None:
     job, times = slot.lease.job, slot.lease.turned_away
     delay_seconds = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2 ** min(times, 30))
     logger.warning(
-        "this worker does not know task %r: job %s of workspace %r goes back to queue %r for "
+        "this worker does not know task %r: job %r of workspace %r goes back to queue %r for "
         "%g s (time %d of at most %d; then it is a dead letter)",
         job.task,
         job.id,

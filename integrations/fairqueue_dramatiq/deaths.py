@@ -131,5 +131,5 @@ def _begin(broker: Broker, message: DeadMessage) -> SkipMessage | None:
     except SkipMessage as skipped:
         return skipped
     except MiddlewareError as error:
-        logger.info("a middleware refused dead message %s: %s", message.message_id, error)
+        logger.info("a middleware refused dead message %r: %s", message.message_id, error)
     return None

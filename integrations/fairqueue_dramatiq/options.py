@@ -58,7 +58,7 @@ def asked_in_any_case(broker: Broker, message: Any) -> Asked:
         expires = _seconds("expires", _options(broker, message)("expires"))
     except ConfigurationError as error:
         logger.error(  # noqa: TRY400 - it says what was done instead
-            "message %s of actor %r must not be lost: it is published without expiry, since %s",
+            "message %r of actor %r must not be lost: it is published without expiry, since %s",
             message.message_id,
             message.actor_name,
             error,

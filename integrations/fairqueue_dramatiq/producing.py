@@ -130,7 +130,7 @@ class Producer:
             except fairqueue.StoreUnavailable as error:
                 if running.lost:
                     raise
-                logger.warning("message %s is not published yet: %s", message.message_id, error)
+                logger.warning("message %r is not published yet: %s", message.message_id, error)
                 time.sleep(TRY_AGAIN_SECONDS)
             else:
                 return
@@ -141,7 +141,7 @@ class Producer:
             try:
                 self._adopt(message)
             except fairqueue.StoreUnavailable as error:
-                logger.warning("message %s cannot be adopted yet: %s", message.message_id, error)
+                logger.warning("message %r cannot be adopted yet: %s", message.message_id, error)
                 if stopped.wait(TRY_AGAIN_SECONDS):
                     return False
             else:

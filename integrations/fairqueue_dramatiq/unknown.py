@@ -25,7 +25,7 @@ def send_away(claims: Claims, lease: Lease) -> bool:
         return False
     delay_seconds = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2 ** min(times, 30))
     logger.warning(
-        "this worker does not know actor %r: job %s of workspace %r goes back to queue %r for "
+        "this worker does not know actor %r: job %r of workspace %r goes back to queue %r for "
         "%g s (time %d of at most %d; then it is a dead letter)",
         job.task,
         job.id,

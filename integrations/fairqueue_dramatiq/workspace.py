@@ -46,7 +46,7 @@ def workspace_in_any_case(broker: Broker, message: Any, sources: Sequence[str]) 
 def tell_instead(message: Any, error: Exception) -> None:
     """Log that a message goes out although its workspace cannot be told."""
     logger.error(
-        "message %s of actor %r must not be lost: it is published for the workspace of the "
+        "message %r of actor %r must not be lost: it is published for the workspace of the "
         "running job, or the default one, since %s",
         message.message_id,
         message.actor_name,

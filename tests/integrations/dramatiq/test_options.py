@@ -16,6 +16,7 @@ from dramatiq.results.backends import StubBackend
 import fairqueue
 from fairqueue import FairQueue, Outcome
 from fairqueue_dramatiq import FairQueueMiddleware, Unique, unique_outcome
+from fairqueue_dramatiq.options import asked_in_any_case
 from tests.integrations.dramatiq.conftest import Start, brokers
 
 
@@ -208,3 +209,12 @@ def test_numbers_beyond_all_time_are_refused(broker: StubBroker, options: dict[s
 
     with pytest.raises(fairqueue.ConfigurationError, match=r"expires|unique_for|delay"):
         work.send_with_options(**options)
+
+
+def test_no_id_steers_a_log(broker: StubBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever made the message chose its id, and a log may be read on a terminal."""
+    nasty = "1\x1b[31m\n2"
+    asked_in_any_case(broker, Message("default", "work", (), {}, {"expires": "x"}, nasty))
+    assert "must not be lost" in caplog.text
+    assert "\x1b" not in caplog.text
+    assert len(caplog.text.splitlines()) == 1
