@@ -80,7 +80,17 @@ def _what_is_wrong(message: Any) -> str | None:
     for (name, kinds), value in zip(SHAPE, body, strict=True):
         if not isinstance(value, kinds):
             return f"its {name} are of the type {type(value).__name__}"
+    if not _are_time_limits(message.headers.get("timelimit")):
+        return "its time limits must be two numbers of seconds, or None"
     return None
+
+
+def _are_time_limits(given: Any) -> bool:
+    """Celery unpacks them in its event loop: after an error there the job never ends."""
+    if given is None:
+        return True
+    two = isinstance(given, list | tuple) and len(given) == 2  # noqa: PLR2004 - hard and soft
+    return two and all(isinstance(limit, int | float | None) for limit in given)
 
 
 def because(kind: str, error: BaseException) -> str:

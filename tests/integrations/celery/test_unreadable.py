@@ -1,0 +1,33 @@
+"""What is looked at before Celery begins with a message."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from kombu.message import Message
+
+from fairqueue_celery.unreadable import _what_is_wrong
+
+
+def message(**headers: Any) -> Message:
+    return Message(
+        body=json.dumps([[1], {}, {}]),
+        content_type="application/json",
+        content_encoding="utf-8",
+        headers={"task": "shop.work", "id": "1", **headers},
+        accept={"application/json"},
+    )
+
+
+@pytest.mark.parametrize("limits", [None, [None, None], [10, 5.5], (None, 3)])
+def test_time_limits_as_celery_sends_them(limits: Any) -> None:
+    """None, or a hard and a soft one."""
+    assert _what_is_wrong(message(timelimit=limits)) is None
+
+
+@pytest.mark.parametrize("limits", ["x", 5, [], [1], [1, 2, 3], ["1", None], {"a": 1, "b": 2}])
+def test_other_time_limits_are_told(limits: Any) -> None:
+    """Else the job would hold its slot, neither run nor ended, until the worker stops."""
+    assert "time limits" in str(_what_is_wrong(message(timelimit=limits)))
