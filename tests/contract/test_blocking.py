@@ -109,7 +109,7 @@ def test_a_call_may_be_patient_by_itself(world: World, sleeper: Sleeper) -> None
     with pytest.raises(CapacityExceeded):
         queue.publish(b"x", queue="q", workspace="a", block_seconds=2.0)
     assert sum(sleeper.slept) == pytest.approx(2.0)
-    with pytest.raises(ConfigurationError, match="must be finite"):
+    with pytest.raises(ConfigurationError, match="must be a finite number"):
         queue.publish(b"x", queue="q", workspace="a", block_seconds=float("inf"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,8 +66,17 @@ def runs(shop: Shop) -> Counter[int]:
     return Counter(row["n"] for row in shop.ledger.lines("end"))
 
 
+def acks_that_stock_may_lose(shop: Shop, pids: set[int], stopping: float) -> set[int]:
+    """What a stock worker ran as it began to stop: it may put that back all the same (#3802)."""
+    ends = shop.ledger.lines("end")
+    return {row["n"] for row in ends if row["pid"] in pids and row["at"] > stopping - 0.5}
+
+
 def test_a_rolling_deploy_loses_and_doubles_nothing(shop: Shop, server: EmbeddedServer) -> None:
-    """Every job runs once, whoever sent it and whichever workers were there at the time."""
+    """Every job runs once, whoever sent it and whichever workers were there at the time.
+
+    But for what a stock worker repeats of itself as it stops.
+    """
     old_url, new_url = stock_url(server), shop.url(workspace_concurrency=2)
     old = shop.worker("-c", "2", url=old_url).ready()
     senders = [
@@ -76,9 +86,11 @@ def test_a_rolling_deploy_loses_and_doubles_nothing(shop: Shop, server: Embedded
     for sender in senders:
         sender.start()
     wait_for(lambda: len(runs(shop)) > 20)
+    old_pids = {row["pid"] for row in shop.ledger.lines("end")}
     shop.worker("-c", "2", url=new_url).ready()
     so_far = len(runs(shop))
     wait_for(lambda: len(runs(shop)) > so_far + 50)
+    stopping = time.monotonic()
     old.stop()  # what it holds goes back to the old lists, and from there to the new worker
     so_far = len(runs(shop))
     wait_for(lambda: len(runs(shop)) > so_far + 50)
@@ -87,7 +99,8 @@ def test_a_rolling_deploy_loses_and_doubles_nothing(shop: Shop, server: Embedded
     expected = {n for sender in senders for n in sender.sent}
     wait_for(lambda: set(runs(shop)) == expected, seconds=60)
 
-    assert {n: count for n, count in runs(shop).items() if count != 1} == {}
+    twice = {n for n, count in runs(shop).items() if count != 1}
+    assert twice <= acks_that_stock_may_lose(shop, old_pids, stopping)
     with shop.core() as core:
         taken = core.taken()
     assert set(taken) == {"read"}
