@@ -39,6 +39,12 @@ function Means.learn(ws, task, seconds)
   call('HSET', K.means(), task, num(averages[task]), 'all', num(averages.sum) .. ' ' .. int(averages.count))
 end
 
+-- Worker-seconds that a job of this task is expected to take there; 0: not known.
+function Means.expected(ws, task)
+  local own = Means.own(ws, task)
+  return own and max(own, Fair.FLOOR_SECONDS) or Means.average_of(task)
+end
+
 function Means.next_task(ws, flow)
   return flow.head or match(call('LINDEX', K.lane(ws.name, flow.place, match(flow.lanes, '^%d+')), 0), '^%d+')
 end

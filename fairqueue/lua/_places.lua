@@ -66,5 +66,5 @@ function Places.line(ws, flow, element, before)
   local turns, in_line, running = Places.turns(ws, flow)
   local holds, would = Places.holds(ws, flow, task)
   return { flow.queue, task, published, waiting, before or 0, turns, in_line, running,
-    num(Means.own(ws, task) or Means.average_of(task)), holds, would }
+    num(Means.expected(ws, task)), holds, would }
 end

@@ -81,6 +81,16 @@ def test_a_full_level_that_was_not_when_it_came(world: World) -> None:
     assert only(world).since == pytest.approx(world.clock(), abs=0.01)
 
 
+def test_what_takes_no_time_is_expected_soon(world: World) -> None:
+    """An average of nothing is known; only where nothing ever ran nothing is expected."""
+    world.publish_many(3)
+    worker = world.worker()
+    worker.finish(worker.take_one(), 0.0)
+    worker.take_one()
+    [line] = why(world).lines
+    assert line.expected_seconds == pytest.approx(0, abs=0.01)
+
+
 @pytest.mark.parametrize("scope", ["workspace", "task"])
 def test_a_rate_tells_the_next_start(world: World, scope: str) -> None:
     """Exactly, and then it may start."""

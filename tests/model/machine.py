@@ -445,7 +445,8 @@ class Moves(RuleBasedStateMachine):
         self._set(scope, workspace if scope == "workspace" else "", limits)
 
     @rule(
-        queue=st.sampled_from(["", "q1", "q2 🦊"]), limits=SHARED_LIMITS | SHARED_LIMITS | st.none()
+        queue=st.sampled_from(["", "", "q1", "q2 🦊"]),
+        limits=SHARED_LIMITS | SHARED_LIMITS | st.none(),
     )
     def set_limits_of_all(self, queue: str, limits: Limits | None) -> None:
         """A queue's limits, or those of all that waits and runs."""

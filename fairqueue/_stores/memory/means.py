@@ -16,6 +16,12 @@ def average_of(s: State, task: str) -> float:
     return s.means.get(task, total / count if count else 0.0)
 
 
+def expected(s: State, ws: Workspace, task: str) -> float:
+    """Worker-seconds that a job of this task is expected to take there; 0: not known."""
+    own = ws.means.get(task)
+    return average_of(s, task) if own is None else max(own, fair.FLOOR_SECONDS)
+
+
 def learn(s: State, ws: Workspace, task: str, seconds: float) -> None:
     """Feed the averages with one job's worker-seconds."""
     ws.means[task] = fair.mean_after(ws.means.get(task), seconds)

@@ -10,7 +10,7 @@ from fairqueue._stores.memory.admit import has_ended
 from fairqueue._stores.memory.holding import holds_of
 from fairqueue._stores.memory.lanes import in_lanes
 from fairqueue._stores.memory.limits import limits_of
-from fairqueue._stores.memory.means import average_of
+from fairqueue._stores.memory.means import expected
 from fairqueue._stores.memory.state import Branch, Dead, Flow, Held, Record, State, Workspace
 from fairqueue._types import JobState, Line, Why
 
@@ -58,7 +58,7 @@ def _line(s: State, ws: Workspace, flow: Flow, record: Record, before: int) -> L
         turns_ahead=_turns(ws, flow),
         in_line=len(node.ready),
         running=len(node.slots),
-        cost=ws.means.get(job.task) or average_of(s, job.task),
+        cost=expected(s, ws, job.task),
     )
     holds, would = holds_of(s, ws, flow, s.task_number(job.task))
     return reasons.line(place, holds, would, own=len(ws.slots), now=s.now)
