@@ -444,13 +444,15 @@ class Moves(RuleBasedStateMachine):
             limits = replace(limits, reserve=None)
         self._set(scope, workspace if scope == "workspace" else "", limits)
 
-    @rule(
-        queue=st.sampled_from(["", "", "q1", "q2 🦊"]),
-        limits=SHARED_LIMITS | SHARED_LIMITS | st.none(),
-    )
-    def set_limits_of_all(self, queue: str, limits: Limits | None) -> None:
-        """A queue's limits, or those of all that waits and runs."""
-        self._set("queue" if queue else "total", queue, limits)
+    @rule(queue=QUEUES, limits=SHARED_LIMITS | SHARED_LIMITS | st.none())
+    def set_limits_of_queue(self, queue: str, limits: Limits | None) -> None:
+        """What may wait and run on a queue."""
+        self._set("queue", queue, limits)
+
+    @rule(limits=SHARED_LIMITS | SHARED_LIMITS | st.none())
+    def set_limits_of_all(self, limits: Limits | None) -> None:
+        """What may wait and run in all."""
+        self._set("total", "", limits)
 
     @rule(task=TASKS, limits=st.none() | TASK_LIMITS | TASK_LIMITS | TASK_LIMITS)
     def set_limits_of_task(self, task: str, limits: Limits | None) -> None:
