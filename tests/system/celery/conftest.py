@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,9 +28,12 @@ APPS = Path(__file__).parent / "apps"
 class Worker:
     """One ``celery worker`` process."""
 
-    def __init__(self, environment: dict[str, str], log: Path, *options: str, app: str) -> None:
-        self.log = log
-        command = [sys.executable, "-m", "celery", "-A", app, "worker", "-l", "INFO", *options]
+    def __init__(
+        self, name: str, environment: dict[str, str], log: Path, *options: str, app: str
+    ) -> None:
+        self.name, self.log = name, log
+        command = [sys.executable, "-m", "celery", "-A", app, "worker", "-l", "INFO"]
+        command += ["-n", name, *options]
         with log.open("w") as output:
             self.process = subprocess.Popen(
                 command, cwd=APPS, env=environment, stdout=output, stderr=subprocess.STDOUT
@@ -83,6 +87,7 @@ class Shop:
 
     def worker(self, *options: str, url: str, **environment: str) -> Worker:
         worker = Worker(
+            f"w{len(self.workers)}@{self.namespace}",
             {
                 **os.environ,
                 "CELERY_BROKER_URL": url,
@@ -91,8 +96,6 @@ class Shop:
                 **environment,
             },
             self._folder / f"worker-{len(self.workers)}.log",
-            "-n",
-            f"w{len(self.workers)}@{self.namespace}",
             *options,
             app=self.app_name,
         )
@@ -104,6 +107,13 @@ class Shop:
         publisher = Publisher(Celery("publisher", broker=url, **config))
         self.publishers.append(publisher)
         return publisher
+
+    def control(self, publisher: Publisher, *workers: Worker) -> Any:
+        """Remote control, once these workers hear it, or all: "ready" is said before it listens."""
+        control = publisher.app.control
+        for worker in workers or self.workers:
+            wait_for(partial(control.ping, [worker.name], timeout=1, limit=1))
+        return control
 
     def close(self) -> None:
         for worker in self.workers:

@@ -114,7 +114,7 @@ def test_a_message_of_no_task_by_kombu_is_buried(inn: Any) -> None:
 def test_what_was_taken_from_a_vanished_queue_goes_back(inn: Any) -> None:
     """A queue that the worker leaves keeps its jobs; a worker that takes it again runs them."""
     publisher = inn.publisher()
-    control = publisher.app.control
+    control = inn.control(publisher)
     inn.ledger.forget()
     control.add_consumer("passing", reply=True, timeout=10, limit=1)
     publisher.send("work", 1, tenant="a", queue="passing", kwargs={"seconds": 0.5})

@@ -33,6 +33,7 @@ def office(open_a_shop: Callable[..., Any]) -> Any:
     shop.config = {"result_backend": url, "worker_send_task_events": True}
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
     shop.worker("-P", "prefork", "-c", "1", "-Q", "spare", url=url).ready()
+    shop.control(shop.publisher(url))
     return shop
 
 

@@ -99,7 +99,7 @@ def test_tasks_and_results_pass_over_tls(shop: Any, tls_url: Any, papers: Papers
     publisher = shop.publisher(url, backend=url)
 
     assert publisher.send("work", 5, tenant="ada").get(timeout=10) == 5
-    assert publisher.app.control.ping(timeout=10, limit=1)
+    assert shop.control(publisher).ping(timeout=10, limit=1)
 
 
 QUICK = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}

@@ -43,8 +43,8 @@ def stock(shop: Any) -> Iterator[Any]:
         yield shop
 
 
-def held_in_memory(publisher: Any) -> int:
-    inspect = publisher.app.control.inspect(timeout=10, limit=1)
+def held_in_memory(shop: Any, publisher: Any) -> int:
+    inspect = shop.control(publisher).inspect(timeout=10, limit=1)
     [scheduled], [reserved] = inspect.scheduled().values(), inspect.reserved().values()
     return len(scheduled) + len(reserved)
 
@@ -71,7 +71,7 @@ def test_delayed_tasks_are_not_held_by_a_worker(settled: Any) -> None:
     delay_many(publisher)
     time.sleep(0.3)
 
-    assert held_in_memory(publisher) == 0
+    assert held_in_memory(settled, publisher) == 0
     assert settled.row("patient").scheduled == HELD
 
 
@@ -134,7 +134,7 @@ def test_stock_holds_all_delayed_tasks_in_memory(stock: Any) -> None:
     delay_many(publisher)
     time.sleep(2)
 
-    assert held_in_memory(publisher) == HELD
+    assert held_in_memory(stock, publisher) == HELD
 
 
 @pytest.mark.long

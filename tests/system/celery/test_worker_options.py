@@ -49,17 +49,17 @@ def test_queues_are_cancelled_added_and_purged(shop: Any) -> None:
     url = shop.url()
     shop.worker("-P", "prefork", "-c", "1", url=url).ready()
     publisher = shop.publisher(url)
-    control = publisher.app.control
-    control.cancel_consumer("celery", reply=True, timeout=1)
+    control, heard = shop.control(publisher), {"reply": True, "timeout": 10, "limit": 1}
+    assert control.cancel_consumer("celery", **heard)
     publisher.send("work", 1, tenant="ada")
     publisher.send("work", 2, tenant="ada", queue="other")
     time.sleep(0.5)
     assert not shop.ledger.lines()
 
-    control.add_consumer("other", reply=True, timeout=1)
+    assert control.add_consumer("other", **heard)
     shop.ledger.wait("end", 1, n=2)
     assert control.purge() == 1
-    control.add_consumer("celery", reply=True, timeout=1)
+    assert control.add_consumer("celery", **heard)
     publisher.send("work", 3, tenant="ada")
     shop.ledger.wait("end", 1, n=3)
 

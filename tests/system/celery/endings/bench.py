@@ -134,13 +134,16 @@ class Bench:
         self.worker = self._boot(ending)
         if ending.needs_successor(self.pool):
             self._successor = self._boot(ending, "-Q", "nothing")
-            self._successor.ready()
-        self.worker.ready()
+            self._hears(self._successor)
+        self._hears(self.worker)
+
+    def _hears(self, worker: Any) -> None:
+        self.shop.control(self._publisher, worker.ready())
 
     def _let_successor_work(self) -> None:
         """Only now, so that no victim has started there."""
         queue = self._common().get("task_default_queue", "celery")
-        names = [f"w{self.shop.workers.index(self._successor)}@{self.shop.namespace}"]
+        names = [self._successor.name]
         self.control.add_consumer(queue, destination=names, reply=True, timeout=5, limit=1)
 
     def _common(self) -> dict[str, Any]:
