@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairqueue import errors
 from fairqueue._calls import Call, check_sources, named_workspace
 from fairqueue._context import Running, current, current_workspace, running, workspace
+from fairqueue._deaths import Deaths
 from fairqueue._keeper import LeaseKeeper
 from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
@@ -53,6 +54,7 @@ __all__ = [
     "Claimed",
     "ConfigurationError",
     "DeadLetter",
+    "Deaths",
     "Delivery",
     "Ending",
     "FairQueue",

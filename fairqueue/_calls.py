@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
+from fairqueue._functions import load_function
 from fairqueue.errors import WorkspaceUnresolved
 
 EXPLICIT = "workspace"
@@ -66,19 +66,7 @@ def _ask_function(source: str, call: Call) -> Any:
 
 @lru_cache(maxsize=64)
 def _load(source: str) -> Callable[..., Any]:
-    module, _, name = source.partition(":")
-    try:
-        found: Any = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise WorkspaceUnresolved(
-            f"workspace_from names {source!r}, which cannot be loaded: {error}; "
-            "write it as 'package.module:function'"
-        ) from error
-    if not callable(found):
-        raise WorkspaceUnresolved(f"workspace_from names {source!r}, which is not callable")
-    return found  # type: ignore[no-any-return]
+    return load_function(source, setting="workspace_from", error=WorkspaceUnresolved)
 
 
 def as_name(value: Any, source: str, task: str) -> str | None:

@@ -7,9 +7,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from typing import Any
 
+from fairqueue._functions import load_function
 from fairqueue._settings import WorkspaceSettings, live_limits
 from fairqueue._store import Store
 from fairqueue._types import Limits
@@ -29,23 +29,6 @@ LOG_EVERY_SECONDS = 30.0
 REMEMBERED = 10_000
 
 Answer = Mapping[str, Any] | None
-
-
-def load_function(source: str) -> Callable[[str], Answer]:
-    """Import ``package.module:function``; ConfigurationError if that cannot be."""
-    module, _, name = source.partition(":")
-    try:
-        found: Any = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(
-            f"limit_provider names {source!r}, which cannot be loaded: {error}; "
-            "write it as 'package.module:function'"
-        ) from error
-    if not callable(found):
-        raise ConfigurationError(f"limit_provider names {source!r}, which is not callable")
-    return found  # type: ignore[no-any-return]
 
 
 class Provider:
@@ -77,7 +60,7 @@ class Provider:
 
     def load(self) -> Callable[[str], Answer]:
         """Find the function; ConfigurationError if there is none."""
-        self._function = self._function or load_function(self._source)
+        self._function = self._function or load_function(self._source, setting="limit_provider")
         return self._function
 
     def publishes(self, workspace: str) -> None:

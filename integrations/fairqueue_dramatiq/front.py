@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from dramatiq.broker import Broker, Consumer
 from dramatiq.common import q_name
 from dramatiq.errors import DecodeError, QueueJoinTimeout
 
-from fairqueue import FairQueue, Lease
-from fairqueue_dramatiq import brokers, unknown
+from fairqueue import Deaths, FairQueue, Lease
+from fairqueue_dramatiq import brokers, deaths, unknown
 from fairqueue_dramatiq.adopting import Adopting, Pump
 from fairqueue_dramatiq.claims import Claims
 from fairqueue_dramatiq.consuming import FairConsumer
-from fairqueue_dramatiq.deaths import Deaths
 from fairqueue_dramatiq.errors import CancelledInterrupt, LeaseLostInterrupt
 from fairqueue_dramatiq.hooks import Hooks, mark_body
 from fairqueue_dramatiq.interrupts import Interrupts
@@ -77,7 +77,7 @@ class Front:
         self._producer.core = self.core
         self._worker = worker
         self._claims = claims = self._new_claims(worker.worker_threads)
-        self._deaths = Deaths(self.broker, self.core, claims.queues)
+        self._deaths = Deaths(self.core, claims.queues, partial(deaths.tell, self.broker))
         self._deaths.start()
         self._announce()
 

@@ -15,7 +15,7 @@ from dramatiq.results.backends import StubBackend
 
 import fairqueue
 from fairqueue import Cancelled, FairQueue
-from fairqueue_dramatiq import FairQueueMiddleware, deaths
+from fairqueue_dramatiq import FairQueueMiddleware
 from fairqueue_dramatiq.claims import Claims
 from tests.integrations.dramatiq.conftest import Start, brokers
 from tests.system.ledger import wait_for
@@ -25,7 +25,7 @@ LEASE_SECONDS = 0.3
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deaths, "LOOK_EVERY_SECONDS", (0.02, 0.05))
+    monkeypatch.setattr("fairqueue._deaths.LOOK_EVERY_SECONDS", (0.02, 0.05))
 
 
 @pytest.fixture
