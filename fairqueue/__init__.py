@@ -7,6 +7,7 @@ from fairqueue._calls import Call, check_sources, named_workspace
 from fairqueue._context import Running, current, current_workspace, running, workspace
 from fairqueue._deaths import Deaths
 from fairqueue._keeper import LeaseKeeper
+from fairqueue._names import new_job_id
 from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
 from fairqueue._store import Store, Waiter
@@ -89,6 +90,7 @@ __all__ = [
     "errors",
     "mask_password",
     "named_workspace",
+    "new_job_id",
     "running",
     "split_settings",
     "workspace",

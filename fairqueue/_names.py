@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
+
 from fairqueue.errors import ConfigurationError
 
 MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "namespace": 100, "unique key": 255}
 EMPTY_ALLOWED = frozenset({"task"})
+ID_BYTES = 12  # 96 random bits; 16 characters, so that a waiting job stays small
+
+
+def new_job_id() -> str:
+    """A random id; it does not begin with the ``-`` that a command line takes for an option."""
+    return secrets.token_urlsafe(ID_BYTES).replace("-", "_")
 
 
 def check_name(kind: str, name: object) -> str:

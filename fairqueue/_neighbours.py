@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 
-from fairqueue._names import check_name
+from fairqueue._names import check_name, new_job_id
 from fairqueue._settings import Settings
 from fairqueue._store import Store
 from fairqueue._types import Job
-
-ID_BYTES = 12
 
 
 class Neighbours(ABC):
@@ -43,7 +40,7 @@ class Neighbours(ABC):
         jobs are being handed over, see :meth:`leave`.
         """
         job = Job(
-            id=secrets.token_urlsafe(ID_BYTES),
+            id=new_job_id(),
             workspace=check_name("workspace", workspace or self.settings.default_workspace),
             queue=check_name("queue", queue),
             task=check_name("task", task),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any
 from fairqueue._claimer import Claimer
 from fairqueue._context import current_workspace
 from fairqueue._limiting import Limiting
-from fairqueue._names import check_name, check_text
+from fairqueue._names import check_name, check_text, new_job_id
 from fairqueue._neighbours import Neighbours
 from fairqueue._numbers import seconds_from_zero
 from fairqueue._operations import Operations
@@ -41,7 +40,6 @@ from fairqueue.errors import ConfigurationError, LeaseLost
 logger = logging.getLogger("fairqueue")
 
 LEAST_URGENT = 2**24 - 1  # room for two priorities in one number, as Dramatiq has them
-ID_BYTES = 12  # 96 random bits; 16 characters, so that a waiting job stays small
 
 
 def _check_priority(priority: Any) -> int:
@@ -171,7 +169,7 @@ class FairQueue(Operations, Limiting, Neighbours):
         if not isinstance(payload, bytes):
             raise ConfigurationError(f"a payload must be bytes, not {type(payload).__name__}")
         job = Job(
-            id=check_text("job id", job_id) if job_id else secrets.token_urlsafe(ID_BYTES),
+            id=check_text("job id", job_id) if job_id else new_job_id(),
             workspace=check_name("workspace", self._workspace(workspace)),
             queue=check_name("queue", queue),
             task=check_name("task", task) if task else "",

@@ -7,7 +7,6 @@ are known. So the signal notes the call, and the publish that carries the same h
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ def note_call(sender: Any = None, body: Any = None, headers: Any = None, **_othe
         chain = (body[2] or {}).get("chain") or ()
         call = Call(str(sender), body[0] or (), body[1] or {}, headers, headers, chain)
     _noted.call = call
-    _noted.publish_id = secrets.token_urlsafe(12)
+    _noted.publish_id = fairqueue.new_job_id()
 
 
 def forget_call(**_others: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import secrets
 import time
 from functools import partial
 from threading import Event
@@ -26,7 +25,7 @@ from fairqueue_dramatiq.workspace import tell_instead, workspace_in_any_case, wo
 logger = logging.getLogger(__name__)
 
 TRY_AGAIN_SECONDS = 0.5
-ID_BYTES = 12
+DIGEST_BYTES = 12
 
 
 class Producer:
@@ -122,7 +121,7 @@ class Producer:
         It is never refused for want of room; and since an error here would be swallowed by the
         hooks, it is tried until it is in, or the job itself is lost and runs again anyway.
         """
-        job_id = secrets.token_urlsafe(ID_BYTES)
+        job_id = fairqueue.new_job_id()
         workspace = workspace_in_any_case(self._broker, message, self._sources)
         while True:
             try:
@@ -159,7 +158,7 @@ class Producer:
 
 def _adopted_id(message: Any) -> str:
     """The same for the same stored message."""
-    return hashlib.blake2b(message.encode(), digest_size=ID_BYTES).hexdigest()
+    return hashlib.blake2b(message.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def _came_before(message: Any) -> bool:

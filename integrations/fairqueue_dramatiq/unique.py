@@ -5,15 +5,13 @@ The id of a job under a key ends in its message id, so that a second caller is t
 
 from __future__ import annotations
 
-import secrets
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from fairqueue import JobId, Outcome
+from fairqueue import JobId, Outcome, new_job_id
 
 REMEMBERED = 1000
-ID_BYTES = 12
 MOST_CHARACTERS = 200
 
 
@@ -31,7 +29,7 @@ _outcomes: OrderedDict[str, Unique] = OrderedDict()
 
 def job_id_for(message_id: str) -> str:
     """A new job's id, that tells its message's."""
-    return f"{secrets.token_urlsafe(ID_BYTES)}.{message_id}"[:MOST_CHARACTERS]
+    return f"{new_job_id()}.{message_id}"[:MOST_CHARACTERS]
 
 
 def remember(message_id: str, job: JobId) -> None:

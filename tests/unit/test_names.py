@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import ConfigurationError
+from fairqueue import ConfigurationError, new_job_id
 from fairqueue._names import check_name
 
 
@@ -38,3 +38,8 @@ def test_a_task_may_have_no_name() -> None:
     assert check_name("task", "") == ""
     with pytest.raises(ConfigurationError, match="queue name must not be empty"):
         check_name("queue", "")
+
+
+def test_a_job_id_is_no_option() -> None:
+    """It can be given to a command as it is."""
+    assert not any(new_job_id().startswith("-") for _ in range(1000))
