@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from dramatiq import Message
 
 from fairqueue import CapacityExceeded, FairQueue
-from fairqueue.cli import main
-
-
-class Shell:
-    """Runs commands on one namespace."""
-
-    def __init__(self, url: str, namespace: str) -> None:
-        self.url, self.namespace = url, namespace
-
-    def run(self, *command: str, code: int = 0) -> Result:
-        where = ["--url", self.url, "--namespace", self.namespace]
-        result = CliRunner().invoke(main, [*command, *where])
-        assert result.exit_code == code, result.output
-        assert "Traceback" not in result.output
-        return result
-
-    def json(self, *command: str, code: int = 0) -> Any:
-        return json.loads(self.run(*command, "--json", code=code).stdout)
-
-
-@pytest.fixture
-def shell(redis_url: str, namespace: str) -> Shell:
-    """The command line at the test's server."""
-    return Shell(redis_url, namespace)
+from tests.unit.conftest import Shell
 
 
 @pytest.fixture
