@@ -14,6 +14,8 @@ import redis
 
 from fairqueue.testing import EmbeddedServer, ManualClock, embedded_redis, find_server
 
+pytest.register_assert_rewrite("tests.integrations.operating")
+
 HERE = Path(__file__).parent
 WITH_CELERY = (HERE / "integrations" / "celery", HERE / "system" / "celery")
 CELERYS_OWN = (
