@@ -46,9 +46,9 @@ def test_a_stopped_demo_leaves_nothing(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     command = [sys.executable, "-m", "fairqueue.cli", "demo", "--svg", str(tmp_path / "x.svg")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as demo:
-        flooded = _until(lambda: list(tmp_path.glob("fairqueue-demo-*/ledger")), 30)
+        flooded = _until(lambda: list(tmp_path.glob("fairqueue-demo-*/ledger")), 60)
         demo.send_signal(number)
-        demo.wait(20)
+        demo.wait(60)
     assert flooded
-    assert _until(lambda: not _processes_naming(str(tmp_path)), 10)
-    assert _until(lambda: list(tmp_path.iterdir()) == [], 5)
+    assert _until(lambda: not _processes_naming(str(tmp_path)), 60)
+    assert _until(lambda: list(tmp_path.iterdir()) == [], 60)

@@ -109,7 +109,7 @@ def test_added_after_the_actors(start: Start) -> None:
     broker.add_middleware(FairQueueMiddleware())
     work.send_with_options(workspace="ada")
     start(broker)
-    broker.join("default", timeout=5000)
+    broker.join("default", timeout=60_000)
     assert sorted(map(str, ran)) == ["ada", "default"]
 
 
@@ -125,7 +125,7 @@ def test_an_unknown_actor_goes_to_the_dead_letters(broker: StubBroker, start: St
         broker.enqueue(Message("default", "unheard_of", (), {}, {}))
     work.send()
     start(broker, threads=2)
-    broker.join("default", timeout=5000, fail_fast=False)
+    broker.join("default", timeout=60_000, fail_fast=False)
     assert (ran, len(broker.dead_letters)) == ([1], 10)
 
 
@@ -142,7 +142,7 @@ def test_an_undecodable_body_is_put_away(start: Start, caplog: pytest.LogCapture
             core.publish(b"\xff no message", queue="default", workspace="ada")
         work.send()
         start(broker)
-        broker.join("default", timeout=5000)
+        broker.join("default", timeout=60_000)
         with FairQueue(url) as core:
             [letter] = core.dead_letters("ada")
     assert ran == [1]
@@ -164,7 +164,7 @@ def test_a_broker_of_ones_own_keeps_its_failures(
 
         work.send_with_options(workspace="ada")
         start(broker)
-        broker.join("default", timeout=5000, fail_fast=False)
+        broker.join("default", timeout=60_000, fail_fast=False)
         with FairQueue(url) as core:
             assert [letter.reason for letter in core.dead_letters("ada")] == ["failed"]
 
@@ -180,7 +180,7 @@ def test_a_strange_eta_is_no_delay(broker: StubBroker, start: Start, eta: Any) -
 
     work.send_with_options(eta=eta)
     start(broker)
-    broker.join("default", timeout=5000)
+    broker.join("default", timeout=60_000)
     assert ran == [1]
 
 
@@ -195,7 +195,7 @@ def test_a_name_that_cannot_be_a_workspace(broker: StubBroker) -> None:
         work.send_with_options(workspace="x" * 201)
     with pytest.raises(fairqueue.WorkspaceUnresolved, match="list"):
         work.send_with_options(workspace=["ada"])
-    broker.join("default", timeout=1000)
+    broker.join("default", timeout=60_000)
 
 
 def test_an_unknown_queue_on_a_stub_broker(broker: StubBroker) -> None:

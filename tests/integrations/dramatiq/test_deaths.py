@@ -103,9 +103,9 @@ def test_a_job_that_died_of_crashes_is_told(
     die(core)
     start(broker)
     with pytest.raises(ResultFailure, match="JobLost: every one of its 1 starts"):
-        sent.get_result(block=True, timeout=5000)
+        sent.get_result(block=True, timeout=60_000)
     time.sleep(2 * LEASE_SECONDS)  # a notice would be taken again after a lease
-    broker.join("default", timeout=5000)
+    broker.join("default", timeout=60_000)
     names = ["before", "JobLost", "nack", "on_failure JobLost", "on_retry_exhausted"]
     assert sorted(seen) == sorted((name, "ada") for name in names)
     [letter] = core.dead_letters("ada")
@@ -127,12 +127,12 @@ def test_a_job_with_retry_when_is_not_retried(
     die(core)
     start(broker)
     with pytest.raises(ResultFailure):
-        sent.get_result(block=True, timeout=5000)
-    broker.join("default", timeout=5000)
+        sent.get_result(block=True, timeout=60_000)
+    broker.join("default", timeout=60_000)
     assert ran == []
     [letter] = core.dead_letters("ada")
     assert core.replay("ada", letter.job.id)
-    broker.join("default", timeout=5000)
+    broker.join("default", timeout=60_000)
     assert ran == [1]
     assert sent.get_result() == 7
 
@@ -162,7 +162,7 @@ def test_an_expired_job_is_told(broker: StubBroker, start: Start, core: FairQueu
     time.sleep(0.05)
     start(broker)
     with pytest.raises(ResultFailure, match="JobExpired"):
-        sent.get_result(block=True, timeout=5000)
+        sent.get_result(block=True, timeout=60_000)
     assert seen == ["skipped", "nack"]
     assert broker.dead_letters == []
 
@@ -206,8 +206,8 @@ def test_a_cancelled_job_has_failed(broker: StubBroker, start: Start, core: Fair
     wait_for(lambda: started)
     assert core.cancel(started[0], queue="default") is Cancelled.TOLD
     with pytest.raises(ResultFailure, match="CancelledInterrupt"):
-        sent.get_result(block=True, timeout=5000)
-    broker.join("default", timeout=5000)
+        sent.get_result(block=True, timeout=60_000)
+    broker.join("default", timeout=60_000)
     assert len(started) == 1
     assert broker.dead_letters == []
     assert core.dead_letters("ada") == []
@@ -227,7 +227,7 @@ def test_a_job_cancelled_before_it_began_has_failed(
     sent = work.send_with_options(workspace="ada")
     start(broker)
     with pytest.raises(ResultFailure, match="was cancelled before it began"):
-        sent.get_result(block=True, timeout=5000)
-    broker.join("default", timeout=5000)
+        sent.get_result(block=True, timeout=60_000)
+    broker.join("default", timeout=60_000)
     assert ran == []
     assert broker.dead_letters == []

@@ -92,12 +92,12 @@ def test_a_retry_comes_back_into_a_full_workspace(full: StubBroker, start: Start
 
     message = send(work, workspace="full")
     start(full, threads=1)
-    assert filled.wait(5)
+    assert filled.wait(60)
     send(work, workspace="full", delay=400)
     with pytest.raises(fairqueue.CapacityExceeded):
         send(work, workspace="full")
 
-    full.join("default", timeout=5000)
+    full.join("default", timeout=60_000)
 
     assert seen[:3] == [("full", message.message_id)] * 3
     assert len(seen) == 4
@@ -129,12 +129,12 @@ def test_callbacks_and_pipelines(full: StubBroker, start: Start) -> None:
 
     start(full)
     send(add, 1, 2, on_success=done)
-    full.join("default", timeout=5000)
+    full.join("default", timeout=60_000)
     send(fail, on_failure=failed)
-    full.join("default", timeout=5000, fail_fast=False)
+    full.join("default", timeout=60_000, fail_fast=False)
     first = add.message_with_options(args=(1,), workspace="other")
     (first | add.message(2) | add.message(3)).run()
-    full.join("default", timeout=5000, fail_fast=False)
+    full.join("default", timeout=60_000, fail_fast=False)
 
     expected = [(3, "roomy"), (("done", 3), "roomy"), (("failed", "RuntimeError"), "roomy")]
     assert seen == [*expected, (1, "other"), (3, "other"), (6, "other")]
@@ -163,7 +163,7 @@ def test_a_group_with_callbacks_is_admitted_whole(full: StubBroker, start: Start
     with pytest.raises(fairqueue.CapacityExceeded):
         five("ada").run()
     start(full)
-    full.join("default", timeout=5000)
+    full.join("default", timeout=60_000)
 
     assert sorted(calls) == ["complete", *["member"] * 5]
 
@@ -185,7 +185,7 @@ def test_time_limit(full: StubBroker, start: Start) -> None:
     full.emit_after("process_boot")
     start(full)
     send(slow)
-    full.join("default", timeout=9000, fail_fast=False)
+    full.join("default", timeout=60_000, fail_fast=False)
     assert stopped == ["time"]
 
 
@@ -201,7 +201,7 @@ def test_age_limit(full: StubBroker, start: Start) -> None:
     send(work)
     time.sleep(0.1)
     start(full)
-    full.join("default", timeout=5000, fail_fast=False)
+    full.join("default", timeout=60_000, fail_fast=False)
     assert ran == []
     assert len(full.dead_letters) == 1
 
@@ -223,7 +223,7 @@ def test_async_actors(full: StubBroker, start: Start) -> None:
 
     start(full)
     send(work)
-    full.join("default", timeout=5000)
+    full.join("default", timeout=60_000)
     assert seen == [("roomy", 1), "roomy"]
 
 
@@ -241,7 +241,7 @@ def test_delays_are_kept_in_the_core(full: StubBroker, start: Start) -> None:
     send(work, 2, delay=300)
     send(work, 1)
     began = time.monotonic()
-    full.join("default", timeout=5000)
+    full.join("default", timeout=60_000)
     assert time.monotonic() - began > 0.25
     assert seen == [(1, "default", False), (2, "default", False)]
 
@@ -267,11 +267,11 @@ def test_shutdown_notifications(full: StubBroker) -> None:
     first = Worker(full, worker_timeout=50, worker_threads=1)
     first.start()
     send(work)
-    assert running.wait(5)
+    assert running.wait(60)
     first.stop()
     second = Worker(full, worker_timeout=50, worker_threads=1)
     second.start()
-    full.join("default", timeout=5000)
+    full.join("default", timeout=60_000)
     second.stop()
     assert events == ["start", "told", "start"]
 
@@ -300,7 +300,7 @@ def test_hooks_come_in_their_natural_order(full: StubBroker, start: Start) -> No
     full.add_middleware(Diary())
     start(full)
     send(work)
-    full.join("default", timeout=5000)
+    full.join("default", timeout=60_000)
     assert seen == [
         "before_enqueue work",
         "after_enqueue work",
@@ -336,7 +336,7 @@ def test_an_exception_is_not_kept(
     try:
         worker = start(full)
         send(fail)
-        full.join("default", timeout=5000, fail_fast=False)
+        full.join("default", timeout=60_000, fail_fast=False)
         worker.join()
         assert [found() for found in alive] == [None, None]
     finally:

@@ -92,7 +92,7 @@ def send(
 
 def join(broker: StubBroker) -> None:
     for queue in ("default", "mails"):
-        broker.join(queue, timeout=20_000)
+        broker.join(queue, timeout=60_000)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_wake_up_is_given_back_by_who_leaves(core: FairQueue, rest: Rest) -> N
     assert not rest.rest_or_wake(QUEUES, 0.01, 10)
     core.publish(b"", queue="mails")
     rest.leave()
-    assert core.waiter(QUEUES).wait(5)
+    assert core.waiter(QUEUES).wait(60)
 
 
 def test_time_is_kept_by_who_waits_already(core: FairQueue, rest: Rest) -> None:

@@ -59,7 +59,7 @@ def test_a_chain_passes_its_results_on(task: Any) -> None:
     """Each task gets the result of the one before, and the chain's result is the last one's."""
     result = chain(task("add", 1, 1), task("add", 10), task("add", 100)).apply_async()
 
-    assert result.get(timeout=10) == 112
+    assert result.get(timeout=60) == 112
     assert result.parent.get(timeout=1) == 12
 
 
@@ -67,7 +67,7 @@ def test_a_group_gives_all_results_in_order(kitchen: Any, task: Any, tenant: str
     """Twelve at once, where four may wait: admitted whole, results in the order of the group."""
     result = group(task("add", n, 1) for n in range(12)).apply_async()
 
-    assert result.get(timeout=20) == [n + 1 for n in range(12)]
+    assert result.get(timeout=60) == [n + 1 for n in range(12)]
     assert workspaces(kitchen, "add") == {tenant}
 
 
@@ -75,7 +75,7 @@ def test_a_chord_joins_its_header(kitchen: Any, task: Any, tenant: str) -> None:
     """The body runs once, after all of the header, in the same workspace."""
     result = chord([task("add", n, n) for n in range(6)])(task("tally"))
 
-    assert result.get(timeout=20) == 30
+    assert result.get(timeout=60) == 30
     assert workspaces(kitchen, "tally") == {tenant}
     assert len(kitchen.ledger.lines("tally")) == 1
 
@@ -90,21 +90,21 @@ def test_nested_canvas_comes_to_an_end(task: Any) -> None:
         task("tally"),
     )
 
-    assert work.apply_async().get(timeout=20) == (12 + 22 + 2) * 2
+    assert work.apply_async().get(timeout=60) == (12 + 22 + 2) * 2
 
 
 def test_a_chord_of_chords(task: Any) -> None:
     """Chords inside the header of a chord complete."""
     inner = [chord([task("add", n, 1), task("add", n, 2)], task("tally")) for n in (1, 2)]
 
-    assert chord(inner)(task("tally")).get(timeout=20) == 5 + 7
+    assert chord(inner)(task("tally")).get(timeout=60) == 5 + 7
 
 
 def test_starmap_runs_as_one_task(app: Any, task: Any) -> None:
     """starmap() calls its task for each item, in one job."""
     work = {"task": task("add"), "it": [(n, n) for n in range(4)]}
 
-    assert app.signature("celery.starmap", kwargs=work).apply_async().get(timeout=10) == [
+    assert app.signature("celery.starmap", kwargs=work).apply_async().get(timeout=60) == [
         0,
         2,
         4,
@@ -162,7 +162,7 @@ def test_a_task_replaces_itself(kitchen: Any, task: Any, tenant: str, kind: str)
 
     result = task("become", other).apply_async()
 
-    assert result.get(timeout=10) == {"task": 3, "chain": 7, "group": 10}[kind]
+    assert result.get(timeout=60) == {"task": 3, "chain": 7, "group": 10}[kind]
     assert workspaces(kitchen, "add") == {tenant}
 
 
@@ -212,5 +212,5 @@ def test_a_chord_is_refused_whole_and_accepted_later(kitchen: Any, task: Any, te
         publish()
 
     kitchen.ledger.wait("add", 1 + CAPACITY)
-    assert publish().get(timeout=10) == 6
+    assert publish().get(timeout=60) == 6
     assert len(kitchen.ledger.lines("add")) == 1 + CAPACITY + 3

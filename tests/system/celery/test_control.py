@@ -59,7 +59,7 @@ def ask(publisher: Any, first: str) -> Callable[..., Any]:
     """What the first worker answers to an inspection."""
 
     def ask(what: str, *args: Any, **kwargs: Any) -> Any:
-        inspect = publisher.app.control.inspect([first], timeout=10, limit=1)
+        inspect = publisher.app.control.inspect([first], timeout=60, limit=1)
         return (getattr(inspect, what)(*args, **kwargs) or {}).get(first)
 
     return ask
@@ -115,7 +115,7 @@ def test_control_changes_a_running_worker(publisher: Any, ask: Any, first: str) 
     control = publisher.app.control
 
     def order(what: str, *args: Any) -> str:
-        there = {"destination": [first], "reply": True, "timeout": 10, "limit": 1}
+        there = {"destination": [first], "reply": True, "timeout": 60, "limit": 1}
         [answer] = getattr(control, what)(*args, **there)
         return str(answer[first])
 
@@ -128,7 +128,7 @@ def test_control_changes_a_running_worker(publisher: Any, ask: Any, first: str) 
 def test_consumers_come_and_go(office: Any, publisher: Any, ask: Any, first: str) -> None:
     """add_consumer takes a new queue at once; cancel_consumer leaves what comes later waiting."""
     control = publisher.app.control
-    there = {"destination": [first], "reply": True, "timeout": 10, "limit": 1}
+    there = {"destination": [first], "reply": True, "timeout": 60, "limit": 1}
     control.add_consumer("visitors", **there)
     publisher.send("work", 1, tenant="a", queue="visitors")
     office.ledger.wait("end", 1, n=1)
@@ -163,7 +163,7 @@ def revoke(publisher: Any, task_id: str, **options: object) -> None:
     """Revoke, and wait until both workers have said that they know."""
     arguments = {"task_id": task_id, **options}
     answers = publisher.app.control.broadcast(
-        "revoke", arguments=arguments, reply=True, limit=2, timeout=10
+        "revoke", arguments=arguments, reply=True, limit=2, timeout=60
     )
     assert len(answers) == 2
 
@@ -244,7 +244,7 @@ def test_jobs_are_revoked_by_a_stamped_header(
     other = publisher.signature("work", 4, tenant=tenant)
     other.stamp(order=[f"{tenant}-8"])
     publisher.app.control.revoke_by_stamped_headers(
-        {"order": [f"{tenant}-7"]}, reply=True, limit=2, timeout=10
+        {"order": [f"{tenant}-7"]}, reply=True, limit=2, timeout=60
     )
     other.apply_async(countdown=countdown)
 
@@ -319,7 +319,7 @@ def flower(office: Any) -> Iterator[Callable[[str], str]]:
         yield get
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def test_flowers_pages_load(
@@ -350,8 +350,8 @@ def _processes(stats: Any) -> list[int]:
 def test_a_pool_grows_and_a_worker_is_shut_down(office: Any, publisher: Any) -> None:
     """pool_grow lets more jobs run at once; shutdown() stops the worker that is named alone."""
     control, spare = publisher.app.control, [f"w1@{office.namespace}"]
-    control.pool_grow(1, destination=spare, reply=True, timeout=10, limit=1)
-    wait_for(lambda: _processes(control.inspect(spare, timeout=10, limit=1).stats()) == [2])
+    control.pool_grow(1, destination=spare, reply=True, timeout=60, limit=1)
+    wait_for(lambda: _processes(control.inspect(spare, timeout=60, limit=1).stats()) == [2])
     for n in range(2):
         publisher.send("work", n, kwargs={"seconds": 0.5}, tenant=f"grown-{n}", queue="spare")
     office.ledger.wait("end", 2)
@@ -359,5 +359,5 @@ def test_a_pool_grows_and_a_worker_is_shut_down(office: Any, publisher: Any) -> 
 
     control.shutdown(destination=spare)
 
-    assert office.workers[1].process.wait(15) == 0
+    assert office.workers[1].process.wait(60) == 0
     assert office.workers[0].process.poll() is None

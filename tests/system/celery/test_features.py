@@ -55,7 +55,7 @@ def hold(publisher: Any, ledger: Any, tenant: str, gate: Path) -> None:
 def revoke(publisher: Any, task_id: str, **options: object) -> None:
     """Revoke, and wait until the worker has said that it knows."""
     assert publisher.app.control.broadcast(
-        "revoke", arguments={"task_id": task_id, **options}, reply=True, limit=1, timeout=5
+        "revoke", arguments={"task_id": task_id, **options}, reply=True, limit=1, timeout=60
     )
 
 
@@ -107,7 +107,7 @@ def test_chains_callbacks_and_errbacks_stay_in_the_workspace(
 
 def test_the_same_url_serves_results(publisher: Any, tenant: str) -> None:
     """``fairqueue://`` is a result backend as well."""
-    assert publisher.send("work", 7, tenant=tenant).get(timeout=10) == 7
+    assert publisher.send("work", 7, tenant=tenant).get(timeout=60) == 7
 
 
 def test_a_countdown_is_held_in_the_core(open_shop: Any, ledger: Any, tenant: str) -> None:
@@ -250,10 +250,10 @@ def test_reject(open_shop: Any, publisher: Any, ledger: Any, tenant: str, *, req
 def test_remote_control_answers(publisher: Any, ledger: Any, tenant: str, gate: Path) -> None:
     """Inspect sees the worker and its running task."""
     hold(publisher, ledger, tenant, gate)
-    [answer] = publisher.app.control.inspect(timeout=5, limit=1).active().values()
+    [answer] = publisher.app.control.inspect(timeout=60, limit=1).active().values()
 
     assert [request["name"] for request in answer] == ["curious.hold"]
-    assert publisher.app.control.broadcast("ping", reply=True, timeout=5, limit=1)
+    assert publisher.app.control.broadcast("ping", reply=True, timeout=60, limit=1)
 
 
 def test_an_expired_task_does_not_run(publisher: Any, ledger: Any, tenant: str, gate: Path) -> None:

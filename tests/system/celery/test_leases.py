@@ -60,7 +60,7 @@ def test_a_killed_workers_early_acked_job_is_lost_as_its_user_chose(shop: Any) -
     publisher = shop.publisher(url)
     publisher.send("work", 1, kwargs={"seconds": 60}, tenant="ada")
     shop.ledger.wait("start", 1)
-    time.sleep(0.3)  # its early ack is on its way
+    time.sleep(1.5)  # its early ack is on its way
 
     holder(shop).kill()
     killed = time.monotonic()

@@ -42,7 +42,7 @@ def app(depot: Any) -> Any:
 
 def test_settings_with_a_prefix_reach_worker_and_keys(depot: Any, app: Celery) -> None:
     """``CELERY_BROKER_URL`` and the like count; ``global_keyprefix`` stands before every key."""
-    assert app.send_task("shop.work", (5,), {"tenant_id": "ada"}).get(timeout=10) == 5
+    assert app.send_task("shop.work", (5,), {"tenant_id": "ada"}).get(timeout=60) == 5
 
     with depot._server.client() as client:
         keys = [key.decode() for key in client.scan_iter(f"*{depot.namespace}*")]
@@ -54,12 +54,12 @@ def test_protocol_1(depot: Any, app: Celery) -> None:
     """Messages of the old protocol: their workspace, their eta and their result hold as well."""
     app.conf.task_protocol = 1
     sent = app.send_task("djangoish.whoami", kwargs={"tenant_id": "ada"})
-    assert sent.get(timeout=10) == "ada"
+    assert sent.get(timeout=60) == "ada"
 
     later = app.send_task("shop.work", (1,), {"tenant_id": "bea"}, countdown=0.7)
     with FairQueue(depot._server.url, namespace=f"mine:{depot.namespace}") as core:
         assert {row.workspace: row.scheduled for row in core.stats().workspaces}["bea"] == 1
-    assert later.get(timeout=10) == 1
+    assert later.get(timeout=60) == 1
 
 
 def put(depot: Any, queue: str, message: dict[str, Any]) -> None:
@@ -95,7 +95,7 @@ def test_a_producer_that_is_not_python(depot: Any, app: Celery) -> None:
     for message in (now, named, later):
         put(depot, "celery", message)
 
-    told = [app.AsyncResult(m["headers"]["id"]).get(timeout=20) for m in (now, named, later)]
+    told = [app.AsyncResult(m["headers"]["id"]).get(timeout=60) for m in (now, named, later)]
 
     assert told == ["ada", "bea", "cleo"]
 
@@ -108,7 +108,7 @@ def test_a_bad_message_by_hand_is_buried(depot: Any, app: Celery) -> None:
 
     with FairQueue(depot._server.url, namespace=f"mine:{depot.namespace}") as core:
         wait_for(lambda: len(core.dead_letters("default")) == 2)
-    assert app.send_task("shop.work", (5,), {"tenant_id": "ada"}).get(timeout=10) == 5
+    assert app.send_task("shop.work", (5,), {"tenant_id": "ada"}).get(timeout=60) == 5
 
 
 def test_eager_mode_needs_no_broker() -> None:
@@ -136,7 +136,7 @@ def beat(depot: Any) -> Iterator[None]:
     )  # fmt: skip
     yield
     process.terminate()
-    process.wait(10)
+    process.wait(60)
 
 
 def test_beat_sends_what_is_due(depot: Any, app: Celery, beat: None) -> None:

@@ -98,8 +98,8 @@ def test_tasks_and_results_pass_over_tls(shop: Any, tls_url: Any, papers: Papers
     shop.worker("-P", "prefork", "-c", "1", url=url).ready()
     publisher = shop.publisher(url, backend=url)
 
-    assert publisher.send("work", 5, tenant="ada").get(timeout=10) == 5
-    assert shop.control(publisher).ping(timeout=10, limit=1)
+    assert publisher.send("work", 5, tenant="ada").get(timeout=60) == 5
+    assert shop.control(publisher).ping(timeout=60, limit=1)
 
 
 QUICK = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}

@@ -44,7 +44,7 @@ def stock(shop: Any) -> Iterator[Any]:
 
 
 def held_in_memory(shop: Any, publisher: Any) -> int:
-    inspect = shop.control(publisher).inspect(timeout=10, limit=1)
+    inspect = shop.control(publisher).inspect(timeout=60, limit=1)
     [scheduled], [reserved] = inspect.scheduled().values(), inspect.reserved().values()
     return len(scheduled) + len(reserved)
 

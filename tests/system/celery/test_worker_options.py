@@ -49,7 +49,7 @@ def test_queues_are_cancelled_added_and_purged(shop: Any) -> None:
     url = shop.url()
     shop.worker("-P", "prefork", "-c", "1", url=url).ready()
     publisher = shop.publisher(url)
-    control, heard = shop.control(publisher), {"reply": True, "timeout": 10, "limit": 1}
+    control, heard = shop.control(publisher), {"reply": True, "timeout": 60, "limit": 1}
     assert control.cancel_consumer("celery", **heard)
     publisher.send("work", 1, tenant="ada")
     publisher.send("work", 2, tenant="ada", queue="other")

@@ -52,7 +52,7 @@ class Worker:
         return self.process.pid
 
     def ready(self, processes: int = 1) -> Worker:
-        wait_for(lambda: self._booted() >= processes, seconds=40)
+        wait_for(lambda: self._booted() >= processes)
         return self
 
     def _booted(self) -> int:
@@ -70,7 +70,7 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
 
-    def stop(self, *, seconds: float = 30.0) -> int:
+    def stop(self, *, seconds: float = 60.0) -> int:
         if self.process.poll() is None:
             self.process.terminate()
         try:

@@ -24,7 +24,7 @@ def test_a_running_actor_is_told_and_a_waiting_one_is_gone(mill: Any) -> None:
         found = core.cancel_workspace("ada")
     assert (found.gone, found.told) == (1, 1)
     broker.enqueue(message("work", 3, tenant="bea"))
-    mill.ledger.wait("cancelled", 1, n=1, told=True, seconds=10)
+    mill.ledger.wait("cancelled", 1, n=1, told=True)
     mill.ledger.wait("end", 1, n=3)
     wait_for(lambda: mill.row("ada") is None or mill.row("ada").running == 0)
     broker.enqueue(message("work", 4, tenant="ada"))

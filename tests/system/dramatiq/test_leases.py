@@ -73,7 +73,7 @@ def test_a_worker_stopped_for_longer_than_its_lease_ends_nothing(redis_mill: Any
     for pid in stopped.children():
         os.kill(pid, signal.SIGCONT)
 
-    wait_for(lambda: "LeaseLostInterrupt" in stopped.log.read_text(), seconds=5)
+    wait_for(lambda: "LeaseLostInterrupt" in stopped.log.read_text())
     redis_mill.ledger.wait("end", 1)
     wait_for(lambda: redis_mill.row("ada") is None or redis_mill.row("ada").running == 0)
     first, second = redis_mill.ledger.lines("start")
@@ -97,7 +97,7 @@ def test_a_terminated_worker_ends_what_it_runs(redis_mill: Any) -> None:
     assert ended == {row["n"] for row in redis_mill.ledger.lines("start")}
     assert len(ended) < 20
     redis_mill.worker("-p", "1", "-t", "8", settings=settings)
-    redis_mill.ledger.wait("end", 20, seconds=10)
+    redis_mill.ledger.wait("end", 20)
 
     assert len(redis_mill.ledger.lines("start")) == 20
 
@@ -116,7 +116,7 @@ def test_killed_workers_lose_nothing(redis_mill: Any) -> None:
         worker.kill()
     redis_mill.worker("-p", "1", "-t", "4", settings=settings)
 
-    wait_for(lambda: len({row["n"] for row in redis_mill.ledger.lines("end")}) == 60, seconds=40)
+    wait_for(lambda: len({row["n"] for row in redis_mill.ledger.lines("end")}) == 60)
 
     twice = len(redis_mill.ledger.lines("start")) - 60
     assert 0 <= twice <= 3 * 8, "only what was in hand at a kill, or not told yet, runs again"
@@ -127,8 +127,8 @@ def test_a_job_that_kills_its_workers_is_buried(redis_mill: Any) -> None:
     settings = redis_mill.settings(lease_seconds=1, max_deliveries=2)
     broker = redis_mill.broker(settings)
     broker.enqueue(message("kills_its_worker", 1, tenant="ada"))
-    for _ in range(2):
-        redis_mill.worker("-p", "1", "-t", "1", settings=settings).process.wait(20)
+    for _ in range(2):  # Dramatiq waits 30 s for a process that dies before it is ready
+        redis_mill.worker("-p", "1", "-t", "1", settings=settings).process.wait(90)
     redis_mill.worker("-p", "1", "-t", "1", settings=settings)
     wait_for(lambda: redis_mill.row("ada").dead == 1)
     broker.enqueue(message("work", 2, tenant="ada"))

@@ -38,7 +38,7 @@ def test_a_worker_killed_while_it_adopts_doubles_nothing(mill: Any) -> None:
     with mill.core() as core:
         core.pause()
         first = mill.worker("-p", "1", "-t", "2", settings=settings)
-        wait_for(lambda: core.depth("default") > 20, seconds=40)
+        wait_for(lambda: core.depth("default") > 20)
         first.kill()
         mill.worker("-p", "1", "-t", "8", settings=settings).ready()
         wait_for(lambda: core.depth("default") >= 600)

@@ -47,7 +47,7 @@ def test_the_cores_redis_restarts(
         mill.ledger.wait("end", 2)
         core_server.start()
 
-        wait_for(lambda: len({row["n"] for row in mill.ledger.lines("end")}) == 40, seconds=40)
+        wait_for(lambda: len({row["n"] for row in mill.ledger.lines("end")}) == 40)
         starts = [row["n"] for row in mill.ledger.lines("start")]
         assert sorted(n for n in starts if n < 30) == list(range(30))
     finally:

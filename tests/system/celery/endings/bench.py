@@ -78,7 +78,7 @@ class Bench:
         """Ask for the processes or greenlets of the pool until they are right, or time is up."""
 
         def ask() -> bool:
-            for stats in (self.control.inspect(timeout=5, limit=1).stats() or {}).values():
+            for stats in (self.control.inspect(timeout=10, limit=1).stats() or {}).values():
                 processes = stats["pool"].get("processes")
                 asked.append(len(processes) if processes else stats["autoscaler"]["current"])
             return is_right(asked[-1])
@@ -144,7 +144,7 @@ class Bench:
         """Only now, so that no victim has started there."""
         queue = self._common().get("task_default_queue", "celery")
         names = [self._successor.name]
-        self.control.add_consumer(queue, destination=names, reply=True, timeout=5, limit=1)
+        self.control.add_consumer(queue, destination=names, reply=True, timeout=30, limit=1)
 
     def _common(self) -> dict[str, Any]:
         queue = {"task_default_queue": self.shop.namespace} if self.stock else {}

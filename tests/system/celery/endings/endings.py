@@ -67,7 +67,7 @@ def await_results(bench: Any) -> None:
 
 
 def restart_pool(bench: Any) -> None:
-    bench.control.pool_restart(reply=True, timeout=5)
+    bench.control.pool_restart(reply=True, timeout=30, limit=1)
 
 
 @dataclass(frozen=True)
