@@ -97,15 +97,15 @@ def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
     """SIGQUIT: a late-acked task is cut off and runs again elsewhere as its first delivery."""
     url = shop.url(max_deliveries=1, lease_seconds=300)
     worker = shop.worker("-P", "prefork", "-c", "1", url=url).ready()
-    shop.publisher(url).send("work_late", 1, kwargs={"seconds": 1.5}, tenant="ada")
+    shop.publisher(url).send("work_late", 1, kwargs={"seconds": 60}, tenant="ada")
     shop.ledger.wait("start", 1)
 
     worker.process.send_signal(signal.SIGQUIT)
     worker.process.wait(60)
     shop.worker("-P", "prefork", "-c", "1", url=url).ready()
-    shop.ledger.wait("end", 1)
+    shop.ledger.wait("start", 2)
 
-    assert len(shop.ledger.lines("start")) == 2
+    assert not shop.ledger.lines("end")
 
 
 def test_solo_settles_what_it_ran(shop: Any) -> None:
