@@ -123,13 +123,8 @@ class Slots:
     def _settle(self, slot: Slot) -> None:
         if slot.settled:
             return
-        if (
-            slot.ended
-            and slot.verdict is None
-            and slot.acks_at_start
-            and runs.has_begun(slot.fence)
-        ):
-            slot.verdict = Verdict.ACK  # its process died before Celery had read its ack
+        if slot.ended and slot.verdict is None and self._died_unheard(slot):
+            slot.verdict = Verdict.ACK
         if slot.verdict is Verdict.ACK:
             self._ack(slot)
         elif slot.ended and (slot.verdict is not None or self._was_cut_off(slot)):
@@ -141,9 +136,10 @@ class Slots:
         """Ended, and Celery will not say another word about it."""
         return slot.request is None or not slot.request.acknowledged
 
-    def _died_unheard(self, slot: Slot) -> bool:
+    @staticmethod
+    def _died_unheard(slot: Slot) -> bool:
         """Its process began the run, and died before Celery had read that it is acked."""
-        return self._was_cut_off(slot) and slot.acks_at_start and runs.has_begun(slot.fence)
+        return slot.acks_at_start and runs.has_begun(slot.fence)
 
     def _ack(self, slot: Slot) -> None:
         ending = Ending.ACK if slot.ended else Ending.ACK_EARLY

@@ -16,6 +16,7 @@ from fairqueue_celery.aborting import cut_off
 from fairqueue_celery.broker import Broker, brokers
 from fairqueue_celery.keeping import hear_at_once, keep_jobs
 from fairqueue_celery.slot import Slot
+from fairqueue_celery.unheard import lose_what_began
 from fairqueue_celery.unknown import SendAway
 from fairqueue_celery.unreadable import bury_unreadable
 
@@ -44,6 +45,7 @@ class Fairness(bootsteps.StartStopStep):
         if _is_prefork(parent.pool):
             keep_jobs(parent.pool)
             hear_at_once(parent.pool)
+            lose_what_began(parent.pool)
         _grow_at_once(parent)
         for broker in brokers():
             if broker.settings.on_lease_lost == "abort":
