@@ -15,8 +15,11 @@ OWN = ("info", "config|resetstat", "ping", "auth", "hello", "client|setinfo", "s
 """Commands of the benchmark itself, and of connecting."""
 
 SCRIPTS = ("evalsha", "eval")
-OFTEN = 0.05
-"""Calls per job of a side that works by scripts; stock, too, has one for a lock, now and then."""
+MOST = 1 / 3
+"""Their part in the time of a side that works by scripts; stock has one for a lock, now and then.
+
+Beside a script's own time that of what it calls is counted once more.
+"""
 
 
 @dataclass
@@ -65,8 +68,9 @@ def cost(phase: str, side: str, turns: Iterable[Spent], jobs: int) -> Cost:
         for name in spent.calls:
             calls[name] += spent.calls[name]
             usec[name] += spent.usec[name]
-    by_script = [name for name in SCRIPTS if calls.get(name, 0) > OFTEN * total]
-    top = by_script or sorted(calls, key=lambda name: -usec[name])
+    scripts = [name for name in SCRIPTS if name in calls]
+    by_script = sum(usec[name] for name in scripts) > MOST * sum(usec.values())
+    top = scripts if by_script else sorted(calls, key=lambda name: -usec[name])
     others = [name for name in ("blpop", "brpop") if name in calls and name not in top]
     told = [
         f"{name}: {calls[name] / total:.2f} × {usec[name] / calls[name]:.1f}"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fairqueue.testing import EmbeddedServer
+from tests.system.ledger import wait_for
 from tests.system.needs import needs
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -97,8 +98,11 @@ def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
     """SIGQUIT: a late-acked task is cut off and runs again elsewhere as its first delivery."""
     url = shop.url(max_deliveries=1, lease_seconds=300)
     worker = shop.worker("-P", "prefork", "-c", "1", url=url).ready()
-    shop.publisher(url).send("work_late", 1, kwargs={"seconds": 60}, tenant="ada")
+    publisher = shop.publisher(url)
+    publisher.send("work_late", 1, kwargs={"seconds": 60}, tenant="ada")
     shop.ledger.wait("start", 1)
+    inspect = shop.control(publisher).inspect(timeout=60, limit=1)
+    wait_for(lambda: inspect.active()[worker.name])  # what Celery has not heard of it waits for
 
     worker.process.send_signal(signal.SIGQUIT)
     worker.process.wait(60)
