@@ -16,7 +16,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "tasks": (),  # hash: task -> number, #number -> task
     "means": (),  # hash: task number -> average worker-seconds over all workspaces
     "limits": (),  # hash: source:scope:name -> limits
-    "asked": (),  # zset: workspace by when a limit provider was asked for its limits
+    "asked": (),  # zset: workspace by when its provider was asked; minus when that was called old
     "kinds": (),  # hash: queue -> task or plain
     "expiry": (),  # zset: fence by lease end
     "leases": (),  # hash: fence -> lease

@@ -123,7 +123,7 @@ class Provider:
             self._failed(workspace, error)
             self._asked[workspace] = began - FRESH_SECONDS + RETRY_SECONDS
             return
-        store.give_limits(workspace, limits)
+        store.give_limits(workspace, limits, age_seconds=time.monotonic() - began)
         if len(self._asked) >= REMEMBERED:
             self._forget(began)
         self._asked[workspace] = began

@@ -17,7 +17,7 @@ from fairqueue._neighbours import Neighbours
 from fairqueue._numbers import seconds_from_zero
 from fairqueue._operations import Operations
 from fairqueue._patience import once_there_is_room, seconds_of
-from fairqueue._provider import FRESH_SECONDS, Provider
+from fairqueue._provider import Provider
 from fairqueue._settings import Settings
 from fairqueue._store import Store, Waiter
 from fairqueue._stores import open_store
@@ -290,7 +290,7 @@ class FairQueue(Operations, Limiting, Neighbours):
         """
         name, store = check_name("workspace", workspace), self._connected()
         if self._provider is None:
-            store.ask_again(name, older_seconds=FRESH_SECONDS)
+            store.ask_again(name)
         else:
             self._provider.ask(name, anew=True)
 

@@ -173,11 +173,14 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def give_limits(self, workspace: str, limits: Limits | None) -> bool:
+    def give_limits(
+        self, workspace: str, limits: Limits | None, *, age_seconds: float = 0.0
+    ) -> bool:
         """Keep what a limit provider says of a workspace; None: it knows none.
 
         Above what is configured and below what is set live; acts on the backlog. Return whether
-        that was new. A configuration that has no provider drops all of it.
+        that was new. A configuration that has no provider drops all of it. ``age_seconds`` is how
+        long ago it was asked: what another, asked later, has said is not overwritten.
         """
 
     @abstractmethod
@@ -189,8 +192,11 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def ask_again(self, workspace: str, *, older_seconds: float) -> bool:
-        """Make a workspace due for :meth:`to_ask`; False: nobody has asked for it before."""
+    def ask_again(self, workspace: str) -> bool:
+        """Make a workspace due for :meth:`to_ask`; False: nobody has asked for it before.
+
+        It stays due until somebody asks after this, whatever is answered to an earlier question.
+        """
 
     @abstractmethod
     def snapshot(self) -> Stats:

@@ -14,7 +14,7 @@ for i = 1, #due, 2 do
     if #found >= n then break end
     insert(found, name)
     call('ZADD', K.asked(), now_text, name)
-  elseif tonumber(due[i + 1]) <= now - forget_seconds then
+  elseif math.abs(tonumber(due[i + 1])) <= now - forget_seconds then
     call('ZREM', K.asked(), name)
     call('HDEL', K.limits(), 'given:workspace:' .. name)
   end

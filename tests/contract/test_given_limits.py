@@ -133,10 +133,36 @@ def test_who_waits_is_asked_for_again_each_minute_by_one(world: World) -> None:
 def test_an_answer_may_be_called_old(world: World) -> None:
     """Then it is due at once."""
     world.publish()
-    assert not world.store.ask_again("a", older_seconds=FRESH)
+    assert not world.store.ask_again("a")
     world.store.give_limits("a", None)
-    assert world.store.ask_again("a", older_seconds=FRESH)
+    assert world.store.ask_again("a")
     assert due(world) == ["a"]
+
+
+def test_an_answer_from_before_it_was_called_old_does_not_make_it_fresh(world: World) -> None:
+    """It counts, and is asked again; an answer to a later question makes it fresh."""
+    world.publish()
+    world.store.give_limits("a", None)
+    world.clock.advance(10)
+    world.store.ask_again("a")
+    assert world.store.give_limits("a", Limits(concurrency=5), age_seconds=3)
+    assert due(world) == ["a"]
+    world.store.ask_again("a")
+    world.clock.advance(2)
+    assert world.store.give_limits("a", Limits(concurrency=6), age_seconds=1)
+    assert due(world) == []
+
+
+def test_a_late_answer_does_not_overwrite_a_newer_one(world: World) -> None:
+    """Who asked first may be answered last."""
+    world.publish()
+    world.store.give_limits("a", None)
+    world.store.ask_again("a")
+    assert due(world) == ["a"]
+    world.clock.advance(5)
+    assert world.store.give_limits("a", Limits(concurrency=0), age_seconds=4)
+    assert not world.store.give_limits("a", Limits(concurrency=9), age_seconds=6)
+    assert world.worker().take() == []
 
 
 def test_nothing_is_kept_of_who_has_nothing(world: World) -> None:
@@ -150,7 +176,7 @@ def test_nothing_is_kept_of_who_has_nothing(world: World) -> None:
     assert due(world) == []
     world.publish("a")
     assert len(world.worker().take(5)) == 1
-    assert not world.store.ask_again("c", older_seconds=FRESH)
+    assert not world.store.ask_again("c")
 
 
 def test_without_a_provider_its_answers_count_no_longer(world: World) -> None:

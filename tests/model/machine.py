@@ -498,7 +498,7 @@ class Moves(RuleBasedStateMachine):
     def ask_a_provider(self, workspace: str, n: int, again: bool) -> None:
         """A worker looks for whom a provider must be asked again; nothing idle is forgotten yet."""
         if again:
-            self.both(lambda store: store.ask_again(workspace, older_seconds=60.0))
+            self.both(lambda store: store.ask_again(workspace))
         how: dict[str, Any] = {"n": n, "older_seconds": 60.0, "forget_seconds": 1e9}
         due = self.both(lambda store: store.to_ask(**how))
         assert len(set(due)) == len(due) <= n

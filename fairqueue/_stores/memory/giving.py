@@ -8,9 +8,13 @@ from fairqueue._stores.memory.state import State
 from fairqueue._types import Limits
 
 
-def give(s: State, name: str, limits: Limits | None) -> bool:
-    """Keep what it says; return whether it said another thing before."""
-    s.asked[name] = s.now
+def give(s: State, name: str, limits: Limits | None, age_seconds: float) -> bool:
+    """Keep what it says, unless it was asked later too; whether it said another thing before."""
+    put, known = s.now - age_seconds, s.asked.get(name, 0.0)
+    if put < known <= s.now:
+        return False
+    if put >= -known or name not in s.asked:
+        s.asked[name] = put
     if s.given.get(name) == limits:
         return False
     if limits is None:
@@ -31,15 +35,15 @@ def to_ask(s: State, n: int, older_seconds: float, forget_seconds: float) -> lis
         if name in s.workspaces:
             found.append(name)
             s.asked[name] = s.now
-        elif at <= s.now - forget_seconds:
+        elif abs(at) <= s.now - forget_seconds:
             del s.asked[name]
             s.given.pop(name, None)
     return found
 
 
-def ask_again(s: State, name: str, older_seconds: float) -> bool:
+def ask_again(s: State, name: str) -> bool:
     """Make it due; False: nobody has asked before."""
-    at = s.asked.get(name)
-    if at is not None:
-        s.asked[name] = min(at, s.now - older_seconds)
-    return at is not None
+    if name not in s.asked:
+        return False
+    s.asked[name] = -s.now
+    return True

@@ -42,20 +42,22 @@ class Operating(Store):
         with self._step() as s:
             return by_source(s, scope, name)
 
-    def give_limits(self, workspace: str, limits: Limits | None) -> bool:
+    def give_limits(
+        self, workspace: str, limits: Limits | None, *, age_seconds: float = 0.0
+    ) -> bool:
         """Keep what a provider says."""
         with self._step() as s:
-            return giving.give(s, workspace, limits)
+            return giving.give(s, workspace, limits, age_seconds)
 
     def to_ask(self, *, n: int, older_seconds: float, forget_seconds: float) -> list[str]:
         """Take who is due."""
         with self._step() as s:
             return giving.to_ask(s, n, older_seconds, forget_seconds)
 
-    def ask_again(self, workspace: str, *, older_seconds: float) -> bool:
+    def ask_again(self, workspace: str) -> bool:
         """Make one due."""
         with self._step() as s:
-            return giving.ask_again(s, workspace, older_seconds)
+            return giving.ask_again(s, workspace)
 
     def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
         """Look why something waits."""

@@ -197,7 +197,7 @@ class State:
         self.live: dict[tuple[str, str], Limits] = {}
         self.given: dict[str, Limits] = {}
         """What a limit provider says, by workspace."""
-        self.asked: dict[str, float] = {}
+        self.asked: dict[str, float] = {}  # when; or minus when it was called old
         self.means: dict[str, float] = {}
         self.all_means = (0.0, 0)
         self.unique: dict[tuple[str, str, str], tuple[str, str, float | None]] = {}

@@ -35,10 +35,13 @@ class Operating(Store):
         read = [(source.decode(), limits_in(text.decode())) for source, text in pairs]
         return [(source, limits) for source, limits in read if limits != Limits()]
 
-    def give_limits(self, workspace: str, limits: Limits | None) -> bool:
+    def give_limits(
+        self, workspace: str, limits: Limits | None, *, age_seconds: float = 0.0
+    ) -> bool:
         """Keep what a provider says."""
         text = "" if limits is None else text_of(limits) or "named=1"
-        return bool(self._call("give_limits", workspace=encode(workspace), text=text))
+        where = encode(workspace)
+        return bool(self._call("give_limits", workspace=where, text=text, age_seconds=age_seconds))
 
     def to_ask(self, *, n: int, older_seconds: float, forget_seconds: float) -> list[str]:
         """Take who is due."""
@@ -47,10 +50,9 @@ class Operating(Store):
         )
         return [decode(name) for name in names]
 
-    def ask_again(self, workspace: str, *, older_seconds: float) -> bool:
+    def ask_again(self, workspace: str) -> bool:
         """Make one due."""
-        where = encode(workspace)
-        return bool(self._call("ask_again", workspace=where, older_seconds=older_seconds))
+        return bool(self._call("ask_again", workspace=encode(workspace)))
 
     def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
         """Look why something waits."""
