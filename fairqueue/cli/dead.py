@@ -147,6 +147,8 @@ def replay(
     with opened_queue(url, namespace) as core:
         if job is not None:
             replayed = int(core.replay(workspace, job))
+            if not replayed:
+                raise _no_such(job, workspace)
         else:
             total = _count(core, workspace)
             confirm(f"Publish {jobs(total)} of workspace {name} again?", yes=yes)
@@ -157,8 +159,6 @@ def replay(
         f"{name}: {jobs(replayed)} published again",
         as_json=as_json,
     )
-    if job is not None and not replayed:
-        raise _no_such(job, workspace)
 
 
 @dead.command()

@@ -78,15 +78,23 @@ def _limits_hold(a: Audit) -> Iterator[str]:
             yield f"{where} runs {used} of {limits['concurrency']:.0f}"
 
 
-def _places(a: Audit) -> Iterator[tuple[str, str]]:
-    """Where jobs are, as (queue, id)."""
+def _waiting(a: Audit) -> Iterator[tuple[str, str]]:
+    """Where jobs wait, as (queue, id)."""
     for (_, place, _), lane in a.space.all("lane"):
         queue = place.partition("/")[0]
         yield from ((queue, element.partition(":")[2]) for element in lane)
     for _, members in a.space.all("scheduled"):
-        for member in members:
-            queue, _, element = member.split(" ")
-            yield queue, element.partition(":")[2]
+        yield from map(_named, members)
+
+
+def _named(member: str) -> tuple[str, str]:
+    queue, _, element = member.split(" ")
+    return queue, element.partition(":")[2]
+
+
+def _places(a: Audit) -> Iterator[tuple[str, str]]:
+    """Where jobs are, as (queue, id)."""
+    yield from _waiting(a)
     yield from ((lease.queue, lease.job) for lease in a.space.leases.values())
 
 
@@ -162,6 +170,21 @@ def _timers_are_what_workspaces_wait_for(a: Audit) -> Iterator[str]:
             yield f"{decode(name)!r} has a job due at {at} and no timer for it"
 
 
+def _what_expires_waits_and_has_a_timer(a: Audit) -> Iterator[str]:
+    waiting = set(_waiting(a))
+    for (name,), members in a.space.all("expiring"):
+        if not waiting.issuperset(map(_named, members)):
+            yield f"{decode(name)!r}: {members} expire, and not all of them wait"
+    firsts = {names[0]: min(members.values()) for names, members in a.space.all("expiring")}
+    rows = {ws.name: ws for ws in a.space.workspaces.values() if ws.expiring is not None}
+    if firsts != {name: ws.expiring for name, ws in rows.items()}:
+        yield f"expiring {firsts}, workspaces {rows}"
+    for name, at in firsts.items():
+        timer = rows[name].timer if name in rows else None
+        if timer is None or timer > at:
+            yield f"{decode(name)!r} has a job that expires at {at} and no timer for it"
+
+
 def _waiting_for_a_rate_has_a_timer(a: Audit) -> Iterator[str]:
     for ws, flow in a.flows():
         if flow.state == "rate" and ws.timer is None:
@@ -227,6 +250,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I3", _jobs_are_in_one_place),
     ("I3", _lanes_are_named_by_their_flow),
     ("I3", _timers_are_what_workspaces_wait_for),
+    ("I3", _what_expires_waits_and_has_a_timer),
     ("I3", _waiting_for_a_rate_has_a_timer),
     ("I4", _leases_are_at_every_level),
     ("I6", _depths_are_sums),
