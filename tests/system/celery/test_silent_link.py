@@ -24,15 +24,17 @@ def test_a_worker_that_is_cut_off_stops_its_runs_before_others_begin_them(shop: 
         query = url.partition("?")[2]
         cut_off = f"fairqueue://127.0.0.1:{proxy.port}/0?{query}"
         shop.worker("-P", "prefork", "-c", "3", url=cut_off).ready()
+        other = shop.worker("-P", "prefork", "-c", "3", "-Q", "nothing", url=url).ready()
         publisher = shop.publisher(url)
+        control = shop.control(publisher, other)
         for tenant, deaf in (("ada", False), ("bob", True)):
             kwargs = {"seconds": 7.0, "deaf": deaf}
             publisher.send("breathe_late", 1, kwargs=kwargs, tenant=tenant)
         publisher.send("work", 1, kwargs={"seconds": 7.0}, tenant="eve")
         shop.ledger.wait("start", 3)
-        shop.worker("-P", "prefork", "-c", "3", url=url).ready()
         proxy.silent = True
         silent = time.monotonic()
+        control.add_consumer("celery", destination=[other.name])
         shop.ledger.wait("start", 2, tenant="ada")
         shop.ledger.wait("start", 2, tenant="bob")
         shop.ledger.wait("end", 1, tenant="eve")
