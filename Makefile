@@ -33,7 +33,7 @@ demo: $(VENV)/.demo-ready  ## Flood a real Celery worker, first on redis://, the
 	@$(BIN)/fairqueue demo $(DEMO_ARGS)
 
 test: $(VENV)/.dev-ready  ## The whole test suite
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile $(PYTEST_ARGS)
 
 long: $(VENV)/.dev-ready  ## The fair order's simulation at full size, and random moves at length
 	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
