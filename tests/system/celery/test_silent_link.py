@@ -32,6 +32,7 @@ def test_a_worker_that_is_cut_off_stops_its_runs_before_others_begin_them(shop: 
             publisher.send("breathe_late", 1, kwargs=kwargs, tenant=tenant)
         publisher.send("work", 1, kwargs={"seconds": 7.0}, tenant="eve")
         shop.ledger.wait("start", 3)
+        time.sleep(1.5)  # the early ack is on its way
         proxy.silent = True
         silent = time.monotonic()
         control.add_consumer("celery", destination=[other.name])
