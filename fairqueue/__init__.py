@@ -11,6 +11,7 @@ from fairqueue._names import new_job_id
 from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
 from fairqueue._store import Store, Waiter
+from fairqueue._throttle import Throttle
 from fairqueue._types import (
     Admission,
     Cancelled,
@@ -80,6 +81,7 @@ __all__ = [
     "Stats",
     "Store",
     "StoreUnavailable",
+    "Throttle",
     "Waiter",
     "Why",
     "WorkspaceStats",

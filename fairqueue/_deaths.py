@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from random import uniform
 
 from fairqueue._context import Running, running
 from fairqueue._queue import FairQueue
+from fairqueue._throttle import Throttle
 from fairqueue._types import DeadLetter
 from fairqueue.errors import StoreUnavailable
 
@@ -45,7 +45,7 @@ class Deaths:
     ) -> None:
         self._core, self._queues, self._tell = core.clone(), queues, tell
         self._tries: Counter[str] = Counter()
-        self._logged = float("-inf")
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -67,9 +67,7 @@ class Deaths:
         self._core.close()
 
     def _failed(self, error: Exception) -> None:
-        now = time.monotonic()
-        if now - self._logged >= LOG_EVERY_SECONDS:
-            self._logged = now
+        if self._log_throttle.passes():
             log.error("the look for deaths failed; it goes on", exc_info=error)
 
     def _look(self) -> None:

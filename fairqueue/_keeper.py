@@ -13,6 +13,7 @@ from typing import Protocol
 
 from fairqueue._queue import FairQueue
 from fairqueue._threads import native_event, start_native
+from fairqueue._throttle import Throttle
 from fairqueue._types import Lease
 
 log = logging.getLogger("fairqueue.keeper")
@@ -72,7 +73,7 @@ class LeaseKeeper:
         self._deadlines: Deadlines | dict[int, float] = {} if deadlines is None else deadlines
         self._lease_seconds = queue.settings.lease_seconds
         self._early_seconds = min(self._lease_seconds * BEFORE_THE_END, MOST_BEFORE_THE_END_SECONDS)
-        self._logged = 0.0
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._begin()
         self.failures = 0
         """Renewals that could not reach the store, since the start."""
@@ -200,9 +201,7 @@ class LeaseKeeper:
 
     def _failed(self, error: Exception, count: int) -> None:
         self.failures += 1
-        now = time.monotonic()
-        if now - self._logged >= LOG_EVERY_SECONDS:
-            self._logged = now
+        if self._log_throttle.passes():
             log.warning("%d leases could not be renewed, trying again: %s", count, error)
 
     def _watch(self, stopped: threading.Event) -> None:

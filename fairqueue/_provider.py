@@ -12,6 +12,7 @@ from typing import Any
 from fairqueue._functions import load_function
 from fairqueue._settings import WorkspaceSettings, live_limits
 from fairqueue._store import Store
+from fairqueue._throttle import Throttle
 from fairqueue._types import Limits
 from fairqueue.errors import ConfigurationError, FairQueueError
 
@@ -45,7 +46,7 @@ class Provider:
         self._function: Callable[[str], Answer] | None = None
         self.errors = 0
         """Questions that were answered by an error, or by what is no limit."""
-        self._logged = float("-inf")
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._begin()
 
     def _begin(self) -> None:
@@ -146,9 +147,7 @@ class Provider:
     def _failed(self, workspace: str, error: BaseException) -> None:
         """Say it, but not for each of many; the store still has what was said last."""
         self.errors += 1
-        now = time.monotonic()
-        if now - self._logged >= LOG_EVERY_SECONDS:
-            self._logged = now
+        if self._log_throttle.passes():
             log.error(
                 "the limit provider %r failed for workspace %r, whose last known limits stay "
                 "(%d errors so far): %r",

@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from fairqueue import FairQueueError
+from fairqueue import FairQueueError, Throttle
 from fairqueue_celery import crew
 from fairqueue_celery.adopting import Adoption
 from fairqueue_celery.broker import Broker
@@ -38,7 +38,8 @@ class Adopter:
         self._lists = StockLists(redis.Redis.from_url(broker.url), layout)
         self._adoption = Adoption(broker.core.clone(), self._lists)
         self._rest_seconds = SHORTEST_REST_SECONDS
-        self._restored = self._logged = float("-inf")
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._restore_throttle = Throttle(RESTORE_EVERY_SECONDS)
 
     def start(self) -> None:
         """Begin, in a thread that ends with the process."""
@@ -65,18 +66,14 @@ class Adopter:
         return 0
 
     def _restore_overdue(self) -> None:
-        now = time.monotonic()
-        if now - self._restored < RESTORE_EVERY_SECONDS:
+        if not self._restore_throttle.passes():
             return
-        self._restored = now
         before = time.time() - self._visibility_seconds
         for held in self._lists.overdue(before, RESTORED_AT_ONCE):
             self._lists.restore(held)
 
     def _log(self, text: str, error: Exception) -> None:
-        now = time.monotonic()
-        if now - self._logged >= LOG_EVERY_SECONDS:
-            self._logged = now
+        if self._log_throttle.passes():
             logger.warning(text, error)
 
 

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairqueue import FairQueue, FairQueueError, Settings, check_sources
@@ -154,6 +154,13 @@ def brokers() -> list[Broker]:
     """All of this process."""
     with _lock:
         return list(_brokers.values())
+
+
+def held() -> Iterator[tuple[Broker, Slot]]:
+    """Every lease that this process holds."""
+    for broker in brokers():
+        for slot in broker.slots.all():
+            yield broker, slot
 
 
 def _after_fork() -> None:

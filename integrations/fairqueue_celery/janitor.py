@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from fairqueue import FairQueueError
+from fairqueue import FairQueueError, Throttle
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class Janitor:
         self._rooms: list[Callable[[], bool]] = []
         self._wanted = threading.Event()
         self._pid: int | None = None
-        self._logged = 0.0
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
 
     def serve(self, room: Callable[[], bool]) -> None:
         """Call ``room`` while it returns True, which means: look again soon."""
@@ -64,9 +64,7 @@ class Janitor:
         return True
 
     def _log(self, text: str, error: Exception) -> None:
-        now = time.monotonic()
-        if now - self._logged >= LOG_EVERY_SECONDS:
-            self._logged = now
+        if self._log_throttle.passes():
             logger.warning(text, error)
 
 

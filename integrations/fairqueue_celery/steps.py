@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from celery.concurrency.prefork import TaskPool as PreforkPool
 
 from fairqueue import ConfigurationError
 from fairqueue_celery.aborting import cut_off
-from fairqueue_celery.broker import Broker, brokers
+from fairqueue_celery.broker import brokers, held
 from fairqueue_celery.keeping import hear_at_once, keep_jobs
 from fairqueue_celery.slot import Slot
 from fairqueue_celery.unheard import lose_what_began
@@ -50,7 +49,7 @@ class Fairness(bootsteps.StartStopStep):
         for broker in brokers():
             if broker.settings.on_lease_lost == "abort":
                 broker.slots.stop_run = partial(cut_off, pool=parent.pool)
-        for broker, slot in _held():
+        for broker, slot in held():
             if _was_dropped(slot):
                 broker.slots.abandon(slot)
 
@@ -66,10 +65,10 @@ class Fairness(bootsteps.StartStopStep):
 
     def _limit_task(self, request: Any, bucket: Any, tokens: int) -> Any:
         """Give back what a ``rate_limit`` would hold in memory, with its slot, until its turn."""
-        held = next((h for h in _held() if h[1].request is request), None)
-        if held is None:
+        found = next((h for h in held() if h[1].request is request), None)
+        if found is None:
             return self._keep_waiting(request, bucket, tokens)
-        broker, slot = held
+        broker, slot = found
         in_line = slot.lease.redelivered or not _has_line(bucket)
         if in_line and bucket.can_consume(tokens):
             return self._consumer._limit_move_to_pool(request)  # noqa: SLF001
@@ -105,12 +104,6 @@ def _grow_at_once(consumer: Any) -> None:
 def _has_line(bucket: Any) -> bool:
     """Whether jobs that were sent away are still to come back: a newcomer queues behind them."""
     return bool(getattr(bucket, "booked_until", 0.0) > time.monotonic())
-
-
-def _held() -> Iterator[tuple[Broker, Slot]]:
-    for broker in brokers():
-        for slot in broker.slots.all():
-            yield broker, slot
 
 
 def _was_dropped(slot: Slot) -> bool:

@@ -11,16 +11,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fairqueue_celery.broker import brokers
+from fairqueue_celery.broker import held
 from fairqueue_celery.runs import runs
 
 
 def lose_what_began(pool: Any) -> None:
     """Make a Celery prefork pool treat a job that a dead process had begun as one it accepted."""
     inner = pool._pool  # noqa: SLF001
-    put_back = inner.on_partial_read
-    if getattr(put_back, "loses_what_began", False):
+    if "on_partial_read" in vars(inner):
         return
+    put_back = inner.on_partial_read
 
     def on_partial_read(job: Any, process: Any) -> None:
         unheard = not job._accepted and _has_begun(job)  # noqa: SLF001
@@ -30,15 +30,14 @@ def lose_what_began(pool: Any) -> None:
         if unheard and not job.ready():
             inner.on_job_process_lost(job, process.pid, process.exitcode or 0)
 
-    on_partial_read.loses_what_began = True  # type: ignore[attr-defined]
     inner.on_partial_read = on_partial_read
 
 
 def _has_begun(job: Any) -> bool:
-    held = (slot for broker in brokers() for slot in broker.slots.all() if not slot.ended)
     return any(
         slot.request is not None
         and slot.request.id == job.correlation_id
+        and not slot.ended
         and runs.has_begun(slot.fence)
-        for slot in held
+        for _, slot in held()
     )

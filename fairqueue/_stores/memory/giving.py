@@ -13,7 +13,7 @@ def give(s: State, name: str, limits: Limits | None, age_seconds: float) -> bool
     put, known = s.now - age_seconds, s.asked.get(name, 0.0)
     if put < known <= s.now:
         return False
-    if put >= -known or name not in s.asked:
+    if put >= -known:
         s.asked[name] = put
     if s.given.get(name) == limits:
         return False
