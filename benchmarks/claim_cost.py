@@ -1,4 +1,4 @@
-"""(c) What a claim costs with ever more workspaces at their limit, or waiting."""
+"""(c) The cost of a claim with more and more workspaces that are blocked or waiting."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from _bench.bulk import fill
-from _bench.messages import QUEUE, TENANTS
+from _bench.messages import QUEUE, WORKSPACES
 from _bench.options import Options, main
 from _bench.progress import Progress
 from _bench.report import Cost, Report, Row, Target
 from _bench.spent import Spent, cost, spending
 from _bench.turns import alternate, own_server
 
-from fairqueue import FairQueue, Finish
+from fairqueue import FairQueue
+from fairqueue.adapters import Finish
 
 LEASE_SECONDS = 3600  # nothing expires while it is measured
 PAYLOAD = b"x" * 100
 AT_ONCE = 200
-PROBES = [f"probe-{n}" for n in range(TENANTS)]
+PROBES = [f"probe-{n}" for n in range(WORKSPACES)]
 
 
 @dataclass(frozen=True, eq=False)
 class Crowd:
-    """Jobs on one server, whose claims are measured."""
+    """Workspaces with jobs on one server, whose claims are measured."""
 
     name: str
     core: FairQueue
     client: Any
 
     def claim(self, count: int) -> Spent:
-        """Finish one job and claim the next, so many times; Redis's cost of just that."""
+        """Finish one job and claim the next, ``count`` times; return what Redis spent."""
         finishes: tuple[Finish, ...] = ()
         with spending(self.client) as spent:
             for _ in range(count):
@@ -43,15 +44,15 @@ class Crowd:
 
 
 def measure(options: Options, progress: Progress) -> Report:
-    """Crowds at their limit, and crowds that wait; each claim finishes the job before."""
+    """Measure crowds that are blocked and crowds that wait. Each claim finishes the job before."""
     count, turns = options.size(300, 20), options.turns_of(9)
-    parked = options.size([0, 1_000, 10_000, 100_000], [0, 100])
+    at_limit = options.size([0, 1_000, 10_000, 100_000], [0, 100])
     waiting = options.size([10, 1_000, 1_000_000], [10, 300])
     blocked = options.size([100, 100_000], [40, 100])
     jobs = count * (turns + 2)
     rows, costs = [], []
     with ExitStack() as stack:
-        crowds = [_parked(stack, n, jobs, progress) for n in parked]
+        crowds = [_at_limit(stack, n, jobs, progress) for n in at_limit]
         rows += _measured(crowds, count, turns, Target(at_most=1.3), costs, progress)
     with ExitStack() as stack:
         crowds = [_waiting(stack, n, jobs, progress) for n in waiting]
@@ -66,8 +67,8 @@ def measure(options: Options, progress: Progress) -> Report:
 
 _NOTES = [
     "Each call finishes one job and claims the next. The peer is the smallest crowd of the kind.",
-    f"At their limit: each has one job running and one waiting; claims go to {TENANTS} others.",
-    "All other crowds that are held back have one job each, of a task of their own.",
+    f"At their limit: each has one job running and one waiting; claims go to {WORKSPACES} others.",
+    "The workspaces of all other blocked crowds have one job each, of a task of their own.",
 ]
 
 CROWD = "crowd"
@@ -78,18 +79,20 @@ def _each(names: Sequence[str], **limits: Any) -> dict[str, Any]:
 
 
 KINDS: dict[str, Callable[[Sequence[str]], dict[str, Any]]] = {
-    "behind a full task": lambda _: {"tasks": {CROWD: {"concurrency": 0}}},
-    "with a reserve, behind a full task": lambda names: {
+    "with their task at its limit": lambda _: {"tasks": {CROWD: {"concurrency": 0}}},
+    "with a reserve, and their task at its limit": lambda names: {
         "tasks": {CROWD: {"concurrency": 0}},
         **_each(names, reserve=1),
     },
-    "at a task's limit for each": lambda _: {"tasks": {CROWD: {"workspace_concurrency": 0}}},
-    "behind a task's rate": lambda _: {"tasks": {CROWD: {"rate": 1e-6}}},
+    "at their task's limit for each workspace": lambda _: {
+        "tasks": {CROWD: {"workspace_concurrency": 0}}
+    },
+    "waiting for their task's rate": lambda _: {"tasks": {CROWD: {"rate": 1e-6}}},
     "waiting for their own rate": lambda names: _each(names, rate=1e-6),
-    "in one full group": lambda names: {
+    "in one group at its limit": lambda names: {
         "workspaces": {GROUP: {"concurrency": 0}, **_each(names, parent=GROUP)["workspaces"]}
     },
-    "in a full group each": lambda names: {
+    "each in a group at its limit": lambda names: {
         "workspaces": {
             name: limits
             for n, workspace in enumerate(names)
@@ -100,7 +103,7 @@ KINDS: dict[str, Callable[[Sequence[str]], dict[str, Any]]] = {
         }
     },
 }
-"""What holds a crowd back, and the settings that make it so."""
+"""What blocks a crowd, and the settings that do so."""
 GROUP = "group"
 
 
@@ -108,12 +111,12 @@ def _open(stack: ExitStack, **settings: Any) -> tuple[FairQueue, Any]:
     server = stack.enter_context(own_server())
     core = FairQueue(server.url, lease_seconds=LEASE_SECONDS, **settings)
     core.connect()
-    core.reap()  # new limits reach everybody, some with each call: while there is nobody yet
+    core.reap()  # apply the new limits while there are no workspaces yet
     return stack.enter_context(core), stack.enter_context(server.client())
 
 
-def _parked(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd:
-    """So many workspaces that run one job, may run one, and have one more."""
+def _at_limit(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd:
+    """Create ``many`` workspaces that run one job, may run one, and have one more waiting."""
     unlimited = {name: {"concurrency": 1000} for name in PROBES}
     core, client = _open(stack, workspace_concurrency=1, workspaces=unlimited)
     names = [f"full-{n}" for n in range(many)]
@@ -125,31 +128,33 @@ def _parked(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd
         work.step(AT_ONCE)
     work.done()
     if core.claim([QUEUE]).leases:
-        raise RuntimeError("a workspace runs above its limit")
-    return _probed(f"{many:,} workspaces at their limit", core, client, jobs, progress)
+        raise RuntimeError("a workspace exceeds its concurrency limit")
+    return _with_probes(f"{many:,} workspaces at their limit", core, client, jobs, progress)
 
 
 def _blocked(stack: ExitStack, kind: str, many: int, jobs: int, progress: Progress) -> Crowd:
-    """So many workspaces, all held back by such a limit."""
-    names = [f"held-{n}" for n in range(many)]
+    """Create ``many`` workspaces, all blocked by a limit of this kind."""
+    names = [f"blocked-{n}" for n in range(many)]
     core, client = _open(stack, **KINDS[kind](names))
     rated = "rate" in kind  # the first start is free
     fill(_url(client), "fairqueue", names + names * rated, PAYLOAD, progress, task=CROWD)
     while core.claim([QUEUE], AT_ONCE).leases:
         if not rated:
-            raise RuntimeError(f"somebody {kind} runs")
-    return _probed(f"{many:,} workspaces {kind}", core, client, jobs, progress)
+            raise RuntimeError(f"a job of a workspace {kind} was claimed")
+    return _with_probes(f"{many:,} workspaces {kind}", core, client, jobs, progress)
 
 
 def _waiting(stack: ExitStack, many: int, jobs: int, progress: Progress) -> Crowd:
-    """So many workspaces that each have a job ready; the first ten have many."""
+    """Create ``many`` workspaces that have one runnable job each; the first ten have more."""
     core, client = _open(stack)
     names = [f"ready-{n}" for n in range(many)]
     fill(_url(client), "fairqueue", names, PAYLOAD, progress)
-    return _probed(f"{many:,} workspaces waiting", core, client, jobs, progress, names[:TENANTS])
+    return _with_probes(
+        f"{many:,} workspaces waiting", core, client, jobs, progress, names[:WORKSPACES]
+    )
 
 
-def _probed(
+def _with_probes(
     name: str,
     core: FairQueue,
     client: Any,
@@ -157,8 +162,8 @@ def _probed(
     progress: Progress,
     names: Sequence[str] = PROBES,
 ) -> Crowd:
-    whose = [names[n % TENANTS] for n in range(jobs)]
-    fill(_url(client), "fairqueue", whose, PAYLOAD, progress, id_prefix="probe")
+    owners = [names[n % WORKSPACES] for n in range(jobs)]
+    fill(_url(client), "fairqueue", owners, PAYLOAD, progress, id_prefix="probe")
     return Crowd(name, core, client)
 
 

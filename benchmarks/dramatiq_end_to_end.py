@@ -18,34 +18,34 @@ THREADS = 8
 TARGET = Target(at_least=1.0)
 OURS: dict[str, dict[str, Any]] = {
     "with the middleware": {},
-    "with a limit": {"workspace_concurrency": THREADS},  # which holds nobody back here
+    "with a limit": {"workspace_concurrency": THREADS},  # never reached here
 }
 PEER = "RedisBroker alone"
 
 
 def settings_of(name: str, url: str, *, same: bool) -> dict[str, Any]:
-    """What the middleware of a side is given; nothing: it has none."""
+    """The settings of a side's middleware; empty: the side has no middleware."""
     if same or name == PEER:
         return {}
     return {"url": url, "workspace_from": "kwarg:tenant_id", **OURS[name]}
 
 
 def measure(options: Options, progress: Progress) -> Report:
-    """A worker of each side with a server of its own, up all the time; they work in turn."""
+    """Run one worker per side, each with its own server, and let them work in turn."""
     count, turns = options.size(2000, 40), options.turns_of(9)
     with ExitStack() as stack:
-        places = {}
+        running = {}
         for name in (*OURS, PEER):
             server = stack.enter_context(own_server())
             url = f"redis://{server.tcp_address}/0"
             settings = settings_of(name, url, same=options.same)
             start = partial(DramatiqWorker, url=url, settings=settings, threads=THREADS)
             worker = stack.enter_context(working(start))
-            places[Side(name, url)] = (worker, stack.enter_context(server.client()))
-        work = progress.start("(g) actors", (turns + 1) * len(places))
-        found = alternate(list(places), turns, work, lambda side: run(*places[side], count))
+            running[Side(name, url)] = (worker, stack.enter_context(server.client()))
+        work = progress.start("(g) actors", (turns + 1) * len(running))
+        found = alternate(list(running), turns, work, lambda side: run(*running[side], count))
         work.done()
-    *ours, peer = places
+    *ours, peer = running
     rows = [
         Row(
             phase if not OURS[side.name] else f"the same, with a limit: {phase}",

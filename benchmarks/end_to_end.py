@@ -32,7 +32,7 @@ class Turn:
 
 
 def run(worker: Worker, client: Any, count: int) -> Turn:
-    """A backlog first; then publish while the worker works, from first call to last start."""
+    """Measure a backlog; then publish while the worker works, from first call to last start."""
     spent = {}
     with worker.held():
         worker.publish(count)
@@ -50,13 +50,13 @@ def run(worker: Worker, client: Any, count: int) -> Turn:
 
 
 def measure(options: Options, progress: Progress) -> Report:
-    """A worker of each side with a server of its own, up all the time; they work in turn."""
+    """Run one worker per side, each with its own server, and let them work in turn."""
     count, turns = options.size(1000, 40), options.turns_of(9)
     processes = os.cpu_count() or 1
     with ExitStack() as stack:
         servers = [stack.enter_context(own_server()) for _ in range(2)]
         sides = sides_on(servers[0], options, peer_on=servers[1], workspace_from="kwarg:tenant_id")
-        places = {
+        running = {
             side: (
                 stack.enter_context(
                     working(partial(CeleryWorker, url=side.url, concurrency=processes))
@@ -66,7 +66,7 @@ def measure(options: Options, progress: Progress) -> Report:
             for side, server in zip(sides, servers, strict=True)
         }
         work = progress.start("(b) tasks", (turns + 1) * len(sides))
-        found = alternate(sides, turns, work, lambda side: run(*places[side], count))
+        found = alternate(sides, turns, work, lambda side: run(*running[side], count))
         work.done()
     ours, peer = sides
     rows = [

@@ -1,4 +1,4 @@
-"""(e) Redis's processor time per job: published, claimed and acked."""
+"""(e) Redis's processor time per job that is published, claimed and acked."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from _bench.messages import QUEUE, TENANTS, Traffic
+from _bench.messages import QUEUE, WORKSPACES, Traffic
 from _bench.options import Options, main
 from _bench.progress import Progress
 from _bench.report import Report, Row, Target
 from _bench.spent import Spent, cost, spending
 from _bench.turns import Side, alternate, own_server, sides_on
 
-from fairqueue import FairQueue, Finish
+from fairqueue import FairQueue
+from fairqueue.adapters import Finish
 
-PAYLOAD = b"x" * 700  # about what a message of Celery's takes
+PAYLOAD = b"x" * 700  # about the size of a Celery message
 EIGHT = 8
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way of taking jobs: how a side's jobs get in and out."""
+    """One way to publish and consume jobs."""
 
     side: Side
     publish: Callable[[int], None]
@@ -30,7 +31,7 @@ class Way:
 
 
 def measure(options: Options, progress: Progress) -> Report:
-    """Jobs go in and come out, on both sides in turn."""
+    """Publish and consume jobs, on both sides in turn."""
     count, turns = options.size(500, 20), options.turns_of(9)
     with own_server() as server, server.client() as client, ExitStack() as stack:
         ours, peer = sides_on(server, options)
@@ -66,7 +67,7 @@ def _kombu(side: Side, stack: ExitStack) -> Way:
 def _core(core: FairQueue, at_once: int) -> Way:
     def publish(count: int) -> None:
         for n in range(count):
-            core.publish(PAYLOAD, queue=QUEUE, workspace=f"tenant-{n % TENANTS}", task="noop")
+            core.publish(PAYLOAD, queue=QUEUE, workspace=f"client-{n % WORKSPACES}", task="noop")
 
     def take(count: int) -> None:
         finishes: tuple[Finish, ...] = ()

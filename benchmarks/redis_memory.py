@@ -1,4 +1,4 @@
-"""(d) Redis's memory per waiting job, beside its payload."""
+"""(d) Redis's memory per waiting job, in addition to its payload."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from _bench.bulk import fill
-from _bench.messages import QUEUE, TENANTS, Traffic
+from _bench.messages import QUEUE, WORKSPACES, Traffic
 from _bench.options import Options, main
 from _bench.progress import Progress
 from _bench.report import Report, Row, Target
@@ -16,15 +16,15 @@ from _bench.turns import OURS, STOCK, Side, own_server, sides_on
 NAMESPACE = "fairqueue"
 SIZES = (16, 200, 1000, 10_000)
 AT_ONCE = 50
-FEW = 10_000  # large payloads and whole messages: as many show the same
+FEW = 10_000  # for large payloads and whole messages; more give the same result
 _NOTES = [
-    f"Jobs of {TENANTS} workspaces, except in the last line, and growth of used_memory.",
+    f"Jobs of {WORKSPACES} workspaces, except in the last line, and growth of used_memory.",
     "The peer: the same payloads in a Redis list; for messages of Celery's, kombu.",
 ]
 
 
 def measure(options: Options, progress: Progress) -> Report:
-    """Each filling on an empty server; the peer is a Redis list of the same payloads."""
+    """Fill an empty server for each row; the peer is a Redis list of the same payloads."""
     count = options.size(50_000, 500)
     rows = [_payloads(size, count, progress) for size in SIZES]
     rows += [_celery(options, min(count, FEW), progress), _workspaces(count, progress)]
@@ -33,7 +33,7 @@ def measure(options: Options, progress: Progress) -> Report:
 
 
 def _used(client: Any) -> int:
-    """What Redis holds, without its Lua and its clients' buffers, which come and go."""
+    """Memory in use, without Lua and client buffers, which vary."""
     memory = client.info("memory")
     passing = memory["used_memory_lua"] + memory["mem_clients_normal"]
     return int(memory["used_memory"] - passing)
@@ -50,7 +50,7 @@ def _growth(client: Any) -> Iterator[list[int]]:
 def _payloads(size: int, count: int, progress: Progress) -> Row:
     count = min(count, FEW) if size > FEW // 10 else count
     payload = b"x" * size
-    names = [f"tenant-{n % TENANTS}" for n in range(count)]
+    names = [f"client-{n % WORKSPACES}" for n in range(count)]
     ours = _grown_by_fill(names, payload, progress)
     with own_server() as server, server.client() as client, _growth(client) as grown:
         for _ in range(count // AT_ONCE):
@@ -66,7 +66,9 @@ def _payloads(size: int, count: int, progress: Progress) -> Row:
 
 def _grown_by_fill(names: list[str], payload: bytes, progress: Progress) -> int:
     with own_server() as server, server.client() as client:
-        fill(server.url, NAMESPACE, names[:1], payload, progress, id_prefix="one")  # loads it
+        fill(
+            server.url, NAMESPACE, names[:1], payload, progress, id_prefix="one"
+        )  # loads the script
         with _growth(client) as grown:
             fill(server.url, NAMESPACE, names, payload, progress)
     return grown[0]
@@ -85,7 +87,7 @@ def _celery(options: Options, count: int, progress: Progress) -> Row:
 def _published(side: Side, client: Any, count: int, progress: Progress) -> float:
     work = progress.start(f"(d) {side.name}", count)
     with Traffic(side.url) as traffic:
-        traffic.publish(traffic.batch(TENANTS))
+        traffic.publish(traffic.batch(WORKSPACES))
         with _growth(client) as grown:
             for _ in range(count // 100):
                 traffic.publish(traffic.batch(100))
@@ -95,10 +97,10 @@ def _published(side: Side, client: Any, count: int, progress: Progress) -> float
 
 
 def _workspaces(count: int, progress: Progress) -> Row:
-    """The other extreme: no two jobs of one workspace."""
+    """Measure the other extreme: a workspace for each job."""
     count = min(count, FEW)
     size = 200
-    names = [f"tenant-{n}" for n in range(count)]
+    names = [f"client-{n}" for n in range(count)]
     ours = _grown_by_fill(names, b"x" * size, progress) / count - size
     with own_server() as server, server.client() as client, _growth(client) as grown:
         for name in names:

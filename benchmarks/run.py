@@ -1,4 +1,4 @@
-"""Runs every benchmark, one after the other: what ``make bench`` does."""
+"""Run every benchmark, one after the other, as ``make bench`` does."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ BENCHMARKS = (
     "redis_memory",
     "redis_cpu",
     "start_latency",
+    "long_scripts",
 )
 
 
 def run() -> None:
-    """Print each as soon as it is done; with --json all of them at the end."""
+    """Print each result as soon as it is complete; with --json, all of them at the end."""
     options, given = read()
     names = given.only.split(",") if given.only else BENCHMARKS
     found = {}

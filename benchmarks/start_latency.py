@@ -21,7 +21,7 @@ TARGET = Target(at_most=1.2)
 
 
 def wait_of_one(worker: Worker) -> float:
-    """Call one task of an idle worker; milliseconds until it starts."""
+    """Call one task on an idle worker; return the milliseconds until it starts."""
     time.sleep(uniform(*IDLE_SECONDS))
     began = time.monotonic()
     worker.publish(1)
@@ -30,7 +30,7 @@ def wait_of_one(worker: Worker) -> float:
 
 
 def measure(options: Options, progress: Progress) -> Report:
-    """One call of each side in turn; both workers are up and idle."""
+    """Call a task on each side in turn; both workers run and are idle."""
     calls = options.turns_of(400)
     with own_server() as server, ExitStack() as stack:
         sides = sides_on(server, options, workspace_from="kwarg:tenant_id")

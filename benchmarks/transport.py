@@ -1,4 +1,4 @@
-"""(a) kombu alone: messages per second that are published, and consumed and acked."""
+"""(a) kombu alone: messages published per second, and messages consumed and acked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Found = dict[str, dict[Side, list[Spent]]]
 
 
 def measure(options: Options, progress: Progress) -> Report:
-    """Both sides in turn, on one server, in short turns of each."""
+    """Run both sides in short turns on one server."""
     count, turns = options.size(200, 20), options.turns_of(25)
     with own_server() as server, server.client() as client:
         sides = sides_on(server, options)

@@ -1,4 +1,9 @@
-"""One owner's numbered calls: repeated until answered, so that no lost reply loses a job."""
+"""Numbered calls of one owner, repeated until they are answered, so that no lost reply loses a job.
+
+The store answers a call with the number of an earlier one by that one's reply. So a call whose
+reply was lost is sent again before the next one, and what it leased or finished is kept until
+somebody asks for it.
+"""
 
 from __future__ import annotations
 
@@ -13,38 +18,40 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from fairqueue._settings import Settings
-from fairqueue._store import Store, Waiter
+from fairqueue._stores.store import Store
+from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Claimed, Ending, Finish
 from fairqueue.errors import StoreUnavailable
 
 T = TypeVar("T")
 
-LONGEST_REST_SECONDS = 1.0
-SHY_FOR_SECONDS = 60.0  # who has turned a job away lets others look first for so long
+LONGEST_POLL_SECONDS = 1.0
+MOST_AT_ONCE = 16  # jobs that one call claims, and that it finishes: more would be a long script
+YIELD_FIRST_SECONDS = 60.0  # after declining a job, other claimers are woken first for this long
 
 _NOTHING = Claimed((), frozenset(), 0.0)
 
 
 @dataclass(frozen=True)
 class _Call(Generic[T]):
-    """A numbered call: to send it again gives the same answer, and changes nothing."""
+    """A numbered call: sending it again returns the same reply and changes nothing."""
 
     send: Callable[[], T]
     finishes: tuple[Finish, ...] = ()
-    act: tuple[str, int] | None = None
-    """What it does to which fence, where its caller may come again to ask for the answer."""
+    action: tuple[str, int] | None = None
+    """Operation and fence, if the caller may repeat the call itself to get the reply."""
 
 
 def _joined(first: Claimed, then: Claimed) -> Claimed:
     return Claimed(first.leases + then.leases, first.lost | then.lost, then.wait_seconds)
 
 
-def _rest(waiter: Waiter, seconds: float) -> None:
-    """Wait for a wake-up; where no waiting is possible polling is, and a claim tells why."""
+def _wait_or_poll(waiter: Waiter, seconds: float) -> None:
+    """Wait for a wake-up; if that is not possible, sleep briefly: the next claim will say why."""
     try:
         waiter.wait(seconds)
     except StoreUnavailable:
-        time.sleep(min(seconds, LONGEST_REST_SECONDS))
+        time.sleep(min(seconds, LONGEST_POLL_SECONDS))
 
 
 class Claimer:
@@ -52,42 +59,42 @@ class Claimer:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._pid = os.getpid()
         self.owner = f"{socket.gethostname()}:{self._pid}:{secrets.token_hex(4)}"
         self._number = 0
         self._lock = threading.RLock()
         self._unanswered: _Call[Any] | None = None
-        self._found = _NOTHING
-        self._told: frozenset[tuple[int, Ending]] = frozenset()
-        self._shy_until = 0.0
+        self._recovered = _NOTHING
+        self._finished: frozenset[tuple[int, Ending]] = frozenset()
+        self._yield_first_until = 0.0
 
     @contextmanager
-    def _turn(self) -> Iterator[tuple[tuple[str, int] | None, Any]]:
-        """One caller at a time; what was not answered before is asked again, and its answer given.
+    def _exclusive(self) -> Iterator[tuple[tuple[str, int] | None, Any]]:
+        """Let one caller in; first repeat an unanswered call, and yield its action and reply.
 
-        A fork begins anew: its parent's calls are its parent's, and so is the lock.
+        A forked child starts over: its parent's calls and its parent's lock are not its own.
         """
         if self._pid != os.getpid():
-            self._begin()
+            self._reset()
         with self._lock:
             call = self._unanswered
-            yield (None, None) if call is None else (call.act, self._ask_again(call))
+            yield (None, None) if call is None else (call.action, self._repeat(call))
 
-    def _ask_again(self, call: _Call[T]) -> T:
-        """Keep what it brings for the next caller, since its own has gone."""
+    def _repeat(self, call: _Call[T]) -> T:
+        """Send a call again and keep its result for the next caller: its own has given up."""
         reply = self._send(call)
         if isinstance(reply, Claimed):
-            self._found = _joined(self._found, reply)
+            self._recovered = _joined(self._recovered, reply)
         elif isinstance(reply, frozenset):
-            self._found = replace(self._found, lost=self._found.lost | reply)
-        self._told |= {(f.fence, f.ending) for f in call.finishes}
+            self._recovered = replace(self._recovered, lost=self._recovered.lost | reply)
+        self._finished |= {(f.fence, f.ending) for f in call.finishes}
         return reply
 
     def _send(self, call: _Call[T]) -> T:
-        """Only an answer, be it an error, ends a call; an interrupt or a broken link does not."""
+        """A reply or an error of the store answers a call; an interrupt or lost link does not."""
         self._unanswered = call
         try:
             reply = call.send()
@@ -99,12 +106,12 @@ class Claimer:
         self._unanswered = None
         return reply
 
-    def _numbered(
+    def _send_numbered(
         self,
         call: Callable[..., T],
         *,
         finishes: tuple[Finish, ...] = (),
-        act: tuple[str, int] | None = None,
+        action: tuple[str, int] | None = None,
     ) -> T:
         self._number += 1
         identity = {
@@ -112,90 +119,119 @@ class Claimer:
             "number": self._number,
             "lease_seconds": self._settings.lease_seconds,
         }
-        return self._send(_Call(lambda: call(**identity), finishes, act))
+        return self._send(_Call(lambda: call(**identity), finishes, action))
 
-    def _untold(self, finishes: Sequence[Finish]) -> tuple[Finish, ...]:
-        """Leave out what a repeated call has told already: its caller brings it once more."""
-        told, self._told = self._told, frozenset()
-        return tuple(f for f in finishes if (f.fence, f.ending) not in told)
+    def _unfinished(self, finishes: Sequence[Finish]) -> tuple[Finish, ...]:
+        """Leave out what a repeated call has already finished: its caller reports it again."""
+        finished, self._finished = self._finished, frozenset()
+        return tuple(f for f in finishes if (f.fence, f.ending) not in finished)
 
-    def _found_again(self) -> Claimed:
-        """What repeated calls brought. Its leases are as old as the first try: renew them."""
-        if self._found.leases:
+    def _renew_recovered(self) -> Claimed:
+        """Return what repeated calls brought; its leases are as old as the first attempt."""
+        if self._recovered.leases:
             sent = time.monotonic()
             lost = self._store.renew(
-                [(lease.fence, 0.0) for lease in self._found.leases],
+                [(lease.fence, 0.0) for lease in self._recovered.leases],
+                owner=self.owner,
                 lease_seconds=self._settings.lease_seconds,
             ).lost
-            live = [lease for lease in self._found.leases if lease.fence not in lost]
+            live = [lease for lease in self._recovered.leases if lease.fence not in lost]
             leases = tuple(replace(lease, received_monotonic=sent) for lease in live)
-            self._found = replace(self._found, leases=leases)
-        return self._found
+            self._recovered = replace(self._recovered, leases=leases)
+        return self._recovered
 
     def claim(self, queues: Sequence[str], n: int, finishes: Sequence[Finish]) -> Claimed:
-        """Finish and claim; what a call brought whose reply was lost comes along, and counts."""
-        queues, shy = tuple(queues), time.monotonic() < self._shy_until
-        with self._turn():
-            left, found = self._untold(finishes), self._found_again()
-            claimed = self._numbered(
-                lambda **identity: self._store.claim(
-                    queues=queues,
-                    n=max(0, n - len(found.leases)),
-                    finishes=left,
-                    max_deliveries=self._settings.max_deliveries,
-                    shy=shy,
-                    **identity,
-                ),
-                finishes=left,
-            )
-            self._found = _NOTHING
-        return _joined(found, claimed)
+        """Finish and claim; leases recovered from a lost reply are included in ``n``.
+
+        Many take several calls. What the first of them brought is kept if a later one fails.
+        """
+        with self._exclusive():
+            left, recovered = self._unfinished(finishes), self._renew_recovered()
+            while len(left) > MOST_AT_ONCE:
+                left = self._ack_some(left)
+            wanted, found = max(0, n - len(recovered.leases)), 0
+            while True:
+                some = min(wanted - found, MOST_AT_ONCE)
+                claimed = self._claim_some(tuple(queues), some, left)
+                self._recovered = _joined(self._recovered, claimed)
+                found, left = found + len(claimed.leases), ()
+                if found >= wanted or len(claimed.leases) < some:
+                    break
+            whole, self._recovered, self._finished = self._recovered, _NOTHING, frozenset()
+        return whole
+
+    def _claim_some(self, queues: Sequence[str], n: int, finishes: tuple[Finish, ...]) -> Claimed:
+        """Finish and claim by one call."""
+        yield_first = time.monotonic() < self._yield_first_until
+        claimed = self._send_numbered(
+            lambda **identity: self._store.claim(
+                queues=queues,
+                n=n,
+                finishes=finishes,
+                max_deliveries=self._settings.max_deliveries,
+                yield_first=yield_first,
+                **identity,
+            ),
+            finishes=finishes,
+        )
+        self._finished |= {(finish.fence, finish.ending) for finish in finishes}
+        return claimed
+
+    def _ack_some(self, finishes: tuple[Finish, ...]) -> tuple[Finish, ...]:
+        """Finish as many as one call may; return the others."""
+        some = finishes[:MOST_AT_ONCE]
+        lost = self._send_numbered(
+            lambda **identity: self._store.ack(finishes=some, **identity), finishes=some
+        )
+        self._recovered = replace(self._recovered, lost=self._recovered.lost | lost)
+        self._finished |= {(finish.fence, finish.ending) for finish in some}
+        return finishes[MOST_AT_ONCE:]
 
     def ack(self, finishes: Sequence[Finish]) -> frozenset[int]:
         """Finish; return which of these fences were lost."""
         own = frozenset(finish.fence for finish in finishes)
-        with self._turn():
-            left = self._untold(finishes)
-            if left:
-                lost = self._numbered(
-                    lambda **identity: self._store.ack(finishes=left, **identity), finishes=left
-                )
-                self._found = replace(self._found, lost=self._found.lost | lost)
-            known = self._found.lost
-            self._found = replace(self._found, lost=known - own)
-        return known & own
+        with self._exclusive():
+            left = self._unfinished(finishes)
+            while left:
+                left = self._ack_some(left)
+            self._finished = frozenset()
+            lost = self._recovered.lost
+            self._recovered = replace(self._recovered, lost=lost - own)
+        return lost & own
 
-    def release(self, fence: int, **how: Any) -> bool:
-        """Give one job back; False: lost. Who turns it away is shy for a while."""
-        if how.get("turned_away"):
-            self._shy_until = time.monotonic() + SHY_FOR_SECONDS
-        how["max_deliveries"] = self._settings.max_deliveries
-        return self._alone(("release", fence), self._store.release, how)
+    def release(self, fence: int, **options: Any) -> bool:
+        """Give one job back; False: its lease was lost. Declining makes this claimer yield."""
+        if options.get("declined"):
+            self._yield_first_until = time.monotonic() + YIELD_FIRST_SECONDS
+        options["max_deliveries"] = self._settings.max_deliveries
+        return self._end(("release", fence), self._store.release, options)
 
-    def reject(self, fence: int, **how: Any) -> bool:
-        """Bury one job; False: lost."""
-        return self._alone(("reject", fence), self._store.reject, how)
+    def reject(self, fence: int, **options: Any) -> bool:
+        """Move one job to the dead letters; False: its lease was lost."""
+        return self._end(("reject", fence), self._store.reject, options)
 
-    def _alone(
-        self, act: tuple[str, int], call: Callable[..., bool], how: Mapping[str, Any]
+    def _end(
+        self, action: tuple[str, int], call: Callable[..., bool], options: Mapping[str, Any]
     ) -> bool:
-        with self._turn() as (answered, reply):
-            if answered == act:
+        with self._exclusive() as (repeated, reply):
+            if repeated == action:
                 return bool(reply)
-            return self._numbered(lambda **identity: call(act[1], **identity, **how), act=act)
+            return self._send_numbered(
+                lambda **identity: call(action[1], **identity, **options), action=action
+            )
 
     def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
-        """Claim again at every wake-up until something came or time is up."""
+        """Claim again at every wake-up until there is a job or the time is up."""
         until = time.monotonic() + seconds
         waiter = self._store.waiter(queues)
         try:
             while not claimed.leases and (left := until - time.monotonic()) > 0:
-                _rest(waiter, min(left, claimed.wait_seconds))
+                _wait_or_poll(waiter, min(left, claimed.wait_seconds))
                 claimed = self.claim(queues, n, ())
         finally:
             waiter.close()
         return claimed
 
     def close(self) -> None:
-        """Forget what was unanswered."""
+        """Forget an unanswered call."""
         self._unanswered = None

@@ -1,14 +1,29 @@
-"""Which job runs here, and for which workspace things are published."""
+"""The running job and the workspace of the current context."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
+from functools import wraps
+from inspect import CO_GENERATOR
+from types import FrameType
+from typing import Any
+from uuid import UUID
 
-from fairqueue._names import check_name
-from fairqueue.errors import LeaseLost
+from fairqueue._validation import check_name
+from fairqueue.errors import ConfigurationError, LeaseLost
+
+STEP_RUNNERS = frozenset({"anyio", "asgiref", "fastapi", "starlette"})
+"""Packages that run each step of a synchronous generator in a thread and context of its own."""
+
+OTHER_CONTEXT = (
+    "fairqueue.workspace() has no effect in a synchronous generator whose steps run in contexts of "
+    "their own, such as a FastAPI dependency that yields: make the dependency 'async def', or name "
+    "the workspace at the publish"
+)
 
 
 def _never() -> bool:
@@ -16,75 +31,138 @@ def _never() -> bool:
 
 
 @dataclass(eq=False)
-class Running:
-    """The job that runs in this context."""
+class JobContext:
+    """The job that runs in this context; :func:`current` returns it."""
 
     job_id: str
     workspace: str
     fence: int
-    """Grows with every claim of any job: store it beside your own writes to refuse stale ones."""
+    """Fencing token, larger for every later claim: store it beside your own writes, and refuse a
+    write whose token is smaller than the stored one."""
     deliveries: int
-    """Starts so far, this one included."""
+    """Counted deliveries of the job, this one included."""
     is_lost: Callable[[], bool] = field(default=_never, repr=False)
     is_cancelled: Callable[[], bool] = field(default=_never, repr=False)
     redeliverable: bool = True
-    """False once it was acked early: nobody else will run it, so it may go on without its lease."""
+    """False once it was acked early: no other worker will run it, so it may outlive its lease."""
     body_entered: bool = False
-    """Set by the adapter when the task's body begins: a body may call another task's."""
+    """Set by the adapter when the task's body begins, because a body may call another task's."""
     body_returned: bool = False
-    """Set by the adapter once the task's body is done: what is published then is a continuation."""
+    """Set by the adapter after the task's body: what is published then is a continuation."""
 
     @property
     def lost(self) -> bool:
-        """The lease is gone: the job may run elsewhere, and nothing of this run will count."""
+        """Whether the lease was lost: the job may be running elsewhere; stop writing results."""
         return self.is_lost()
 
     @property
     def cancelled(self) -> bool:
-        """Somebody cancelled this job while it runs: it may stop; it will not be run again."""
+        """Whether the job was cancelled while running: it may stop, and will not be run again."""
         return self.is_cancelled()
 
     def raise_if_lost(self) -> None:
-        """Raise LeaseLost if the lease is gone."""
+        """Raise LeaseLost if the lease was lost; call it before writing results."""
         if self.lost:
             raise LeaseLost(self.job_id, self.workspace)
 
 
-_running: ContextVar[Running | None] = ContextVar("fairqueue_running", default=None)
+_job: ContextVar[JobContext | None] = ContextVar("fairqueue_job", default=None)
 _workspace: ContextVar[str | None] = ContextVar("fairqueue_workspace", default=None)
 
 
-def current() -> Running | None:
-    """Return the job that runs here; None outside a job."""
-    return _running.get()
+def current() -> JobContext | None:
+    """Return the running job; None outside a job."""
+    return _job.get()
 
 
 def current_workspace() -> str | None:
-    """Return the workspace that a publish from here belongs to, unless it names another."""
-    running = _running.get()
-    return _workspace.get() or (running.workspace if running else None)
+    """Return the workspace of a publish that names none; None: the default workspace."""
+    job = _job.get()
+    return _workspace.get() or (job.workspace if job else None)
+
+
+def parent_fence() -> int | None:
+    """The fence of the running job, which a publish from here needs to be valid.
+
+    None outside a job, and in one that was acked early.
+    """
+    job = _job.get()
+    return job.fence if job is not None and job.redeliverable else None
 
 
 @contextmanager
-def workspace(name: str) -> Iterator[None]:
-    """What is published inside belongs to this workspace, unless it names another.
+def workspace(name: str | int | UUID) -> Iterator[None]:
+    """Publish to this workspace inside the block, unless a publish names another.
 
-    Raises ConfigurationError for what cannot be a workspace's name.
+    An int or a UUID becomes text. Raises ConfigurationError if the name is not allowed, and in a
+    synchronous dependency of FastAPI that yields: it runs in a context of its own, so the block
+    would have no effect. An ``async def`` dependency runs in the request's.
     """
-    token = _workspace.set(check_name("workspace", name))
+    checked = check_name("workspace", name)
+    _refuse_context_of_its_own(sys._getframe())  # noqa: SLF001 - the caller matters here
+    token = _workspace.set(checked)
     try:
         yield
     finally:
+        _reset(token)
+
+
+def _reset(token: Token[str | None]) -> None:
+    try:
         _workspace.reset(token)
+    except ValueError:
+        raise ConfigurationError(OTHER_CONTEXT) from None
+
+
+def _refuse_context_of_its_own(frame: FrameType | None) -> None:
+    """Raise if only generators stand between this frame and a framework's thread.
+
+    Such a framework runs each step of a generator in a copy of the context.
+    """
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] in STEP_RUNNERS:
+            raise ConfigurationError(OTHER_CONTEXT)
+        if module != "contextlib" and not frame.f_code.co_flags & CO_GENERATOR:
+            return
+        frame = frame.f_back
 
 
 @contextmanager
-def running(job: Running) -> Iterator[Running]:
-    """Declare a job as the one that runs here (for adapters)."""
-    token = _running.set(job)
-    outer = _workspace.set(None)
+def run_context(job: JobContext) -> Iterator[JobContext]:
+    """Make a job the running one inside the block (for adapters)."""
+    job_token = _job.set(job)
+    workspace_token = _workspace.set(None)
     try:
         yield job
     finally:
-        _workspace.reset(outer)
-        _running.reset(token)
+        _workspace.reset(workspace_token)
+        _job.reset(job_token)
+
+
+def mark_body(
+    function: Callable[..., Any], around: Callable[[JobContext], AbstractContextManager[None]]
+) -> Callable[..., Any]:
+    """Wrap a task's function so that the running job records when it begins and returns.
+
+    What is published after it returns (retries, callbacks, the rest of a chain) is a continuation,
+    and capacity never refuses it. The function runs inside ``around(job)``. A call outside a job,
+    or from another task's body, goes straight through; a wrapped function is returned as it is.
+    """
+    if getattr(function, "marked_by_fairqueue", False):
+        return function
+
+    @wraps(function)
+    def body(*args: Any, **kwargs: Any) -> Any:
+        job = current()
+        if job is None or job.body_entered:
+            return function(*args, **kwargs)
+        job.body_entered = True
+        try:
+            with around(job):
+                return function(*args, **kwargs)
+        finally:
+            job.body_returned = True
+
+    body.marked_by_fairqueue = True  # type: ignore[attr-defined]
+    return body

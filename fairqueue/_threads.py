@@ -1,21 +1,25 @@
-"""Threads that a task cannot block, also where gevent or eventlet have patched threading."""
+"""Native threads and events, even where gevent or eventlet have patched ``threading``.
+
+A task that does not yield cannot block them.
+"""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 
 def _gevent() -> Any:
-    """Find the patcher of gevent, if it has patched threading."""
+    """Return gevent's patcher if it has patched ``threading``."""
     gevent = sys.modules.get("gevent.monkey")
     return gevent if gevent is not None and gevent.is_module_patched("threading") else None
 
 
 def _threading() -> Any:
-    """Find threading as it was before eventlet (gevent patches inside of it: see below)."""
+    """Return ``threading`` as it was before eventlet; gevent patches inside the module instead."""
     eventlet = sys.modules.get("eventlet.patcher")
     if eventlet is not None and eventlet.is_monkey_patched("thread"):
         return eventlet.original("threading")
@@ -23,7 +27,7 @@ def _threading() -> Any:
 
 
 class _Event:
-    """threading.Event on a lock of the operating system: gevent's originals use patched ones."""
+    """``threading.Event`` on a native lock: gevent's original Event uses patched locks."""
 
     def __init__(self, allocate_lock: Callable[[], Any]) -> None:
         self._lock = allocate_lock()
@@ -31,23 +35,23 @@ class _Event:
         self._is_set = False
 
     def set(self) -> None:
-        """Wake who waits."""
+        """Set it and wake all waiting threads."""
         if not self._is_set:
             self._is_set = True
             self._lock.release()
 
     def wait(self, timeout: float) -> bool:
-        """Whether it was set in time."""
+        """Wait; return whether it was set within ``timeout`` seconds."""
         if self._is_set:
             return True
         if not self._lock.acquire(timeout=timeout):
             return False
-        self._lock.release()  # for the next one who waits
+        self._lock.release()  # wakes the next waiting thread
         return True
 
 
 def native_event() -> threading.Event:
-    """Make an event of the operating system's threads."""
+    """Make an event for native threads."""
     gevent = _gevent()
     made: Any = (
         _threading().Event()
@@ -58,10 +62,23 @@ def native_event() -> threading.Event:
     return event
 
 
+def native_lock() -> AbstractContextManager[Any]:
+    """Make a lock for native threads and greenlets, to be held for moments only.
+
+    A patched lock that a native thread releases may leave the greenlet that waits for it asleep.
+    """
+    gevent = _gevent()
+    made: Any = (
+        _threading().Lock() if gevent is None else gevent.get_original("_thread", "allocate_lock")()
+    )
+    lock: AbstractContextManager[Any] = made
+    return lock
+
+
 def start_native(target: Callable[[], None], *, name: str) -> None:
-    """Run ``target`` in a daemon thread of the operating system."""
+    """Run ``target`` in a native daemon thread."""
     gevent = _gevent()
     if gevent is None:
         _threading().Thread(target=target, name=name, daemon=True).start()
-    else:  # its original Thread would call the patched function
+    else:  # its original Thread class would start a greenlet
         gevent.get_original("_thread", "start_new_thread")(target, ())

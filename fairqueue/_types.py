@@ -1,4 +1,4 @@
-"""Frozen values that travel between rooms."""
+"""Immutable values that the modules pass to each other and to users."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000
-"""What is kept of dead letters, unless it is set; ``lua/_graves.lua`` has the same."""
+CANCELLED = "cancelled"
+"""Default retention of dead letters; ``lua/modules/dead_letters.lua`` has the same numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One published message. ``id`` is unique to this publish; ``payload`` is never decoded."""
+    """One published message.
+
+    ``id`` identifies the publish: the same id again is not a new job. ``payload`` is stored as it
+    is. ``priority`` counts from 0, which is the most urgent.
+    """
 
     id: str
     workspace: str
@@ -22,62 +27,64 @@ class Job:
     payload: bytes
     priority: int = 0
     delay_seconds: float = 0.0
-    """Not before this many seconds from its publish, by the store's clock."""
+    """The job becomes runnable this many seconds after its publish, by the store's clock."""
     expires_seconds: float | None = None
-    """Not started later than this many seconds from its publish; None: it never expires."""
+    """A job not started within this many seconds of its publish is dead; None: it never expires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How a publish is treated at a full workspace, queue or total, and on whose behalf."""
+    """Rules for one publish: capacity, fencing by its parent job, and uniqueness."""
 
     exempt: bool = False
-    """What the system itself must publish (retries, continuations) is never refused."""
+    """Never rejected for capacity: for what the framework itself publishes, such as retries."""
     group: str | None = None
-    """The first job of a group decides; once it is in, the rest of the group passes."""
+    """Capacity is checked for the first job of a group; once accepted, the rest is, too."""
     parent_fence: int | None = None
-    """Refused with LeaseLost when the run that publishes no longer holds this fence."""
+    """Fencing token of the publishing job; LeaseLost if that job has lost its lease."""
     unique_key: str | None = None
-    """One job at a time of a workspace and task counts under a key; exempt jobs have none."""
+    """At most one job per workspace, task and key is accepted; ignored for exempt jobs."""
     unique_for: float | None = None
-    """The key counts for so many seconds from its publish; None: as long as its job lives."""
+    """Seconds from the publish for which the key is held; None: until the job ends."""
+    without_workspace: bool = False
+    """Count it as a job that named no workspace."""
 
 
 class Outcome(str, Enum):
-    """What became of a publish."""
+    """The result of a publish."""
 
     CREATED = "created"
-    """A new job."""
+    """A new job was stored."""
     EXISTING = "existing"
-    """The unique key belongs to another job: nothing was stored."""
+    """Another job holds the unique key; nothing was stored."""
     REPLACED = "replaced"
-    """A new job, which has taken the unique key of one that is dead."""
+    """A new job was stored; it took the unique key from a dead one."""
     REPEATED = "repeated"
-    """This id was published before: nothing was stored."""
+    """This id was published before; nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of a publish, and of which job it tells."""
+    """The result of a publish, and the id of the job that it refers to."""
 
     outcome: Outcome
     job_id: str
-    """The job's own id, or that of the job that holds the unique key."""
+    """The published job's id, or the id of the job that holds the unique key."""
 
     @property
     def is_new(self) -> bool:
-        """A job was stored."""
+        """Whether a job was stored."""
         return self.outcome in {Outcome.CREATED, Outcome.REPLACED}
 
 
 class JobId(str):
-    """The id of a published job, or of the existing one; ``outcome`` says which."""
+    """The id of the published job, or of the one that holds its unique key: see ``outcome``."""
 
     __slots__ = ("outcome",)
     outcome: Outcome
 
     def __new__(cls, published: Published) -> JobId:
-        """Take both from what the store answered."""
+        """Make one from the store's answer."""
         job_id = super().__new__(cls, published.job_id)
         job_id.outcome = published.outcome
         return job_id
@@ -85,34 +92,39 @@ class JobId(str):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right of one owner to run one job until it expires."""
+    """The right of one owner to run one job, until the lease expires or is ended."""
 
     job: Job
     fence: int
-    """Grows with every claim; guards writes of a stale run elsewhere."""
+    """Fencing token: larger for every later claim, so other systems can refuse a stale run.
+
+    It is above the time of the claim in microseconds, so it also grows where Redis lost writes.
+    """
     deliveries: int
-    """Starts counted so far, this one included."""
+    """Deliveries that count towards ``max_deliveries``, this one included."""
     redelivered: bool
-    """The job was handed out before."""
+    """Whether the job was leased before."""
     lease_seconds: float
+    owner: str
+    """The identity that claimed it: only this one can renew or end the lease."""
     received_monotonic: float = field(default_factory=time.monotonic)
-    """When this process sent the claim, by its own monotonic clock."""
-    turned_away: int = 0
-    """How often a worker gave it back because it could not run it."""
+    """When this process sent the claim, by ``time.monotonic()``."""
+    declined: int = 0
+    """How often workers released the job because they could not run it."""
 
 
 class Ending(str, Enum):
-    """What a claimer brings along about one of its leases."""
+    """How a claimer ends one of its leases."""
 
     ACK = "ack"
-    """The job ended: it is gone, its slot is free."""
+    """The job ended: it is removed and its slot is free."""
     ACK_EARLY = "early"
-    """Do not redeliver; the job runs on and keeps its slot until ACK or expiry."""
+    """Never redeliver it; it keeps its slot until ACK or until the lease expires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """One ending, with the worker-seconds used so far by the worker's monotonic clock."""
+    """The end of one lease; ``seconds`` are the worker-seconds that the job has used."""
 
     fence: int
     ending: Ending = Ending.ACK
@@ -121,145 +133,150 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What one finish-and-claim call brought."""
+    """The result of one finish-and-claim call."""
 
     leases: tuple[Lease, ...]
     lost: frozenset[int]
-    """Fences of finishes that changed nothing, since their lease was gone."""
+    """Fencing tokens of finishes that had no effect because their lease was lost."""
     wait_seconds: float
-    """When to claim again if no wake-up comes before."""
+    """Claim again after this many seconds if no wake-up arrives first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """What one renewal found out."""
+    """The result of one renewal."""
 
     lost: frozenset[int]
-    """Fences whose lease has passed."""
+    """Fencing tokens whose lease was lost."""
     cancelled: frozenset[int] = frozenset()
-    """Fences whose job was cancelled: told at every renewal, until it ends."""
+    """Fencing tokens of cancelled jobs, repeated at every renewal until the job ends."""
 
 
 class Cancelled(str, Enum):
-    """What a cancel found."""
+    """The result of a cancel."""
 
-    GONE = "gone"
-    """It waited or was scheduled, and is gone."""
-    TOLD = "told"
-    """It runs: its worker is told with its next renewal, and however it ends, it is gone then."""
-    UNKNOWN = "unknown"
-    """No such job: it has ended, is dead, or never was."""
+    REMOVED = "removed"
+    """The job was waiting or scheduled; it is removed."""
+    SIGNALLED = "signalled"
+    """The job is running; its worker learns of it at the next renewal. It will not run again."""
+    NOT_FOUND = "not_found"
+    """No such job is waiting, scheduled or running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One start of a job that counts, and what became of it."""
+    """One counted delivery of a job, and how it ended. Times are seconds since 1970."""
 
     fence: int
     owner: str
-    """Who held the lease: host, process and a random part."""
+    """The owner of the lease: host, process id and a random part."""
     claimed: float
-    """When, by the store's clock."""
+    """When it was claimed, by the store's clock."""
     ended: float
     seconds: float
-    """Worker-seconds, as far as they were reported."""
+    """Worker-seconds that were reported."""
     outcome: str
-    """``"lost"`` (its lease ended), ``"returned"`` (its worker told of a crash), ``"rejected"``."""
+    """``"lost"`` (the lease expired), ``"returned"`` (released after a crash) or ``"rejected"``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A job that is kept because it cannot go on."""
+    """A job that will not run again by itself, kept for inspection and replay."""
 
     job: Job
     reason: str
-    """``"max_deliveries"``, ``"expired"``, or what it was rejected with."""
+    """``"max_deliveries"``, ``"expired"``, or the reason passed to ``reject``. In a failure notice
+    also ``"cancelled"``: the job is not kept as a dead letter."""
     died: float
-    """When, by the store's clock, as seconds since 1970."""
+    """When the job died, by the store's clock, in seconds since 1970."""
     deliveries: int
     history: tuple[Delivery, ...]
-    """The last starts that count, oldest first, at most 16."""
+    """The last counted deliveries, oldest first, at most 16."""
 
 
 class Pause(str, Enum):
-    """How a workspace, a queue, a task or everything is held."""
+    """How a workspace, a queue, a task or everything is held by an operator."""
 
     PAUSED = "paused"
-    """Nothing starts; publishes are let in."""
+    """No job starts; new jobs are accepted."""
     DRAINING = "draining"
-    """No new job is let in, except what the system itself must publish; what waits is run."""
+    """New jobs are rejected, except exempt ones; waiting jobs still run."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelledAll:
     """How many jobs of a workspace were cancelled."""
 
-    gone: int
-    """They waited or were scheduled."""
-    told: int
-    """They run; their workers are told."""
+    removed: int
+    """Waiting or scheduled jobs, removed at once."""
+    signalled: int
+    """Running jobs; their workers learn of it at the next renewal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one workspace, task, queue or total; None: not set here."""
+    """Limits of one workspace, task or queue, or of everything; None: not set here."""
 
     concurrency: int | None = None
-    """Jobs running at once; 0: none may start."""
+    """Largest number of jobs running at once; 0: none may start."""
     capacity: int | None = None
-    """Jobs waiting, scheduled included."""
+    """Largest number of jobs waiting, scheduled ones included."""
     weight: float | None = None
-    """Share of worker-seconds relative to the others (1.0)."""
+    """Share of worker-seconds relative to other workspaces; 1.0 unless it is set."""
     rate: float | None = None
-    """Starts per second."""
+    """Largest number of starts per second."""
     burst: float | None = None
-    """Starts at once after a quiet time."""
+    """Starts allowed at once after an idle time; needs ``rate``."""
     workspace_concurrency: int | None = None
-    """Of a task: its jobs running at once in each workspace."""
+    """Of a task: largest number of its jobs running at once in each workspace."""
     reserve: int | None = None
-    """Of a workspace: while fewer of its jobs run, its next one goes before others'."""
+    """Of a workspace: below this many running jobs, it gets the next free slot."""
     parent: str | None = None
-    """Of a workspace: the group whose weight and concurrency it shares."""
+    """Of a workspace: the group that it belongs to, whose weight and concurrency it shares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit that is in force, and why this value."""
+    """One limit in force, and where its value comes from."""
 
     value: float | str
     source: str
-    """``"live"``, ``"limit_provider"``, ``"configured"`` (by name), ``"live default"`` or
-    ``"default"``."""
+    """``"live"`` (set at runtime), ``"limit_provider"``, ``"configured"`` (by name),
+    ``"live default"`` or ``"default"``; earlier ones take precedence."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLimits:
-    """What a process brings as its configuration, to be stored beside the jobs."""
+    """The limits configured in one process, to be stored beside the jobs."""
 
     default: Limits = field(default_factory=Limits)
     total: Limits = field(default_factory=Limits)
     workspaces: Mapping[str, Limits] = field(default_factory=dict)
     queues: Mapping[str, Limits] = field(default_factory=dict)
     tasks: Mapping[str, Limits] = field(default_factory=dict)
-    """A task that is named here has a limit of its own, over all workspaces."""
+    """Limits of single tasks, over all workspaces together."""
     queue_default: Limits = field(default_factory=Limits)
-    """For a queue that is not named in ``queues`` (the setting ``queue_capacity``)."""
+    """For queues not named in ``queues`` (the setting ``queue_capacity``)."""
     default_workspace: str = "default"
-    """Not under the default limits, unless it is named in ``workspaces``."""
+    """This workspace is exempt from the default limits unless it is named in ``workspaces``."""
     fairness: str = "time"
     enforced: bool = True
-    """False: what limits would hold or refuse is counted, and nobody is held back."""
+    """False: count what limits would block or reject, but let it pass."""
     provided: bool = False
-    """A limit provider is asked; without one, what it said before counts no longer."""
+    """Whether a limit provider is in use; if not, its stored answers are dropped."""
     dead_letter_seconds: float | None = KEPT_SECONDS
-    """How long a dead letter is kept; None: no bound."""
+    """Seconds for which a dead letter is kept; None: for ever."""
     dead_letter_count: int | None = KEPT_COUNT
-    """How many are kept per workspace, the youngest; None: no bound."""
+    """Dead letters kept per workspace, the newest ones; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceStats:
-    """One workspace as it stands, derived from the structures."""
+    """One workspace now. Counts are numbers of jobs.
+
+    ``limit`` is its concurrency limit in force, None for none; ``oldest_wait_seconds`` is the age
+    of its oldest waiting job, None if none waits.
+    """
 
     workspace: str
     waiting: int
@@ -269,115 +286,133 @@ class WorkspaceStats:
     oldest_wait_seconds: float | None
     dead: int
     lost: int
-    """Early-acked jobs whose worker died: not run again, as their user chose."""
-    would_hold: int = 0
-    """Starts that a limit would have held back, where limits are only observed; since then."""
-    would_refuse: int = 0
-    """Publishes that a capacity would have refused."""
+    """Early-acked jobs whose worker died; they are not run again."""
+    would_block: int = 0
+    """Starts that limits would have blocked since ``enforce="observe"`` was set."""
+    would_reject: int = 0
+    """Publishes that a capacity would have rejected since then."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutWorkspace:
+    """The jobs of one task that were published without a workspace."""
+
+    jobs: int
+    """How many were ever published so."""
+    last: float
+    """When the last one was, by the store's clock, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The whole store as it stands."""
+    """All workspaces and queues of a namespace now."""
 
     workspaces: tuple[WorkspaceStats, ...]
     queues: Mapping[str, int]
-    """Waiting (scheduled included) per queue."""
+    """Waiting jobs per queue, scheduled ones included."""
+    without_workspace: Mapping[str, WithoutWorkspace] = field(default_factory=dict)
+    """Jobs that named no workspace, by their task; see the setting ``on_missing_workspace``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """One thing that keeps a job from starting now."""
+class Blocker:
+    """One reason why a job cannot start now."""
 
     kind: str
-    """``"pause"``, ``"concurrency"``, ``"rate"``, ``"time"`` (not before its time), or
-    ``"worker"`` (no worker takes from its queue, or all are busy with other queues)."""
+    """``"pause"``, ``"concurrency"``, ``"rate"``, ``"time"`` (it is scheduled for later) or
+    ``"worker"`` (no worker claims from its queue, or all are busy with other queues)."""
     scope: str
     """``"workspace"``, ``"group"``, ``"task"``, ``"workspace_task"`` (a task in this workspace),
     ``"queue"``, ``"total"`` or ``"job"``."""
     name: str
-    """Of that workspace, group, task, queue or job; empty for the total."""
+    """The name of that workspace, group, task or queue, or the job's id; empty for the total."""
     limit: float | None = None
-    """Jobs running at once, or starts per second."""
+    """Largest number of running jobs, or of starts per second."""
     used: int | None = None
-    """Jobs running there."""
+    """Number of jobs running in that scope."""
     since: float | None = None
-    """Since when, by the store's clock; of a full queue or total: since the last start there, as
-    far as no limit was lowered. None: not known."""
+    """Since when, by the store's clock, in seconds since 1970; None: not known. For a full queue
+    or total this is the last start there, unless a limit was lowered meanwhile."""
     until: float | None = None
-    """When it ends by itself, by the store's clock: exact. None: nobody can know."""
+    """When it ends by itself, exactly, by the store's clock; None: not known in advance."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """Where jobs of a workspace wait on one queue: those of one task, if that has a limit."""
+class QueuePosition:
+    """Where jobs of a workspace wait on one queue.
+
+    Jobs of a task with limits of its own wait apart from the rest and have their own position.
+    """
 
     queue: str
     task: str
-    """The task of the job in question, or of the next one here."""
+    """The task of the job in question, else of the next job here."""
     published: float
-    """When that job was published, by the store's clock."""
+    """When that job was published, by the store's clock, in seconds since 1970."""
     waiting: int
-    """Jobs that wait here."""
+    """Number of jobs waiting here."""
     jobs_ahead: int
-    """Jobs of this workspace here that come before it."""
+    """Number of this workspace's jobs that will be started first."""
     turns_ahead: int
-    """Turns of others before the next turn of this workspace; a group, or a task with a limit of
-    its own, is one of them, so there may be more."""
-    holds: tuple[Hold, ...]
-    """All that keeps it from starting now; empty: it is in line."""
-    would_hold: tuple[Hold, ...]
-    """What limits would hold it, where they are only observed."""
+    """Turns of other workspaces before this workspace's next turn. A group, or a task with limits
+    of its own, counts as one, so more jobs may be started first."""
+    blockers: tuple[Blocker, ...]
+    """Everything that keeps it from starting now; empty: it only waits for its turn."""
+    would_block: tuple[Blocker, ...]
+    """Limits that would block it, if limits are only observed."""
     expected_seconds: float | None
-    """In about how many seconds it starts, as if all others had equal weights and lengths, and
-    nobody came or went; never before the end of a hold that is known. None: nobody can know."""
+    """Estimated seconds until it starts, assuming equal weights and durations and no new
+    workspaces; never before the known end of a blocker. None: no estimate is possible."""
 
 
 class JobState(str, Enum):
-    """What :meth:`fairqueue.FairQueue.why` found."""
+    """The state of a job or workspace, as ``queue.admin.why`` found it."""
 
     WAITING = "waiting"
     SCHEDULED = "scheduled"
-    """It is not due. Of a workspace: nothing that it has is."""
+    """The job is not due yet. Of a workspace: none of its jobs is."""
     RUNNING = "running"
     DEAD = "dead"
     ENDED = "ended"
-    """It ended a minute or two ago at most; later nobody knows of it."""
+    """The job ended within the last one or two minutes; after that it is UNKNOWN."""
     IDLE = "idle"
-    """Nothing of this workspace waits."""
+    """The workspace has no waiting jobs."""
     UNKNOWN = "unknown"
-    """No such job."""
+    """There is no such job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a job waits, or what a workspace has."""
+    """Why a job or a workspace's jobs wait. Times are by the store's clock, seconds since 1970."""
 
     state: JobState
     workspace: str | None
-    """None: not known, since the job is not."""
+    """None if the job is unknown."""
     job_id: str | None
     now: float
-    """The store's clock when it was asked."""
+    """When this was found out."""
     since: float | None
-    """Since when the job runs or is dead; None: neither."""
+    """Since when the job has been running or dead; None: neither."""
     detail: str | None
-    """Who runs it (host, process and a random part), or the reason why it is dead."""
+    """The owner that runs it (host, process id, random part), or the reason of its death."""
     waiting: int
-    """Jobs of the workspace that are due and wait."""
+    """Number of the workspace's jobs that are due and waiting."""
     scheduled: int
     running: int
     dead: int
-    lines: tuple[Line, ...]
-    """Of a job that waits: the one that it is in. Of a workspace: each."""
-    holds: tuple[Hold, ...]
-    """What keeps all of it: those of the lines that they have in common, and the time."""
+    positions: tuple[QueuePosition, ...]
+    """Of a waiting job: its own position. Of a workspace: all of its positions."""
+    blockers: tuple[Blocker, ...]
+    """What blocks the job or all jobs of the workspace: what all positions share, or the time."""
     observed: Mapping[str, int] | None
-    """What limits would have held or refused of the workspace, where they are only observed:
-    ``starts`` and ``publishes``, and by limit and scope such as ``concurrency.task``,
-    ``rate.workspace`` and ``capacity.queue``; None: limits hold."""
+    """What limits would have blocked or rejected of the workspace, if they are only observed:
+    counts by ``starts`` and ``publishes``, and by limit and scope such as ``concurrency.task``,
+    ``rate.workspace`` and ``capacity.queue``. None: limits are enforced."""
+    without_workspace: Mapping[str, WithoutWorkspace] = field(default_factory=dict)
+    """Of the default workspace: jobs that named no workspace, by their task; of a waiting job
+    there: those of its own task."""
 
     @property
     def observing(self) -> bool:
-        """Limits are only observed."""
+        """Whether limits are only observed (``enforce="observe"``)."""
         return self.observed is not None

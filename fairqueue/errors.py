@@ -1,27 +1,29 @@
 """Every error that fairqueue raises.
 
 FairQueueError
-├── CapacityExceeded     a publish was refused: the workspace, queue or total is full
-├── LeaseLost            the caller no longer owns the job that it acts on
-├── ConfigurationError   a setting, URL or server property is unknown or impossible
-│   └── WorkspaceUnresolved  the workspace of a call could not be told
-└── StoreUnavailable     the store could not be reached, or refuses to write
+├── CapacityExceeded     the job was not accepted: its workspace, queue or the total is full
+├── LeaseLost            the caller no longer holds the lease of the job
+├── ConfigurationError   a setting, name, URL or server property is unknown or impossible
+│   └── WorkspaceUnresolved  the workspace of a call could not be determined
+└── StoreUnavailable     the store is unreachable or does not accept writes
 """
 
 from __future__ import annotations
 
 
 class FairQueueError(Exception):
-    """Base of everything that fairqueue raises on purpose."""
+    """Base class of all errors that fairqueue raises."""
 
 
 class CapacityExceeded(FairQueueError):
-    """A publish was refused, at once and whole: nothing was stored.
+    """The job was rejected because a capacity is reached; nothing was stored.
 
-    ``scope`` is ``"workspace"``, ``"queue"`` or ``"total"``; ``limit`` and ``waiting`` are in jobs
-    (scheduled ones included); ``retry_after`` is in seconds, at least 1, from the drain rate of
-    the workspace, with jitter, so that refused callers do not come back together. The scope
-    ``"task"`` means that ``task`` drains: what waits of it is not counted, and both are 0.
+    ``scope`` says which capacity: ``"workspace"``, ``"queue"`` or ``"total"``. ``limit`` and
+    ``waiting`` are numbers of jobs, scheduled ones included. ``retry_after`` is in seconds, at
+    least 1.0, estimated from the workspace's drain rate, with jitter so that rejected callers do
+    not retry at the same moment. ``draining``: the scope accepts no new jobs until it is resumed,
+    and ``limit`` is 0. The scope ``"task"`` is always draining, and its ``waiting`` is 0, since
+    the jobs of a task are not counted.
     """
 
     def __init__(
@@ -33,8 +35,9 @@ class CapacityExceeded(FairQueueError):
         workspace: str,
         queue: str,
         task: str = "",
+        draining: bool = False,  # noqa: FBT001, FBT002 - all arguments are an exception's args
     ) -> None:
-        super().__init__(scope, limit, waiting, retry_after, workspace, queue, task)
+        super().__init__(scope, limit, waiting, retry_after, workspace, queue, task, draining)
         self.scope = scope
         self.limit = limit
         self.waiting = waiting
@@ -42,22 +45,28 @@ class CapacityExceeded(FairQueueError):
         self.workspace = workspace
         self.queue = queue
         self.task = task
+        self.draining = draining or scope == "task"
 
     def __str__(self) -> str:
-        if self.scope == "task":
-            return f"task {self.task!r} takes no new jobs: it drains until it is resumed"
         where = {
             "workspace": f"workspace {self.workspace!r}",
             "queue": f"queue {self.queue!r}",
+            "task": f"task {self.task!r}",
         }.get(self.scope, "the whole store")
+        if self.draining:
+            return f"{where} is draining: it accepts no new jobs until it is resumed"
         return (
-            f"{where} is full: {self.waiting} of {self.limit} jobs wait; "
-            f"publish again in {self.retry_after:.1f} s, or raise its capacity"
+            f"{where} is full: {self.waiting} jobs waiting, capacity {self.limit}; "
+            f"retry in {self.retry_after:.1f} s or raise the capacity"
         )
 
 
 class LeaseLost(FairQueueError):
-    """The lease was reaped or given to another owner; nothing was changed or stored."""
+    """The lease expired or the job belongs to another owner now; nothing was changed.
+
+    The job may be running elsewhere. A worker that sees this error should stop and discard what
+    it has not written yet.
+    """
 
     def __init__(self, job_id: str, workspace: str) -> None:
         super().__init__(job_id, workspace)
@@ -66,18 +75,21 @@ class LeaseLost(FairQueueError):
 
     def __str__(self) -> str:
         return (
-            f"the lease of job {self.job_id!r} of workspace {self.workspace!r} was lost: "
-            "it expired and the job may run elsewhere; discard what this run would still write"
+            f"lost the lease of job {self.job_id!r} of workspace {self.workspace!r}: "
+            "the job may be running elsewhere; stop and discard unwritten results"
         )
 
 
 class ConfigurationError(FairQueueError, ValueError):
-    """A setting, URL, name or server property is unknown or impossible; the text says which."""
+    """A setting, URL, name or server property is unknown or impossible; the message says which."""
 
 
 class WorkspaceUnresolved(ConfigurationError):
-    """The workspace of a call could not be told; nothing was published."""
+    """The workspace of a call could not be determined; nothing was published."""
 
 
 class StoreUnavailable(FairQueueError):
-    """The store could not be reached or refuses to write; nothing was changed."""
+    """The store is unreachable or does not accept writes.
+
+    If only the reply was lost, the call may have taken effect.
+    """

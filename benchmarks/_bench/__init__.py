@@ -1,1 +1,1 @@
-"""What every benchmark needs: a server, sides that take turns, and a table."""
+"""What every benchmark needs: a server, two sides that take turns, and a table of results."""

@@ -1,4 +1,4 @@
-"""Fills a store with many jobs, by the real scripts, many calls in one round trip."""
+"""Fill a store with many jobs, with the real scripts and many calls per round trip."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import redis
 
 from _bench.messages import QUEUE
 from _bench.progress import Progress
-from fairqueue import Admission, Job
-from fairqueue._stores.redis import RedisStore
+from fairqueue import Job
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
+from fairqueue.adapters import Admission
 
 AT_ONCE = 1000
 
 
-class _Piped(RedisStore):
-    """Its calls wait in a pipeline; a publish is taken for accepted until that is executed."""
+class _Piped(RedisEngine):
+    """Queues its calls in a pipeline, and assumes that each publish succeeds."""
 
-    def _call(self, name: str, /, **values: Any) -> Any:
-        super()._call(name, **values)
+    def _run(self, operation: str, values: Sequence[bytes]) -> Any:
+        super()._run(operation, values)
         return [1]
 
 
@@ -33,16 +35,16 @@ def fill(
     id_prefix: str = "job",
     task: str = "noop",
 ) -> None:
-    """Publish one job for each name in turn. Raises if one of them was not stored."""
+    """Publish one job for each name in turn. Raise if a job was not stored."""
     work = progress.start(f"filling {namespace}", len(workspaces))
     with redis.Redis.from_url(url) as client, client.pipeline(transaction=False) as pipe:
-        store = _Piped(pipe, namespace=namespace)
+        store = Store(_Piped(pipe, namespace=namespace))
         for start in range(0, len(workspaces), AT_ONCE):
-            some = workspaces[start : start + AT_ONCE]
-            for n, name in enumerate(some, start):
+            batch = workspaces[start : start + AT_ONCE]
+            for n, name in enumerate(batch, start):
                 job = Job(f"{id_prefix}{n:013d}"[-16:], name, QUEUE, task, payload)
                 store.publish(job, Admission())
             if any(reply != [1] for reply in pipe.execute()):
                 raise RuntimeError("a job was not stored")
-            work.step(len(some))
+            work.step(len(batch))
     work.done()

@@ -1,4 +1,4 @@
-"""What machine this is, and how calm."""
+"""Describe the machine and its noise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _spin() -> float:
 
 
 def machine() -> str:
-    """Cores, load, versions, and how much the same short loop differs from run to run."""
+    """Cores, load, versions, and how much the duration of the same short loop varies."""
     spins = sorted(_spin() for _ in range(SPINS))
     typical = median(spins)
     late = spins[int(SPINS * 0.95)]

@@ -1,4 +1,4 @@
-"""Messages as Celery makes them, published and consumed through kombu alone."""
+"""Celery's messages, published and consumed with kombu alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from celery import Celery
 from kombu import Connection, Exchange, Queue
 
-TENANTS = 10
+WORKSPACES = 10
 PATIENCE_SECONDS = 30
 QUEUE = "bench"
 
@@ -19,7 +19,7 @@ _app = Celery("bench", set_as_current=False)
 
 @dataclass(frozen=True)
 class Message:
-    """What Celery hands over to kombu for one task."""
+    """What Celery passes to kombu for one task."""
 
     headers: dict[str, Any]
     properties: dict[str, Any]
@@ -27,11 +27,11 @@ class Message:
 
 
 def message(n: int, *, text: str = "") -> Message:
-    """One call of a task; ten tenants call in turn."""
-    tenant = f"tenant-{n % TENANTS}"
-    kwargs = {"tenant_id": tenant, **({"text": text} if text else {})}
-    made = _app.amqp.as_task_v2(f"{n:032x}", "bench.noop", (n,), kwargs)
-    return Message({**made.headers, "workspace": tenant}, made.properties, made.body)
+    """One call of a task; ten workspaces take turns."""
+    workspace = f"client-{n % WORKSPACES}"
+    kwargs = {"tenant_id": workspace, **({"text": text} if text else {})}
+    sent = _app.amqp.as_task_v2(f"{n:032x}", "bench.noop", (n,), kwargs)
+    return Message({**sent.headers, "workspace": workspace}, sent.properties, sent.body)
 
 
 class Traffic:
@@ -39,11 +39,11 @@ class Traffic:
 
     def __init__(self, url: str) -> None:
         self.connection = Connection(url)
-        self._made = 0
+        self._created = 0
         self._producer = self.connection.Producer(serializer="json", auto_declare=False)
         conf = _app.conf
         self._queue = Queue(QUEUE, Exchange(QUEUE, "direct"), routing_key=QUEUE)
-        self._how = {
+        self._options = {
             "routing_key": QUEUE,
             "declare": [self._queue],
             "retry": conf.task_publish_retry,
@@ -52,19 +52,19 @@ class Traffic:
         }
 
     def batch(self, count: int, *, text: str = "") -> list[Message]:
-        """So many new messages."""
-        self._made += count
-        return [message(n, text=text) for n in range(self._made - count, self._made)]
+        """Create ``count`` new messages."""
+        self._created += count
+        return [message(n, text=text) for n in range(self._created - count, self._created)]
 
     def publish(self, batch: Sequence[Message], exchange: str = "") -> None:
         """Publish them one by one, as Celery does."""
         for one in batch:
             self._producer.publish(
-                one.body, exchange=exchange, headers=one.headers, **self._how, **one.properties
+                one.body, exchange=exchange, headers=one.headers, **self._options, **one.properties
             )
 
     def consume(self, count: int) -> None:
-        """Take and ack so many messages, and tell the broker all of it."""
+        """Consume and ack ``count`` messages."""
         left = count
 
         def take(_body: Any, delivered: Any) -> None:
@@ -78,9 +78,9 @@ class Traffic:
                 self.connection.drain_events(timeout=PATIENCE_SECONDS)
 
     def waiting(self) -> int:
-        """How many messages the queue has."""
+        """Return the number of messages in the queue."""
         with self.connection.channel() as channel:
-            return int(channel._size(QUEUE))  # noqa: SLF001 - an empty list is no queue to stock
+            return int(channel._size(QUEUE))  # noqa: SLF001 - stock has no queue when its list is empty
 
     def __enter__(self) -> Traffic:
         return self

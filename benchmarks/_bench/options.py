@@ -1,4 +1,4 @@
-"""How a benchmark is to be run, and by whose hand: its command line."""
+"""The command line of a benchmark."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Options:
-    """``turns``: how often each side runs; None: as the benchmark has it."""
+    """``turns``: how often each side runs; None: the benchmark's default."""
 
     turns: int | None = None
     smoke: bool = False
-    """Tiny numbers, to see that it works."""
+    """Tiny numbers, to check that the benchmark works."""
     same: bool = False
-    """Stock against stock: what the machine's noise alone makes of a ratio."""
+    """Stock against stock, to measure the noise of the machine."""
+    scale: float | None = None
+    """Size of the states of ``long_scripts``, 1 for those of its table; None: its default."""
 
     def turns_of(self, full: int) -> int:
-        """How often each side runs."""
+        """Return how often each side runs."""
         return self.turns or (2 if self.smoke else full)
 
     def size(self, full: T, smoke: T) -> T:
-        """A number of messages, workspaces and so on."""
+        """Return the full size, or the smaller one of a smoke run."""
         return smoke if self.smoke else full
 
 
@@ -40,12 +42,14 @@ def read(arguments: Sequence[str] | None = None) -> tuple[Options, argparse.Name
     """Read the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--turns", type=int, help="how often each side runs")
-    parser.add_argument("--smoke", action="store_true", help="tiny numbers, seconds in all")
+    parser.add_argument("--smoke", action="store_true", help="tiny numbers, takes seconds")
     parser.add_argument("--same", action="store_true", help="stock against stock: the noise")
+    parser.add_argument("--scale", type=float, help="long_scripts: the size of its states; 1")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--only", default="", help="run.py: names, separated by commas")
+    parser.add_argument("--only", default="", help="run.py only: names, comma-separated")
     given = parser.parse_args(arguments)
-    return Options(turns=given.turns, smoke=given.smoke, same=given.same), given
+    options = Options(turns=given.turns, smoke=given.smoke, same=given.same, scale=given.scale)
+    return options, given
 
 
 def main(measure: Measure) -> None:

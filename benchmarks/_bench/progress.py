@@ -1,4 +1,4 @@
-"""A progress bar on the terminal, and nothing where there is none."""
+"""Progress bars, if standard error is a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 
 
 class Progress:
-    """One bar per piece of long work; each is gone when its work is done."""
+    """One bar per long task; each disappears when its task is done."""
 
     def __init__(self) -> None:
         columns = (
@@ -21,7 +21,7 @@ class Progress:
         self._bars = bars.Progress(*columns, console=Console(stderr=True), transient=True)
 
     def start(self, what: str, steps: int) -> Work:
-        """Begin a piece of work of so many steps."""
+        """Begin a task with this many steps."""
         return Work(self._bars, self._bars.add_task(what, total=steps))
 
     def __enter__(self) -> Progress:
@@ -39,15 +39,15 @@ class Progress:
 
 
 class Work:
-    """One bar."""
+    """The bar of one task."""
 
     def __init__(self, shown: bars.Progress, task: bars.TaskID) -> None:
         self._bars, self._task = shown, task
 
     def step(self, steps: int = 1) -> None:
-        """So much more is done."""
+        """Advance the bar."""
         self._bars.advance(self._task, steps)
 
     def done(self) -> None:
-        """All is done."""
+        """Remove the bar."""
         self._bars.remove_task(self._task)

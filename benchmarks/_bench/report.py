@@ -1,4 +1,4 @@
-"""What a benchmark found: ratios with their spread and target, and what Redis spent on it."""
+"""The results of a benchmark: ratios with spread and target, and the costs in Redis."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ WIDTH = 118
 
 @dataclass(frozen=True)
 class Target:
-    """``at_least`` or ``at_most`` so much: of the ratio, or with ``absolute`` of our own figure."""
+    """A bound of the ratio, or with ``absolute`` of our own figure."""
 
     at_least: float | None = None
     at_most: float | None = None
     absolute: bool = False
 
     def met_by(self, value: float) -> bool:
-        """Whether it is reached."""
+        """Whether the value meets the target."""
         if self.at_least is not None:
             return operator.ge(value, self.at_least)
         return self.at_most is None or operator.le(value, self.at_most)
@@ -35,7 +35,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of ours beside the peer's, turn by turn. The figure of each is its median."""
+    """One figure of both sides, turn by turn. The result of each side is its median."""
 
     what: str
     unit: str
@@ -45,29 +45,29 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Ours through the peer's."""
+        """Our median divided by the peer's."""
         return median(self.ours) / median(self.peer)
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The least and the largest ratio of one turn to its neighbour of the other side."""
+        """The smallest and the largest ratio of two neighbouring turns."""
         ratios = [own / other for own, other in zip(self.ours, self.peer, strict=True)]
         return min(ratios), max(ratios)
 
     @property
     def judged(self) -> float:
-        """What the target is about."""
+        """The value that the target applies to."""
         return median(self.ours) if self.target and self.target.absolute else self.ratio
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is reached; None: there is none."""
+        """Whether the target is met; None: there is no target."""
         return None if self.target is None else self.target.met_by(self.judged)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What Redis itself spent: microseconds per call of a command, by its own count."""
+    """What Redis spent, by its own count: microseconds per job, and per call of a command."""
 
     phase: str
     side: str
@@ -79,7 +79,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that one benchmark found."""
+    """All results of one benchmark."""
 
     title: str
     ours: str
@@ -90,7 +90,7 @@ class Report:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """All of it, with the medians and ratios worked out."""
+    """Return the report with medians and ratios."""
     found = asdict(report)
     for row, plain in zip(report.rows, found["rows"], strict=True):
         plain["medians"] = {"ours": median(row.ours), "peer": median(row.peer)}
@@ -99,7 +99,7 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def show(report: Report, console: Console | None = None) -> None:
-    """Print it as tables."""
+    """Print the report as tables."""
     console = console or Console(width=WIDTH, highlight=False, soft_wrap=False)
     console.print(f"\n[bold]{report.title}[/bold]")
     console.print(_ratios(report))

@@ -1,4 +1,4 @@
-"""What Redis spends, by its own count: microseconds per command, processor time, memory."""
+"""Measure what Redis spends, by its own count: microseconds per command, processor time."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from typing import Any
 from _bench.report import Cost
 
 OWN = ("info", "config|resetstat", "ping", "auth", "hello", "client|setinfo", "select")
-"""Commands of the benchmark itself, and of connecting."""
+"""Commands of the benchmark itself, and of opening connections."""
 
 SCRIPTS = ("evalsha", "eval")
-MOST = 1 / 3
-"""Their part in the time of a side that works by scripts; stock has one for a lock, now and then.
+SCRIPTED_SHARE = 1 / 3
+"""A side works by scripts if they take more than this share of its time.
 
-Beside a script's own time that of what it calls is counted once more.
+Stock sometimes runs a script for a lock. Redis counts the commands that a script calls a second
+time, so they must be left out where scripts do the work.
 """
 
 
 @dataclass
 class Spent:
-    """Between two looks: wall and processor seconds, and calls and microseconds per command."""
+    """Wall and processor seconds of a phase, and calls and microseconds per command."""
 
     wall: float = 0.0
     cpu: float = 0.0
@@ -45,7 +46,7 @@ def _cpu(client: Any) -> float:
 
 @contextmanager
 def spending(client: Any) -> Iterator[Spent]:
-    """Measure what happens inside; the figures are there when it is over."""
+    """Measure the block; the figures are filled in when it ends."""
     spent = Spent()
     client.config_resetstat()
     before, began = _cpu(client), time.perf_counter()
@@ -59,7 +60,7 @@ def spending(client: Any) -> Iterator[Spent]:
 
 
 def cost(phase: str, side: str, turns: Iterable[Spent], jobs: int) -> Cost:
-    """Sum up several turns of one phase. What a script calls counts in the script."""
+    """Sum several turns of one phase. Commands called by a script count as part of the script."""
     calls: dict[str, float] = defaultdict(float)
     usec: dict[str, float] = defaultdict(float)
     total = 0
@@ -69,12 +70,12 @@ def cost(phase: str, side: str, turns: Iterable[Spent], jobs: int) -> Cost:
             calls[name] += spent.calls[name]
             usec[name] += spent.usec[name]
     scripts = [name for name in SCRIPTS if name in calls]
-    by_script = sum(usec[name] for name in scripts) > MOST * sum(usec.values())
+    by_script = sum(usec[name] for name in scripts) > SCRIPTED_SHARE * sum(usec.values())
     top = scripts if by_script else sorted(calls, key=lambda name: -usec[name])
     others = [name for name in ("blpop", "brpop") if name in calls and name not in top]
-    told = [
+    commands = [
         f"{name}: {calls[name] / total:.2f} × {usec[name] / calls[name]:.1f}"
         for name in top[:6] + others
     ]
     per_job = sum(usec[name] for name in top + others) / total
-    return Cost(phase, side, per_job, ", ".join(told))
+    return Cost(phase, side, per_job, ", ".join(commands))

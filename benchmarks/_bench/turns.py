@@ -1,4 +1,4 @@
-"""Sides that take turns, so that whatever else the machine does hits both alike."""
+"""Sides that take turns, so that noise of the machine affects both equally."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OURS, STOCK = "fairqueue://", "redis://"
 
 @dataclass(frozen=True)
 class Side:
-    """Who runs: its name in the table, and its broker."""
+    """One side: its name in the table, and its broker URL."""
 
     name: str
     url: str
@@ -32,7 +32,7 @@ def sides_on(
     peer_on: EmbeddedServer | None = None,
     **settings: str,
 ) -> tuple[Side, Side]:
-    """Ours and the peer, on two databases of one server; over TCP, as most users have it."""
+    """Both sides, on two databases of one server, over TCP like most deployments."""
     query = "&".join(f"{name}={value}" for name, value in settings.items())
     own = f"{server.tcp_address}/0"
     peer = Side(STOCK, f"redis://{(peer_on or server).tcp_address}/1")
@@ -43,7 +43,7 @@ def sides_on(
 
 @contextmanager
 def own_server() -> Iterator[EmbeddedServer]:
-    """A Redis of the benchmark's own, without persistence."""
+    """A Redis server for the benchmark only, without persistence."""
     with embedded_redis(tcp=True) as server:
         yield server
 
@@ -51,9 +51,9 @@ def own_server() -> Iterator[EmbeddedServer]:
 def alternate(
     sides: Sequence[S], turns: int, work: Work, run: Callable[[S], T]
 ) -> dict[S, list[T]]:
-    """Let each side run so many times, one after the other; who begins changes every time.
+    """Run each side ``turns`` times in alternation; the side that begins alternates too.
 
-    One more turn of each goes before, which does not count.
+    One additional turn of each side runs first and is not counted.
     """
     found: dict[S, list[T]] = {side: [] for side in sides}
     for turn in range(turns + 1):

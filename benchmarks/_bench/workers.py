@@ -1,4 +1,4 @@
-"""A real worker with its producer: both as a user has them, on either broker."""
+"""A real worker and its producer, configured like a user's, on either broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dramatiq import Message
 from dramatiq.brokers.redis import RedisBroker
 
 import fairqueue_dramatiq
-from _bench.messages import TENANTS
+from _bench.messages import WORKSPACES
 from fairqueue.testing import Child
 
 APPS = Path(__file__).parents[1] / "apps"
@@ -42,17 +42,17 @@ class Worker:
         )
         self._sent = 0
 
-    def send(self, number: int, tenant: str) -> None:
+    def send(self, number: int, workspace: str) -> None:
         """Publish one job."""
         raise NotImplementedError
 
     @property
     def pid(self) -> int:
-        """Its main process."""
+        """The process id of its main process."""
         return self._child.pid
 
     def wait_until_ready(self) -> None:
-        """Wait until it takes jobs."""
+        """Wait until the worker takes jobs."""
         deadline = time.monotonic() + BOOT_SECONDS
         while not self._ready.exists():
             if not self._child.running or time.monotonic() > deadline:
@@ -60,14 +60,14 @@ class Worker:
             time.sleep(0.05)
 
     def publish(self, count: int) -> None:
-        """Publish so many jobs; ten tenants call in turn."""
+        """Publish ``count`` jobs; ten workspaces take turns."""
         for _ in range(count):
             self._sent += 1
-            self.send(self._sent, f"tenant-{self._sent % TENANTS}")
+            self.send(self._sent, f"client-{self._sent % WORKSPACES}")
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Stop what consumes for a while, so that jobs pile up."""
+        """Stop the worker inside the block, so that jobs pile up."""
         self.signal(SIGSTOP)
         try:
             yield
@@ -75,11 +75,11 @@ class Worker:
             self.signal(SIGCONT)
 
     def signal(self, number: Signals) -> None:
-        """Send a signal to what consumes: Celery's main process."""
+        """Send a signal to the consuming process: Celery's main process."""
         self._child.signal(number)
 
     def starts(self, count: int, *, look_seconds: float = 0.02) -> list[float]:
-        """Wait for so many starts and return their times; then forget them."""
+        """Wait for ``count`` starts, return their times, and reset the file."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self._starts.stat().st_size < count * STAMP.size:
             if time.monotonic() > deadline or not self._child.running:
@@ -92,12 +92,12 @@ class Worker:
         return sorted(at for (at,) in STAMP.iter_unpack(stamps))
 
     def close(self) -> None:
-        """End it."""
+        """Stop the worker."""
         self._child.end(patience_seconds=5)
 
 
 class CeleryWorker(Worker):
-    """A ``celery worker``, and an app."""
+    """A ``celery worker``, and an app that publishes to it."""
 
     def __init__(self, folder: Path, url: str, *, concurrency: int) -> None:
         command = ["celery", "-A", "bench_tasks", "worker"]
@@ -105,18 +105,18 @@ class CeleryWorker(Worker):
         super().__init__(folder, *command, *options, BENCH_BROKER=url)
         self._app = Celery("producer", broker=url, set_as_current=False)
 
-    def send(self, number: int, tenant: str) -> None:
+    def send(self, number: int, workspace: str) -> None:
         """Call the task."""
-        self._app.send_task("bench.noop", (number,), {"tenant_id": tenant})
+        self._app.send_task("bench.noop", (number,), {"tenant_id": workspace})
 
     def close(self) -> None:
-        """End both."""
+        """Stop the worker, and close the producer."""
         self._app.close()
         super().close()
 
 
 class DramatiqWorker(Worker):
-    """A ``dramatiq`` worker process, and a broker; ``settings`` are the middleware's, if any."""
+    """A ``dramatiq`` worker process, and a broker; ``settings`` are for the middleware."""
 
     def __init__(self, folder: Path, url: str, settings: dict[str, str], *, threads: int) -> None:
         command = ["dramatiq", "bench_actors", "--processes=1", f"--threads={threads}"]
@@ -126,24 +126,24 @@ class DramatiqWorker(Worker):
         if settings:
             fairqueue_dramatiq.install(self._broker, **settings)
 
-    def send(self, number: int, tenant: str) -> None:
+    def send(self, number: int, workspace: str) -> None:
         """Enqueue a message."""
-        kwargs = {"tenant_id": tenant}
+        kwargs = {"tenant_id": workspace}
         self._broker.enqueue(Message("default", "noop", (number,), kwargs, {}))
 
     def signal(self, number: Signals) -> None:
-        """Send a signal to the whole group: the main process does not consume."""
+        """Send a signal to the process group, because the main process does not consume."""
         os.killpg(self.pid, number)
 
     def close(self) -> None:
-        """End both."""
+        """Stop the worker, and close the producer."""
         self._broker.close()
         super().close()
 
 
 @contextmanager
 def working(start: Callable[[Path], Worker]) -> Iterator[Worker]:
-    """A worker that is ready."""
+    """Yield a worker that is ready."""
     with TemporaryDirectory(prefix="fairqueue-bench-") as folder:
         worker = start(Path(folder))
         try:

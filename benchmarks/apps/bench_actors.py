@@ -1,4 +1,4 @@
-"""An app of a user's own on Dramatiq: an actor that does nothing but say when it began."""
+"""A Dramatiq app with a no-op actor that records when it starts."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ STARTS = os.open(os.environ["BENCH_STARTS"], os.O_WRONLY | os.O_APPEND | os.O_CR
 
 @dramatiq.actor(actor_name="noop")
 def noop(_n: int, **_: str) -> None:
-    """Append the time: with O_APPEND those of several threads do not mix."""
+    """Append the time. O_APPEND keeps the entries of several threads apart."""
     os.write(STARTS, struct.pack("d", time.monotonic()))
 
 
-class SaySo(dramatiq.Middleware):
-    """Tells the benchmark that it may begin."""
+class Ready(dramatiq.Middleware):
+    """Tells the benchmark that the worker is ready."""
 
     def after_worker_boot(self, *_: Any) -> None:
-        """Its threads have started."""
+        """Create the file that the benchmark waits for."""
         Path(os.environ["BENCH_READY"]).touch()
 
 
-broker.add_middleware(SaySo())
+broker.add_middleware(Ready())

@@ -1,4 +1,4 @@
-"""An app of a user's own: tasks that do nothing but say when they began."""
+"""A Celery app with a no-op task that records when it starts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ STARTS = os.open(os.environ["BENCH_STARTS"], os.O_WRONLY | os.O_APPEND | os.O_CR
 
 @app.task(name="bench.noop", ignore_result=True)
 def noop(_n: int, **_: str) -> None:
-    """Append the time: with O_APPEND those of several processes do not mix."""
+    """Append the time. O_APPEND keeps the entries of several processes apart."""
     os.write(STARTS, struct.pack("d", time.monotonic()))
 
 
 @worker_ready.connect
-def say_so(**_: Any) -> None:
-    """Tell the benchmark that it may begin."""
+def report_ready(**_: Any) -> None:
+    """Create the file that the benchmark waits for."""
     Path(os.environ["BENCH_READY"]).touch()

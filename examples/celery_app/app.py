@@ -1,4 +1,4 @@
-"""Reports for tenants: a Celery app, with one URL other than before."""
+"""A Celery app that writes one report per call. Only its broker URL mentions fairqueue."""
 
 import os
 
@@ -6,8 +6,8 @@ from celery import Celery
 
 SETTINGS = (
     "workspace_from=kwarg:tenant_id"
-    "&workspace_concurrency=2"  # jobs of one tenant at the same time
-    "&workspace_capacity=1000"  # jobs of one tenant that may wait
+    "&workspace_concurrency=2"  # running jobs per workspace
+    "&workspace_capacity=1000"  # waiting jobs per workspace
 )
 IN_TESTS = os.environ.get("APP_ENV") == "test"
 BROKER = "fairqueue+memory://" if IN_TESTS else os.environ.get("BROKER_URL", "fairqueue://")

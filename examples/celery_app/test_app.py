@@ -1,4 +1,4 @@
-"""Unit tests of the app, without any server."""
+"""Unit tests of the app, without a server."""
 
 import os
 
@@ -12,13 +12,13 @@ import fairqueue
 
 
 def test_a_report_is_written():
-    """As with any broker: call, and get the result; the worker is a thread of this process."""
+    """Call the task and get its result, as with any broker. The worker is a thread."""
     with start_worker(app, perform_ping_check=False, shutdown_timeout=20):
         assert report.delay("May", tenant_id="ada").get(timeout=10) == "May.pdf"
 
 
-def test_a_full_tenant_is_told():
-    """The refusal can be tested, too."""
+def test_a_full_workspace_is_rejected():
+    """The rejection can be tested, too."""
     for _ in range(1000):
         report.delay("May", tenant_id="megacorp")
     with pytest.raises(fairqueue.CapacityExceeded):

@@ -1,4 +1,4 @@
-"""Reports for tenants: a Dramatiq app, with one middleware more than before."""
+"""A Dramatiq app that writes one report per call. Only one middleware is added."""
 
 import os
 
@@ -16,8 +16,8 @@ broker.add_middleware(
     FairQueueMiddleware(
         url=None if IN_TESTS else REDIS,  # a StubBroker needs no server
         workspace_from="kwarg:tenant_id",
-        workspace_concurrency=2,  # jobs of one tenant at the same time
-        workspace_capacity=1000,  # jobs of one tenant that may wait
+        workspace_concurrency=2,  # running jobs per workspace
+        workspace_capacity=1000,  # waiting jobs per workspace
     )
 )
 dramatiq.set_broker(broker)

@@ -1,4 +1,4 @@
-"""One tenant asks for a thousand reports, another one for a single one right after."""
+"""One workspace orders a thousand reports; then another workspace orders one."""
 
 from app import report
 
@@ -9,5 +9,5 @@ for number in range(1000):
 try:
     report.send("one month more", tenant_id="megacorp")
 except fairqueue.CapacityExceeded as full:
-    print(f"{full.workspace} is full, again in {full.retry_after:.0f} s")
+    print(f"{full.workspace} is full; retry in {full.retry_after:.0f} s")
 report.send("May", tenant_id="ada")

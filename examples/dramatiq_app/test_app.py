@@ -1,4 +1,4 @@
-"""Unit tests of the app, without any server."""
+"""Unit tests of the app, without a server."""
 
 import os
 
@@ -22,15 +22,15 @@ def worker():
 
 
 def test_a_report_is_written(worker):
-    """As with any StubBroker: send, join, look."""
+    """Send and join, as with any StubBroker."""
     report.send("May", tenant_id="ada")
     broker.join(report.queue_name)
     worker.join()
     assert written == [("ada", "May")]
 
 
-def test_a_full_tenant_is_told():
-    """The refusal can be tested, too."""
+def test_a_full_workspace_is_rejected():
+    """The rejection can be tested, too."""
     for _ in range(1000):
         report.send("May", tenant_id="megacorp")
     with pytest.raises(fairqueue.CapacityExceeded):

@@ -4,25 +4,49 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairqueue._store import Store
-from fairqueue._stores.memory import open_memory
-from fairqueue._stores.redis import RedisStore
-from fairqueue._urls import mask_password
+from fairqueue._settings.url import mask_password
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = ("redis", "rediss", "unix", "memory")
+BROKER_SCHEMES = {
+    "fairqueue": "redis",
+    "fairqueues": "rediss",
+    "fairqueue+socket": "unix",
+    "fairqueue+memory": "memory",
+}
+"""Those of a Celery app's broker URL, and what they stand for."""
 
 
 def open_store(url: str, *, namespace: str, client: Any = None) -> Store:
     """Open the store of a core URL, or over a redis client; nothing is connected yet."""
     if client is not None:
-        return RedisStore(client, namespace=namespace)
-    scheme = url.partition("://")[0].lower()
+        return Store(RedisEngine(client, namespace=namespace))
+    return Store(_open_engine(url, namespace))
+
+
+def _open_engine(url: str, namespace: str) -> Engine:
+    given, mark, rest = url.partition("://")
+    scheme = BROKER_SCHEMES.get(given.lower(), given.lower())
     if scheme not in SCHEMES:
         known = ", ".join(f"{name}://" for name in SCHEMES)
         raise ConfigurationError(
-            f"unknown scheme in the URL {mask_password(url)!r}: use one of {known}"
+            f"unknown scheme in the URL {mask_password(url)!r}: fairqueue stores its jobs in a "
+            f"Redis, whatever the app's own broker is; use one of {known}"
         )
+    url = f"{scheme}{mark}{rest}"
     if scheme == "memory":
-        return open_memory(url, namespace=namespace)
-    return RedisStore.from_url(url, namespace=namespace)
+        return _open_memory(url, namespace)
+    return RedisEngine.from_url(url, namespace=namespace)
+
+
+def _open_memory(url: str, namespace: str) -> Engine:
+    try:
+        from fairqueue._stores.memory import open_memory  # noqa: PLC0415 - Lua is an extra
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"memory:// needs the package {error.name}: pip install 'fairqueue[memory]'"
+        ) from error
+    return open_memory(url, namespace=namespace)

@@ -51,17 +51,17 @@ def _default(stored: StoredLimits) -> str:
 
 
 def _fields(stored: StoredLimits) -> Iterator[tuple[str, str]]:
-    yield "boot:default:", _default(stored)
-    yield "boot:total:", text_of(stored.total)
-    yield "boot:observe:", "" if stored.enforced else "observe=1"
-    yield "boot:provider:", "on=1" if stored.provided else ""
-    yield "boot:queue_default:", text_of(stored.queue_default)
+    yield "configured:default:", _default(stored)
+    yield "configured:total:", text_of(stored.total)
+    yield "configured:observe:", "" if stored.enforced else "observe=1"
+    yield "configured:provider:", "on=1" if stored.provided else ""
+    yield "configured:queue_default:", text_of(stored.queue_default)
     for name, limits in stored.workspaces.items():
-        yield f"boot:workspace:{encode(name)}", text_of(limits) or "named=1"
+        yield f"configured:workspace:{encode(name)}", text_of(limits) or "named=1"
     for name, limits in stored.queues.items():
-        yield f"boot:queue:{encode(name)}", text_of(limits)
+        yield f"configured:queue:{encode(name)}", text_of(limits)
     for name, limits in stored.tasks.items():
-        yield f"boot:task:{encode(name)}", text_of(limits)
+        yield f"configured:task:{encode(name)}", text_of(limits)
 
 
 def retention(stored: StoredLimits) -> str:

@@ -1,4 +1,4 @@
-"""The command line: one file per command group, over the public face."""
+"""The command line: one module per group of commands, on the public API."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import click
 from fairqueue.cli.cancel import cancel
 from fairqueue.cli.dead import dead
 from fairqueue.cli.demo import demo
-from fairqueue.cli.holding import drain, pause, purge, resume
+from fairqueue.cli.doctor import doctor
 from fairqueue.cli.limits import limits
 from fairqueue.cli.migrate import migrate
+from fairqueue.cli.pause import drain, pause, resume
+from fairqueue.cli.purge import purge
 from fairqueue.cli.stats import stats
 from fairqueue.cli.why import why, workspace
 
@@ -19,13 +21,14 @@ from fairqueue.cli.why import why, workspace
 def main() -> None:
     """Fair, multi-tenant queues for Celery and Dramatiq on Redis.
 
-    Exit codes: 0, 1 (found a problem), 2 (bad usage), 3 (no connection).
+    Exit codes: 0 (done), 1 (found a problem), 2 (bad usage), 3 (no connection).
     """
 
 
 main.add_command(cancel)
 main.add_command(dead)
 main.add_command(demo)
+main.add_command(doctor)
 main.add_command(limits)
 main.add_command(migrate)
 main.add_command(pause)

@@ -1,4 +1,4 @@
-"""``python -m fairqueue.cli``, where the script is not on PATH."""
+"""Run the command line as ``python -m fairqueue.cli`` when the script is not on PATH."""
 
 from __future__ import annotations
 

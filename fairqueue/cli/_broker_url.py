@@ -1,4 +1,4 @@
-"""Reads what stands in a Celery app's ``broker_url`` as the URL of a Redis."""
+"""Convert a Celery ``broker_url`` into a core URL."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _SCHEMES = {
 }
 _STOCK_SCHEMES = {"redis+socket": "unix", "redis": "redis", "rediss": "rediss", "unix": "unix"}
 
-_OF_CLIENT = frozenset({"client_name", "db", "health_check_interval", "password", "username"})
-_OF_CLIENTS = ("socket_", "ssl_")
+_CLIENT_OPTIONS = frozenset({"client_name", "db", "health_check_interval", "password", "username"})
+_CLIENT_PREFIXES = ("socket_", "ssl_")
 
 
 def core_url(url: str) -> str:
-    """The core URL of what may be a broker URL on fairqueue; any other is left as it is.
+    """Convert a fairqueue broker URL into a core URL; return any other URL unchanged.
 
-    Options that mean something to kombu only are left out: the app itself checks them.
+    Options that only kombu understands are dropped, because the app itself checks them.
     """
-    return _read(url, _SCHEMES)
+    return _convert(url, _SCHEMES)
 
 
 def stock_url(url: str) -> str:
-    """The same of a broker URL of kombu's own Redis transport."""
-    return _read(url, _STOCK_SCHEMES)
+    """Convert a broker URL of kombu's own Redis transport in the same way."""
+    return _convert(url, _STOCK_SCHEMES)
 
 
-def _read(url: str, schemes: dict[str, str]) -> str:
+def _convert(url: str, schemes: dict[str, str]) -> str:
     scheme, mark, rest = url.partition("://")
     if scheme not in schemes:
         return url
@@ -41,8 +41,8 @@ def _read(url: str, schemes: dict[str, str]) -> str:
 
 
 def _kept(query: str, options: dict[str, str]) -> str:
-    parts = [part for part in query.split("&") if _means_something(part)]
-    if "virtual_host" in options:  # the database, where the path is that of a socket
+    parts = [part for part in query.split("&") if _is_core_option(part)]
+    if "virtual_host" in options:  # the database, because the path is a socket's
         parts.append(urlencode({"db": options["virtual_host"].strip("/")}))
     if "global_keyprefix" in options:
         own = options.get("namespace", Settings.model_fields["namespace"].default)
@@ -51,6 +51,10 @@ def _kept(query: str, options: dict[str, str]) -> str:
     return "&".join(parts)
 
 
-def _means_something(part: str) -> bool:
+def _is_core_option(part: str) -> bool:
     name = part.partition("=")[0]
-    return name in Settings.model_fields or name in _OF_CLIENT or name.startswith(_OF_CLIENTS)
+    return (
+        name in Settings.model_fields
+        or name in _CLIENT_OPTIONS
+        or name.startswith(_CLIENT_PREFIXES)
+    )

@@ -1,4 +1,4 @@
-"""Opens the store for a command, and turns errors into exit codes."""
+"""Open the queue for a command, and turn errors into exit codes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from fairqueue import (
-    ConfigurationError,
-    FairQueue,
-    FairQueueError,
-    Store,
-    StoreUnavailable,
-    mask_password,
-)
+from fairqueue import ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
+from fairqueue.adapters import mask_password
 from fairqueue.cli._broker_url import core_url
-from fairqueue.cli._text import printable
+from fairqueue.cli._format import printable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -30,13 +24,13 @@ class Problem(click.ClickException):
 
 
 class BadUsage(Problem):
-    """What was asked for cannot be."""
+    """The command cannot do what it was asked to do."""
 
     exit_code = 2
 
 
 class NoConnection(Problem):
-    """The store cannot be reached."""
+    """Redis cannot be reached."""
 
     exit_code = 3
 
@@ -49,23 +43,23 @@ def connection_options(command: Command) -> Command:
         default="redis://localhost:6379/0",
         show_default=True,
         show_envvar=True,
-        help="The Redis that the workers use; a fairqueue:// broker URL will do too.",
+        help="The Redis that the workers use. A fairqueue:// broker URL works too.",
     )
     namespace = click.option(
         "--namespace",
         envvar="FAIRQUEUE_NAMESPACE",
         default=None,
         show_envvar=True,
-        help="Key prefix, if the app sets one.",
+        help="The app's key prefix, if it sets one.",
     )
     return url(namespace(command))
 
 
 @contextmanager
 def opened_queue(url: str, namespace: str | None, **settings: Any) -> Iterator[FairQueue]:
-    """The queue at this URL; what goes wrong inside ends the command with its exit code.
+    """Open the queue at this URL. An error inside ends the command with its exit code.
 
-    It is checked, but no limits are brought: an onlooker must not be the first to store some.
+    The server is checked, but no limits are stored: a command must not configure the queue.
     """
     options = {**settings, "namespace": namespace} if namespace else settings
     with _exit_codes(url):
@@ -78,19 +72,12 @@ def opened_queue(url: str, namespace: str | None, **settings: Any) -> Iterator[F
 
 
 @contextmanager
-def opened(url: str, namespace: str | None) -> Iterator[Store]:
-    """The store at this URL, in the same way."""
-    with opened_queue(url, namespace) as queue:
-        yield queue.store
-
-
-@contextmanager
 def _exit_codes(url: str) -> Iterator[None]:
     try:
         yield
     except ConfigurationError as error:
         raise BadUsage(str(error)) from None
     except StoreUnavailable as error:
-        raise NoConnection(f"no connection to {mask_password(url)}: {error}") from None
+        raise NoConnection(f"{mask_password(url)}: {error}") from None
     except FairQueueError as error:
         raise Problem(str(error)) from None

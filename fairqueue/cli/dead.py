@@ -12,50 +12,58 @@ import click
 
 from fairqueue import DeadLetter, Delivery, FairQueue
 from fairqueue.cli._connect import Problem, connection_options, opened_queue
-from fairqueue.cli._say import confirm, jobs, json_option, progress, say
-from fairqueue.cli._text import duration, printable, table
+from fairqueue.cli._format import count_jobs, duration, printable, table
+from fairqueue.cli._output import confirm, json_option, print_result, progress
 
 HEAD = ("job", "workspace", "queue", "task", "reason", "starts", "died")
-STARTS = ("start", "worker", "claimed", "held", "worker-seconds", "outcome")
+STARTS_HEAD = ("start", "worker", "claimed", "held", "worker-seconds", "outcome")
 PAGE = 100
 SHOWN_BYTES = 2000
 
 
 @click.group()
 def dead() -> None:
-    """Jobs that were given up, kept with their reason."""
+    """Dead letters: failed jobs, kept with the reason."""
 
 
-workspace_option = click.option("--workspace", required=True, help="Whose dead letters.")
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+workspace_option = click.option(
+    "--workspace", required=True, help="The workspace of the dead letters."
+)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @dead.command("list")
-@click.option("--workspace", help="Whose; left out: everybody's.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1))
+@click.option("--workspace", help="Only dead letters of this workspace.")
+@click.option(
+    "--limit",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1),
+    help="List at most this many.",
+)
 @json_option
 @connection_options
 def list_(
     *, url: str, namespace: str | None, workspace: str | None, limit: int, as_json: bool
 ) -> None:
-    """Dead letters, oldest first."""
+    """List dead letters, oldest first."""
     with opened_queue(url, namespace) as core:
         found = list(islice(_all(core, workspace), limit))
-    shown = {"dead": [_about(letter) for letter in found]}
-    say(shown, table(HEAD, map(_row, found)) if found else "No dead letters.", as_json=as_json)
+    text = table(HEAD, map(_row, found)) if found else "No dead letters."
+    print_result({"dead_letters": [_as_dict(letter) for letter in found]}, text, as_json=as_json)
 
 
 def _all(core: FairQueue, workspace: str | None) -> Iterator[DeadLetter]:
-    names = [row.workspace for row in core.stats().workspaces if row.dead]
+    names = [row.workspace for row in core.admin.stats().workspaces if row.dead]
     for name in names if workspace is None else [workspace]:
         for start in count(step=PAGE):
-            page = core.dead_letters(name, start=start, count=PAGE)
+            page = core.admin.dead_letters(name, start=start, count=PAGE)
             yield from page
             if len(page) < PAGE:
                 break
 
 
-def _about(letter: DeadLetter) -> dict[str, Any]:
+def _as_dict(letter: DeadLetter) -> dict[str, Any]:
     job = letter.job
     return {
         "job": job.id,
@@ -86,30 +94,30 @@ def _when(seconds: float) -> str:
 @json_option
 @connection_options
 def show(*, url: str, namespace: str | None, workspace: str, job: str, as_json: bool) -> None:
-    """One dead JOB: its reason, who held it at each start, and the beginning of its payload."""
+    """Show one dead JOB, its starts and its payload."""
     with opened_queue(url, namespace) as core:
-        letter = core.dead_letter(workspace, job)
+        letter = core.admin.dead_letter(workspace, job)
     if letter is None:
-        raise _no_such(job, workspace)
+        raise _not_found(job, workspace)
     payload = letter.job.payload[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
     found = {
-        **_about(letter),
+        **_as_dict(letter),
         "payload": payload,
         "payload_bytes": len(letter.job.payload),
     }
-    say(found, _told(letter, payload), as_json=as_json)
+    print_result(found, _details(letter, payload), as_json=as_json)
 
 
-def _no_such(job: str, workspace: str) -> Problem:
-    return Problem(f"there is no dead letter {job!r} in workspace {workspace!r}")
+def _not_found(job: str, workspace: str) -> Problem:
+    return Problem(f"no dead letter {job!r} in workspace {workspace!r}: see fairqueue dead list")
 
 
-def _told(letter: DeadLetter, payload: str) -> str:
+def _details(letter: DeadLetter, payload: str) -> str:
     facts = zip(HEAD, _row(letter), strict=True)
     lines = [f"{name:<10} {text}" for name, text in facts]
     if letter.history:
         rows = (_start(n, start) for n, start in enumerate(letter.history, 1))
-        lines += ["", table(STARTS, rows)]
+        lines += ["", table(STARTS_HEAD, rows)]
     return "\n".join([*lines, "", printable(payload)])
 
 
@@ -122,8 +130,12 @@ def _start(number: int, start: Delivery) -> list[str]:
 @dead.command()
 @click.argument("job", required=False)
 @workspace_option
-@click.option("--all", "all_of_them", is_flag=True, help="All that are dead now.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Jobs per second.")
+@click.option(
+    "--all", "all_of_them", is_flag=True, help="Replay all dead letters of the workspace."
+)
+@click.option(
+    "--rate", type=click.FloatRange(min=0, min_open=True), help="Spread them out: jobs per second."
+)
 @yes_option
 @json_option
 @connection_options
@@ -138,25 +150,26 @@ def replay(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Publish one dead JOB again, or --all of a workspace, there where they were.
+    """Re-enqueue dead jobs to their original queue.
 
-    With --rate they are scheduled at that pace, and the command does not wait for them.
+    Replay one JOB, or --all of a workspace. With --rate the jobs are scheduled at that pace;
+    the command does not wait for them.
     """
     _one_or_all(job, all_of_them)
     name = printable(workspace)
     with opened_queue(url, namespace) as core:
         if job is not None:
-            replayed = int(core.replay(workspace, job))
+            replayed = int(core.admin.replay(workspace, job))
             if not replayed:
-                raise _no_such(job, workspace)
+                raise _not_found(job, workspace)
         else:
             total = _count(core, workspace)
-            confirm(f"Publish {jobs(total)} of workspace {name} again?", yes=yes)
-            with progress(f"replaying {name}", total) as done:
-                replayed = core.replay_all(workspace, per_second=rate, progress=done)
-    say(
+            confirm(f"Replay {count_jobs(total)} of workspace {name}?", yes=yes)
+            with progress(f"replaying {name}", total) as advance:
+                replayed = core.admin.replay_all(workspace, per_second=rate, progress=advance)
+    print_result(
         {"workspace": workspace, "replayed": replayed},
-        f"{name}: {jobs(replayed)} published again",
+        f"{name}: {count_jobs(replayed)} replayed",
         as_json=as_json,
     )
 
@@ -164,7 +177,7 @@ def replay(
 @dead.command()
 @click.argument("job", required=False)
 @workspace_option
-@click.option("--all", "all_of_them", is_flag=True, help="All that are dead now.")
+@click.option("--all", "all_of_them", is_flag=True, help="Purge all dead letters of the workspace.")
 @yes_option
 @json_option
 @connection_options
@@ -178,28 +191,28 @@ def purge(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Drop one dead JOB, or --all of a workspace, for good."""
+    """Delete one dead JOB, or --all of a workspace, for good."""
     _one_or_all(job, all_of_them)
     name = printable(workspace)
     with opened_queue(url, namespace) as core:
         total = _count(core, workspace)
         if all_of_them:
-            confirm(f"Drop {jobs(total)} of workspace {name} for good?", yes=yes)
-        with progress(f"dropping {name}", total if all_of_them else None) as done:
-            dropped = core.purge_dead(workspace, job, progress=done)
-    say(
-        {"workspace": workspace, "dropped": dropped},
-        f"{name}: {jobs(dropped)} dropped",
+            confirm(f"Delete {count_jobs(total)} of workspace {name} for good?", yes=yes)
+        with progress(f"purging {name}", total if all_of_them else None) as advance:
+            purged = core.admin.purge_dead(workspace, job, progress=advance)
+    print_result(
+        {"workspace": workspace, "purged": purged},
+        f"{name}: {count_jobs(purged)} purged",
         as_json=as_json,
     )
-    if job is not None and not dropped:
-        raise _no_such(job, workspace)
+    if job is not None and not purged:
+        raise _not_found(job, workspace)
 
 
 def _one_or_all(job: str | None, all_of_them: bool) -> None:  # noqa: FBT001 - as click hands it
     if (job is None) != all_of_them:
-        raise click.UsageError("name either a JOB or --all")
+        raise click.UsageError("pass either a JOB or --all")
 
 
 def _count(core: FairQueue, workspace: str) -> int:
-    return sum(row.dead for row in core.stats().workspaces if row.workspace == workspace)
+    return sum(row.dead for row in core.admin.stats().workspaces if row.workspace == workspace)

@@ -9,27 +9,34 @@ import click
 from fairqueue import FairQueueError
 from fairqueue.cli._connect import BadUsage, Problem
 
-MISSING = (
-    "the demo needs Celery, rich and a Redis server: pip install 'fairqueue[demo]' ({} is missing)"
-)
+MISSING = "the demo needs Celery and rich: pip install 'fairqueue[demo]' ({} is missing)"
 
 
 @click.command()
-@click.option("--jobs", default=2000, show_default=True, type=click.IntRange(100, 20_000))
+@click.option(
+    "--jobs",
+    default=2000,
+    show_default=True,
+    type=click.IntRange(100, 20_000),
+    help="Size of the flood.",
+)
 @click.option(
     "--svg",
     default="fairqueue-demo.svg",
     show_default=True,
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Where the picture goes.",
+    help="Write the picture to this file.",
 )
 def demo(*, jobs: int, svg: Path) -> None:
-    """Flood a real Celery worker, first on redis://, then on fairqueue://, and compare.
+    """Compare the same load on redis:// and on fairqueue://.
 
-    It starts a Redis of its own and ends it again; nothing else is touched. Under a minute.
+    It floods a real Celery worker, first on redis://, then on fairqueue://. It starts a private
+    Redis or Valkey server and stops it afterwards. It takes less than a minute.
     """
-    if not svg.absolute().parent.is_dir():  # said now, not after the minute
-        raise BadUsage(f"there is no folder {str(svg.parent)!r}: make it, or name another --svg")
+    if not svg.absolute().parent.is_dir():  # checked before the minute, not after it
+        raise BadUsage(
+            f"folder {str(svg.parent)!r} does not exist: create it, or pass another --svg"
+        )
     try:
         from fairqueue.demo import show  # noqa: PLC0415 - rich and Celery are an extra
     except ModuleNotFoundError as error:

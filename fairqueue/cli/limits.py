@@ -1,4 +1,4 @@
-"""``fairqueue limits get/set/unset``: limits that are set live, and what is in force."""
+"""``fairqueue limits get``, ``set`` and ``unset``: live limits, and the limits in force."""
 
 from __future__ import annotations
 
@@ -10,44 +10,39 @@ import click
 
 from fairqueue import FairQueue, Limit
 from fairqueue.cli._connect import connection_options, opened_queue
-from fairqueue.cli._say import json_option, say
-from fairqueue.cli._text import printable, table
+from fairqueue.cli._format import printable, table
+from fairqueue.cli._output import json_option, print_result
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SOURCES = {
-    "live": "set live",
-    "configured": "configured",
-    "live default": "default, set live",
-    "default": "default",
-}
+HEAD = ("limit", "value", "source")
 
 
-class Place(NamedTuple):
-    """Whose limits."""
+class LimitScope(NamedTuple):
+    """What the limits apply to."""
 
-    scope: str
+    kind: str
     name: str | None
 
     def __str__(self) -> str:
-        """As it is printed."""
-        return self.scope if self.name is None else f"{self.scope} {printable(self.name)}"
+        """The scope in words, safe to print."""
+        return self.kind if self.name is None else f"{self.kind} {printable(self.name)}"
 
     def call(self, core: FairQueue, verb: str, **limits: str) -> Any:
-        """Ask the queue: ``get``, ``set`` or ``unset``."""
-        own = "" if self.scope == "workspace" else f"{self.scope}_"
-        name = f"{own}limits" if verb == "get" else f"{verb}_{own}limits"
-        return getattr(core, name)(*([] if self.name is None else [self.name]), **limits)
+        """Call the method of ``queue.admin`` that gets, sets or unsets these limits."""
+        prefix = "" if self.kind == "workspace" else f"{self.kind}_"
+        name = f"{prefix}limits" if verb == "get" else f"{verb}_{prefix}limits"
+        return getattr(core.admin, name)(*([] if self.name is None else [self.name]), **limits)
 
 
-def place_options(command: Command) -> Command:
-    """Add the options that say whose limits."""
+def limit_options(command: Command) -> Command:
+    """Add the options that say what the limits apply to."""
     options = (
-        click.option("--workspace", help="Of this workspace, or of this group of workspaces."),
-        click.option("--task", help="Of this task, all workspaces together."),
-        click.option("--queue", help="Of this queue, all workspaces together."),
-        click.option("--default", is_flag=True, help="Of each workspace without its own."),
-        click.option("--total", is_flag=True, help="Of everything together."),
+        click.option("--workspace", help="Limits of this workspace, or of this group."),
+        click.option("--task", help="Limits of this task, in all workspaces."),
+        click.option("--queue", help="Limits of this queue, for all workspaces."),
+        click.option("--default", is_flag=True, help="Limits of each workspace without its own."),
+        click.option("--total", is_flag=True, help="Limits of everything together."),
         json_option,
         connection_options,
     )
@@ -56,47 +51,49 @@ def place_options(command: Command) -> Command:
     return command
 
 
-def _place(options: Mapping[str, Any]) -> Place:
-    names = [scope for scope in ("workspace", "task", "queue") if options[scope] is not None]
-    whole = [scope for scope in ("default", "total") if options[scope]]
-    if len(names) + len(whole) != 1:
-        raise click.UsageError("name one of --workspace, --task, --queue, --default and --total")
-    return Place(names[0], options[names[0]]) if names else Place(whole[0], None)
+def _scope(options: Mapping[str, Any]) -> LimitScope:
+    named = [kind for kind in ("workspace", "task", "queue") if options[kind] is not None]
+    flags = [kind for kind in ("default", "total") if options[kind]]
+    if len(named) + len(flags) != 1:
+        raise click.UsageError(
+            "pass exactly one of --workspace, --task, --queue, --default and --total"
+        )
+    return LimitScope(named[0], options[named[0]]) if named else LimitScope(flags[0], None)
 
 
 def rows_of(limits: Mapping[str, Limit]) -> Iterable[tuple[str, str, str]]:
-    """Rows of a table: name, value, where it comes from."""
+    """Rows of a table: name, value, source."""
     return [
-        (name, printable(str(limit.value)), SOURCES.get(limit.source, limit.source))
+        (name, printable(str(limit.value)), limit.source.replace("_", " "))
         for name, limit in limits.items()
     ]
 
 
-def _tell(place: Place, limits: Mapping[str, Limit], *, as_json: bool) -> None:
-    found = {"scope": place.scope, "name": place.name}
-    found["limits"] = {name: asdict(limit) for name, limit in limits.items()}  # type: ignore[assignment]
-    body = table(("limit", "value", "from"), rows_of(limits)) if limits else "no limit"
-    say(found, f"{place}\n{body}", as_json=as_json)
+def _print(scope: LimitScope, limits: Mapping[str, Limit], *, as_json: bool) -> None:
+    by_name = {name: asdict(limit) for name, limit in limits.items()}
+    body = table(HEAD, rows_of(limits)) if limits else "no limit"
+    result = {"scope": scope.kind, "name": scope.name, "limits": by_name}
+    print_result(result, f"{scope}\n{body}", as_json=as_json)
 
 
 @click.group()
 def limits() -> None:
-    """Limits that are set live, kept in Redis; they count more than any configuration."""
+    """Live limits: set at runtime, stored in Redis. They override configured limits."""
 
 
 @limits.command("get")
-@place_options
+@limit_options
 def get(*, url: str, namespace: str | None, as_json: bool, **options: Any) -> None:
-    """What is in force there, and where each limit comes from."""
-    place = _place(options)
+    """Show the limits in force, and the source of each."""
+    scope = _scope(options)
     with opened_queue(url, namespace) as core:
-        found = place.call(core, "get")
-    _tell(place, found, as_json=as_json)
+        found = scope.call(core, "get")
+    _print(scope, found, as_json=as_json)
 
 
 @limits.command("set")
 @click.argument("assignments", nargs=-1, required=True, metavar="NAME=VALUE...")
-@place_options
+@limit_options
 def set_(
     *,
     url: str,
@@ -105,31 +102,31 @@ def set_(
     assignments: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Set limits, such as concurrency=4 rate=100/m; what is not named stays as it is.
+    """Set live limits, such as concurrency=4 rate=100/m. Other limits do not change.
 
-    They act on what waits at once; a lowered one drains. Names are those of the settings of a
-    workspace, a task or a queue; --default and --total take those of a queue.
+    A limit applies at once, also to waiting jobs. Lowering one stops no running job. The names are
+    those of the settings of a workspace, task or queue; --default and --total take a queue's.
     """
-    place, wanted = _place(options), dict(map(_assigned, assignments))
+    scope, wanted = _scope(options), dict(map(_assignment, assignments))
     with opened_queue(url, namespace) as core:
-        place.call(core, "set", **wanted)
-        found = place.call(core, "get")
-    _tell(place, found, as_json=as_json)
+        scope.call(core, "set", **wanted)
+        found = scope.call(core, "get")
+    _print(scope, found, as_json=as_json)
 
 
-def _assigned(text: str) -> tuple[str, str]:
+def _assignment(text: str) -> tuple[str, str]:
     name, mark, value = text.partition("=")
     if not mark or not name or not value:
-        raise click.UsageError(f"say NAME=VALUE, not {printable(text)!r}")
+        raise click.UsageError(f"expected NAME=VALUE, not {printable(text)!r}")
     return name, value
 
 
 @limits.command("unset")
-@place_options
+@limit_options
 def unset(*, url: str, namespace: str | None, as_json: bool, **options: Any) -> None:
-    """Take all live limits of that place away; what is configured counts again."""
-    place = _place(options)
+    """Remove all live limits of this scope. Configured limits apply again."""
+    scope = _scope(options)
     with opened_queue(url, namespace) as core:
-        place.call(core, "unset")
-        found = place.call(core, "get")
-    _tell(place, found, as_json=as_json)
+        scope.call(core, "unset")
+        found = scope.call(core, "get")
+    _print(scope, found, as_json=as_json)

@@ -1,4 +1,4 @@
-"""``fairqueue migrate celery``: from a broker on ``redis://`` to this one, or back."""
+"""``fairqueue migrate celery``: move jobs from ``redis://`` to ``fairqueue://``, or back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from fairqueue import mask_password
+from fairqueue.adapters import mask_password
 from fairqueue.cli._broker_url import core_url, stock_url
 from fairqueue.cli._connect import (
     BadUsage,
@@ -17,29 +17,31 @@ from fairqueue.cli._connect import (
     connection_options,
     opened_queue,
 )
-from fairqueue.cli._say import jobs, json_option, progress, say
-from fairqueue.cli._text import printable
+from fairqueue.cli._format import count_jobs, printable
+from fairqueue.cli._output import json_option, print_result, progress
 
 
 @click.group()
 def migrate() -> None:
-    """Take over jobs from another broker, or give them back."""
+    """Move jobs from another broker to fairqueue, or back."""
 
 
 @migrate.command()
-@click.option("--from", "source", help="Where they are: redis://…; back: fairqueue://…")
-@click.option("--to", "target", help="Where they go: fairqueue://…; back: redis://…")
-@click.option("--back", is_flag=True, help="From fairqueue:// to redis://.")
-@click.option("--dry-run", is_flag=True, help="Count, and move nothing.")
-@click.option("--queue", "queues", multiple=True, help="This queue only; may be repeated.")
+@click.option("--from", "source", help="Move from this URL: redis://…; with --back: fairqueue://…")
+@click.option("--to", "target", help="Move to this URL: fairqueue://…; with --back: redis://…")
+@click.option("--back", is_flag=True, help="Move from fairqueue:// to redis://.")
+@click.option("--dry-run", is_flag=True, help="Count the jobs, move none.")
+@click.option("--queue", "queues", multiple=True, help="Move this queue only. Repeatable.")
 @click.option(
-    "--workspace-from", multiple=True, help="Where a job's workspace is, if the URL does not say."
+    "--workspace-from",
+    multiple=True,
+    help="Where to find a job's workspace, unless the URL says so. Repeatable.",
 )
-@click.option("--global-keyprefix", default="", help="The app's option of that name.")
+@click.option("--global-keyprefix", default="", help="The app's global_keyprefix.")
 @click.option(
     "--take-held",
     is_flag=True,
-    help="Take what old workers hold though some answer: they would run it, too.",
+    help="Also move jobs that live old workers hold. Those workers would run them too.",
 )
 @json_option
 @connection_options
@@ -57,19 +59,19 @@ def celery(
     take_held: bool,
     as_json: bool,
 ) -> None:
-    """Move what waits on a Celery broker at redis:// to fairqueue://, or back with --back.
+    """Move the jobs of a Celery broker from redis:// to fairqueue://, or back with --back.
 
-    It may be interrupted and repeated. Exit code 1: something is left, and the output says what.
+    It is safe to interrupt and repeat. Exit code 1: jobs remain; the output says which.
     """
     ours, theirs = (source or url, target) if back else (target or url, source)
     if not theirs or theirs.startswith("fairqueue"):
-        wanted = "--to redis://…" if back else "--from redis://… (or --back, to go back)"
-        raise click.UsageError(f"name the stock broker: {wanted}")
-    move = _needs_celery()
+        wanted = "--to redis://…" if back else "--from redis://… (or --back)"
+        raise click.UsageError(f"name the stock broker: pass {wanted}")
+    move = _import_migration()
     if global_keyprefix and not namespace:
         namespace = f"{global_keyprefix}fairqueue"
     settings = {"workspace_from": list(workspace_from)} if workspace_from else {}
-    with opened_queue(ours, namespace, **settings) as core, _their_errors(move, theirs):
+    with opened_queue(ours, namespace, **settings) as core, _stock_errors(move, theirs):
         layout = move.Layout(prefix=global_keyprefix)
         near = move.open_lists(core_url(ours), layout)
         far = move.open_lists(stock_url(theirs), layout)
@@ -78,35 +80,35 @@ def celery(
         else:
             holders = [] if take_held else _holders(move, theirs, layout, far)
             found = _in(move.MoveIn(far, near, core), holders, queues, dry_run=dry_run)
-    say(
+    print_result(
         {**found.as_dict(), "back": back, "dry_run": dry_run},
-        _told(found, dry_run=dry_run),
+        _summary(found, dry_run=dry_run),
         as_json=as_json,
     )
     if not found.complete and not dry_run:
         raise SystemExit(1)
 
 
-def _needs_celery() -> ModuleType:
+def _import_migration() -> ModuleType:
     try:
         from fairqueue_celery import migration  # noqa: PLC0415 - Celery is an extra
     except ModuleNotFoundError as error:
         raise BadUsage(
-            f"this needs Celery: pip install 'fairqueue[celery]' ({error.name} is missing)"
+            f"migrate needs Celery: pip install 'fairqueue[celery]' ({error.name} is missing)"
         ) from None
     return migration
 
 
 @contextmanager
-def _their_errors(move: ModuleType, url: str) -> Iterator[None]:
+def _stock_errors(move: ModuleType, url: str) -> Iterator[None]:
     try:
         yield
     except move.redis.RedisError as error:
-        raise NoConnection(f"no connection to {mask_password(url)}: {error}") from None
+        raise NoConnection(f"cannot connect to {mask_password(url)}: {error}") from None
 
 
 def _holders(move: ModuleType, url: str, layout: Any, lists: Any) -> list[str]:
-    """Live workers of the old broker, if anything is held there at all."""
+    """Return the live workers of the old broker, if they hold any jobs."""
     if not any(True for _ in lists.held()):
         return []
     found: list[str] = move.live_workers(url, layout)
@@ -117,42 +119,52 @@ def _in(move: Any, holders: list[str], queues: tuple[str, ...], *, dry_run: bool
     found = move.survey(holders, queues)
     if dry_run:
         return found
-    with progress("moving in", sum(found.queues.values())) as done:
-        return move.run(holders, queues, done)
+    with progress("moving in", sum(found.queues.values())) as advance:
+        return move.run(holders, queues, advance)
 
 
 def _back(move: Any, queues: tuple[str, ...], *, dry_run: bool) -> Any:
     found = move.survey(queues)
     if dry_run:
         return found
-    with progress("moving back", sum(found.queues.values())) as done:
-        return move.run(queues, done)
+    with progress("moving back", sum(found.queues.values())) as advance:
+        return move.run(queues, advance)
 
 
-def _told(found: Any, *, dry_run: bool) -> str:
+def _summary(found: Any, *, dry_run: bool) -> str:
     verb = "would be moved" if dry_run else "moved"
-    lines = [f"{printable(queue)}: {jobs(n)} {verb}" for queue, n in sorted(found.queues.items())]
-    total = f"in all: {jobs(sum(found.queues.values()))} {verb}"
-    lines.append(f"{total}, {found.scheduled:,} of them scheduled, {found.held:,} were held")
-    lines.extend(text.format(jobs(count)) for count, text in _left(found) if count)
+    lines = [
+        f"{printable(queue)}: {count_jobs(n)} {verb}" for queue, n in sorted(found.queues.items())
+    ]
+    total = f"in all: {count_jobs(sum(found.queues.values()))} {verb}"
+    lines.append(f"{total}, {found.scheduled:,} of them scheduled, {found.held:,} held by workers")
+    lines.extend(
+        text.format(count_jobs(count), "would move" if dry_run else "moved")
+        for count, text in _remaining(found)
+        if count
+    )
     return "\n".join(lines)
 
 
-def _left(found: Any) -> Iterator[tuple[int, str]]:
+def _remaining(found: Any) -> Iterator[tuple[int, str]]:
     holders = ", ".join(map(printable, found.holders))
     yield (
         found.unread,
-        "{} went to the default workspace: their workspace could not be read off them",
+        "{} {} to the default workspace: their workspace could not be determined",
+    )
+    yield (
+        found.without_workspace,
+        "{} {} to the default workspace: they name none; check workspace_from",
     )
     yield (
         found.left_held,
-        f"{{}} left to the old workers that hold them ({holders}): stop those, and repeat this",
+        f"{{}} held by live old workers ({holders}): stop those workers and run this again",
     )
     yield (
         found.left_unknown,
-        "{} left unacknowledged: no binding tells their queue",
+        "{} left unacknowledged: no binding names their queue",
     )
     yield (
         found.running,
-        "{} still running here: repeat this when they have ended, for what they may publish",
+        "{} still running: run this again when they have finished, to move what they publish",
     )

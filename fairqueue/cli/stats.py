@@ -1,55 +1,71 @@
-"""``fairqueue stats``: every workspace as it stands."""
+"""``fairqueue stats``: counts per workspace and queue."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 import click
 
 from fairqueue import Stats, WorkspaceStats
-from fairqueue.cli._connect import connection_options, opened
-from fairqueue.cli._text import duration, printable, table
+from fairqueue.adapters import similar_names
+from fairqueue.cli._connect import connection_options, opened_queue
+from fairqueue.cli._explain import explain_without_workspace
+from fairqueue.cli._format import duration, printable, table
+from fairqueue.cli._output import json_option, print_result
 
-OBSERVED = ("would hold", "would refuse")
+OBSERVED = ("would block", "would reject")
 HEAD = ("workspace", "waiting", "scheduled", "running", "limit", "oldest wait", "dead", "lost")
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+@json_option
 @connection_options
 def stats(*, url: str, namespace: str | None, as_json: bool) -> None:
-    """Per workspace: waiting, scheduled, running, limit, oldest wait, dead, lost.
+    """Show the jobs of each workspace.
 
-    Running counts leases, so also what a dead worker held, until its lease ends. Lost are jobs
-    that were acked early and whose worker died: they are not run again. Where limits are only
-    observed: how many starts and publishes they would have held or refused.
+    Running jobs include those of a dead worker until their leases expire. Lost jobs were acked
+    early and their worker died; they do not run again. Where limits are observed and not enforced,
+    two more columns count the starts and publishes that the limits would have stopped.
     """
-    with opened(url, namespace) as store:
-        found = store.snapshot()
-    click.echo(_as_json(found) if as_json else _as_table(found))
+    with opened_queue(url, namespace) as core:
+        found = core.admin.stats()
+    print_result(_as_dict(found), _as_table(found), as_json=as_json)
 
 
-def _as_json(found: Stats) -> str:
+def _as_dict(found: Stats) -> dict[str, object]:
     workspaces = [asdict(entry) for entry in found.workspaces]
-    return json.dumps({"workspaces": workspaces, "queues": dict(found.queues)}, indent=2)
+    unnamed = {task: asdict(jobs) for task, jobs in found.without_workspace.items()}
+    return {
+        "workspaces": workspaces,
+        "queues": dict(found.queues),
+        "without_workspace": unnamed,
+    }
 
 
 def _as_table(found: Stats) -> str:
     if not found.workspaces:
-        return "No workspace has a job, a limit or a history here."
+        return "No workspace has jobs, limits or history."
     order = sorted(found.workspaces, key=lambda entry: (-entry.waiting, entry.workspace))
     rows = [[*_row(entry), *_observed([entry])] for entry in order]
     rows.append([*_total(found), *_observed(order)])
     columns = len(HEAD) + len(OBSERVED) * any(row[len(HEAD) :] != ["0", "0"] for row in rows)
-    return table((*HEAD, *OBSERVED)[:columns], [row[:columns] for row in rows])
+    shown = table((*HEAD, *OBSERVED)[:columns], [row[:columns] for row in rows])
+    return "\n".join(
+        [shown, *_explain_similar(found), *explain_without_workspace(found.without_workspace)]
+    )
+
+
+def _explain_similar(found: Stats) -> Iterator[str]:
+    for names in similar_names(entry.workspace for entry in found.workspaces):
+        shown = ", ".join(repr(printable(name)) for name in names)
+        yield f"similar names: {shown} differ only in case or surrounding spaces"
 
 
 def _observed(entries: Sequence[WorkspaceStats]) -> list[str]:
     return [
-        f"{sum(entry.would_hold for entry in entries):,}",
-        f"{sum(entry.would_refuse for entry in entries):,}",
+        f"{sum(entry.would_block for entry in entries):,}",
+        f"{sum(entry.would_reject for entry in entries):,}",
     ]
 
 

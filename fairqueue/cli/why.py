@@ -1,4 +1,4 @@
-"""``fairqueue why`` and ``fairqueue workspace``: what holds a job, or all that a workspace has."""
+"""``fairqueue why`` and ``fairqueue workspace``: why a job or a workspace waits."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import click
 
 from fairqueue import JobState, Why
 from fairqueue.cli._connect import connection_options, opened_queue
-from fairqueue.cli._jobs import job_of
-from fairqueue.cli._reasons import lines_of, state_of
-from fairqueue.cli._say import json_option, say
-from fairqueue.cli._text import table
-from fairqueue.cli.limits import rows_of
+from fairqueue.cli._explain import explain_state, explain_wait
+from fairqueue.cli._find_job import find_job
+from fairqueue.cli._format import table
+from fairqueue.cli._output import json_option, print_result
+from fairqueue.cli.limits import HEAD, rows_of
 
 
 @click.command()
 @click.argument("job", required=False)
-@click.option("--task-id", help="Celery task id, or Dramatiq message id; looks at every job.")
+@click.option("--task-id", help="Celery task id or Dramatiq message id. Reads every job.")
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="Look for a dead job in this workspace only.")
 @json_option
@@ -32,18 +32,20 @@ def why(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Why a JOB waits: what holds it, since when, until when, and how many are ahead.
+    """Explain why a job waits.
 
-    The job is named by its id, or by its Celery task id or Dramatiq message id; by those a dead
-    one is not found. Exit code 1: there is no such job.
+    The output has what blocks the job, since when, until when, and what is ahead of it. Name
+    the job by its id or by --task-id, which does not find dead jobs. Exit code 1: there is no
+    such job.
     """
     if (job is None) == (task_id is None):
-        raise click.UsageError("name a JOB or a --task-id")
+        raise click.UsageError("pass either a JOB or --task-id")
     with opened_queue(url, namespace) as core:
         if task_id is not None:
-            job = job_of(core, task_id, queue) or task_id
-        found = core.why(job, queue=queue, workspace=workspace)
-    say(as_object(found), "\n".join([state_of(found), *lines_of(found)]), as_json=as_json)
+            job = find_job(core, task_id, queue) or task_id
+        found = core.admin.why(job, queue=queue, workspace=workspace)
+    text = "\n".join([explain_state(found), *explain_wait(found)])
+    print_result(_as_dict(found), text, as_json=as_json)
     if found.state is JobState.UNKNOWN:
         raise SystemExit(1)
 
@@ -53,22 +55,22 @@ def why(
 @json_option
 @connection_options
 def workspace(*, url: str, namespace: str | None, name: str, as_json: bool) -> None:
-    """One workspace: its limits and where each comes from, what it has, and why that waits."""
+    """Show a workspace: its limits, its jobs, and why they wait."""
     with opened_queue(url, namespace) as core:
-        found, limits = core.why(workspace=name), core.limits(name)
-        held = core.pauses().get(("workspace", name))
-    whole = as_object(found) | {
+        found, limits = core.admin.why(workspace=name), core.admin.limits(name)
+        pause = core.admin.pauses().get(("workspace", name))
+    result = _as_dict(found) | {
         "limits": {limit: asdict(of) for limit, of in limits.items()},
-        "held": held and held.value,
+        "pause": pause and pause.value,
     }
-    parts = [state_of(found)]
-    if held is not None:
-        parts.append(f"it is {held.value}")
+    lines = [explain_state(found)]
+    if pause is not None:
+        lines.append(f"it is {pause.value}")
     if limits:
-        parts += ["", table(("limit", "value", "from"), rows_of(limits)), ""]
-    say(whole, "\n".join([*parts, *lines_of(found)]), as_json=as_json)
+        lines += ["", table(HEAD, rows_of(limits)), ""]
+    print_result(result, "\n".join([*lines, *explain_wait(found)]), as_json=as_json)
 
 
-def as_object(found: Why) -> dict[str, object]:
-    """The answer for machines; times are seconds since 1970 by the store's clock."""
+def _as_dict(found: Why) -> dict[str, object]:
+    """The result for JSON; times are seconds since 1970 by the store's clock."""
     return {**asdict(found), "state": found.state.value}

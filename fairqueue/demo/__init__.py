@@ -1,4 +1,4 @@
-"""The demo: one flood, first on redis://, then on fairqueue://, side by side."""
+"""The demo: the same load on redis:// and on fairqueue://, compared side by side."""
 
 from __future__ import annotations
 

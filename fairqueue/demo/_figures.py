@@ -1,4 +1,4 @@
-"""Arithmetic over starts: percentiles of waits, and places in the order of starts."""
+"""Statistics of a run: percentiles of waits, and positions in the order of starts."""
 
 from __future__ import annotations
 
@@ -12,36 +12,35 @@ from fairqueue.demo._ledger import Start
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One workspace in one run. Waits in seconds; places count from 1 over all workspaces."""
+    """One workspace in one run. Waits are in seconds; positions count from 1 over all starts."""
 
     started: int
     p50: float
     p99: float
-    first_place: int
-    last_place: int
+    first_position: int
+    last_position: int
 
 
 def figures(starts: Sequence[Start]) -> dict[str, Figures]:
-    """Figures per workspace, for those that had a start."""
-    places: Mapping[str, list[int]] = _places(starts)
-    return {tenant: _figures(starts, found) for tenant, found in places.items()}
+    """Figures of each workspace that had at least one start."""
+    return {name: _figures(starts, found) for name, found in _positions(starts).items()}
 
 
-def _places(starts: Sequence[Start]) -> Mapping[str, list[int]]:
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, start in enumerate(starts):
-        places[start.tenant].append(place)
-    return places
+def _positions(starts: Sequence[Start]) -> Mapping[str, list[int]]:
+    positions: dict[str, list[int]] = defaultdict(list)
+    for position, start in enumerate(starts):
+        positions[start.workspace].append(position)
+    return positions
 
 
-def _figures(starts: Sequence[Start], places: Sequence[int]) -> Figures:
-    waits = sorted(starts[place].wait_seconds for place in places)
+def _figures(starts: Sequence[Start], positions: Sequence[int]) -> Figures:
+    waits = sorted(starts[position].wait_seconds for position in positions)
     return Figures(
-        started=len(places),
+        started=len(positions),
         p50=percentile(waits, 0.5),
         p99=percentile(waits, 0.99),
-        first_place=places[0] + 1,
-        last_place=places[-1] + 1,
+        first_position=positions[0] + 1,
+        last_position=positions[-1] + 1,
     )
 
 

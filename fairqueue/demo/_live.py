@@ -17,7 +17,7 @@ from fairqueue.demo._load import Load
 
 
 class LiveView:
-    """Shows the runs as they go; what a terminal cannot redraw is printed once, at the end."""
+    """Shows both runs while they are in progress, or once at the end without a terminal."""
 
     def __init__(self, console: Console, load: Load, titles: Sequence[str]) -> None:
         self._load = load
@@ -38,7 +38,7 @@ class LiveView:
         self._live.stop()
 
     def show(self, title: str, starts: Sequence[Start]) -> None:
-        """Take the newest state of one run."""
+        """Update one run."""
         self._starts[title] = tuple(starts)
         self._progress.update(self._bars[title], completed=len(starts))
 
@@ -57,6 +57,6 @@ class LiveView:
         return table
 
 
-def _cells(found: Mapping[str, Figures], tenant: str) -> tuple[str, str, str]:
-    own = found.get(tenant)
+def _cells(found: Mapping[str, Figures], workspace: str) -> tuple[str, str, str]:
+    own = found.get(workspace)
     return (f"{own.started:,}", f"{own.p50:.1f} s", f"{own.p99:.1f} s") if own else ("0", "–", "–")

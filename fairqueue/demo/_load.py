@@ -1,4 +1,4 @@
-"""Who orders how much, and when."""
+"""The load: which customer orders how many jobs, and when."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """A workspace of the demo. It comes ``pause_seconds`` after the one before it was served."""
+    """A workspace of the demo. It orders ``pause_seconds`` after the previous one has ordered."""
 
     name: str
     jobs: int
@@ -18,7 +18,7 @@ class Customer:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One big customer, and small ones that come after it."""
+    """One big customer, and small ones that order after it."""
 
     customers: tuple[Customer, ...]
     concurrency: int = 4
@@ -26,16 +26,16 @@ class Load:
 
     @property
     def jobs(self) -> int:
-        """All jobs together."""
+        """The number of jobs of all customers."""
         return sum(customer.jobs for customer in self.customers)
 
     @property
     def big(self) -> str:
-        """The name of the one that floods the queue."""
+        """The name of the customer that floods the queue."""
         return self.customers[0].name
 
     def orders(self) -> str:
-        """What the process of the customers reads."""
+        """The input of the process that places the orders, one JSON list per line."""
         return "".join(json.dumps(line) + "\n" for line in self._lines())
 
     def _lines(self) -> Iterator[list[object]]:
@@ -43,8 +43,8 @@ class Load:
             yield [customer.pause_seconds, customer.name, customer.jobs]
 
 
-def usual_load(*, jobs: int, small_jobs: int = 20) -> Load:
-    """A flood of ``jobs``, and four small customers of ``small_jobs`` each that come after it."""
+def usual_load(*, jobs: int) -> Load:
+    """A flood of ``jobs``, then four small customers with 20 jobs each."""
     names = ("ada", "ben", "cho", "dee")
-    small = [Customer(name, jobs=small_jobs, pause_seconds=0.4) for name in names]
+    small = [Customer(name, jobs=20, pause_seconds=0.4) for name in names]
     return Load(customers=(Customer("megacorp", jobs=jobs), *small))

@@ -17,11 +17,11 @@ STRIP = 14
 FLOOD = "#b9c0c9"
 INK, PALE, GRID = "#1f2933", "#5f6c7b", "#e4e7eb"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc5fa0", "#b8860b", "#56b4e9")
-"""Of Okabe and Ito, a little darker: they can be told apart by the colour-blind too."""
+"""The palette of Okabe and Ito, a little darker; colour-blind readers can tell them apart."""
 
 
 class Palette:
-    """A colour for each workspace; the first, the flood, is grey."""
+    """A colour for each workspace. The first one, which floods the queue, is grey."""
 
     def __init__(self, names: Sequence[str]) -> None:
         small = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(names[1:])}
@@ -33,14 +33,14 @@ class Palette:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Both axes, in seconds, the same for every panel."""
+    """Both axes, in seconds. Every panel uses the same axes."""
 
     most_time: float
     most_wait: float
 
     @classmethod
     def holding(cls, runs: Sequence[Run]) -> Axes:
-        """Axes long enough for every start of every run."""
+        """Axes that fit every start of every run."""
         times = [start.started_at - run.began_at for run in runs for start in run.starts]
         waits = [start.wait_seconds for run in runs for start in run.starts]
         return cls(
@@ -49,16 +49,16 @@ class Axes:
         )
 
     def x(self, seconds: float) -> float:
-        """Place on the horizontal axis."""
+        """The x coordinate of a time."""
         return LEFT + (RIGHT - LEFT) * seconds / self.most_time
 
     def rise(self, seconds: float) -> float:
-        """Height above the horizontal axis."""
+        """The height of a wait above the horizontal axis."""
         return DRAWN * seconds / self.most_wait
 
 
 def panel(run: Run, load: Load, axes: Axes, palette: Palette, *, top: float) -> str:
-    """All of one run, its upper edge at ``top``."""
+    """The panel of one run, with its upper edge at ``top``."""
     base = top + 30 + DRAWN
     return "".join(
         [
@@ -68,7 +68,7 @@ def panel(run: Run, load: Load, axes: Axes, palette: Palette, *, top: float) -> 
             *(
                 _waited(start, run, axes, palette, base)
                 for start in run.starts
-                if start.tenant != load.big
+                if start.workspace != load.big
             ),
             _order(run, load, palette, base + 44),
             _table(run, load, palette, top + 34),
@@ -99,7 +99,7 @@ def _row(axes: Axes, seconds: float, base: float) -> str:
 
 
 def _flood(run: Run, load: Load, axes: Axes, base: float) -> str:
-    starts = [start for start in run.starts if start.tenant == load.big]
+    starts = [start for start in run.starts if start.workspace == load.big]
     if not starts:
         return ""
     thinned = [*starts[:: max(1, len(starts) // 240)], starts[-1]]
@@ -111,22 +111,22 @@ def _flood(run: Run, load: Load, axes: Axes, base: float) -> str:
 
 
 def _waited(start: Start, run: Run, axes: Axes, palette: Palette, base: float) -> str:
-    """A dot where the job started, with a tail as long as it waited."""
+    """A dot at the start of a job, with a line as long as its wait."""
     x = axes.x(start.started_at - run.began_at)
     y = base - axes.rise(start.wait_seconds)
-    colour = palette[start.tenant]
+    colour = palette[start.workspace]
     came = axes.x(start.ordered_at - run.began_at)
     tail = _svg.line(came, y, x, y, stroke=colour, stroke_opacity=0.18)
     return tail + _svg.dot(x, y, r=3.6, fill=colour, fill_opacity=0.8)
 
 
 def _order(run: Run, load: Load, palette: Palette, top: float) -> str:
-    """Every start in its place, from the first to the last."""
+    """Every start at its position, from the first to the last."""
     step = (RIGHT - LEFT) / max(1, load.jobs)
     marks = [
-        _svg.rect(LEFT + step * place, top, max(step, 1.2), STRIP, fill=palette[start.tenant])
-        for place, start in enumerate(run.starts)
-        if start.tenant != load.big
+        _svg.rect(LEFT + step * position, top, max(step, 1.2), STRIP, fill=palette[start.workspace])
+        for position, start in enumerate(run.starts)
+        if start.workspace != load.big
     ]
     back = _svg.rect(LEFT, top, RIGHT - LEFT, STRIP, rx=2, fill=FLOOD, fill_opacity=0.35)
     label = _svg.text(LEFT - 8, top + 11, "order", fill=PALE, text_anchor="end", font_size=12)

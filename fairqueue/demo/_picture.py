@@ -18,7 +18,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
 
 def picture(load: Load, runs: Sequence[Run]) -> str:
-    """One self-contained SVG; every panel has the same axes, so that heights compare."""
+    """One self-contained SVG. Every panel has the same axes, so heights can be compared."""
     height = TOP + PANEL * len(runs) + FOOT
     palette = Palette([customer.name for customer in load.customers])
     axes = Axes.holding(runs)
@@ -49,14 +49,14 @@ def _heading(load: Load) -> str:
     big, *small = load.customers
     jobs = sorted({customer.jobs for customer in small})
     each = "–".join(f"{count}" for count in (jobs if len(jobs) < 2 else [jobs[0], jobs[-1]]))  # noqa: PLR2004
-    told = (
+    subtitle = (
         f"{big.jobs:,} jobs of {big.name}, then {each} jobs of each small workspace. "
         f"One Celery worker, {load.concurrency} processes, {load.job_seconds * 1000:.0f} ms a job. "
         "Only the broker URL differs."
     )
     headline = "One workspace floods the queue. How long do the others wait?"
     return _svg.text(40, 46, headline, font_size=23, font_weight=700) + _svg.text(
-        40, 71, told, fill=PALE
+        40, 71, subtitle, fill=PALE
     )
 
 
@@ -72,5 +72,5 @@ def _legend(load: Load, palette: Palette) -> str:
 
 
 def _foot(height: int) -> str:
-    words = "A dot: a small workspace's job starts; its tail: how long it waited. Grey: the flood."
+    words = "Dot: a job of a small workspace starts. Line: how long it waited. Grey: the flood."
     return _svg.text(40, height - 15, words, fill=PALE, font_size=12)

@@ -1,4 +1,4 @@
-"""One run: a real Celery worker, flooded, watched through its ledger."""
+"""One run: flood a real Celery worker, and watch the starts in its ledger."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Watcher = Callable[[Sequence[Start]], None]
 
 
 class DemoFailedError(FairQueueError):
-    """The worker or the customers did not do their part; the text has the end of their log."""
+    """The worker or the producer failed; the message has the end of their log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one broker made of the load. ``began_at`` is when the first job was ordered."""
+    """The result of the load on one broker."""
 
     title: str
     starts: tuple[Start, ...]
@@ -38,19 +38,19 @@ class Run:
 
     @property
     def began_at(self) -> float:
-        """When the first job was ordered."""
+        """The time of the first order."""
         return min((start.ordered_at for start in self.starts), default=0.0)
 
 
 def run(title: str, broker_url: str, load: Load, *, seconds: float, watch: Watcher) -> Run:
-    """Play the load on this broker for at most so many seconds; tell the watcher as it goes."""
+    """Play the load on this broker for at most ``seconds``; call ``watch`` as it progresses."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="fairqueue-demo-")))
         shop = _Shop(broker_url, load, folder)
         stack.callback(shop.close)
         shop.open()
         complete = shop.serve(load, seconds=seconds, watch=watch)
-        return Run(title=title, starts=tuple(shop.ledger.look()), complete=complete)
+        return Run(title=title, starts=tuple(shop.ledger.read()), complete=complete)
 
 
 class _Shop:
@@ -67,7 +67,7 @@ class _Shop:
             "SHOP_LEDGER": str(self.ledger.path),
             "SHOP_OPEN": str(self._opened),
             "SHOP_SECONDS": str(load.job_seconds),
-            "TMPDIR": str(folder),  # what a killed worker leaves there goes with the folder
+            "TMPDIR": str(folder),  # temporary files of a killed worker are removed with the folder
         }
 
     def open(self) -> None:
@@ -84,21 +84,23 @@ class _Shop:
         return [*pool, "--loglevel=WARNING", "--hostname=demo@%h"]
 
     def serve(self, load: Load, *, seconds: float, watch: Watcher) -> bool:
-        """Let the customers in; True: every job ran in time."""
+        """Publish the load; return whether every job ran in time."""
         orders = self._folder / "orders"
         orders.write_text(load.orders())
         customers = self._start("customers.py", stdin=orders)
         deadline = time.monotonic() + seconds
-        while len(watch_all := self.ledger.look()) < load.jobs and time.monotonic() < deadline:
-            watch(watch_all)
+        while len(starts := self.ledger.read()) < load.jobs and time.monotonic() < deadline:
+            watch(starts)
             self._check(customers)
             time.sleep(LOOK_SECONDS)
-        watch(self.ledger.look())
+        watch(self.ledger.read())
         return len(self.ledger.starts) >= load.jobs
 
     def _check(self, customers: Child) -> None:
         if customers.failed or not self._children[0].running:
-            raise DemoFailedError(f"the flood broke off:\n{self._log_tail()}")
+            raise DemoFailedError(
+                f"the worker or the producer stopped during the run:\n{self._log_tail()}"
+            )
 
     def _start(self, *arguments: str, stdin: Path | None = None) -> Child:
         command = [sys.executable, *arguments]
@@ -109,7 +111,7 @@ class _Shop:
         return child
 
     def close(self) -> None:
-        """End the worker; what it does not finish at once is of no use any more."""
+        """Stop the worker; its unfinished jobs are no longer needed."""
         for child in reversed(self._children):
             child.end(number=SIGTERM, patience_seconds=2)
 

@@ -1,4 +1,4 @@
-"""The show: server, two runs, report, picture, and nothing left behind."""
+"""The demo from start to end: a server, two runs, the report, the picture, and cleanup."""
 
 from __future__ import annotations
 
@@ -12,46 +12,29 @@ from types import FrameType
 
 from rich.console import Console
 
-from fairqueue.demo._emulated import emulated_redis
 from fairqueue.demo._live import LiveView
 from fairqueue.demo._load import Load, usual_load
 from fairqueue.demo._picture import picture
 from fairqueue.demo._report import report
 from fairqueue.demo._run import Run, run
-from fairqueue.testing import embedded_redis, find_server
+from fairqueue.testing import embedded_redis
 
-SCHEMES = {"redis://": "", "fairqueue://": "?workspace_from=kwarg:tenant"}
-"""What stands before and after the address; nothing else differs between the runs."""
-
-SLOW_JOBS = 120
-"""Size of the flood on an emulation."""
+SCHEMES = {"redis://": "", "fairqueue://": "?workspace_from=kwarg:customer"}
+"""What comes before and after the server's address. Nothing else differs between the runs."""
 
 
 def show(*, jobs: int, svg: Path, seconds: float = 46.0, console: Console | None = None) -> None:
     """Play the usual load on both brokers within about ``seconds``, and write the picture.
 
-    Raises StoreUnavailable if no server can be started, DemoFailedError if a worker does not work.
+    Raises StoreUnavailable if no server can be started, DemoFailedError if a worker fails.
     """
-    console = console or Console()
-    with _ended_by_sigterm(), _server(console) as (address, slow):
-        load = usual_load(jobs=SLOW_JOBS, small_jobs=5) if slow else usual_load(jobs=jobs)
-        runs = _runs(console, load, address, seconds=seconds)
+    console, load = console or Console(), usual_load(jobs=jobs)
+    with _ended_by_sigterm(), embedded_redis(tcp=True) as server:
+        console.print(f"Started {server.version}, pid {server.pid}, port {server.port}.")
+        runs = _runs(console, load, server.tcp_address, seconds=seconds)
     report(console, load, runs)
     svg.write_text(picture(load, runs), encoding="utf-8")
     console.print(f"Picture: {svg}", highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def _server(console: Console) -> Iterator[tuple[str, bool]]:
-    """Address of a server of one's own, and whether it is slow."""
-    if find_server() is None:
-        console.print("No Redis server here: an emulation stands in, with a much smaller load.")
-        with emulated_redis() as address:
-            yield address, True
-    else:
-        with embedded_redis(tcp=True) as server:
-            console.print(f"A Redis of its own, pid {server.pid}, port {server.port}.")
-            yield server.tcp_address, False
 
 
 def _runs(console: Console, load: Load, address: str, *, seconds: float) -> list[Run]:

@@ -1,4 +1,4 @@
-"""Scalable vector graphics from plain code: elements, escaped text, round ticks."""
+"""Helpers for SVG: elements, escaped text, round ticks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def element(tag: str, *content: str, **attributes: object) -> str:
-    """One element. Content is markup already; attribute values are escaped, ``_`` reads ``-``."""
+    """One element. Content is markup; attribute values are escaped, and ``_`` becomes ``-``."""
     pairs = "".join(
         f" {name.rstrip('_').replace('_', '-')}={quoteattr(_clean(value))}"
         for name, value in attributes.items()
@@ -21,7 +21,7 @@ def element(tag: str, *content: str, **attributes: object) -> str:
 
 
 def text(x: float, y: float, words: str, **attributes: object) -> str:
-    """One line of text, escaped; what XML cannot hold is shown as ``�``."""
+    """One line of escaped text; characters that XML does not allow become ``�``."""
     return element("text", escape(_clean(words)), x=_short(x), y=_short(y), **attributes)
 
 
@@ -50,7 +50,7 @@ def polygon(points: list[tuple[float, float]], **attributes: object) -> str:
 
 
 def ticks(most: float, *, about: int = 5) -> Iterator[float]:
-    """Round values from 0 to at most ``most``, about so many."""
+    """About ``about`` round values from 0 to at most ``most``."""
     step = _round_step(most / about)
     for number in range(floor(most / step + 1e-9) + 1):
         yield number * step
@@ -62,7 +62,7 @@ def _round_step(rough: float) -> float:
 
 
 def ceiling(value: float, *, about: int = 5) -> float:
-    """The end of an axis that holds the value."""
+    """The end of an axis that fits the value."""
     step = _round_step(max(value, 1e-3) / about)
     return ceil(value / step) * step or step
 

@@ -3,12 +3,10 @@
 -- RETURNS {1, lost}, {-1} too late
 local _, owner, number, lease_seconds, finishes = unpack(ARGV)
 
-local lost = Repeat.answered(owner, number)
+local lost = Idempotency.answered(owner, number)
 if lost == nil then return { -1 } end
 if not lost then
-  lost = Ending.finish_all(finishes)
-  Wake.all()
-  Save.all()
-  Repeat.answer(owner, number, lost, tonumber(lease_seconds))
+  lost = Leases.finish_all(finishes, owner)
+  Idempotency.keep(owner, number, lost, tonumber(lease_seconds))
 end
 return { 1, lost }

@@ -1,6 +1,6 @@
--- Cancel one job: gone at once where it waits; where it runs, its worker is told when it renews.
+-- Cancel one job: it is removed where it waits; one that runs is signalled at its next renewal.
 -- ARGV now queue id
--- RETURNS "gone", "told", or "unknown"
+-- RETURNS "removed", "signalled", or "not_found"
 local _, queue, id = unpack(ARGV)
 
 local function queue_of_job()
@@ -10,15 +10,8 @@ local function queue_of_job()
 end
 
 queue = queue_of_job()
-if not queue then return 'unknown' end
-if Pluck.by_id(queue, id) then
-  Wake.all()
-  Save.all()
-  return 'gone'
-end
-local name = match(call('HGET', K.jobs(queue), id), '^%S+')
-for _, fence in ipairs(call('SMEMBERS', K.slots_of_workspace(name))) do
-  local l = Lease.at(fence)
-  if l.queue == queue and l.id == id then Drop.running(l) end
-end
-return 'told'
+if not queue then return 'not_found' end
+if Removal.by_id(queue, id) then return 'removed' end
+local l = Records.lease(call('HGET', K.slots_of_queue(queue), id))
+Leases.cancel(l)
+return 'signalled'

@@ -1,11 +1,12 @@
--- Cancel a page of a workspace's running jobs: their workers are told when they renew.
+-- Cancel a page of a workspace's running jobs: their workers see the signal when they renew.
 -- ARGV now workspace cursor count
 -- RETURNS {cursor, cancelled}
 local _, name, cursor, count = unpack(ARGV)
 
-local following_cursor, fences = unpack(call('SSCAN', K.slots_of_workspace(name), cursor, 'COUNT', count))
+local following_cursor, fences =
+  unpack(call('SSCAN', K.slots_of_workspace(name), cursor, 'COUNT', count))
 local n = 0
 for _, fence in ipairs(fences) do
-  if Drop.running(Lease.at(fence)) then n = n + 1 end
+  if Leases.cancel(Records.lease(fence)) then n = n + 1 end
 end
 return { following_cursor, n }

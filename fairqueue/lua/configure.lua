@@ -1,62 +1,70 @@
--- Store a process's configured limits where none are stored, or always if it has the authority.
--- ARGV now authoritative fields retention
--- RETURNS 1 if what is stored now is what was brought, else 0
-local _, authoritative, fields, retention = unpack(ARGV)
+-- Store a process's configured limits where none are stored, or always if it is authoritative.
+-- ARGV now authoritative digest fields retention
+-- RETURNS {1 if the stored limits are now those of this process, else 0; 1 if answers of a limit
+-- provider are left that no process has any more, else 0}; or {-2, task...}: the leases of these
+-- tasks must be indexed before
+local _, authoritative, digest, fields, retention = unpack(ARGV)
 
 if authoritative == '1' and retention == '' then call('DEL', K.retention()) end
 if retention ~= '' and (authoritative == '1' or call('EXISTS', K.retention()) == 0) then
   call('SET', K.retention(), retention)
 end
 
-local brought, stored, live_capacity, any_reserve = {}, {}, false, match(fields, 'reserve=')
-for field, text in gmatch(fields, '(%S+) ([^\n]*)\n') do
-  local task = match(field, '^boot:task:(.*)$')
-  brought[task and 'boot:task:' .. Tasks.number(task) or field] = text
+-- The limits as they were configured are stored a second time, with their digest: the others, such
+-- as those of a limit provider, may be many.
+local function ours()
+  local provided = call('HEXISTS', K.configured(), 'configured:provider:') == 1
+  return { 1, not provided and call('EXISTS', K.asked()) or 0 }
 end
-local all = call('HGETALL', K.limits())
+if (call('HGET', K.configured(), '') or '') == digest then return ours() end
+if call('EXISTS', K.configured()) == 1 and authoritative ~= '1' then return { 0, 0 } end
+
+local configured, stored, tasks, all = {}, {}, {}, call('HGETALL', K.configured())
 for i = 1, #all, 2 do
-  if match(all[i], '^boot:') then stored[all[i]] = all[i + 1] end
-  live_capacity = live_capacity or (match(all[i], '^live:') or match(all[i], '^given:')) and match(all[i + 1], 'capacity=')
-    or match(all[i], '^pause:') and match(all[i + 1], 'draining=')
-  any_reserve = any_reserve or match(all[i + 1], 'reserve=') -- also one that goes: it still stands in an index
+  if all[i] ~= '' then stored[all[i]] = all[i + 1] end
 end
-
-local function differ()
-  for field, text in pairs(brought) do
-    if stored[field] ~= text then return true end
+for field, text in gmatch(fields, '(%S+) ([^\n]*)\n') do
+  local task = match(field, '^configured:task:(.*)$')
+  if task then
+    task = Shard.task_number(task)
+    insert(tasks, task)
+    field = 'configured:task:' .. task
   end
-  for field in pairs(stored) do
-    if not brought[field] then return true end
-  end
+  configured[field] = text
 end
+local missing = SharedLimits.not_indexed(tasks)
+if #missing > 0 then return { -2, unpack(missing) } end
+-- Also a reserve that goes: it still stands in an index. A workspace that has lost its reserve
+-- stays there until it is settled: an earlier change may still be under way.
+local had_reserve = call('EXISTS', K.limits_with('reserves')) == 1
+local under_way = Shard.load().drain ~= '-' and call('HEXISTS', K.limits(), 'reserves') == 1
 
-if not differ() then return 1 end
-if next(stored) and authoritative ~= '1' then return 0 end
-
-for field in pairs(stored) do call('HDEL', K.limits(), field) end
-if not brought['boot:provider:'] then Given.forget() end
-if brought['boot:observe:'] ~= stored['boot:observe:'] then call('DEL', K.observed()) end
-for field, text in pairs(brought) do call('HSET', K.limits(), field, text) end
-local function mark(name, is_so)
-  if is_so then call('HSET', K.limits(), name, 1) else call('HDEL', K.limits(), name) end
+-- Kept for good, also where limits go: a store without it has lost them.
+call('HSET', K.limits(), 'configured', 1)
+call('DEL', K.configured())
+if digest ~= '' then call('HSET', K.configured(), '', digest) end
+for field in pairs(stored) do
+  if not configured[field] then Limits.put(field, '') end
 end
-mark('capacity', live_capacity or match(fields, 'capacity='))
--- Who has lost its reserve stands in an index until it is settled: an earlier change may still be under way.
-local under_way = Meta.load().drain ~= '-' and call('HEXISTS', K.limits(), 'reserves') == 1
-mark('reserves', any_reserve or under_way)
-Caps.mark_tasks()
+for field, text in pairs(configured) do
+  call('HSET', K.configured(), field, text)
+  if stored[field] ~= text then Limits.put(field, text) end
+end
+if configured['configured:observe:'] ~= stored['configured:observe:'] then
+  call('UNLINK', K.observed())
+end
+if not (had_reserve or under_way) then Limits.mark('reserves') end
+
 local changed, seen = {}, {}
-for _, from in ipairs({ stored, brought }) do
+for _, from in ipairs({ stored, configured }) do
   for field in pairs(from) do
-    local task = match(field, '^boot:task:(.*)$')
+    local task = match(field, '^configured:task:(.*)$')
     if task and not seen[task] then insert(changed, tonumber(task)) end
     if task then seen[task] = true end
   end
 end
 table.sort(changed)
-for _, task in ipairs(changed) do Shared.change_task(int(task)) end
-Meta.load().drain = '0'
-Wake.touch_all()
-Wake.all()
-Save.all()
-return 1
+for _, task in ipairs(changed) do Settle.task_changed(int(task)) end
+Shard.load().drain = '0'
+Wakeups.touch_all()
+return ours()

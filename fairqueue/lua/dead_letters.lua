@@ -3,10 +3,10 @@
 -- RETURNS {id, letter, ...}
 local _, name, id, start, count = unpack(ARGV)
 
-Graves.fade(name)
+DeadLetters.expire(name)
 local found = {}
-for _, one in ipairs(Graves.chosen(name, id, '+inf', start, count)) do
-  local letter = call('HGET', K.dead(name), one)
+for _, one in ipairs(DeadLetters.chosen(name, id, '+inf', start, count)) do
+  local letter = DeadLetters.read(name, one)
   if letter then
     insert(found, one)
     insert(found, letter)

@@ -1,6 +1,7 @@
--- A page of a queue's jobs, waiting or running, whose message holds a text; or one of some words behind it.
+-- A page of a queue's jobs, waiting or running, by a text in the message and the word behind it.
 -- ARGV now queue cursor count text words
 -- RETURNS {cursor, id, ...}
+-- WRITES nothing
 local _, queue, cursor, count, text, words = unpack(ARGV)
 
 local wanted
@@ -9,11 +10,11 @@ if words ~= '' then
   for word in gmatch(words, '[^\n]+') do wanted[word] = true end
 end
 
-local following_cursor, fields = unpack(call('HSCAN', K.jobs(queue), cursor, 'COUNT', count))
+local following_cursor, jobs = unpack(call('HSCAN', K.jobs(queue), cursor, 'COUNT', count))
 local found = { following_cursor }
-for i = 1, #fields, 2 do
-  local _, head_end = string.find(fields[i + 1], '\n', 1, true)
-  local _, at = string.find(fields[i + 1], text, head_end + 1, true)
-  if at and (not wanted or wanted[match(fields[i + 1], '^[^"]*', at + 1)]) then insert(found, fields[i]) end
+for i = 1, #jobs, 2 do
+  local record = jobs[i + 1]
+  local _, at = find(record, text, Jobs.payload_start(record), true)
+  if at and (not wanted or wanted[match(record, '^[^"]*', at + 1)]) then insert(found, jobs[i]) end
 end
 return found

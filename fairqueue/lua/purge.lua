@@ -1,29 +1,38 @@
--- Drop what waits or is scheduled, of a queue, a workspace, a task, several or all; running jobs go on.
--- ARGV now queue workspace task cursor count most
--- RETURNS {cursor, dropped}; the cursor is empty when none is left
-local _, queue, name, task_name, cursor, count, most = unpack(ARGV)
+-- Drop what waits or is scheduled, by queue, workspace and task; running jobs go on.
+-- First come the lanes; what is left of a queue, and any job of a task, is found by its record.
+-- ARGV now queue workspace task cursor count most cancelled
+-- RETURNS {cursor, dropped}; the cursor is empty when none is left; of a task: on one queue
+local _, queue, name, task_name, cursor, count, most, cancelled = unpack(ARGV)
 most = tonumber(most)
+Removal.leaves_notices = cancelled == '1'
 
-local task = task_name ~= '' and (call('HGET', K.tasks(), task_name) or 'none')
-local function drop(ws, left)
-  if task then return Pick.waiting(ws, queue, task, left) end
-  return Drop.waiting(ws, queue, left)
+local function from_lanes()
+  local following_cursor, names = '0', { name }
+  if name == '' then
+    names = {}
+    local found, fields = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
+    following_cursor = found
+    for i = 1, #fields, 2 do insert(names, fields[i]) end
+  end
+  local dropped = 0
+  for _, one in ipairs(names) do
+    if dropped < most and not Shard.is_spent() then
+      dropped = dropped + Removal.waiting(Records.workspace(one), queue, most - dropped)
+    end
+  end
+  if dropped >= most or Shard.is_spent() then return { cursor, dropped } end
+  if following_cursor ~= '0' then return { following_cursor, dropped } end
+  return { queue ~= '' and Lanes.depth_of(queue) > 0 and 'jobs:0' or '', dropped }
 end
 
-local following_cursor, names = '0', { name }
-if name == '' then
-  names = {}
-  local found, fields = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
-  following_cursor = found
-  for i = 1, #fields, 2 do insert(names, fields[i]) end
+local function from_records(at, task)
+  local following_cursor, dropped =
+    Removal.page(queue, at, count, name ~= '' and name or nil, task)
+  return { following_cursor ~= '0' and 'jobs:' .. following_cursor or '', dropped }
 end
 
-local dropped = 0
-for _, one in ipairs(names) do
-  if dropped < most then dropped = dropped + drop(Workspaces.of(one), most - dropped) end
-end
-if queue ~= '' then Wake.touched[queue] = true end
-Wake.all()
-Save.all()
-if dropped >= most then return { cursor, dropped } end
-return { following_cursor ~= '0' and following_cursor or '', dropped }
+if queue ~= '' then Wakeups.touched[queue] = true end
+local task = task_name ~= '' and (call('HGET', K.tasks(), task_name) or 'none') or nil
+local at = match(cursor, '^jobs:(%d+)$') or task and '0'
+if at then return from_records(at, task) end
+return from_lanes()

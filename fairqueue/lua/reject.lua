@@ -3,6 +3,6 @@
 -- RETURNS 1 done, 0 lost, -1 too late
 local _, owner, number, lease_seconds, fence, reason, seconds = unpack(ARGV)
 
-return Repeat.once(owner, number, tonumber(lease_seconds), function()
-  return Return.reject(fence, reason, tonumber(seconds))
+return Idempotency.once(owner, number, tonumber(lease_seconds), fence, function(l)
+  Leases.reject(l, reason, tonumber(seconds))
 end)

@@ -1,40 +1,31 @@
 -- Publish dead letters again, as new jobs of their old workspace: one, or a page of the oldest.
 -- ARGV now workspace id until_then skip count delay spacing
--- RETURNS {until_then, replayed, skipped}; skipped: a job of that id lives
+-- RETURNS {until_then, replayed, skipped}; skipped: there is a job of that id
 local _, name, id, until_then, skip, count, delay, spacing = unpack(ARGV)
 delay, spacing = tonumber(delay), tonumber(spacing)
 if until_then == '' then until_then = now_text end
 
-local function keep(letter, queue, one)
-  local header, payload = match(letter, '^[^\n]*\n([^\n]*)\n(.*)$')
-  local ws_name, task, priority, history = match(header, '^(%S+) (%S+) (%S+) %S+ (%S+)')
-  history = string.gsub(history, '^[1-9]%d*', '1') -- who could not run it, may by now
-  header = concat({ ws_name, task, priority, 0, history, now_text:sub(1, 14) }, ' ')
-  call('HSET', K.jobs(queue), one, header .. '\n' .. payload)
-  return task .. ':' .. one, priority
+local function enter(ws, queue, one, record, due)
+  local _, task, priority = Jobs.identity_of(record)
+  local element = Jobs.element(task, one)
+  Records.register(queue)
+  Jobs.write(queue, one, Jobs.published_again(record))
+  if due > 0 then return Timers.schedule(ws, queue, priority, element, now + due) end
+  Lanes.push(ws, Records.flow(ws, Lanes.key_of(queue, task)), priority, element)
 end
 
-local ws, replayed, skipped = Workspaces.of(name), 0, 0
-for _, one in ipairs(Graves.chosen(name, id, until_then, skip, count)) do
-  local letter = call('HGET', K.dead(name), one)
-  local queue = letter and match(letter, '^%S+ (%S+)')
+local ws, replayed, skipped = Records.workspace(name), 0, 0
+for _, one in ipairs(DeadLetters.chosen(name, id, until_then, skip, count)) do
+  local letter = DeadLetters.read(name, one)
+  local queue = letter and DeadLetters.queue_of(letter)
   if letter and call('HEXISTS', K.jobs(queue), one) == 1 then
     skipped = skipped + 1
   elseif letter then
-    Graves.take(name, one)
-    Nodes.of(queue)
-    local element, priority = keep(letter, queue, one)
-    local place, due = Lanes.place_of(queue, match(element, '^%d+')), delay + replayed * spacing
-    if due > 0 then
-      Timer.schedule(ws, queue, priority, element, now + due)
-    else
-      Lanes.push(ws, Workspaces.flow_of(ws, place), priority, element)
-    end
+    DeadLetters.take(name, one)
+    enter(ws, queue, one, DeadLetters.record_of(letter), delay + replayed * spacing)
     replayed = replayed + 1
   end
 end
-Graves.mark(name)
+DeadLetters.list_workspace(name)
 Settle.workspace(ws)
-Wake.all()
-Save.all()
 return { until_then, replayed, skipped }

@@ -1,46 +1,65 @@
--- One page of workspaces as they stand; the first page also has the queues and who only left dead.
+-- One page of queues and their depths, and of workspaces and their numbers.
 -- ARGV now cursor count
--- RETURNS {cursor, {queue, depth}..., {name, waiting, scheduled, running, limit, oldest, dead, lost, observed}...}
+-- RETURNS {cursor, {queue, depth}..., row...}; the cursor is 0 at the beginning and at the end;
+-- row: {name, waiting, scheduled, running, limit, oldest, dead, lost, observed}; a workspace may
+-- come more than once
+-- WRITES nothing
 local _, cursor, count = unpack(ARGV)
 
 local function published(queue, element)
-  local record = element and call('HGET', K.jobs(queue), match(element, '^%d+:(.*)$'))
-  return record and tonumber(match(record, '^%S+ %S+ %S+ %S+ %S+ ([^/\n]+)'))
+  local record = element and Jobs.read(queue, Jobs.id_of(element))
+  return record and tonumber(Jobs.published_at(record))
 end
 
 local function oldest_of(ws)
   local oldest
   for _, flow in ipairs(ws.flows) do
     for priority in gmatch(flow.lanes, '%d+') do
-      local at = published(flow.queue, call('LINDEX', K.lane(ws.name, flow.place, priority), 0))
-      oldest = min(at or math.huge, oldest or math.huge)
+      local at = published(flow.queue, Lanes.first(ws, flow, priority))
+      oldest = at and min(at, oldest or at) or oldest
     end
   end
   return oldest
 end
 
 local function row(name)
-  local ws = Workspaces.of(name)
-  local limits = Limits.of(ws).would or Limits.of(ws)
+  local ws = Records.workspace(name)
+  local limits = Limits.of_workspace(ws).would or Limits.of_workspace(ws)
   local scheduled, oldest = call('ZCARD', K.scheduled(name)), oldest_of(ws)
-  return { name, Lanes.waiting_of(ws) - scheduled, scheduled, Settle.usage_of(ws),
+  return { name, Lanes.waiting_of(ws) - scheduled, scheduled, Limits.usage_of(ws),
     limits.concurrency and num(limits.concurrency) or '',
-    oldest and num(now - oldest) or '', call('HLEN', K.dead(name)), call('HGET', K.lost(), name) or '0',
+    oldest and num(now - oldest) or '', call('HLEN', K.dead_letters(name)),
+    call('HGET', K.lost(), name) or '0',
     call('HGET', K.observed(), name) or '' }
 end
 
-local queues, rows, seen = {}, {}, {}
-local function add(name)
-  if not seen[name] then insert(rows, row(name)) end
-  seen[name] = true
+-- What is scanned, one after the other: every workspace of which anything is known is in one.
+local PARTS = {
+  { 'HSCAN', K.nodes(), 'queues' }, { 'HSCAN', K.workspaces() }, { 'ZSCAN', K.dead_workspaces() },
+  { 'HSCAN', K.lost() }, { 'HSCAN', K.observed() },
+}
+local queues, rows, seen, left = {}, {}, {}, tonumber(count)
+
+local function page_of(scan, key, of_queues, at)
+  local following_cursor, found = unpack(call(scan, key, at, 'COUNT', left))
+  for i = 1, #found, 2 do
+    local name = found[i]
+    if of_queues then
+      insert(queues, { name, Lanes.depth_of(name) })
+    elseif not (seen[name] or DeadLetters.is_of_cancelled(name)) then
+      insert(rows, row(name))
+      seen[name] = true
+    end
+  end
+  left = left - #found / 2
+  return following_cursor
 end
 
-local following_cursor, fields = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
-for i = 1, #fields, 2 do add(fields[i]) end
-if cursor == '0' then
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do insert(queues, { queue, Lanes.depth_of(queue) }) end
-  for _, name in ipairs(call('ZRANGE', K.dead_workspaces(), 0, -1)) do add(name) end
-  for _, name in ipairs(call('HKEYS', K.lost())) do add(name) end
-  for _, name in ipairs(call('HKEYS', K.observed())) do add(name) end
-end
-return { following_cursor, queues, rows }
+local part, at = match(cursor, '^(%d):(%d+)$')
+part, at = tonumber(part or 1), at or '0'
+repeat
+  local scan, key, of_queues = unpack(PARTS[part])
+  at = page_of(scan, key, of_queues, at)
+  if at == '0' then part = part + 1 end
+until part > #PARTS or left <= 0
+return { part > #PARTS and '0' or part .. ':' .. at, queues, rows }

@@ -1,15 +1,22 @@
--- Why a job waits, or what a workspace has; it only looks.
+-- Why a job waits, or what a workspace has.
 -- ARGV now workspace queue id
--- RETURNS {now, state, workspace, {fact...}, {waiting, scheduled, running, dead}, {line...}, observed}
+-- RETURNS {now, state, workspace, {fact...}, counts, {position...}, observed},
+-- counts: {waiting, scheduled, running, dead}
+-- WRITES nothing
 local _, name, queue, id = unpack(ARGV)
-local MOST = 10000 -- so many jobs of a lane are looked at
-local GRAVEYARDS = 1000 -- so many workspaces with dead letters are looked at, where none is named
+local MOST = 10000 -- at most this many jobs of a lane are looked at
+local MOST_WORKSPACES = 1000 -- and this many workspaces with dead letters, where none is named
 
-local function reply(state, facts, ws, lines)
-  local scheduled = ws and call('ZCARD', K.scheduled(ws.name)) or 0
-  local counts = ws and { Lanes.waiting_of(ws) - scheduled, scheduled, Settle.usage_of(ws), call('HLEN', K.dead(ws.name)) }
-  local observed = ws and Limits.of(ws).would and (call('HGET', K.observed(), ws.name) or '')
-  return { now_text, state, ws and ws.name or name, facts or {}, counts or { 0, 0, 0, 0 }, lines or {}, observed }
+local function counts_of(ws)
+  local scheduled, dead = call('ZCARD', K.scheduled(ws.name)), call('HLEN', K.dead_letters(ws.name))
+  return { Lanes.waiting_of(ws) - scheduled, scheduled, Limits.usage_of(ws), dead }
+end
+
+local function reply(state, facts, ws, positions)
+  local counts = ws and counts_of(ws) or { 0, 0, 0, 0 }
+  local observed = ws and Limits.of_workspace(ws).would
+    and (call('HGET', K.observed(), ws.name) or '')
+  return { now_text, state, ws and ws.name or name, facts or {}, counts, positions or {}, observed }
 end
 
 local function of_lanes(ws, priority, element)
@@ -17,9 +24,11 @@ local function of_lanes(ws, priority, element)
   for _, flow in ipairs(ws.flows) do
     local before = 0
     for p in gmatch(flow.queue == queue and flow.lanes or '', '%d+') do
-      local lane = K.lane(name, flow.place, p)
-      local at, length = p == priority and call('LPOS', lane, element, 'MAXLEN', MOST), call('LLEN', lane)
-      if at then return reply('waiting', {}, ws, { Places.line(ws, flow, element, before + at) }) end
+      local at = p == priority and Lanes.rank(ws, flow, p, element, MOST)
+      local length = Lanes.length(ws, flow, p)
+      if at then
+        return reply('waiting', {}, ws, { Explain.position(ws, flow, element, before + at) })
+      end
       if p == priority and length > MOST then unseen = { flow, before + MOST } end
       before = before + length
     end
@@ -28,36 +37,40 @@ local function of_lanes(ws, priority, element)
 end
 
 local function of_job()
-  local header = match(call('HGET', K.jobs(queue), id), '^[^\n]*')
   local task, priority
-  name, task, priority = match(header, '^(%S+) (%S+) (%S+)')
-  local ws, element = Workspaces.of(name), task .. ':' .. id
-  local due = call('ZSCORE', K.scheduled(name), concat({ queue, priority, element }, ' '))
+  name, task, priority = Jobs.identity_of(Jobs.read(queue, id))
+  local ws, element = Records.workspace(name), Jobs.element(task, id)
+  local fence = call('HGET', K.slots_of_queue(queue), id)
+  if fence then
+    local l = Records.lease(fence)
+    return reply('running', { l.claimed, l.owner, fence }, ws)
+  end
+  local due = call('ZSCORE', K.scheduled(name), Jobs.entry(queue, priority, element))
   if due then return reply('scheduled', { due }, ws) end
   local found, unseen = of_lanes(ws, priority, element)
   if found then return found end
-  for _, fence in ipairs(call('SMEMBERS', K.slots_of_workspace(name))) do
-    local l = Lease.at(fence)
-    if l.queue == queue and l.id == id then return reply('running', { l.claimed, l.owner, fence }, ws) end
-  end
-  return reply('waiting', {}, ws, { Places.line(ws, unseen[1], element, unseen[2]) })
+  return reply('waiting', {}, ws, { Explain.position(ws, unseen[1], element, unseen[2]) })
 end
 
-local function of_none()
-  for _, one in ipairs(name ~= '' and { name } or call('ZRANGE', K.dead_workspaces(), 0, GRAVEYARDS - 1)) do
-    local letter = call('HGET', K.dead(one), id)
-    if letter then return reply('dead', { match(letter, '^(%S+) %S+ (%S+)') }, Workspaces.of(one)) end
+local function of_no_job()
+  local names = { name }
+  if name == '' then names = call('ZRANGE', K.dead_workspaces(), 0, MOST_WORKSPACES - 1) end
+  for _, one in ipairs(names) do
+    local letter = not DeadLetters.is_of_cancelled(one) and DeadLetters.read(one, id)
+    if letter then
+      return reply('dead', { DeadLetters.death_of(letter) }, Records.workspace(one))
+    end
   end
-  return reply(Ended.has(id) and 'ended' or 'unknown')
+  return reply(Shard.has_ended(id) and 'ended' or 'unknown')
 end
 
 local function of_workspace()
-  local ws, lines = Workspaces.of(name), {}
+  local ws, positions = Records.workspace(name), {}
   for _, flow in ipairs(ws.flows) do
-    if flow.lanes ~= '' then insert(lines, Places.line(ws, flow)) end
+    if flow.lanes ~= '' then insert(positions, Explain.position(ws, flow)) end
   end
-  if #lines == 0 and ws.scheduled then return reply('scheduled', { num(ws.scheduled) }, ws) end
-  return reply(#lines > 0 and 'waiting' or 'idle', {}, ws, lines)
+  if #positions == 0 and ws.scheduled then return reply('scheduled', { num(ws.scheduled) }, ws) end
+  return reply(#positions > 0 and 'waiting' or 'idle', {}, ws, positions)
 end
 
 if id == '' then return of_workspace() end
@@ -67,4 +80,4 @@ for _, one in ipairs(queue ~= '' and { queue } or call('HKEYS', K.nodes())) do
     return of_job()
   end
 end
-return of_none()
+return of_no_job()

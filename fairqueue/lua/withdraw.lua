@@ -1,10 +1,7 @@
--- Take one job out of where it waits, and give it back; one that runs stays.
+-- Cancel one job that waits, and return it; one that runs goes on.
 -- ARGV now queue id
 -- RETURNS {} or {record}
 local _, queue, id = unpack(ARGV)
 
-local record = Pluck.by_id(queue, id)
-if not record then return {} end
-Wake.all()
-Save.all()
+local record = Removal.by_id(queue, id)
 return { record }

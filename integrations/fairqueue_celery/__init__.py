@@ -1,16 +1,16 @@
-"""Fair, multi-tenant queues for Celery: the ``fairqueue://`` broker.
+"""Fair queues for Celery with limits per workspace: the ``fairqueue://`` broker.
 
-An app needs no import of this package: its broker URL is enough. A bare ``kombu.Connection`` in
-a frozen application, where entry points are lost, imports it to make the scheme known.
+An app needs no import of this package: its broker URL is enough. A bare ``kombu.Connection``, and
+a frozen application, where entry points are lost, import it to make the scheme known.
 """
 
 from __future__ import annotations
 
 from fairqueue import WorkspaceUnresolved
+from fairqueue_celery._channel.broker import queue_of
+from fairqueue_celery._config.versions import check_versions
+from fairqueue_celery._publish.unique import Unique, unique_outcome
 from fairqueue_celery.errors import CapacityExceeded, LeaseLost
-from fairqueue_celery.reaching import queue_of
-from fairqueue_celery.supported import check_versions
-from fairqueue_celery.unique import Unique, unique_outcome
 from fairqueue_kombu_alias import add_aliases
 
 check_versions()

@@ -1,4 +1,4 @@
-"""Lets ``fairqueue://`` stand as result_backend too: Celery's own Redis backend under it.
+"""Accepts ``fairqueue://`` as result_backend and hands it to Celery's own Redis backend.
 
 Many projects use one URL for broker and results.
 """
@@ -11,11 +11,11 @@ from celery.backends.cache import CacheBackend
 from celery.backends.redis import RedisBackend
 
 from fairqueue import Settings
-from fairqueue_celery.address import read_url
+from fairqueue_celery._config.address import read_url
 
 
 class FairQueueBackend(RedisBackend):
-    """Celery's Redis backend, at the address of a ``fairqueue…://`` URL."""
+    """Celery's Redis backend at the address of a ``fairqueue…://`` URL."""
 
     def __new__(cls, app: Any = None, url: str | None = None, **_others: Any) -> Any:
         """Make one; for ``fairqueue+memory://`` it is Celery's cache in memory."""
@@ -31,7 +31,7 @@ class FairQueueBackend(RedisBackend):
 def stock_url(url: str) -> str:
     """The URL that Celery's Redis backend understands, without fairqueue's settings.
 
-    Of ``fairqueue+socket:///path`` Celery hands over ``socket:///path``.
+    For ``fairqueue+socket:///path`` Celery passes ``socket:///path``.
     """
     address = read_url(url)
     query = {

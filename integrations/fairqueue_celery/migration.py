@@ -1,49 +1,60 @@
-"""Moves everything from a broker of kombu's own Redis transport into the core, and back again.
+"""Moves all jobs from a broker of kombu's own Redis transport into the core, and back again.
 
-Either way may be interrupted and repeated at any point: each step moves one message, or a few,
-from one place to one other.
+Either way may be interrupted at any point and repeated: each step moves one message, or a few,
+atomically.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
 import redis
 from celery import Celery
 
-from fairqueue import ConfigurationError, FairQueue, mask_password, split_settings
-from fairqueue_celery.adopting import UNREAD, Adopted, Adoption
-from fairqueue_celery.carrying import Carrier
-from fairqueue_celery.stocklists import Layout, StockLists
+from fairqueue import ConfigurationError, FairQueue
+from fairqueue.adapters import mask_password, split_settings
+from fairqueue_celery._kombu_lists.adopt import READ, UNREAD, Adopted, Adoption, as_job
+from fairqueue_celery._kombu_lists.lists import KombuLists, Layout
+from fairqueue_celery._kombu_lists.transfer import Transfer
 
-LEAVING_SECONDS = 3600.0
-"""For so long after moving back workers on fairqueue:// leave the old lists alone."""
+SUSPEND_SECONDS = 3600.0
+"""For this long after moving back, workers on fairqueue:// leave the old lists alone."""
 
 Progress = Callable[[int], Any]
 
 
 @dataclass
 class Moved:
-    """What a migration has done, or would do, and what is left."""
+    """What a migration did, or would do, and what is left."""
 
     queues: dict[str, int] = field(default_factory=dict)
     """Messages per queue."""
     scheduled: int = 0
-    """Of these, how many wait for their time."""
+    """How many of them wait for their time."""
     held: int = 0
-    """Of these, how many workers of the old broker held unacknowledged."""
+    """How many of them workers of the old broker held unacknowledged."""
     unread: int = 0
-    """Of these, how many went to the default workspace since they could not be read."""
+    """How many of them went to the default workspace, since they could not be read."""
+    without_workspace: int = 0
+    """How many of them went to the default workspace, since they named none."""
     left_held: int = 0
-    """Left, since live workers of the old broker hold them."""
+    """Left because live workers of the old broker hold them."""
     left_unknown: int = 0
-    """Left unacknowledged, since nothing tells their queue."""
+    """Left unacknowledged because their queue is not known."""
     running: int = 0
-    """Left to finish where they run."""
+    """Left to finish because they run."""
     holders: list[str] = field(default_factory=list)
     """The live workers that hold what is left."""
+
+    def note(self, job: Adopted) -> None:
+        """Count one message as what it became, or would become."""
+        self.scheduled += job.delay_seconds > 0
+        self.unread += job.kind == UNREAD
+        self.without_workspace += job.kind == READ and job.workspace is None
 
     @property
     def complete(self) -> bool:
@@ -55,29 +66,30 @@ class Moved:
         return {**asdict(self), "moved": sum(self.queues.values()), "complete": self.complete}
 
 
-def open_lists(url: str, layout: Layout) -> StockLists:
+def open_lists(url: str, layout: Layout) -> KombuLists:
     """The lists of the Redis at a ``redis://``, ``rediss://`` or ``unix://`` URL."""
     try:
-        return StockLists(redis.Redis.from_url(split_settings(url)[0]), layout)
+        return KombuLists(redis.Redis.from_url(split_settings(url)[0]), layout)
     except ValueError:  # its text may quote a password
         raise ConfigurationError(
-            f"{mask_password(url)!r} is no URL of a Redis: write redis://host:6379/0, rediss://… "
-            "or redis+socket:///path; in a password '/', '?', '#' and '@' are percent-encoded"
+            f"{mask_password(url)!r} is not the URL of a Redis: write redis://host:6379/0, "
+            "rediss://… or redis+socket:///path; in a password '/', '?', '#' and '@' are "
+            "percent-encoded"
         ) from None
 
 
-def are_one(one: StockLists, other: StockLists) -> bool:
+def are_same(one: KombuLists, other: KombuLists) -> bool:
     """Whether both are the same database of the same server."""
-    return _place(one) == _place(other)
+    return _database(one) == _database(other)
 
 
-def _place(lists: StockLists) -> tuple[Any, Any]:
+def _database(lists: KombuLists) -> tuple[Any, Any]:
     options = lists.client.connection_pool.connection_kwargs
     return lists.client.info("server")["run_id"], int(options.get("db") or 0)
 
 
 def live_workers(url: str, layout: Layout) -> list[str]:
-    """Workers on kombu's own transport that answer there."""
+    """Workers on kombu's own transport that answer to remote control there."""
     app = Celery("fairqueue-migrate", broker=_kombu_url(url), set_as_current=False)
     app.conf.broker_transport_options = {"global_keyprefix": layout.prefix}
     try:
@@ -86,6 +98,12 @@ def live_workers(url: str, layout: Layout) -> list[str]:
         app.close()
     brokers = {name: stats.get("broker") or {} for name, stats in answers.items()}
     return sorted(n for n, broker in brokers.items() if "fairqueue" not in _scheme(broker))
+
+
+def _transfer(source: KombuLists, destination: KombuLists, queues: Sequence[str]) -> None:
+    with Transfer(source, destination) as transfer:
+        transfer.finish_earlier()
+        transfer.run(queues)
 
 
 def _scheme(broker: Mapping[str, Any]) -> str:
@@ -97,42 +115,48 @@ def _kombu_url(url: str) -> str:
 
 
 class MoveIn:
-    """From kombu's lists at ``source`` into a core; ``near`` are the lists beside that core."""
+    """From kombu's lists at ``source`` into a core; ``near`` are the lists on that core's Redis."""
 
-    def __init__(self, source: StockLists, near: StockLists, core: FairQueue) -> None:
+    def __init__(self, source: KombuLists, near: KombuLists, core: FairQueue) -> None:
         self._source, self._near, self._core = source, near, core
-        self._one_place = are_one(source, near)
+        self._same = are_same(source, near)
 
     def survey(self, holders: Sequence[str], queues: Sequence[str]) -> Moved:
-        """What it would do."""
+        """What :meth:`run` would do."""
         held = list(self._source.held())
         found = Moved(holders=list(holders) if held else [])
         names = queues or sorted({*self._source.queues(), *self._near.queues()})
         found.queues = {queue: self._waiting(queue) for queue in names}
         known = [one for one in held if one.queue and (not queues or one.queue in queues)]
         found.left_unknown = sum(one.queue is None for one in held)
+        for message in chain.from_iterable(map(self._messages, names)):
+            found.note(as_job(message, self._core))
         if holders:
             found.left_held = len(known)
             return found
         found.held = len(known)
         for one in known:
             found.queues[one.queue or ""] = found.queues.get(one.queue or "", 0) + 1
+            found.note(as_job(json.dumps(one.message).encode(), self._core))
         return found
 
+    def _messages(self, queue: str) -> Iterator[bytes]:
+        yield from self._source.messages(queue)
+        if not self._same:
+            yield from self._near.messages(queue)
+
     def _waiting(self, queue: str) -> int:
-        near = 0 if self._one_place else self._near.waiting(queue)
+        near = 0 if self._same else self._near.waiting(queue)
         return self._source.waiting(queue) + near
 
     def run(self, holders: Sequence[str], queues: Sequence[str], progress: Progress) -> Moved:
-        """Do it. What ``holders``, live workers, hold unacknowledged is left to them."""
+        """Move; what ``holders``, live workers, hold unacknowledged is left to them."""
         moved = Moved(holders=list(holders))
-        self._core.leave(0)
+        self._core.admin.suspend_imports(0)
         self._restore(moved, queues)
         names = list(queues) or sorted({*self._source.queues(), *self._near.queues()})
-        if not self._one_place:
-            with Carrier(self._source, self._near) as carrier:
-                carrier.finish_earlier()
-                carrier.carry(names, lambda _: None)
+        if not self._same:
+            _transfer(self._source, self._near, names)
             names = list(queues) or sorted({*names, *self._near.queues()})
         for queue in names:
             self._adopt(queue, moved, progress)
@@ -152,8 +176,7 @@ class MoveIn:
     def _adopt(self, queue: str, moved: Moved, progress: Progress) -> None:
         def note(job: Adopted) -> None:
             moved.queues[queue] = moved.queues.get(queue, 0) + 1
-            moved.scheduled += job.delay_seconds > 0
-            moved.unread += job.kind == UNREAD
+            moved.note(job)
             progress(1)
 
         adoption = Adoption(self._core, self._near)
@@ -162,14 +185,14 @@ class MoveIn:
 
 
 class MoveBack:
-    """From a core into kombu's lists at ``target``; ``near`` are the lists beside that core."""
+    """From a core into kombu's lists at ``target``; ``near`` are the lists on that core's Redis."""
 
-    def __init__(self, core: FairQueue, near: StockLists, target: StockLists) -> None:
+    def __init__(self, core: FairQueue, near: KombuLists, target: KombuLists) -> None:
         self._core, self._near, self._target = core, near, target
 
     def survey(self, queues: Sequence[str]) -> Moved:
-        """What it would do."""
-        stats = self._core.stats()
+        """What :meth:`run` would do."""
+        stats = self._core.admin.stats()
         names = queues or sorted(stats.queues)
         found = Moved(queues={queue: self._core.depth(queue) for queue in names})
         found.queues = {queue: count for queue, count in found.queues.items() if count}
@@ -182,18 +205,16 @@ class MoveBack:
         return sum(core.depth(queue, running=True) - core.depth(queue) for queue in queues)
 
     def run(self, queues: Sequence[str], progress: Progress) -> Moved:
-        """Do it. What runs is left to finish."""
+        """Move; jobs that run are left to finish."""
         moved = self.survey(queues)
-        names, moved.queues = list(queues) or sorted(self._core.stats().queues), {}
-        self._core.leave(LEAVING_SECONDS)
+        names, moved.queues = list(queues) or sorted(self._core.admin.stats().queues), {}
+        self._core.admin.suspend_imports(SUSPEND_SECONDS)
         for queue in names:
-            for some in self._core.hand_over(queue, self._near.layout.lists(queue)):
-                if some:
-                    moved.queues[queue] = moved.queues.get(queue, 0) + some
-                    progress(some)
-        if not are_one(self._near, self._target):
-            with Carrier(self._near, self._target) as carrier:
-                carrier.finish_earlier()
-                carrier.carry(names, lambda _: None)
+            for moved_now in self._core.admin.export_jobs(queue, self._near.layout.lists(queue)):
+                if moved_now:
+                    moved.queues[queue] = moved.queues.get(queue, 0) + moved_now
+                    progress(moved_now)
+        if not are_same(self._near, self._target):
+            _transfer(self._near, self._target, names)
         moved.running = self._running(names)
         return moved

@@ -7,13 +7,20 @@ from typing import Any
 from kombu.transport import redis as stock
 
 from fairqueue import StoreUnavailable
-from fairqueue_celery import boot, memory, options
-from fairqueue_celery.address import ParsedClient, read_address
-from fairqueue_celery.broker import shared_broker
-from fairqueue_celery.channel import Channel
-from fairqueue_celery.driving import HubDriver
-from fairqueue_celery.polling import Poller
-from fairqueue_celery.showing import hide_login, part_alternates
+from fairqueue_celery._channel import memory
+from fairqueue_celery._channel.broker import shared_broker
+from fairqueue_celery._channel.redis import Channel
+from fairqueue_celery._config.address import (
+    ParsedClient,
+    collect_failover_settings,
+    hide_login,
+    read_address,
+)
+from fairqueue_celery._config.options import client_options, split_options
+from fairqueue_celery._consume.claims import Claims
+from fairqueue_celery._consume.hub import HubDriver
+from fairqueue_celery._consume.poller import Poller
+from fairqueue_celery._worker import signals
 
 
 class Transport(stock.Transport):
@@ -28,40 +35,40 @@ class Transport(stock.Transport):
 
     def __new__(cls, client: Any, **kwargs: Any) -> Any:
         """Make one; kombu takes the same class for ``fairqueue+memory://``, which has its own."""
-        boot.connect()
+        signals.connect()
         if read_address(client).memory:
             return memory.Transport(client, **kwargs)
         return super().__new__(cls)
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
-        part_alternates(client)
+        collect_failover_settings(client)
         address = read_address(client)
         hide_login(client, address)
-        settings, of_kombu = options.part(client.transport_options or {}, address.query)
-        super().__init__(ParsedClient(client, address, of_kombu), **kwargs)
-        tcp = address.path is None
-        client_options = {**options.client_options(of_kombu, tcp=tcp), **address.client_db}
-        self.broker = shared_broker(address.core_url(client_options), settings)
+        settings, stock_options = split_options(client.transport_options or {}, address.query)
+        super().__init__(ParsedClient(client, address, stock_options), **kwargs)
+        core_options = client_options(stock_options, tcp=address.path is None)
+        core_url = address.core_url({**core_options, **address.client_db})
+        self.broker = shared_broker(core_url, settings)
         self.cycle = Poller(self)
         self.driver: HubDriver | None = None
 
     def establish_connection(self) -> Any:
-        """Open the first channel, and see that the server can keep the promises."""
+        """Check the server, then open the first channel."""
         self.broker.connect()
         return super().establish_connection()
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Let the worker's event loop drive the claims."""
         super().register_with_event_loop(connection, loop)
-        self.driver = HubDriver(self, loop)
+        self.driver = HubDriver(loop)
         for channel in self.channels:
-            if channel.claims.queues:  # begun before there was a loop
-                self.driver.follow(channel)
+            if channel.claims.queues:  # it began before there was a loop
+                self.driver.drive(channel.claims)
 
-    def claims_changed(self, channel: Any) -> None:
-        """A channel has begun to take jobs from a queue, or ceased to."""
+    def claims_changed(self, claims: Claims) -> None:
+        """These claims take jobs from other queues than before."""
         if self.driver is not None:
-            self.driver.follow(channel)
+            self.driver.drive(claims)
 
     def close_connection(self, connection: Any) -> None:
         """Close, and let go of the event loop."""
@@ -71,4 +78,4 @@ class Transport(stock.Transport):
             self.driver = None
 
 
-boot.connect()
+signals.connect()

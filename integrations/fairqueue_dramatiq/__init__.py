@@ -1,12 +1,14 @@
-"""Fair, multi-tenant queues for Dramatiq: one middleware on the broker that is there."""
+"""Fair queues for Dramatiq, one workspace per customer: a middleware on your own broker."""
 
 from __future__ import annotations
 
 from fairqueue import WorkspaceUnresolved
+from fairqueue_dramatiq._publish import Unique, unique_outcome
 from fairqueue_dramatiq.errors import (
     CancelledInterrupt,
     CapacityExceeded,
     ConfigurationError,
+    JobCancelled,
     JobExpired,
     JobLost,
     LeaseLost,
@@ -14,13 +16,13 @@ from fairqueue_dramatiq.errors import (
     StoreUnavailable,
 )
 from fairqueue_dramatiq.middleware import FairQueueMiddleware, install, queue_of
-from fairqueue_dramatiq.unique import Unique, unique_outcome
 
 __all__ = [
     "CancelledInterrupt",
     "CapacityExceeded",
     "ConfigurationError",
     "FairQueueMiddleware",
+    "JobCancelled",
     "JobExpired",
     "JobLost",
     "LeaseLost",

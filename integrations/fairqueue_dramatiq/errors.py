@@ -1,17 +1,17 @@
 """The core's errors in a form that Dramatiq lets through.
 
-Only a MiddlewareError leaves a hook; only a ConnectionClosed makes a consumer come again.
+Only a MiddlewareError leaves a hook, and only a ConnectionClosed makes a consumer reconnect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 
 from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Interrupt, MiddlewareError, SkipMessage
 
 import fairqueue
+from fairqueue import adapters
 
 
 class CapacityExceeded(fairqueue.CapacityExceeded, MiddlewareError):
@@ -27,37 +27,42 @@ class ConfigurationError(fairqueue.ConfigurationError, MiddlewareError):
 
 
 class StoreUnavailable(fairqueue.StoreUnavailable, ConnectionClosed):
-    """The core's Redis could not be reached or refuses to write; nothing was changed."""
+    """The core's Redis could not be reached or refuses to write.
+
+    If only the reply was lost, the call may have taken effect.
+    """
 
 
 class JobLost(Exception):
-    """The job is dead: each of its starts ended in a lost worker. Told in its place."""
+    """Stored as the failure of a dead job: each of its starts ended in a lost worker."""
 
 
 class JobExpired(SkipMessage):
-    """The job has expired before it could start. Told in its place."""
+    """Stored as the failure of a job that expired before it could start."""
+
+
+class JobCancelled(SkipMessage):
+    """Stored as the failure of a job that was cancelled while no worker ran it."""
 
 
 class RunInterrupt(Interrupt):
-    """Raised inside an actor of which nothing more will count."""
+    """Raised inside an actor whose run no longer counts."""
 
 
 class LeaseLostInterrupt(RunInterrupt):
-    """Its lease is lost: the job will run again, here or elsewhere."""
+    """The lease is lost: the job will run again, here or elsewhere."""
 
 
 class CancelledInterrupt(RunInterrupt):
-    """Its job was cancelled: it ends here."""
+    """The job was cancelled and will not run again."""
 
 
-@contextmanager
-def let_through() -> Iterator[None]:
-    """Raise the core's errors as the errors above."""
-    try:
-        yield
-    except fairqueue.CapacityExceeded as refused:
-        raise CapacityExceeded(*refused.args) from None
-    except fairqueue.LeaseLost as lost:
-        raise LeaseLost(*lost.args) from None
-    except fairqueue.StoreUnavailable as error:
-        raise StoreUnavailable(str(error)) from error
+translated_errors = partial(
+    adapters.translate_errors,
+    {
+        fairqueue.CapacityExceeded: CapacityExceeded,
+        fairqueue.LeaseLost: LeaseLost,
+        fairqueue.StoreUnavailable: StoreUnavailable,
+    },
+)
+"""A context in which the core's errors are raised as the errors above."""

@@ -1,4 +1,4 @@
-"""Every store in turn, with a clock that the test moves."""
+"""A store on each engine in turn, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairqueue import Store
-from fairqueue._stores.memory import MemoryStore
-from fairqueue._stores.redis import RedisStore
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
 
 
 @pytest.fixture(params=["memory", "redis"])
 def store(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> Iterator[Store]:
-    """A store that nobody else uses."""
-    if request.param == "memory":
-        yield MemoryStore(clock=clock)
-        return
-    client = request.getfixturevalue("redis_client")
-    store = RedisStore(client, namespace=namespace, clock=clock)
-    yield store
-    store.close()
+    """A store with its own namespace."""
+    engine: Engine = MemoryEngine(namespace=namespace)
+    if request.param == "redis":
+        engine = RedisEngine(request.getfixturevalue("redis_client"), namespace=namespace)
+    yield Store(engine, clock=clock)
+    engine.close()
 
 
 @pytest.fixture
 def world(store: Store, clock: ManualClock) -> World:
-    """The store and its time, with the test's habits as defaults."""
+    """The store and its clock, with defaults for tests."""
     return World(store, clock)

@@ -1,4 +1,4 @@
-"""``on_full="block"``: a publish waits for room, for so long and no longer."""
+"""With ``on_full="block"`` a publish waits for capacity, up to a time limit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ from typing import Any
 
 import pytest
 
-from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, LeaseLost, Outcome, Pause
-from fairqueue import _patience as patience
-from fairqueue._stores.memory import MemoryStore
+from fairqueue import (
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueue,
+    LeaseLost,
+    Outcome,
+    Pause,
+    _capacity_wait,
+)
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.store import Store
 from tests.contract.world import World
 
 
 class Sleeper:
-    """Time passes only where somebody sleeps, and what is to happen meanwhile happens then."""
+    """A clock that advances only while the test sleeps, and runs scheduled calls on the way."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -23,15 +31,15 @@ class Sleeper:
         self.slept: list[float] = []
 
     def after(self, seconds: float, act: Callable[[], Any]) -> None:
-        """Let this happen once so much time has passed."""
+        """Schedule a call for this many seconds from now."""
         self._events.append((self._world.clock() + seconds, act))
 
     def monotonic(self) -> float:
-        """What the time module tells."""
+        """Return the time, in place of the time module."""
         return self._world.clock()
 
     def sleep(self, seconds: float) -> None:
-        """What the time module does."""
+        """Sleep, in place of the time module."""
         self.slept.append(seconds)
         until = self._world.clock() + seconds
         for event in [event for event in self._events if event[0] <= until]:
@@ -42,22 +50,24 @@ class Sleeper:
 
 @pytest.fixture
 def sleeper(world: World, monkeypatch: pytest.MonkeyPatch) -> Sleeper:
-    """Whoever waits for room sleeps here."""
+    """Replaces the clock of blocked publishes."""
     sleeper = Sleeper(world)
-    monkeypatch.setattr(patience, "time", sleeper)
+    monkeypatch.setattr(_capacity_wait, "time", sleeper)
     return sleeper
 
 
 @pytest.fixture
 def queue(world: World) -> FairQueue:
-    """A producer with ten seconds' patience, beside a full workspace."""
+    """A producer that blocks for up to ten seconds, and a full workspace."""
     world.limit("a", capacity=1)
     world.publish("a", "first")
     return FairQueue(store=world.store, brings_limits=False, on_full="block", block_seconds=10)
 
 
-def test_it_gets_in_once_there_is_room(queue: FairQueue, world: World, sleeper: Sleeper) -> None:
-    """A slot frees after four seconds: the publish that waits is in at most a second later."""
+def test_a_blocked_publish_succeeds_once_there_is_capacity(
+    queue: FairQueue, world: World, sleeper: Sleeper
+) -> None:
+    """A slot is freed after four seconds; the publish succeeds at most a second later."""
     begun = world.clock()
     sleeper.after(4.0, lambda: world.worker().take_one())
     job_id = queue.publish(b"x", queue="q", workspace="a")
@@ -66,8 +76,10 @@ def test_it_gets_in_once_there_is_room(queue: FairQueue, world: World, sleeper: 
     assert world.row("a").waiting == 1
 
 
-def test_time_is_up(queue: FairQueue, world: World, sleeper: Sleeper) -> None:
-    """Without room it is refused as ever, when its time is up, and nothing is stored."""
+def test_a_blocked_publish_is_refused_when_its_time_is_up(
+    queue: FairQueue, world: World, sleeper: Sleeper
+) -> None:
+    """Without capacity in time it is refused, and nothing is stored."""
     begun = world.clock()
     with pytest.raises(CapacityExceeded) as caught:
         queue.publish(b"x", queue="q", workspace="a")
@@ -77,33 +89,33 @@ def test_time_is_up(queue: FairQueue, world: World, sleeper: Sleeper) -> None:
     assert world.row("a").waiting == 1
 
 
-def test_it_does_not_poll_busily(queue: FairQueue, sleeper: Sleeper) -> None:
-    """In ten seconds it looks some 20 times: soon at first, later about once a second."""
+def test_a_blocked_publish_polls_slowly(queue: FairQueue, sleeper: Sleeper) -> None:
+    """In ten seconds it looks about 20 times: often at first, later once a second."""
     with pytest.raises(CapacityExceeded):
         queue.publish(b"x", queue="q", workspace="a")
     assert 10 <= len(sleeper.slept) <= 26
-    assert max(sleeper.slept) <= patience.LONGEST_STEP_SECONDS
-    assert sleeper.slept[0] <= patience.FIRST_STEP_SECONDS
+    assert max(sleeper.slept) <= _capacity_wait.LONGEST_PAUSE_SECONDS
+    assert sleeper.slept[0] <= _capacity_wait.FIRST_PAUSE_SECONDS
 
 
 @pytest.mark.parametrize("how", [{"exempt": True}, {"workspace": "b"}])
-def test_who_need_not_wait_does_not(
+def test_a_publish_that_need_not_wait_does_not(
     queue: FairQueue, sleeper: Sleeper, how: dict[str, Any]
 ) -> None:
-    """What a system must publish, and where there is room."""
+    """An exempt publish, or one with enough capacity, succeeds at once."""
     queue.publish(b"x", queue="q", **{"workspace": "a", **how})
     assert sleeper.slept == []
 
 
-def test_who_asks_not_to_wait_is_refused_at_once(queue: FairQueue, sleeper: Sleeper) -> None:
-    """``block_seconds=0`` of a publish, for who must not be held up."""
+def test_block_seconds_0_does_not_wait(queue: FairQueue, sleeper: Sleeper) -> None:
+    """A publish with ``block_seconds=0`` is refused at once."""
     with pytest.raises(CapacityExceeded):
         queue.publish(b"x", queue="q", workspace="a", block_seconds=0)
     assert sleeper.slept == []
 
 
-def test_a_call_may_be_patient_by_itself(world: World, sleeper: Sleeper) -> None:
-    """``block_seconds`` of a publish counts whatever is set."""
+def test_block_seconds_overrides_the_setting(world: World, sleeper: Sleeper) -> None:
+    """A publish with ``block_seconds`` waits even if the setting says to raise."""
     world.limit("a", capacity=0)
     queue = FairQueue(store=world.store, brings_limits=False)
     with pytest.raises(CapacityExceeded):
@@ -113,8 +125,8 @@ def test_a_call_may_be_patient_by_itself(world: World, sleeper: Sleeper) -> None
         queue.publish(b"x", queue="q", workspace="a", block_seconds=float("inf"))
 
 
-def test_a_group_waits_as_a_whole(queue: FairQueue, world: World, sleeper: Sleeper) -> None:
-    """Its first job waits; once that is in, the rest passes without a wait."""
+def test_a_blocked_group_waits_as_a_whole(queue: FairQueue, world: World, sleeper: Sleeper) -> None:
+    """Its first job waits; the others are then accepted without a wait."""
     sleeper.after(3.0, lambda: world.worker().take_one())
     queue.publish(b"x", queue="q", workspace="a", group="g")
     waited = len(sleeper.slept)
@@ -124,8 +136,10 @@ def test_a_group_waits_as_a_whole(queue: FairQueue, world: World, sleeper: Sleep
     assert world.row("a").waiting == 6
 
 
-def test_it_waits_for_the_end_of_a_drain(queue: FairQueue, world: World, sleeper: Sleeper) -> None:
-    """What drains has no room until it is resumed."""
+def test_a_blocked_publish_waits_for_the_end_of_a_drain(
+    queue: FairQueue, world: World, sleeper: Sleeper
+) -> None:
+    """A draining workspace has no capacity until it is resumed."""
     world.store.pause("workspace", "b", Pause.DRAINING)
     sleeper.after(2.0, lambda: world.store.pause("workspace", "b", None))
     assert queue.publish(b"x", queue="q", workspace="b").outcome is Outcome.CREATED
@@ -134,7 +148,7 @@ def test_it_waits_for_the_end_of_a_drain(queue: FairQueue, world: World, sleeper
 def test_delay_and_expiry_count_from_the_call(
     queue: FairQueue, world: World, sleeper: Sleeper
 ) -> None:
-    """Four seconds in line are four seconds less until it is due, and until it expires."""
+    """Four seconds of waiting leave four seconds less until the job is due, or expires."""
     begun = world.clock()
     sleeper.after(4.0, lambda: world.worker().take_one())
     queue.publish(b"x", queue="q", workspace="a", delay_seconds=6.0, expires_seconds=8.0)
@@ -148,10 +162,10 @@ def test_delay_and_expiry_count_from_the_call(
     assert [letter.job.id for letter in world.dead("a")] == [late]
 
 
-def test_a_parent_that_loses_its_lease_waits_no_more(
+def test_a_parent_that_loses_its_lease_stops_waiting(
     queue: FairQueue, world: World, sleeper: Sleeper
 ) -> None:
-    """The next look tells it, though there is still no room."""
+    """The next check raises, even though the workspace is still full."""
     worker = world.worker()
     parent = worker.take_one()
     world.publish("a")
@@ -161,10 +175,8 @@ def test_a_parent_that_loses_its_lease_waits_no_more(
     assert sum(sleeper.slept) <= 2.1
 
 
-def test_a_key_that_is_taken_is_told_at_once(
-    queue: FairQueue, world: World, sleeper: Sleeper
-) -> None:
-    """A publish under a unique key that another job holds needs no room."""
+def test_a_duplicate_does_not_wait(queue: FairQueue, world: World, sleeper: Sleeper) -> None:
+    """A publish whose unique key is taken needs no capacity and returns at once."""
     world.limit("b", capacity=1)
     one = queue.publish(b"x", queue="q", workspace="b", unique_key="k")
     again = queue.publish(b"x", queue="q", workspace="b", unique_key="k")
@@ -172,9 +184,9 @@ def test_a_key_that_is_taken_is_told_at_once(
     assert sleeper.slept == []
 
 
-def test_who_waits_holds_no_lock() -> None:
-    """While one thread waits in real time, another publishes and claims in the same store."""
-    store = MemoryStore()
+def test_a_blocked_publish_holds_no_lock() -> None:
+    """While one thread is blocked, another publishes and claims in the same store."""
+    store = Store(MemoryEngine())
     queue = FairQueue(store=store, workspace_capacity=1, on_full="block", block_seconds=30)
     queue.publish(b"1", queue="q", workspace="a")
     waiting = threading.Thread(

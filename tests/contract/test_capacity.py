@@ -1,4 +1,4 @@
-"""Capacity: the check and the enqueue are one step; what must get in does."""
+"""Capacity is checked and used atomically; what must be accepted always is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _refused(world: World, workspace: str = "a", *, queue: str = "q") -> Capacit
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_capacity_is_exact(world: World, scope: str) -> None:
-    """So many get in, and not one more; the error tells what is full."""
+    """Exactly as many jobs as fit are accepted; the error names the scope that is full."""
     SCOPES[scope](world, 3)
     world.publish_many(3)
     error = _refused(world)
@@ -36,7 +36,7 @@ def test_capacity_is_exact(world: World, scope: str) -> None:
 
 
 def test_a_refused_publish_leaves_nothing(world: World) -> None:
-    """The snapshot is the same, and the same id may be published when there is room."""
+    """The snapshot is unchanged, and the same id can be published once there is capacity."""
     world.limit(capacity=1)
     world.publish("a")
     before = world.store.snapshot()
@@ -47,16 +47,16 @@ def test_a_refused_publish_leaves_nothing(world: World) -> None:
     assert world.again("a", "refused")
 
 
-def test_a_refused_newcomer_leaves_nothing(world: World) -> None:
-    """A workspace and a queue that nobody knew are as unknown as before."""
+def test_a_refused_first_publish_leaves_nothing(world: World) -> None:
+    """A workspace and a queue that were unknown before are unknown afterwards."""
     world.configure(default=Limits(capacity=0))
     _refused(world, "stranger", queue="nowhere")
     stats = world.store.snapshot()
     assert (stats.workspaces, stats.queues) == ((), {})
 
 
-def test_running_jobs_do_not_count(world: World) -> None:
-    """A start makes room for one more."""
+def test_running_jobs_use_no_capacity(world: World) -> None:
+    """A start makes room for one more job."""
     world.limit(capacity=2)
     world.publish_many(2)
     world.worker().take_one()
@@ -64,15 +64,15 @@ def test_running_jobs_do_not_count(world: World) -> None:
     assert _refused(world).waiting == 2
 
 
-def test_scheduled_jobs_count(world: World) -> None:
-    """A job that is not due yet waits like any other."""
+def test_scheduled_jobs_use_capacity(world: World) -> None:
+    """A job that is not due yet counts like any other."""
     world.limit(capacity=1)
     world.publish(delay_seconds=3600)
     assert _refused(world).waiting == 1
 
 
-def test_one_full_workspace_leaves_room_for_another(world: World) -> None:
-    """Another workspace still gets in."""
+def test_a_full_workspace_does_not_affect_another(world: World) -> None:
+    """Another workspace's publish is accepted."""
     world.configure(default=Limits(capacity=1))
     world.publish("a")
     _refused(world, "a")
@@ -84,7 +84,7 @@ def test_one_full_workspace_leaves_room_for_another(world: World) -> None:
 
 
 def test_capacity_of_a_workspace_counts_all_its_queues(world: World) -> None:
-    """However its jobs are spread."""
+    """Its jobs count together on all queues."""
     world.limit(capacity=2)
     world.publish(queue="q1")
     world.publish(queue="q2")
@@ -92,39 +92,39 @@ def test_capacity_of_a_workspace_counts_all_its_queues(world: World) -> None:
 
 
 def test_total_capacity_counts_every_queue(world: World) -> None:
-    """Also at the first publish to a queue that nobody has used."""
+    """It also holds for the first publish to a new queue."""
     SCOPES["total"](world, 2)
     world.publish(queue="q1")
     world.publish("b", queue="q2")
     assert _refused(world, "c", queue="new").waiting == 2
 
 
-def test_total_capacity_counts_what_is_held_back(world: World) -> None:
-    """Jobs of a parked workspace count from the first on, also exempt ones."""
+def test_total_capacity_counts_blocked_jobs(world: World) -> None:
+    """Jobs of a workspace that cannot start any count from the first on, exempt ones too."""
     SCOPES["total"](world, 1)
     world.limit("a", concurrency=0)
     world.publish("a", exempt=True)
     assert _refused(world, "b", queue="other").waiting == 1
 
 
-def test_each_queue_has_the_default_of_its_own(world: World) -> None:
-    """A default capacity for queues fills each by itself; a named queue has its own."""
+def test_each_queue_has_its_own_default_capacity(world: World) -> None:
+    """The default applies to each queue by itself; a named queue has its own capacity."""
     world.configure(queue_default=Limits(capacity=1), queues={"big": Limits(capacity=2)})
     for queue in ("q1", "q2", "big", "big"):
         world.publish(queue=queue)
     assert [_refused(world, queue=queue).limit for queue in ("q1", "q2", "big")] == [1, 1, 2]
 
 
-def test_what_the_system_must_publish_is_never_refused(world: World) -> None:
-    """Exempt jobs get in whatever is full, and count from then on."""
+def test_an_exempt_publish_is_never_refused(world: World) -> None:
+    """Exempt jobs are accepted whatever is full, and count from then on."""
     world.limit(capacity=0)
     for _ in range(3):
         world.publish(exempt=True)
     assert _refused(world).waiting == 3
 
 
-def test_what_comes_back_is_never_refused(world: World) -> None:
-    """Releases and redeliveries go back, however full it is."""
+def test_a_returned_job_is_never_refused(world: World) -> None:
+    """Released and redelivered jobs are accepted, however full the workspace is."""
     world.limit(capacity=2)
     world.publish_many(2)
     worker = world.worker()
@@ -135,8 +135,8 @@ def test_what_comes_back_is_never_refused(world: World) -> None:
     assert world.row().waiting == 4
 
 
-def test_the_rest_of_a_group_passes(world: World) -> None:
-    """Once its first job is in, a group is admitted whole."""
+def test_the_rest_of_a_group_is_accepted(world: World) -> None:
+    """Once its first job is accepted, the whole group is."""
     world.limit(capacity=3)
     world.publish_many(2)
     for _ in range(5):
@@ -145,7 +145,7 @@ def test_the_rest_of_a_group_passes(world: World) -> None:
 
 
 def test_a_group_is_refused_by_its_first_job(world: World) -> None:
-    """Then nothing of it is in, and another try decides anew."""
+    """Then none of its jobs is stored, and the next try is decided again."""
     world.limit(capacity=1)
     world.publish()
     with pytest.raises(CapacityExceeded):
@@ -159,30 +159,30 @@ def test_a_group_is_refused_by_its_first_job(world: World) -> None:
         world.publish(group="g2")
 
 
-def test_an_exempt_first_job_lets_its_group_in(world: World) -> None:
-    """A group that a running job publishes as the system's own passes as a whole."""
+def test_an_exempt_first_job_admits_its_group(world: World) -> None:
+    """The whole group is accepted if its first job is exempt."""
     world.limit(capacity=0)
     world.publish(exempt=True, group="g")
     world.publish(group="g")
     assert world.row().waiting == 2
 
 
-def test_a_repeat_is_not_refused(world: World) -> None:
-    """A repeated publish of a job that is in says that it is in, even when all is full."""
+def test_a_repeated_publish_is_not_refused(world: World) -> None:
+    """A repeat of a job that was accepted succeeds even when everything is full."""
     world.limit(capacity=1)
     world.publish("a", "x")
     assert not world.again("a", "x")
 
 
 def test_retry_after_is_at_least_a_second(world: World) -> None:
-    """A float of seconds, also when nothing has been started yet."""
+    """It is a float of seconds, even before any job has started."""
     world.limit(capacity=1)
     world.publish()
     assert 1 <= _refused(world).retry_after <= 500
 
 
 def test_retry_after_follows_the_drain_rate(world: World) -> None:
-    """A workspace that starts a job every 20 seconds is told about that, with jitter."""
+    """For a workspace that starts a job every 20 seconds it is about 20 seconds, with jitter."""
     world.limit(capacity=1, concurrency=1)
     world.publish()
     worker = world.worker()
@@ -196,8 +196,8 @@ def test_retry_after_follows_the_drain_rate(world: World) -> None:
     assert 20 <= _refused(world).retry_after <= 30
 
 
-def test_retry_after_grows_with_what_stands_before(world: World) -> None:
-    """Two jobs too many take twice as long as one."""
+def test_retry_after_grows_with_the_excess(world: World) -> None:
+    """It is twice as long for two jobs too many as for one."""
     world.limit(capacity=10, concurrency=1)
     world.publish_many(10)
     worker = world.worker()
@@ -212,7 +212,7 @@ def test_retry_after_grows_with_what_stands_before(world: World) -> None:
 
 
 def test_a_raised_capacity_acts_at_once(world: World) -> None:
-    """The next publish sees it."""
+    """The next publish is accepted."""
     world.limit(capacity=1)
     world.publish()
     _refused(world)
@@ -221,15 +221,15 @@ def test_a_raised_capacity_acts_at_once(world: World) -> None:
     assert _refused(world).waiting == 2
 
 
-def test_the_order_of_scopes(world: World) -> None:
-    """What is nearest to the caller is named first: workspace, queue, total."""
+def test_the_nearest_full_scope_is_named(world: World) -> None:
+    """The error names the workspace before the queue, and the queue before the total."""
     for scope in ("total", "queue", "workspace"):
         SCOPES[scope](world, 0)
         assert _refused(world).scope == scope
 
 
-def test_publishes_from_many_threads_are_exact(world: World) -> None:
-    """Racing producers get in exactly as many jobs as there is room for."""
+def test_capacity_is_exact_for_concurrent_publishes(world: World) -> None:
+    """Threads that publish at the same time succeed exactly as often as there is capacity."""
     world.limit(capacity=10)
 
     def publish(n: int) -> bool:

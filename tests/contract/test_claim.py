@@ -1,19 +1,19 @@
-"""What a claim promises: order, turns, bounds."""
+"""What a claim promises: order, turns and bounds."""
 
 from __future__ import annotations
 
-from fairqueue import Finish
+from fairqueue.adapters import Finish
 from tests.contract.world import World, ids
 
 
-def test_first_come_first_served_within_a_workspace(world: World) -> None:
-    """Jobs of one workspace and priority come in the order of their publishes."""
+def test_jobs_of_a_workspace_are_claimed_in_order(world: World) -> None:
+    """Jobs of one workspace and priority are claimed in the order of their publishes."""
     published = world.publish_many(20)
     assert ids(world.worker().take(20)) == published
 
 
 def test_a_claim_gives_at_most_n(world: World) -> None:
-    """Never more than asked for; with 0 none, and the endings are carried out."""
+    """A claim returns no more jobs than asked for; with 0 it only reports the endings."""
     world.publish_many(3)
     worker = world.worker()
     (lease,) = worker.take(1)
@@ -23,32 +23,32 @@ def test_a_claim_gives_at_most_n(world: World) -> None:
 
 
 def test_priority_is_strict_within_a_workspace(world: World) -> None:
-    """0 comes first, whatever was published first; 10 is after 9."""
+    """Priority 0 comes first, whatever was published first; 10 comes after 9."""
     for priority in (10, 3, 0, 9):
         world.publish("a", f"p{priority}", priority=priority)
     assert ids(world.worker().take(4)) == ["p0", "p3", "p9", "p10"]
 
 
 def test_priorities_may_be_large(world: World) -> None:
-    """Up to 2**24 - 1 each counts."""
+    """Priorities up to 2**24 - 1 are distinct."""
     for priority in (2**24 - 1, 2**24 - 2, 255, 256):
         world.publish("a", f"p{priority}", priority=priority)
     assert ids(world.worker().take(4)) == ["p255", "p256", "p16777214", "p16777215"]
 
 
-def test_depth_counts_what_waits_and_if_asked_what_runs(world: World) -> None:
-    """Leased jobs are not waiting; they count as running until they have ended."""
+def test_depth_counts_waiting_jobs_and_optionally_running_ones(world: World) -> None:
+    """Leased jobs are not waiting; with ``running`` they count until they end."""
     world.publish_many(3)
     worker = world.worker()
     lease = worker.take_one()
     assert (world.store.depth("q"), world.store.depth("q", running=True)) == (2, 3)
     worker.claim(0, finishes=[Finish(lease.fence)])
     assert world.store.depth("q", running=True) == 2
-    assert world.store.depth("unheard of", running=True) == 0
+    assert world.store.depth("unknown", running=True) == 0
 
 
 def test_priority_never_crosses_workspaces(world: World) -> None:
-    """One workspace's urgent jobs do not come before another's turn."""
+    """Urgent jobs of one workspace do not come before another workspace's turn."""
     for n in range(4):
         world.publish("a", f"a{n}", priority=0)
         world.publish("b", f"b{n}", priority=9)
@@ -56,15 +56,15 @@ def test_priority_never_crosses_workspaces(world: World) -> None:
 
 
 def test_workspaces_take_turns(world: World) -> None:
-    """With equal jobs a long backlog and a short one alternate."""
+    """With equal jobs, a long backlog and a short one alternate."""
     world.publish_many(10, "big")
     world.publish_many(2, "small")
     taken = [lease.job.workspace for lease in world.worker().take(6)]
     assert taken == ["big", "small", "big", "small", "big", "big"]
 
 
-def test_a_newcomer_waits_for_no_backlog(world: World) -> None:
-    """Whoever comes to a long backlog is served next or next but one."""
+def test_a_new_workspace_does_not_wait_behind_a_backlog(world: World) -> None:
+    """A workspace that joins beside a long backlog is served next or second next."""
     world.publish_many(50, "big")
     worker = world.worker()
     worker.take(20)
@@ -72,8 +72,8 @@ def test_a_newcomer_waits_for_no_backlog(world: World) -> None:
     assert "x" in ids(worker.take(2))
 
 
-def test_weights_share_the_starts(world: World) -> None:
-    """With weight 3 a workspace starts three jobs for each of another's."""
+def test_starts_are_shared_by_weight(world: World) -> None:
+    """A workspace with weight 3 starts three jobs for each job of another."""
     world.limit("heavy", weight=3.0)
     world.publish_many(40, "light")
     world.publish_many(40, "heavy")
@@ -82,7 +82,7 @@ def test_weights_share_the_starts(world: World) -> None:
 
 
 def test_queues_take_turns(world: World) -> None:
-    """A claim over several queues begins at the next one each time."""
+    """Each claim over several queues begins at the next queue."""
     world.publish_many(4, queue="q1")
     world.publish_many(4, queue="q2")
     worker = world.worker()
@@ -91,22 +91,22 @@ def test_queues_take_turns(world: World) -> None:
 
 
 def test_one_claim_takes_from_queues_in_turn(world: World) -> None:
-    """Several jobs of one claim come from its queues alternately."""
+    """A claim of several jobs takes from its queues alternately."""
     world.publish_many(2, queue="q1")
     world.publish_many(2, queue="q2")
     taken = [lease.job.queue for lease in world.worker().take(4, "q1", "q2")]
     assert taken in (["q1", "q2", "q1", "q2"], ["q2", "q1", "q2", "q1"])
 
 
-def test_other_queues_are_left_alone(world: World) -> None:
-    """A claim takes from the queues that it names and from no other."""
+def test_a_claim_takes_only_from_its_queues(world: World) -> None:
+    """Jobs of queues that it does not name stay."""
     world.publish(queue="other")
     assert world.worker().take(5, "q") == []
     assert world.store.depth("other") == 1
 
 
 def test_fences_grow(world: World) -> None:
-    """Every claim has a higher fence than all before, also for the same job."""
+    """Every claim has a higher fence than all before, even for the same job."""
     world.publish_many(3)
     worker = world.worker()
     first, second = worker.take(2)
@@ -116,15 +116,15 @@ def test_fences_grow(world: World) -> None:
     assert first.fence < second.fence < again.fence < third.fence
 
 
-def test_a_lease_tells_its_deliveries(world: World) -> None:
-    """The first start is number 1 and no redelivery."""
+def test_a_lease_counts_deliveries(world: World) -> None:
+    """The first start is delivery 1 and not a redelivery."""
     world.publish()
     lease = world.worker().take_one()
     assert (lease.deliveries, lease.redelivered, lease.lease_seconds) == (1, False, 30.0)
 
 
-def test_two_workers_never_hold_one_job(world: World) -> None:
-    """What one has leased another does not get."""
+def test_two_workers_never_hold_the_same_job(world: World) -> None:
+    """A leased job is not claimed by another worker."""
     world.publish_many(4)
     first, second = world.worker("w1").take(3), world.worker("w2").take(3)
     assert (len(first), len(second)) == (3, 1)
@@ -132,7 +132,7 @@ def test_two_workers_never_hold_one_job(world: World) -> None:
 
 
 def test_long_jobs_are_charged_in_worker_seconds(world: World) -> None:
-    """A workspace whose jobs last ten times as long starts a tenth as many."""
+    """A workspace whose jobs take ten times as long starts a tenth as many."""
     world.limit("long", concurrency=1)
     world.limit("short", concurrency=1)
     world.publish_many(60, "long")
@@ -147,8 +147,8 @@ def test_long_jobs_are_charged_in_worker_seconds(world: World) -> None:
     assert started[4:].count("long") in (3, 4)
 
 
-def test_queues_without_work_lend_their_turn_to_nobody(world: World) -> None:
-    """Of many queues only two have jobs: they alternate, wherever they stand among the others."""
+def test_empty_queues_take_no_turn(world: World) -> None:
+    """Of many queues only two have jobs; those two alternate, wherever they stand."""
     world.publish_many(4, queue="q5")
     world.publish_many(4, queue="q6")
     worker = world.worker()

@@ -1,4 +1,4 @@
-"""Jobs that expire: they take no slot once their time is over, and are kept with their reason."""
+"""A job that expires before it starts takes no slot and becomes a dead letter with the reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.contract.world import World, ids
 
 
 def test_an_expired_job_takes_no_slot(world: World) -> None:
-    """The next claim leaves it out, and it is dead with its reason, and has a notice."""
+    """The next claim skips it; it is a dead letter with its reason, and has a notice."""
     world.publish("a", "late", expires_seconds=5)
     world.publish("a", "fine", expires_seconds=500)
     world.publish("a", "ever")
@@ -17,12 +17,12 @@ def test_an_expired_job_takes_no_slot(world: World) -> None:
     (letter,) = world.dead()
     assert (letter.job.id, letter.reason, letter.deliveries) == ("late", "expired", 0)
     assert letter.history == ()
-    (notice,) = world.store.take_notices(["q"], n=5, hold_seconds=5)
+    (notice,) = world.store.take_failure_notices(["q"], n=5, hold_seconds=5)
     assert notice == letter
 
 
-def test_a_repeat_of_an_expired_job_is_no_new_job(world: World) -> None:
-    """Its id is known for a while, as that of any job that has ended."""
+def test_a_repeated_publish_does_not_restore_an_expired_job(world: World) -> None:
+    """Its id is remembered like that of any ended job."""
     job_id = world.publish(expires_seconds=5)
     world.clock.advance(5)
     assert world.worker().take() == []
@@ -30,8 +30,8 @@ def test_a_repeat_of_an_expired_job_is_no_new_job(world: World) -> None:
     assert world.row().waiting == 0
 
 
-def test_one_that_starts_in_time_runs_to_its_end(world: World) -> None:
-    """Expiry is about waiting: a running job is left alone."""
+def test_a_started_job_does_not_expire(world: World) -> None:
+    """Only waiting jobs expire; a running job goes on."""
     world.publish(expires_seconds=5)
     worker = world.worker()
     lease = worker.take_one()
@@ -41,8 +41,8 @@ def test_one_that_starts_in_time_runs_to_its_end(world: World) -> None:
     assert world.row().dead == 0
 
 
-def test_who_waits_is_not_woken_for_one_that_has_started(world: World) -> None:
-    """Nothing happens any more when it would have expired."""
+def test_a_started_job_causes_no_wake_up_at_its_expiry(world: World) -> None:
+    """Nothing happens when it would have expired."""
     world.publish(expires_seconds=0.5)
     worker = world.worker()
     worker.take_one()
@@ -50,7 +50,7 @@ def test_who_waits_is_not_woken_for_one_that_has_started(world: World) -> None:
 
 
 def test_a_scheduled_job_may_expire_before_it_is_due(world: World) -> None:
-    """It never becomes due."""
+    """It is never handed out."""
     world.publish(delay_seconds=60, expires_seconds=5)
     world.clock.advance(6)
     world.reap()
@@ -60,8 +60,8 @@ def test_a_scheduled_job_may_expire_before_it_is_due(world: World) -> None:
 
 
 @pytest.mark.parametrize("delay_seconds", [0.0, 3.0])
-def test_a_job_that_comes_back_too_late_is_expired(world: World, delay_seconds: float) -> None:
-    """Given back or lost with its worker: it is not started again after its time."""
+def test_a_returned_job_may_expire(world: World, delay_seconds: float) -> None:
+    """A job that is released, or loses its worker, after its expiry is not started again."""
     world.publish(expires_seconds=10)
     worker = world.worker()
     lease = worker.take_one()
@@ -72,8 +72,8 @@ def test_a_job_that_comes_back_too_late_is_expired(world: World, delay_seconds: 
     assert world.row().dead == 1
 
 
-def test_many_that_expire_together_hide_nobody(world: World) -> None:
-    """A thousand late jobs do not hold up one that may run, and none of them is started."""
+def test_many_expired_jobs_do_not_delay_others(world: World) -> None:
+    """A thousand expired jobs delay no runnable job, and none of them is started."""
     for n in range(200):
         world.publish("a", expires_seconds=1 + n / 1000)
     for n in range(40):
@@ -90,7 +90,7 @@ def test_many_that_expire_together_hide_nobody(world: World) -> None:
 
 
 def test_a_replayed_job_does_not_expire_again(world: World) -> None:
-    """Who replays it wants it run."""
+    """A replay means that it should run, however late."""
     world.publish("a", "x", expires_seconds=1)
     world.clock.advance(2)
     world.reap()
@@ -99,8 +99,8 @@ def test_a_replayed_job_does_not_expire_again(world: World) -> None:
     assert ids(world.worker().take()) == ["x"]
 
 
-def test_what_is_dropped_expires_no_more(world: World) -> None:
-    """Cancelled or purged, it is gone, and nothing of it is left."""
+def test_a_dropped_job_does_not_expire(world: World) -> None:
+    """A cancelled or purged job is gone, and nothing of it is left."""
     world.publish("a", "x", expires_seconds=5)
     world.publish("a", "y", expires_seconds=5)
     world.publish("a", "z", expires_seconds=5, delay_seconds=2)
@@ -112,8 +112,8 @@ def test_what_is_dropped_expires_no_more(world: World) -> None:
     assert world.store.snapshot().workspaces == ()
 
 
-def test_a_job_that_has_expired_at_once(world: World) -> None:
-    """Published too late, it is stored, and dead with the next look."""
+def test_a_job_may_be_published_after_its_expiry(world: World) -> None:
+    """It is stored, and a dead letter after the next claim."""
     world.publish(expires_seconds=0)
     assert world.worker().take() == []
     assert world.row().dead == 1

@@ -1,4 +1,4 @@
-"""Only the current fence acts; any other changes nothing and is told so."""
+"""Only the current fence can act; any other changes nothing and is reported as lost."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from fairqueue import Ending, Finish, Lease
+from fairqueue import Lease
+from fairqueue.adapters import Ending, Finish
 from tests.contract.world import Worker, World, ids
+from tests.lost_writes import lost_writes
 
 ACTS: dict[str, Callable[[Worker, Lease], bool]] = {
     "ack": lambda worker, lease: worker.finish(lease, 1.0),
@@ -20,7 +22,7 @@ ACTS: dict[str, Callable[[Worker, Lease], bool]] = {
 
 
 def _lost(world: World, worker: Worker) -> Lease:
-    """A lease that was reaped while another worker took its job."""
+    """A lease that was reaped, while another worker has its job."""
     world.publish("a", "x")
     lease = worker.take_one()
     world.pass_time(31)
@@ -30,7 +32,7 @@ def _lost(world: World, worker: Worker) -> Lease:
 
 @pytest.mark.parametrize("act", ACTS)
 def test_a_lost_lease_can_do_nothing(world: World, act: str) -> None:
-    """Whatever its owner tries is answered with False and leaves the new owner's lease alone."""
+    """Every call with it returns False and leaves the new owner's lease alone."""
     worker = world.worker()
     lease = _lost(world, worker)
     before = world.store.snapshot()
@@ -41,7 +43,7 @@ def test_a_lost_lease_can_do_nothing(world: World, act: str) -> None:
 
 @pytest.mark.parametrize("act", ACTS)
 def test_a_finished_lease_can_do_nothing(world: World, act: str) -> None:
-    """After the end of a job its fence is void."""
+    """After its job has ended a fence is invalid."""
     world.publish()
     worker = world.worker()
     lease = worker.take_one()
@@ -52,8 +54,8 @@ def test_a_finished_lease_can_do_nothing(world: World, act: str) -> None:
 
 
 @pytest.mark.parametrize("act", ["ack", "release", "reject", "renew"])
-def test_a_late_call_is_good_until_the_lease_is_reaped(world: World, act: str) -> None:
-    """Nobody else has the slot yet, so its owner may still act after the lease's time."""
+def test_an_expired_lease_is_valid_until_it_is_reaped(world: World, act: str) -> None:
+    """The slot is not taken yet, so its owner can still act after the lease's time."""
     world.publish()
     worker = world.worker()
     lease = worker.take_one()
@@ -61,16 +63,68 @@ def test_a_late_call_is_good_until_the_lease_is_reaped(world: World, act: str) -
     assert ACTS[act](worker, lease)
 
 
-def test_a_fence_that_never_was_is_lost(world: World) -> None:
-    """An unknown fence changes nothing."""
+def test_an_unknown_fence_is_lost(world: World) -> None:
+    """It changes nothing."""
     worker = world.worker()
     claimed = worker.claim(1, finishes=[Finish(12345)])
     assert claimed.lost == {12345}
-    assert worker.store.renew([(12345, 1.0)], lease_seconds=30).lost == {12345}
+    assert worker.store.renew([(12345, 1.0)], owner="w1", lease_seconds=30).lost == {12345}
 
 
-def test_one_batch_may_hold_good_and_lost_fences(world: World) -> None:
-    """What is lost does not keep the rest from being finished or renewed."""
+@pytest.mark.parametrize("act", ACTS)
+def test_another_owner_can_do_nothing(world: World, act: str) -> None:
+    """A fence counts only in a call of the owner that claimed it."""
+    world.publish("a", "x")
+    lease = world.worker().take_one()
+    before = world.store.snapshot()
+    assert not ACTS[act](world.worker("other"), lease)
+    assert world.store.snapshot() == before
+    assert world.worker("third").take() == []
+
+
+def test_fences_follow_the_time(world: World) -> None:
+    """Each is above the time in microseconds, and those of one moment still grow."""
+    world.publish_many(6)
+    worker = world.worker()
+    fences = []
+    for _ in range(3):
+        fences += [lease.fence for lease in worker.take(2)]
+        assert fences[-2] > world.clock() * 1e6
+        world.clock.advance(0.001)
+    assert fences == sorted(set(fences))
+
+
+def test_no_fence_is_issued_twice_after_lost_writes(world: World) -> None:
+    """A store that has lost its newest writes issues none of the fences that it has forgotten."""
+    world.publish_many(9)
+    old, new = world.worker("old"), world.worker("new")
+    known = old.take(2)
+    with lost_writes(world.store.engine):
+        world.clock.advance(0.5)
+        forgotten = old.take(3)
+    world.clock.advance(0.5)
+    issued = new.take(3)
+    assert not {lease.fence for lease in issued} & {lease.fence for lease in known + forgotten}
+    assert ids(issued) == ids(forgotten)
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_fence_that_was_issued_twice_acts_for_one_owner(world: World, act: str) -> None:
+    """If the clock went back, too, a forgotten lease has the fence of a new one, and no effect."""
+    world.publish_many(3)
+    old, new = world.worker("old"), world.worker("new")
+    with lost_writes(world.store.engine):
+        forgotten = old.take_one()
+    lease = new.take_one()
+    assert lease.fence == forgotten.fence
+    before = world.store.snapshot()
+    assert not ACTS[act](old, forgotten)
+    assert world.store.snapshot() == before
+    assert new.finish(lease)
+
+
+def test_a_batch_may_contain_lost_fences(world: World) -> None:
+    """Lost fences do not keep the others from being finished or renewed."""
     world.publish_many(2)
     worker = world.worker()
     good, other = worker.take(2)
@@ -82,7 +136,7 @@ def test_one_batch_may_hold_good_and_lost_fences(world: World) -> None:
 
 
 def test_an_early_ack_keeps_the_slot(world: World) -> None:
-    """A job acked early occupies its workspace's limit until it ends."""
+    """An early-acked job counts for its workspace's limit until it ends."""
     world.limit(concurrency=1)
     world.publish_many(2)
     worker = world.worker()
@@ -94,7 +148,7 @@ def test_an_early_ack_keeps_the_slot(world: World) -> None:
 
 
 def test_an_early_acked_job_is_not_run_again(world: World) -> None:
-    """When its worker dies its slot is freed and it is counted as lost."""
+    """If its worker dies, its slot is freed and it counts as lost."""
     world.publish()
     worker = world.worker()
     worker.finish(worker.take_one(), ending=Ending.ACK_EARLY)
@@ -104,8 +158,8 @@ def test_an_early_acked_job_is_not_run_again(world: World) -> None:
     assert (row.running, row.waiting, row.lost, row.dead) == (0, 0, 1, 0)
 
 
-def test_an_early_acked_job_that_is_released_is_gone(world: World) -> None:
-    """It was promised not to run again, so giving it back only frees its slot."""
+def test_a_released_early_acked_job_is_not_run_again(world: World) -> None:
+    """Giving it back only frees its slot."""
     world.publish()
     worker = world.worker()
     lease = worker.take_one()

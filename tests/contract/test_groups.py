@@ -1,4 +1,4 @@
-"""Groups: the workspaces of an organisation share its weight and its limit."""
+"""The workspaces of a group share its weight and its limits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.contract.world import World
 
 
 def workspaces(leases: list[Lease]) -> Counter[str]:
-    """How many jobs of each workspace."""
+    """Count the jobs of each workspace."""
     return Counter(lease.job.workspace for lease in leases)
 
 
 def test_a_group_never_runs_above_its_limit(world: World) -> None:
-    """All its workspaces together; others go on."""
+    """The limit holds for all its workspaces together; other workspaces go on."""
     world.limit("org", concurrency=2)
     for name in ("eu", "us", "asia"):
         world.limit(name, parent="org")
@@ -27,7 +27,7 @@ def test_a_group_never_runs_above_its_limit(world: World) -> None:
 
 
 def test_a_freed_slot_goes_to_the_group_s_next(world: World) -> None:
-    """Fair among its workspaces."""
+    """Its workspaces take turns."""
     world.limit("org", concurrency=1)
     for name in ("eu", "us"):
         world.limit(name, parent="org")
@@ -42,7 +42,7 @@ def test_a_freed_slot_goes_to_the_group_s_next(world: World) -> None:
 
 
 def test_many_workspaces_in_a_group_are_one_flow(world: World) -> None:
-    """Ten of one organisation get together what one of another gets."""
+    """Ten workspaces of one group together get as much as one workspace of another."""
     world.configure(
         workspaces={f"m{n}": Limits(parent="org") for n in range(10)},
         fairness="count",
@@ -55,7 +55,7 @@ def test_many_workspaces_in_a_group_are_one_flow(world: World) -> None:
 
 
 def test_a_group_has_its_weight(world: World) -> None:
-    """Whatever its workspaces weigh; among them their own weights count."""
+    """The weights of its workspaces only count among them."""
     world.configure(
         workspaces={
             "org": Limits(weight=3.0),
@@ -71,8 +71,8 @@ def test_a_group_has_its_weight(world: World) -> None:
     assert abs(taken["eu"] - 20) <= 1
 
 
-def test_a_workspace_s_own_limit_holds_in_its_group(world: World) -> None:
-    """The lower one counts."""
+def test_a_workspaces_own_limit_holds_in_its_group(world: World) -> None:
+    """The lower of the two limits holds."""
     world.limit("org", concurrency=3)
     world.limit("eu", parent="org", concurrency=1)
     world.limit("us", parent="org")
@@ -81,8 +81,8 @@ def test_a_workspace_s_own_limit_holds_in_its_group(world: World) -> None:
     assert workspaces(world.worker().take(10)) == {"eu": 1, "us": 2}
 
 
-def test_default_limits_are_not_the_group_s(world: World) -> None:
-    """They are for each workspace."""
+def test_default_limits_do_not_apply_to_a_group(world: World) -> None:
+    """They apply to each of its workspaces."""
     world.configure(
         default=Limits(concurrency=2),
         workspaces={"eu": Limits(parent="org"), "us": Limits(parent="org")},
@@ -92,8 +92,8 @@ def test_default_limits_are_not_the_group_s(world: World) -> None:
     assert workspaces(world.worker().take(10)) == {"eu": 2, "us": 2}
 
 
-def test_who_joins_a_group_brings_what_runs(world: World) -> None:
-    """Its running jobs hold slots of the group from then on, until they end."""
+def test_running_jobs_join_a_group_with_their_workspace(world: World) -> None:
+    """They hold slots of the group from then on, until they end."""
     world.limit("org", concurrency=2)
     world.publish_many(4, "eu")
     worker = world.worker()
@@ -104,8 +104,8 @@ def test_who_joins_a_group_brings_what_runs(world: World) -> None:
     assert len(worker.take(5)) == 1
 
 
-def test_who_joins_a_group_brings_what_it_used(world: World) -> None:
-    """Where it stands behind others, it stands behind those of its group: no fresh credit."""
+def test_joining_a_group_brings_no_credit(world: World) -> None:
+    """A workspace that stands behind others also stands behind the group's workspaces."""
     world.limit("us", parent="org")
     worker = world.worker()
     for task, seconds in (("t", 1.0), ("import", 20.0)):
@@ -128,8 +128,8 @@ def test_who_joins_a_group_brings_what_it_used(world: World) -> None:
     assert names == ["us"] * 10
 
 
-def test_who_leaves_a_group_is_free_of_its_limit(world: World) -> None:
-    """And its slots are the others'."""
+def test_a_workspace_that_leaves_a_group_is_free_of_its_limit(world: World) -> None:
+    """Its slots in the group are free for the others."""
     world.limit("org", concurrency=1)
     for name in ("eu", "us"):
         world.limit(name, parent="org")
@@ -140,7 +140,7 @@ def test_who_leaves_a_group_is_free_of_its_limit(world: World) -> None:
     assert workspaces(worker.take(10)) == {"eu": 1, "us": 1}
 
 
-def test_a_group_and_a_task_s_limit_hold_together(world: World) -> None:
+def test_limits_of_a_group_and_a_task_hold_together(world: World) -> None:
     """A job needs a slot of both."""
     world.limit("org", concurrency=3)
     world.limit_task("t", concurrency=2)
@@ -155,7 +155,7 @@ def test_a_group_and_a_task_s_limit_hold_together(world: World) -> None:
 
 
 def test_a_group_may_be_its_own_member(world: World) -> None:
-    """Then jobs under its name are inside it too."""
+    """Jobs under the group's own name then belong to it, too."""
     world.limit("org", concurrency=2, parent="org")
     world.limit("eu", parent="org")
     for name in ("org", "eu"):
@@ -163,8 +163,8 @@ def test_a_group_may_be_its_own_member(world: World) -> None:
     assert len(world.worker().take(10)) == 2
 
 
-def test_a_lowered_group_holds_at_once(world: World) -> None:
-    """Also by a configuration that has not reached its workspaces yet."""
+def test_a_lowered_limit_of_a_group_holds_at_once(world: World) -> None:
+    """It also holds if a configuration sets it that has not reached the workspaces yet."""
 
     def configure(concurrency: int) -> None:
         workspaces = {"org": Limits(concurrency=concurrency), "eu": Limits(parent="org")}
@@ -172,7 +172,7 @@ def test_a_lowered_group_holds_at_once(world: World) -> None:
 
     configure(1000)
     worker = world.worker()
-    for n in range(600):  # Redis gives the next few of a hash only where it is large
+    for n in range(600):  # HSCAN returns small hashes whole
         world.publish(f"w{n}", delay_seconds=1000)
     for _ in range(40):
         worker.take()
@@ -182,8 +182,8 @@ def test_a_lowered_group_holds_at_once(world: World) -> None:
     assert [lease for _ in range(20) for lease in worker.take(5)] == []
 
 
-def test_the_limit_of_a_group_changes_live(world: World) -> None:
-    """Raised, it opens at once; lowered, it drains."""
+def test_the_limit_of_a_group_can_be_changed_at_runtime(world: World) -> None:
+    """A raised limit starts jobs at once; a lowered one drains."""
     world.limit("org", concurrency=1)
     world.limit("eu", parent="org")
     world.publish_many(6, "eu")

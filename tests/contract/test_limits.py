@@ -1,4 +1,4 @@
-"""Limits: never exceeded, changed live, read from the store alone."""
+"""Limits of workspaces and queues are never exceeded, and change at runtime."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fairqueue import Limits
 from tests.contract.world import World, ids
 
 
-def test_a_workspace_never_runs_above_its_limit(world: World) -> None:
-    """However much is asked for, by however many."""
+def test_a_workspace_never_exceeds_its_limit(world: World) -> None:
+    """The limit holds for any number of claims and workers."""
     world.limit(concurrency=2)
     world.publish_many(10)
     assert len(world.worker("w1").take(5)) == 2
@@ -17,7 +17,7 @@ def test_a_workspace_never_runs_above_its_limit(world: World) -> None:
 
 
 def test_a_freed_slot_can_be_taken_in_the_same_call(world: World) -> None:
-    """Finish and claim are one step: the finished job's slot is free for the next."""
+    """Finish and claim are atomic: the finished job's slot is free for the next."""
     world.limit(concurrency=1)
     first, second = world.publish_many(2)
     worker = world.worker()
@@ -27,8 +27,8 @@ def test_a_freed_slot_can_be_taken_in_the_same_call(world: World) -> None:
     assert first == lease.job.id
 
 
-def test_a_limit_of_one_workspace_does_not_hold_back_another(world: World) -> None:
-    """Who is at its limit is passed over."""
+def test_a_limit_of_one_workspace_does_not_block_another(world: World) -> None:
+    """A workspace at its limit is skipped."""
     world.limit("a", concurrency=1)
     world.publish_many(5, "a")
     world.publish_many(3, "b")
@@ -36,8 +36,8 @@ def test_a_limit_of_one_workspace_does_not_hold_back_another(world: World) -> No
     assert sorted(taken) == ["a", "b", "b", "b"]
 
 
-def test_zero_lets_none_start(world: World) -> None:
-    """Concurrency 0 holds everything back until it is raised."""
+def test_a_limit_of_0_blocks_a_workspace(world: World) -> None:
+    """With concurrency 0 no job starts until the limit is raised."""
     world.limit(concurrency=0)
     world.publish()
     assert world.worker().take() == []
@@ -46,7 +46,7 @@ def test_zero_lets_none_start(world: World) -> None:
 
 
 def test_a_raised_limit_acts_on_the_backlog_at_once(world: World) -> None:
-    """What was parked can be claimed right after."""
+    """Blocked jobs can be claimed right after."""
     world.limit(concurrency=1)
     world.publish_many(5)
     worker = world.worker()
@@ -55,7 +55,7 @@ def test_a_raised_limit_acts_on_the_backlog_at_once(world: World) -> None:
     assert len(worker.take(5)) == 3
 
 
-def test_a_lowered_limit_drains_and_kills_nothing(world: World) -> None:
+def test_a_lowered_limit_stops_no_running_job(world: World) -> None:
     """Running jobs go on; none starts before usage is below the new limit."""
     world.publish_many(6)
     worker = world.worker()
@@ -69,8 +69,8 @@ def test_a_lowered_limit_drains_and_kills_nothing(world: World) -> None:
     assert len(worker.take(4)) == 1
 
 
-def test_live_limits_can_be_taken_away(world: World) -> None:
-    """Then what is configured counts again."""
+def test_runtime_limits_can_be_removed(world: World) -> None:
+    """Then the configured limits apply again."""
     world.configure(default=Limits(concurrency=1))
     world.limit(concurrency=3)
     world.publish_many(9)
@@ -80,7 +80,7 @@ def test_live_limits_can_be_taken_away(world: World) -> None:
     assert world.row().limit == 1
 
 
-def test_limits_that_are_set_one_by_one_stand_together(world: World) -> None:
+def test_runtime_limits_add_up(world: World) -> None:
     """Setting a weight keeps the concurrency that was set before."""
     world.limit(concurrency=2)
     world.limit(weight=2.0)
@@ -89,8 +89,8 @@ def test_limits_that_are_set_one_by_one_stand_together(world: World) -> None:
     assert len(world.worker().take(5)) == 2
 
 
-def test_precedence(world: World) -> None:
-    """Live before configured, a workspace's own before the default."""
+def test_precedence_of_limits(world: World) -> None:
+    """Runtime limits override configured ones, and a workspace's own override the default."""
     world.configure(
         default=Limits(concurrency=1), workspaces={"a": Limits(concurrency=2), "w": Limits()}
     )
@@ -110,7 +110,7 @@ def test_precedence(world: World) -> None:
 
 
 def test_the_default_workspace_is_not_under_the_default_limits(world: World) -> None:
-    """What is unlabelled would be throttled as one tenant, else."""
+    """Otherwise all jobs without a workspace would be limited as one."""
     world.configure(default=Limits(concurrency=1), default_workspace="default")
     world.publish_many(5, "default")
     world.publish_many(5, "other")
@@ -118,8 +118,8 @@ def test_the_default_workspace_is_not_under_the_default_limits(world: World) -> 
     assert (taken.count("default"), taken.count("other")) == (5, 1)
 
 
-def test_nor_under_default_limits_that_are_set_live(world: World) -> None:
-    """Also where the configuration sets no limit at all."""
+def test_the_default_workspace_is_not_under_default_runtime_limits(world: World) -> None:
+    """This also holds if the configuration sets no limit at all."""
     world.configure()
     world.store.set_limits("default", "", Limits(concurrency=1))
     world.publish_many(5, "default")
@@ -128,7 +128,7 @@ def test_nor_under_default_limits_that_are_set_live(world: World) -> None:
 
 
 def test_another_name_may_be_the_default_workspace(world: World) -> None:
-    """Then that one is exempt, and ``default`` is a tenant like any."""
+    """Then that workspace is exempt, and ``default`` is like any other."""
     world.configure(default_workspace="unlabelled")
     world.store.set_limits("default", "", Limits(concurrency=1))
     world.publish_many(5, "unlabelled")
@@ -136,22 +136,22 @@ def test_another_name_may_be_the_default_workspace(world: World) -> None:
     assert len(world.worker().take(10)) == 6
 
 
-def test_the_default_workspace_that_is_named_without_limits_is(world: World) -> None:
-    """To stand among the workspaces is enough."""
+def test_a_named_default_workspace_without_limits_is_under_the_defaults(world: World) -> None:
+    """Naming it among the workspaces is enough."""
     world.configure(default=Limits(concurrency=1), workspaces={"default": Limits()})
     world.publish_many(5, "default")
     assert len(world.worker().take(5)) == 1
 
 
-def test_the_default_workspace_that_is_named_is(world: World) -> None:
-    """Once it stands among the workspaces the default limits apply to it."""
+def test_a_named_default_workspace_is_under_the_defaults(world: World) -> None:
+    """The default limits apply to it once it is named among the workspaces."""
     world.configure(default=Limits(concurrency=1), workspaces={"default": Limits(weight=2.0)})
     world.publish_many(5, "default")
     assert len(world.worker().take(5)) == 1
 
 
-def test_the_default_workspace_with_live_limits_is(world: World) -> None:
-    """Live limits name it as well."""
+def test_a_default_workspace_with_runtime_limits_is_under_the_defaults(world: World) -> None:
+    """Runtime limits name it, too."""
     world.configure(default=Limits(concurrency=1))
     world.limit("default", weight=2.0)
     world.publish_many(5, "default")
@@ -159,7 +159,7 @@ def test_the_default_workspace_with_live_limits_is(world: World) -> None:
 
 
 def test_configured_limits_are_stored_once(world: World) -> None:
-    """Who comes later with others is told so and changes nothing, unless he has the authority."""
+    """A later configuration without authority changes nothing, and its caller learns that."""
     assert world.configure(default=Limits(concurrency=1))
     assert world.configure(default=Limits(concurrency=1))
     assert not world.configure(default=Limits(concurrency=2))
@@ -169,8 +169,8 @@ def test_configured_limits_are_stored_once(world: World) -> None:
     assert len(world.worker().take(5)) == 1
 
 
-def test_a_changed_default_drains_to_everyone(world: World) -> None:
-    """However many workspaces there are: some are settled in each call until all are."""
+def test_a_changed_default_reaches_every_workspace(world: World) -> None:
+    """Each call settles some of them until all are settled."""
     world.configure(default=Limits(concurrency=1))
     names = [f"w{n}" for n in range(150)]
     for name in names:
@@ -183,8 +183,8 @@ def test_a_changed_default_drains_to_everyone(world: World) -> None:
 
 
 def test_a_lowered_default_holds_at_once(world: World) -> None:
-    """Also for those who were runnable under the old one and are not settled yet."""
-    for n in range(600):  # Redis gives the next few of a hash only where it is large
+    """It also holds for workspaces that are not settled yet."""
+    for n in range(600):  # HSCAN returns small hashes whole
         world.publish_many(2, f"w{n}")
     worker = world.worker()
     assert len({lease.job.workspace for lease in worker.take(600)}) == 600
@@ -193,8 +193,8 @@ def test_a_lowered_default_holds_at_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("scope", ["queue", "total"])
-def test_a_shared_limit_closes_its_node(world: World, scope: str) -> None:
-    """A full queue or total starts nothing, and goes on as slots are freed."""
+def test_a_shared_limit_blocks_its_node(world: World, scope: str) -> None:
+    """A full queue or total starts no job until a slot is freed."""
     world.store.set_limits(scope, "q" if scope == "queue" else "", Limits(concurrency=3))
     for n in range(5):
         world.publish_many(2, f"w{n}")
@@ -206,8 +206,8 @@ def test_a_shared_limit_closes_its_node(world: World, scope: str) -> None:
     assert len(worker.take(10)) == 1
 
 
-def test_the_limit_of_a_queue_leaves_others_open(world: World) -> None:
-    """A closed queue does not keep a claim from the next one."""
+def test_a_full_queue_does_not_block_others(world: World) -> None:
+    """A claim skips it and takes from the next queue."""
     world.store.set_limits("queue", "full", Limits(concurrency=0))
     world.publish(queue="full")
     world.publish("a", "x", queue="open")
@@ -215,7 +215,7 @@ def test_the_limit_of_a_queue_leaves_others_open(world: World) -> None:
 
 
 def test_a_rate_spaces_starts(world: World) -> None:
-    """With 2 per second a job starts every half second, not sooner."""
+    """At 2 per second a job starts every half second."""
     world.limit(rate=2.0)
     world.publish_many(10)
     worker, starts = world.worker(), 0
@@ -227,7 +227,7 @@ def test_a_rate_spaces_starts(world: World) -> None:
 
 
 def test_a_burst_starts_at_once_after_a_quiet_time(world: World) -> None:
-    """Then the rate goes on."""
+    """After the burst, starts follow the rate."""
     world.limit(rate=1.0, burst=3.0)
     world.publish_many(10)
     worker = world.worker()
@@ -236,8 +236,8 @@ def test_a_burst_starts_at_once_after_a_quiet_time(world: World) -> None:
     assert len(worker.take(10)) == 1
 
 
-def test_a_rate_is_remembered_while_there_is_nothing_to_do(world: World) -> None:
-    """Leaving and coming back mints no second burst."""
+def test_a_rate_is_kept_while_a_workspace_is_idle(world: World) -> None:
+    """A workspace that has no jobs for a moment gets no second burst."""
     world.limit(rate=0.1)
     worker = world.worker()
     world.publish()
@@ -248,8 +248,8 @@ def test_a_rate_is_remembered_while_there_is_nothing_to_do(world: World) -> None
     assert len(worker.take()) == 1
 
 
-def test_a_rate_that_is_lifted_lets_go(world: World) -> None:
-    """A higher rate acts on who waits for the old one."""
+def test_a_raised_rate_acts_at_once(world: World) -> None:
+    """It applies to a workspace that waits for the old rate."""
     world.limit(rate=0.001)
     world.publish_many(2)
     worker = world.worker()
@@ -259,7 +259,7 @@ def test_a_rate_that_is_lifted_lets_go(world: World) -> None:
 
 
 def test_count_charges_each_job_the_same(world: World) -> None:
-    """With fairness by count, workspaces start alike, however long their jobs last."""
+    """With fairness "count" workspaces start equally many jobs, however long these take."""
     world.configure(fairness="count")
     world.publish_many(30, "long")
     world.publish_many(30, "short")
@@ -273,8 +273,8 @@ def test_count_charges_each_job_the_same(world: World) -> None:
     assert started.count("long") == 10
 
 
-def test_weights_change_live(world: World) -> None:
-    """A weight raised under way shares from then on."""
+def test_weights_change_at_runtime(world: World) -> None:
+    """A raised weight changes the shares from then on."""
     world.publish_many(60, "a")
     world.publish_many(60, "b")
     worker = world.worker()

@@ -1,4 +1,4 @@
-"""Any name works: nothing in it can break a key or meet another."""
+"""Any text can be a name: it cannot break a key or collide with another name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = {
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_workspace_may_have_any_name(world: World, name: str) -> None:
-    """Published, limited, run, given back, buried and counted under its own name."""
+    """Jobs are published, limited, run, given back, rejected and counted under the name."""
     world.limit(name, concurrency=2)
     world.publish_many(4, name)
     world.publish(name, delay_seconds=60)
@@ -43,7 +43,7 @@ def test_a_workspace_may_have_any_name(world: World, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_everything_else_may_have_any_name(world: World, name: str) -> None:
-    """Queue, task, job id, owner, group, reason: all at once, through a whole life."""
+    """Queue, task, job id, owner, group and reason can have any name through a job's life."""
     world.store.set_limits("queue", name, Limits(concurrency=1))
     world.publish("a", name, queue=name, task=name, group=name, payload=name.encode())
     world.publish("a", name + "2", queue=name, task=name, group=name, delay_seconds=1)
@@ -60,8 +60,8 @@ def test_everything_else_may_have_any_name(world: World, name: str) -> None:
     assert world.store.snapshot().queues == {name: 0}
 
 
-def test_names_do_not_meet(world: World) -> None:
-    """Workspaces, and queues, whose names look alike are apart."""
+def test_similar_names_do_not_collide(world: World) -> None:
+    """Workspaces and queues whose names look alike are separate."""
     names = [*NAMES.values(), "a", "b", "a b", "A", "acme", "0", "12"]
     for name in names:
         world.publish(name, name, queue=name)
@@ -80,9 +80,49 @@ def test_a_name_may_look_like_a_part_of_a_key(world: World) -> None:
 
 
 def test_a_payload_may_look_like_a_record(world: World) -> None:
-    """What a payload holds is never read."""
+    """The store never reads a payload."""
     payload = b"a 1 0 0 0 1700000000.0\n[] {} \x00\xff\n\n"
     world.publish(payload=payload)
     worker = world.worker()
     worker.release(worker.take_one())
     assert worker.take_one().job.payload == payload
+
+
+def forget_everything(world: World) -> None:
+    """Let the store lose all its data, as FLUSHALL does; the process knows what it knew."""
+    for entry in list(world.store.engine.dump()):
+        world.store.engine.command("DEL", entry.key)
+
+
+def test_a_task_never_goes_by_the_name_of_another(world: World) -> None:
+    """A process that remembers tasks from before the store lost its data names new ones rightly."""
+    worker = world.worker()
+    for task in ("charge_card", "refund"):
+        world.publish(task=task)
+    assert [lease.job.task for lease in worker.take(2)] == ["charge_card", "refund"]
+
+    forget_everything(world)
+    world.clock.advance(0.001)
+
+    for task in ("send_mail", "refund", "charge_card"):
+        world.publish(task=task)
+    assert [lease.job.task for lease in worker.take(3)] == ["send_mail", "refund", "charge_card"]
+
+
+def test_a_task_that_was_not_known_is_looked_for_again(world: World) -> None:
+    """A name that was missing once is not missing for ever."""
+    world.publish_many(2, task="report")
+    worker = world.worker()
+    tasks, number = world.store.engine.keys.key("tasks"), f"#{world.clock() * 1e6:.0f}"
+    world.store.engine.command("HDEL", tasks, number)
+    assert worker.take_one().job.task == ""
+    world.store.engine.command("HSET", tasks, number, "report")
+    assert worker.take_one().job.task == "report"
+
+
+def test_tasks_that_are_named_at_once_have_numbers_of_their_own(world: World) -> None:
+    """The clock need not have moved between two of them."""
+    tasks = [f"t{n}" for n in range(20)]
+    for task in tasks:
+        world.publish(task=task)
+    assert [lease.job.task for lease in world.worker().take(20)] == tasks

@@ -1,4 +1,4 @@
-"""What a publish promises: one job, once, whole or not at all."""
+"""What a publish promises: exactly one job, stored whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fairqueue import LeaseLost
 from tests.contract.world import World, ids
 
 
-def test_what_is_published_can_be_claimed(world: World) -> None:
-    """A claim gives the job as it was published, payload byte for byte."""
+def test_a_published_job_can_be_claimed(world: World) -> None:
+    """The claim returns the job as it was published, its payload byte for byte."""
     world.publish("a", "x", task="mail", payload=bytes(range(256)), priority=3)
     job = world.worker().take_one().job
     assert (job.id, job.workspace, job.queue, job.task) == ("x", "a", "q", "mail")
@@ -17,14 +17,14 @@ def test_what_is_published_can_be_claimed(world: World) -> None:
 
 
 def test_an_empty_payload_and_task_are_kept(world: World) -> None:
-    """Neither the payload nor the task's name needs to hold anything."""
+    """An empty payload and an empty task name are allowed."""
     world.publish(task="", payload=b"")
     job = world.worker().take_one().job
     assert (job.task, job.payload) == ("", b"")
 
 
-def test_a_repeated_publish_is_no_new_job(world: World) -> None:
-    """The same id published twice is one job, also while it runs."""
+def test_a_repeated_publish_adds_no_job(world: World) -> None:
+    """An id that is published twice is one job, even while it runs."""
     world.publish("a", "x")
     assert not world.again("a", "x")
     worker = world.worker()
@@ -33,8 +33,8 @@ def test_a_repeated_publish_is_no_new_job(world: World) -> None:
     assert worker.take() == []
 
 
-def test_a_late_repeat_of_an_ended_job_is_no_new_job(world: World) -> None:
-    """For at least 60 seconds after its end a job's id is known."""
+def test_a_repeated_publish_of_an_ended_job_adds_no_job(world: World) -> None:
+    """A job's id is remembered for at least 60 seconds after its end."""
     world.publish("a", "x")
     worker = world.worker()
     worker.finish(worker.take_one())
@@ -44,7 +44,7 @@ def test_a_late_repeat_of_an_ended_job_is_no_new_job(world: World) -> None:
 
 
 def test_an_id_is_forgotten_after_a_while(world: World) -> None:
-    """What is remembered of ended jobs does not grow for ever: two minutes later it is gone."""
+    """Ended jobs are forgotten after two minutes, so their records do not grow for ever."""
     world.publish("a", "x")
     worker = world.worker()
     worker.finish(worker.take_one())
@@ -52,24 +52,24 @@ def test_an_id_is_forgotten_after_a_while(world: World) -> None:
     assert world.again("a", "x")
 
 
-def test_a_rejected_jobs_id_is_known_too(world: World) -> None:
-    """A job that went to the dead letters is not published again by a late repeat."""
+def test_the_id_of_a_rejected_job_is_remembered(world: World) -> None:
+    """A late repeat does not publish a dead letter again."""
     world.publish("a", "x")
     worker = world.worker()
     worker.reject(worker.take_one())
     assert not world.again("a", "x")
 
 
-def test_a_parent_that_holds_its_fence_may_publish(world: World) -> None:
-    """A run that still owns its job may publish on its behalf."""
+def test_a_parent_with_a_lease_may_publish(world: World) -> None:
+    """A run that still holds its job can publish on its behalf."""
     world.publish("a", "parent")
     worker = world.worker()
     world.publish("a", "child", parent_fence=worker.take_one().fence)
     assert ids(worker.take()) == ["child"]
 
 
-def test_a_parent_whose_fence_has_passed_may_not(world: World) -> None:
-    """A run that lost its job gets LeaseLost and nothing is stored."""
+def test_a_parent_without_its_lease_may_not_publish(world: World) -> None:
+    """A run that lost its job gets LeaseLost, and nothing is stored."""
     world.publish("a", "parent")
     worker = world.worker()
     parent = worker.take_one()
@@ -80,8 +80,8 @@ def test_a_parent_whose_fence_has_passed_may_not(world: World) -> None:
     assert world.store.depth("q") == 0
 
 
-def test_a_delayed_job_waits_for_its_time(world: World) -> None:
-    """It is not handed out before its time, and is then."""
+def test_a_delayed_job_waits_until_it_is_due(world: World) -> None:
+    """It is claimed when it is due, and not before."""
     world.publish("a", "later", delay_seconds=5)
     worker = world.worker()
     world.clock.advance(4.9)
@@ -90,8 +90,8 @@ def test_a_delayed_job_waits_for_its_time(world: World) -> None:
     assert ids(worker.take()) == ["later"]
 
 
-def test_delayed_jobs_come_in_the_order_of_their_times(world: World) -> None:
-    """What is due first is first, whatever was published first."""
+def test_delayed_jobs_are_claimed_in_the_order_of_their_times(world: World) -> None:
+    """The job that is due first is first, whatever was published first."""
     world.publish("a", "third", delay_seconds=3)
     world.publish("a", "first", delay_seconds=1)
     world.publish("a", "second", delay_seconds=2)
@@ -100,6 +100,6 @@ def test_delayed_jobs_come_in_the_order_of_their_times(world: World) -> None:
 
 
 def test_a_claim_says_when_the_next_job_is_due(world: World) -> None:
-    """Who found nothing is told to come back when the first delayed job is due."""
+    """A claim that found no job returns the time until the first delayed job is due."""
     world.publish("a", delay_seconds=1.5)
     assert world.worker().claim().wait_seconds == pytest.approx(1.5)

@@ -1,4 +1,4 @@
-"""Reserved slots: who runs below its reserve goes first; what it does not use is lent."""
+"""A workspace below its reserve gets the next free slot; unused reserve is lent."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tests.contract.world import Worker, World
 
 
 def whose(leases: list[Lease]) -> str:
-    """The workspaces, in the order of their starts."""
+    """Return the workspaces in the order of their starts."""
     return "".join(lease.job.workspace for lease in leases)
 
 
 def end(world: World, worker: Worker, leases: list[Lease], seconds: float = 1.0) -> None:
-    """These jobs end after so long."""
+    """Finish these jobs after this many seconds."""
     world.clock.advance(seconds)
     for lease in leases:
         assert worker.finish(lease, seconds)
 
 
-def test_who_is_below_its_reserve_goes_first(world: World) -> None:
-    """Two of its jobs start before all that waited longer; its third one waits for its turn."""
+def test_a_workspace_below_its_reserve_goes_first(world: World) -> None:
+    """Two of its jobs start before those that waited longer; the third waits for its turn."""
     world.publish_many(9, "a")
     world.publish_many(9, "b")
     world.limit("c", reserve=2)
@@ -33,8 +33,8 @@ def test_who_is_below_its_reserve_goes_first(world: World) -> None:
     assert set(started[2:5]) == {"a", "b", "c"}
 
 
-def test_it_comes_back_with_the_next_slot(world: World) -> None:
-    """While others have all slots, the first that is free is for who has them reserved."""
+def test_a_lent_slot_returns_with_the_next_free_one(world: World) -> None:
+    """While others hold all slots, the first one that is freed goes to the reserve."""
     world.limit("r", reserve=2)
     world.publish_many(20, "a")
     world.publish_many(20, "b")
@@ -50,15 +50,15 @@ def test_it_comes_back_with_the_next_slot(world: World) -> None:
     assert whose(worker.take(1)) in {"a", "b", "r"}
 
 
-def test_what_is_not_used_is_lent(world: World) -> None:
+def test_unused_reserve_is_lent(world: World) -> None:
     """A reserve without jobs keeps no slot idle."""
     world.limit("r", reserve=5)
     world.publish_many(8, "a")
     assert whose(world.worker().take(8)) == "a" * 8
 
 
-def test_several_below_their_reserves_share_as_ever(world: World) -> None:
-    """Among those it is the fair order, by weight; others start when none is left."""
+def test_several_reserves_share_by_weight(world: World) -> None:
+    """Workspaces below their reserves share in the fair order; others start when none is left."""
     for name, weight in (("x", 3.0), ("y", 1.0)):
         world.limit(name, reserve=1, weight=weight)
         world.publish_many(200, name)
@@ -72,8 +72,8 @@ def test_several_below_their_reserves_share_as_ever(world: World) -> None:
     assert 56 <= turns.count("x") <= 64
 
 
-def test_a_reserve_is_paid_for_but_not_for_ever(world: World) -> None:
-    """It has had more than its share for long; without its reserve it waits eight steps at most."""
+def test_debt_from_a_reserve_is_bounded(world: World) -> None:
+    """After long use of a reserve, its workspace waits at most eight steps without it."""
     world.limit("r", reserve=1)
     for name in "rabc":
         world.publish_many(400, name)
@@ -92,8 +92,8 @@ def test_a_reserve_is_paid_for_but_not_for_ever(world: World) -> None:
     assert 6 <= turns.count("r") <= 15
 
 
-def test_nobody_else_loses_its_place(world: World) -> None:
-    """Beside a reserve the others share what is left by their weights, a newcomer too."""
+def test_a_reserve_does_not_change_the_shares_of_others(world: World) -> None:
+    """The others share the remaining slots by weight, a new workspace too."""
     world.limit("r", reserve=1)
     world.limit("b", weight=3)
     for name in ("r", "a", "b"):
@@ -110,8 +110,8 @@ def test_nobody_else_loses_its_place(world: World) -> None:
     assert 6 <= turns[80:].count("new") <= 11
 
 
-def test_it_holds_over_several_queues(world: World) -> None:
-    """A free slot is for who is below its reserve, whichever of its worker's queues he is on."""
+def test_a_reserve_holds_over_several_queues(world: World) -> None:
+    """A free slot goes to a workspace below its reserve on any of the worker's queues."""
     world.limit("r", reserve=2)
     world.publish_many(9, "a", queue="q1")
     world.publish_many(9, "a", queue="q2")
@@ -122,8 +122,8 @@ def test_it_holds_over_several_queues(world: World) -> None:
 
 
 @pytest.mark.parametrize("how", ["paused", "full", "rate", "queue"])
-def test_it_breaks_no_limit(world: World, how: str) -> None:
-    """Who may not start does not, and others do."""
+def test_a_reserve_breaks_no_limit(world: World, how: str) -> None:
+    """A workspace below its reserve that is blocked does not start, and others do."""
     world.limit("r", reserve=3)
     if how == "paused":
         world.store.pause("workspace", "r", Pause.PAUSED)
@@ -139,8 +139,8 @@ def test_it_breaks_no_limit(world: World, how: str) -> None:
     assert started == ("raaa" if how == "rate" else "aaaa")
 
 
-def test_it_goes_first_inside_a_task_and_a_group(world: World) -> None:
-    """The node that it is in goes first with it."""
+def test_a_reserve_acts_inside_a_task_and_a_group(world: World) -> None:
+    """The node that contains the workspace goes first with it."""
     world.configure(workspaces={"org": Limits(weight=0.01), "r": Limits(parent="org", reserve=1)})
     world.limit_task("t", concurrency=50)
     world.publish_many(9, "a", task="u")
@@ -151,8 +151,8 @@ def test_it_goes_first_inside_a_task_and_a_group(world: World) -> None:
     assert whose(worker.take(2)) == "ra"
 
 
-def test_it_acts_at_once_and_goes_at_once(world: World) -> None:
-    """Set live, raised, taken away: each counts for the next claim, also for what waits."""
+def test_a_changed_reserve_acts_at_once(world: World) -> None:
+    """Setting, raising or removing it affects the next claim, for waiting jobs, too."""
     world.publish_many(30, "a")
     world.publish_many(30, "r")
     worker = world.worker()
@@ -164,8 +164,8 @@ def test_it_acts_at_once_and_goes_at_once(world: World) -> None:
     assert whose(worker.take(4)) == "aaaa"
 
 
-def test_the_turns_ahead_are_told_as_they_come(world: World) -> None:
-    """Who goes first has nobody ahead, and is ahead of the others."""
+def test_positions_in_the_queue_include_reserves(world: World) -> None:
+    """A workspace below its reserve has no turns ahead of it and is ahead of the others."""
     world.publish_many(5, "a")
     world.publish_many(5, "b")
     worker = world.worker()
@@ -174,15 +174,15 @@ def test_the_turns_ahead_are_told_as_they_come(world: World) -> None:
     world.publish_many(2, "r")
 
     def ahead(name: str) -> int:
-        (line,) = world.store.why(workspace=name, job_id=None, queue=None).lines
+        (line,) = world.store.why(workspace=name, job_id=None, queue=None).positions
         return line.turns_ahead
 
     assert ahead("r") == 0
     assert sorted(map(ahead, "ab")) == [1, 2]
 
 
-def test_a_configured_one_counts(world: World) -> None:
-    """As any other limit of a workspace."""
+def test_a_configured_reserve_holds(world: World) -> None:
+    """It acts like a runtime one."""
     world.configure(workspaces={"r": Limits(reserve=1)})
     world.publish_many(5, "a")
     world.publish_many(5, "r")
@@ -192,8 +192,8 @@ def test_a_configured_one_counts(world: World) -> None:
     assert whose(world.worker("w2").take(1)) == "b"
 
 
-def test_more_than_it_may_run_is_refused(world: World) -> None:
-    """Beside its own concurrency or the default one; nothing is changed then."""
+def test_a_reserve_above_the_concurrency_is_refused(world: World) -> None:
+    """It is compared with the workspace's own concurrency or the default; nothing is changed."""
     world.configure(default=Limits(concurrency=3))
     world.limit("r", reserve=2)
     with pytest.raises(ConfigurationError, match="would be 4, above its concurrency of 3"):
@@ -201,6 +201,6 @@ def test_more_than_it_may_run_is_refused(world: World) -> None:
     world.limit("r", concurrency=5, reserve=4)
     with pytest.raises(ConfigurationError, match="would be 6, above its concurrency of 5"):
         world.limit("r", reserve=6)
-    world.limit("r", concurrency=1)  # an operator may always throttle
+    world.limit("r", concurrency=1)  # an operator may always lower a limit
     world.publish_many(3, "r")
     assert whose(world.worker().take(3)) == "r"

@@ -1,4 +1,4 @@
-"""Limits of tasks: a full one closes its node, moves nobody, and never blocks other tasks."""
+"""When a task's limit is reached, its node is blocked; positions are kept, other tasks go on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.contract.world import World
 
 
 def tasks(leases: list[Lease]) -> Counter[str]:
-    """How many jobs of each task."""
+    """Count the jobs of each task."""
     return Counter(lease.job.task for lease in leases)
 
 
-def test_a_task_never_runs_above_its_limit(world: World) -> None:
-    """All workspaces together, however much is asked for."""
+def test_a_task_never_exceeds_its_limit(world: World) -> None:
+    """The limit holds for all workspaces together."""
     world.limit_task(concurrency=2)
     for name in "abc":
         world.publish_many(3, name)
@@ -25,7 +25,7 @@ def test_a_task_never_runs_above_its_limit(world: World) -> None:
 
 
 def test_a_full_task_blocks_no_other_task(world: World) -> None:
-    """Neither of another workspace nor of the same one."""
+    """Other tasks of the same and of other workspaces go on."""
     world.limit_task(concurrency=1)
     for name in "ab":
         world.publish_many(5, name)
@@ -34,7 +34,7 @@ def test_a_full_task_blocks_no_other_task(world: World) -> None:
 
 
 def test_a_freed_slot_of_a_task_can_be_taken_in_the_same_call(world: World) -> None:
-    """It is freed before the claim looks, and goes to who is next."""
+    """The slot is freed before the claim looks, and goes to the workspace whose turn it is."""
     world.limit_task(concurrency=1)
     for name in "ab":
         world.publish_many(2, name)
@@ -48,7 +48,7 @@ def test_a_freed_slot_of_a_task_can_be_taken_in_the_same_call(world: World) -> N
 
 
 def test_a_task_is_limited_over_all_queues(world: World) -> None:
-    """And a slot that is freed on one queue opens the others."""
+    """A slot that is freed on one queue can be used on another."""
     world.limit_task(concurrency=1)
     world.publish("a", queue="q")
     world.publish("b", queue="other")
@@ -59,8 +59,8 @@ def test_a_task_is_limited_over_all_queues(world: World) -> None:
     assert len(worker.take(5, "other")) == 1
 
 
-def test_all_limits_or_none(world: World) -> None:
-    """A job that one level holds back takes a slot at no other."""
+def test_a_blocked_job_takes_no_slot_anywhere(world: World) -> None:
+    """A job that one level blocks takes a slot on no other level."""
     world.limit_task(concurrency=1)
     world.limit("a", concurrency=1)
     world.store.set_limits("total", "", Limits(concurrency=2))
@@ -76,8 +76,8 @@ def test_all_limits_or_none(world: World) -> None:
     assert worker.take(10) == []
 
 
-def test_zero_stops_a_task(world: World) -> None:
-    """Until it is raised."""
+def test_a_limit_of_0_blocks_a_task(world: World) -> None:
+    """Its jobs wait until the limit is raised."""
     world.limit_task(concurrency=0)
     world.publish()
     assert world.worker("w1").take() == []
@@ -86,7 +86,7 @@ def test_zero_stops_a_task(world: World) -> None:
 
 
 def test_a_limit_acts_on_the_backlog(world: World) -> None:
-    """Jobs that were published before their task had a limit are under it, others go on."""
+    """Jobs published before their task had a limit are under it; other tasks go on."""
     world.publish_many(3, "a")
     world.publish_many(3, "b")
     world.publish_many(2, "a", task="other")
@@ -96,8 +96,8 @@ def test_a_limit_acts_on_the_backlog(world: World) -> None:
     assert tasks(taken) == {"t": 2, "other": 2}
 
 
-def test_a_limit_counts_what_runs_already(world: World) -> None:
-    """It drains to the new limit; none starts above it."""
+def test_a_limit_counts_running_jobs(world: World) -> None:
+    """Running jobs drain to the new limit; none starts above it."""
     world.publish_many(6, "a")
     worker = world.worker()
     leases = worker.take(3)
@@ -109,8 +109,8 @@ def test_a_limit_counts_what_runs_already(world: World) -> None:
     assert len(worker.take(5)) == 1
 
 
-def test_a_limit_that_is_taken_away_lets_go(world: World) -> None:
-    """What waits and what comes runs, in the order in which it came."""
+def test_a_removed_limit_blocks_no_job(world: World) -> None:
+    """Waiting and new jobs run in the order of their publishes."""
     world.limit_task(concurrency=1)
     ids = world.publish_many(3)
     worker = world.worker()
@@ -124,8 +124,8 @@ def test_a_limit_that_is_taken_away_lets_go(world: World) -> None:
         assert worker.finish(lease)
 
 
-def test_a_configured_task_is_limited(world: World) -> None:
-    """As one whose limit is set live."""
+def test_a_configured_task_limit_holds(world: World) -> None:
+    """It acts like a runtime one."""
     world.configure(tasks={"t": Limits(concurrency=1), "free": Limits()})
     for name in "ab":
         world.publish_many(2, name)
@@ -135,8 +135,8 @@ def test_a_configured_task_is_limited(world: World) -> None:
     assert tasks(world.worker("w2").take(20)) == {"t": 3}
 
 
-def test_a_limit_per_workspace_parks_that_lane_alone(world: World) -> None:
-    """Neither the workspace's other tasks nor the task's other workspaces wait for it."""
+def test_a_limit_per_workspace_blocks_only_that_lane(world: World) -> None:
+    """Other tasks of the workspace and other workspaces of the task go on."""
     world.limit_task(workspace_concurrency=1)
     for name in "ab":
         world.publish_many(3, name)
@@ -150,8 +150,8 @@ def test_a_limit_per_workspace_parks_that_lane_alone(world: World) -> None:
     assert (following.job.workspace, following.job.task) == ("a", "t")
 
 
-def test_a_raised_limit_per_workspace_opens_parked_lanes(world: World) -> None:
-    """At once, or within a few calls where there are many."""
+def test_a_raised_limit_per_workspace_unblocks_lanes(world: World) -> None:
+    """It does at once, or within a few calls if there are many."""
     world.limit_task(workspace_concurrency=1)
     for n in range(50):
         world.publish_many(2, f"w{n}")
@@ -162,7 +162,7 @@ def test_a_raised_limit_per_workspace_opens_parked_lanes(world: World) -> None:
 
 
 def test_a_lowered_limit_per_workspace_holds_at_once(world: World) -> None:
-    """Also where it comes with a configuration, for those that are not settled yet."""
+    """It also holds if a configuration sets it, for workspaces that are not settled yet."""
 
     def configure(most: int) -> None:
         tasks = {"t": Limits(workspace_concurrency=most)}
@@ -170,7 +170,7 @@ def test_a_lowered_limit_per_workspace_holds_at_once(world: World) -> None:
 
     configure(9)
     worker = world.worker()
-    for n in range(600):  # Redis gives the next few of a hash only where it is large
+    for n in range(600):  # HSCAN returns small hashes whole
         world.publish_many(2, f"w{n}")
     assert len({lease.job.workspace for lease in worker.take(600)}) == 600
     configure(1)
@@ -178,7 +178,7 @@ def test_a_lowered_limit_per_workspace_holds_at_once(world: World) -> None:
 
 
 def test_both_limits_of_a_task_hold(world: World) -> None:
-    """Per workspace and over all."""
+    """The limit per workspace and the limit over all workspaces hold together."""
     world.limit_task(concurrency=3, workspace_concurrency=2)
     for name in "ab":
         world.publish_many(5, name)
@@ -187,7 +187,7 @@ def test_both_limits_of_a_task_hold(world: World) -> None:
 
 
 def test_a_rate_spaces_the_starts_of_a_task(world: World) -> None:
-    """All workspaces together; other tasks start as they like."""
+    """It holds for all workspaces together; other tasks are not affected."""
     world.limit_task(rate=2.0)
     for name in "abcde":
         world.publish_many(3, name)
@@ -200,8 +200,8 @@ def test_a_rate_spaces_the_starts_of_a_task(world: World) -> None:
     assert starts == 8
 
 
-def test_a_task_s_burst_starts_at_once_after_a_quiet_time(world: World) -> None:
-    """Then the rate goes on."""
+def test_a_tasks_burst_starts_at_once_after_a_quiet_time(world: World) -> None:
+    """After the burst, starts follow the rate."""
     world.limit_task(rate=1.0, burst=3.0)
     world.publish_many(5, "a")
     world.publish_many(5, "b")
@@ -211,8 +211,8 @@ def test_a_task_s_burst_starts_at_once_after_a_quiet_time(world: World) -> None:
     assert len(worker.take(10)) == 1
 
 
-def test_a_throttled_job_holds_no_slot(world: World) -> None:
-    """The rate is checked before the lease: the workspace's only slot is free for another task."""
+def test_a_rate_limited_job_holds_no_slot(world: World) -> None:
+    """The rate is checked before the lease, so another task can use the workspace's only slot."""
     world.limit_task(rate=0.1)
     world.limit("a", concurrency=1)
     world.publish_many(2, "a")
@@ -223,8 +223,8 @@ def test_a_throttled_job_holds_no_slot(world: World) -> None:
     assert tasks(worker.take(5)) == {"other": 1}
 
 
-def test_the_next_start_is_exact(world: World) -> None:
-    """Who claims is told when the rate opens, and then it is open."""
+def test_the_next_start_under_a_rate_is_exact(world: World) -> None:
+    """A claim returns the time of the next start, and a job starts then."""
     world.limit_task(rate=0.5)
     world.publish_many(2)
     worker = world.worker()
@@ -237,8 +237,8 @@ def test_the_next_start_is_exact(world: World) -> None:
     assert len(worker.take()) == 1
 
 
-def test_a_task_s_rate_is_remembered_while_there_is_nothing_to_do(world: World) -> None:
-    """Leaving and coming back mints no second burst."""
+def test_a_tasks_rate_is_kept_while_it_is_idle(world: World) -> None:
+    """A task that has no jobs for a moment gets no second burst."""
     world.limit_task(rate=0.1)
     worker = world.worker()
     world.publish("a")
@@ -251,7 +251,7 @@ def test_a_task_s_rate_is_remembered_while_there_is_nothing_to_do(world: World) 
 
 @pytest.mark.parametrize("how", ["expired", "released", "rejected"])
 def test_a_slot_of_a_task_is_freed_by_every_ending(world: World, how: str) -> None:
-    """And a job that comes back is under the limit again."""
+    """A job that is given back is under the limit again."""
     world.limit_task(concurrency=1)
     world.publish_many(2)
     worker = world.worker()
@@ -265,8 +265,8 @@ def test_a_slot_of_a_task_is_freed_by_every_ending(world: World, how: str) -> No
     assert len(worker.take(5)) == 1
 
 
-def test_a_task_s_jobs_are_counted_and_purged_like_any(world: World) -> None:
-    """They wait in lanes of their own, which changes nothing for who looks."""
+def test_jobs_of_a_limited_task_are_counted_and_purged(world: World) -> None:
+    """Their own lanes are invisible to statistics and purges."""
     world.limit_task(concurrency=1)
     world.publish_many(3)
     world.publish(delay_seconds=5.0)
@@ -280,8 +280,8 @@ def test_a_task_s_jobs_are_counted_and_purged_like_any(world: World) -> None:
     assert world.row().waiting == 0
 
 
-def test_priority_is_strict_within_a_task(world: World) -> None:
-    """As in any lane."""
+def test_priority_is_strict_within_a_limited_task(world: World) -> None:
+    """Its lane is ordered like any other."""
     world.limit_task(concurrency=1)
     late = world.publish(priority=5)
     soon = world.publish(priority=0)
@@ -293,8 +293,8 @@ def test_priority_is_strict_within_a_task(world: World) -> None:
     assert seen == [soon, late]
 
 
-def test_a_task_that_is_left_alone_is_forgotten(world: World) -> None:
-    """V passes its node, and who was in it: both go in the same claim, and claims go on."""
+def test_the_node_of_an_idle_task_is_forgotten(world: World) -> None:
+    """Once virtual time passes it, one claim drops the node and its workspaces."""
     world.limit_task("t", concurrency=5)
     worker = world.worker()
     world.publish_many(2, "a", task="t")

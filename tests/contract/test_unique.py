@@ -1,10 +1,11 @@
-"""Idempotency keys: under each one job of a workspace and task counts at a time."""
+"""Unique keys: for each key, workspace and task there is at most one job at a time."""
 
 from __future__ import annotations
 
 import pytest
 
-from fairqueue import Admission, CapacityExceeded, Job, Outcome, Published
+from fairqueue import CapacityExceeded, Job, Outcome
+from fairqueue.adapters import Admission, Published
 from tests.contract.world import World
 
 CREATED, EXISTING, REPLACED = Outcome.CREATED, Outcome.EXISTING, Outcome.REPLACED
@@ -21,14 +22,14 @@ def publish(
     exempt: bool = False,
     delay_seconds: float = 0.0,
 ) -> Published:
-    """Publish under a key."""
+    """Publish with a unique key."""
     job = Job(job_id, workspace, "q", task, b"", delay_seconds=delay_seconds)
     admission = Admission(exempt=exempt, unique_key=key, unique_for=seconds)
     return world.store.publish(job, admission)
 
 
-def test_the_second_finds_the_first(world: World) -> None:
-    """While it waits, is scheduled or runs, nothing is stored, and its id is told."""
+def test_a_duplicate_finds_the_first_job(world: World) -> None:
+    """While the first waits, is scheduled or runs, nothing is stored and its id is returned."""
     assert publish(world, "x", delay_seconds=3) == Published(CREATED, "x")
     assert publish(world, "y") == Published(EXISTING, "x")
     world.clock.advance(3)
@@ -42,8 +43,8 @@ def test_the_second_finds_the_first(world: World) -> None:
     assert publish(world, "y") == Published(CREATED, "y")
 
 
-def test_a_key_is_a_workspaces_and_a_tasks(world: World) -> None:
-    """Another tenant, or another task, has its own."""
+def test_a_key_belongs_to_a_workspace_and_a_task(world: World) -> None:
+    """Another workspace or task can use the same key."""
     publish(world, "x")
     assert publish(world, "y", workspace="b").outcome is CREATED
     assert publish(world, "z", task="other: {t}").outcome is CREATED
@@ -51,8 +52,8 @@ def test_a_key_is_a_workspaces_and_a_tasks(world: World) -> None:
     assert publish(world, "v", key="k: {other}") == Published(EXISTING, "w")
 
 
-def test_a_key_with_a_time_counts_that_long(world: World) -> None:
-    """Also after its job has ended, and no longer, also while its job lives."""
+def test_a_key_may_hold_for_a_fixed_time(world: World) -> None:
+    """It holds that long even if its job ends, and no longer even if its job lives."""
     publish(world, "x", seconds=60)
     worker = world.worker()
     worker.finish(worker.take_one())
@@ -66,7 +67,7 @@ def test_a_key_with_a_time_counts_that_long(world: World) -> None:
 
 @pytest.mark.parametrize("seconds", [None, 3600.0])
 def test_a_dead_job_does_not_block_its_key(world: World, seconds: float | None) -> None:
-    """The next one takes the key over."""
+    """The next job takes over the key."""
     publish(world, "x", seconds=seconds)
     worker = world.worker()
     worker.reject(worker.take_one())
@@ -76,7 +77,7 @@ def test_a_dead_job_does_not_block_its_key(world: World, seconds: float | None) 
 
 @pytest.mark.parametrize("how", ["cancel", "purge"])
 def test_a_dropped_job_does_not_block_its_key(world: World, how: str) -> None:
-    """Who cancelled it may publish it again."""
+    """After a cancel or purge it can be published again."""
     publish(world, "x", seconds=3600)
     if how == "cancel":
         world.store.cancel("x")
@@ -85,8 +86,8 @@ def test_a_dropped_job_does_not_block_its_key(world: World, how: str) -> None:
     assert publish(world, "y", seconds=3600) == Published(CREATED, "y")
 
 
-def test_what_the_system_publishes_is_exempt(world: World) -> None:
-    """A retry of the holder is let in, and does not take the key."""
+def test_an_exempt_publish_ignores_keys(world: World) -> None:
+    """A retry of the key's job is accepted and does not take the key."""
     publish(world, "x", seconds=3600)
     worker = world.worker()
     lease = worker.take_one()
@@ -95,15 +96,15 @@ def test_what_the_system_publishes_is_exempt(world: World) -> None:
     assert publish(world, "y") == Published(EXISTING, "x")
 
 
-def test_a_repeat_is_no_second_job(world: World) -> None:
-    """The same id again, after a lost reply, is told as repeated."""
+def test_a_repeat_is_not_a_duplicate(world: World) -> None:
+    """The same id again, after a lost reply, is reported as a repeat."""
     publish(world, "x")
     assert publish(world, "x").outcome is Outcome.REPEATED
 
 
 @pytest.mark.parametrize("seconds", [None, 60.0])
-def test_who_is_refused_takes_no_key(world: World, seconds: float | None) -> None:
-    """A full workspace leaves nothing behind."""
+def test_a_refused_publish_takes_no_key(world: World, seconds: float | None) -> None:
+    """In a full workspace nothing is stored."""
     world.limit(capacity=0)
     with pytest.raises(CapacityExceeded):
         publish(world, "x", seconds=seconds)
@@ -111,8 +112,8 @@ def test_who_is_refused_takes_no_key(world: World, seconds: float | None) -> Non
     assert publish(world, "y", seconds=seconds) == Published(CREATED, "y")
 
 
-def test_an_existing_job_is_told_even_where_it_is_full(world: World) -> None:
-    """Nothing is stored, so nothing needs room."""
+def test_a_duplicate_is_reported_in_a_full_workspace(world: World) -> None:
+    """Nothing is stored, so no capacity is needed."""
     publish(world, "x")
     world.limit(capacity=1)
     assert publish(world, "y") == Published(EXISTING, "x")

@@ -1,4 +1,4 @@
-"""Why a job or a workspace waits: every reason, since when, until when, and how many are ahead."""
+"""Why a job or a workspace waits: every blocker, its time, and the jobs ahead."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from fairqueue import Hold, JobState, Limits, Pause, Why
+from fairqueue import Blocker, JobState, Limits, Pause, Why
 from tests.contract.world import World
 
 
 def why(world: World, job_id: str | None = None, workspace: str | None = None) -> Why:
-    """Ask."""
+    """Ask why."""
     named = workspace or ("a" if job_id is None else None)
     return world.store.why(workspace=named, job_id=job_id, queue=None)
 
 
-def only(world: World, job_id: str | None = None, workspace: str | None = None) -> Hold:
-    """The one thing that holds."""
-    (hold,) = why(world, job_id, workspace).holds
+def only(world: World, job_id: str | None = None, workspace: str | None = None) -> Blocker:
+    """Return the only blocker."""
+    (hold,) = why(world, job_id, workspace).blockers
     return hold
 
 
 def full(world: World, scope: str, name: str, **limits: Any) -> None:
-    """A limit of one there."""
+    """Set a limit of one in this scope."""
     world.store.set_limits(scope, name, Limits(**limits))
 
 
@@ -39,7 +39,7 @@ LEVELS: dict[str, tuple[Callable[[World], None], str]] = {
 
 @pytest.mark.parametrize("scope", LEVELS)
 def test_a_full_level_is_named(world: World, scope: str) -> None:
-    """With its limit, what runs there, and since when it holds."""
+    """The blocker has the limit, the usage, and the time since when it blocks."""
     limit, name = LEVELS[scope]
     limit(world)
     world.publish_many(3)
@@ -52,11 +52,11 @@ def test_a_full_level_is_named(world: World, scope: str) -> None:
     assert (found.limit, found.used, found.until) == (1, 1, None)
     assert found.since == pytest.approx(since, abs=0.01)
     worker.finish(lease, 7.0)
-    assert [hold for hold in why(world).holds if hold.kind != "worker"] == []
+    assert [hold for hold in why(world).blockers if hold.kind != "worker"] == []
 
 
 def test_a_full_group_is_named(world: World) -> None:
-    """Also to a workspace of it that runs nothing."""
+    """It also blocks a workspace of the group that runs no job."""
     world.limit("org", concurrency=1)
     for name in "ab":
         world.limit(name, parent="org")
@@ -71,8 +71,8 @@ def test_a_full_group_is_named(world: World) -> None:
     assert why(world, workspace=runs).running == 1
 
 
-def test_a_full_level_that_was_not_when_it_came(world: World) -> None:
-    """A workspace that comes to a full one is held since it came."""
+def test_a_new_workspace_is_blocked_since_it_came(world: World) -> None:
+    """The full level had no effect on it before."""
     world.limit("a", concurrency=1)
     world.publish()
     world.worker().take_one()
@@ -81,19 +81,19 @@ def test_a_full_level_that_was_not_when_it_came(world: World) -> None:
     assert only(world).since == pytest.approx(world.clock(), abs=0.01)
 
 
-def test_what_takes_no_time_is_expected_soon(world: World) -> None:
-    """An average of nothing is known; only where nothing ever ran nothing is expected."""
+def test_an_average_of_zero_is_an_estimate(world: World) -> None:
+    """A wait of zero is expected then; without any run there is no estimate."""
     world.publish_many(3)
     worker = world.worker()
     worker.finish(worker.take_one(), 0.0)
     worker.take_one()
-    [line] = why(world).lines
+    [line] = why(world).positions
     assert line.expected_seconds == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.parametrize("scope", ["workspace", "task"])
-def test_a_rate_tells_the_next_start(world: World, scope: str) -> None:
-    """Exactly, and then it may start."""
+def test_a_rate_has_its_next_start(world: World, scope: str) -> None:
+    """The time is exact: a job starts then."""
     world.store.set_limits(scope, "a" if scope == "workspace" else "t", Limits(rate=0.1))
     world.publish_many(3)
     worker = world.worker()
@@ -104,12 +104,12 @@ def test_a_rate_tells_the_next_start(world: World, scope: str) -> None:
     assert (found.kind, found.scope, found.limit) == ("rate", scope, 0.1)
     assert found.until == pytest.approx(start + 10, abs=1e-6)
     first, last = why(world, "j1"), why(world, "j2")
-    assert first.lines[0].expected_seconds == pytest.approx(6, abs=1e-6)
-    assert last.lines[0].expected_seconds == pytest.approx(16, abs=1e-6)
+    assert first.positions[0].expected_seconds == pytest.approx(6, abs=1e-6)
+    assert last.positions[0].expected_seconds == pytest.approx(16, abs=1e-6)
     world.clock.advance(6.001)
-    assert [hold.kind for hold in why(world, "j1").holds] == ["worker"]
+    assert [hold.kind for hold in why(world, "j1").blockers] == ["worker"]
     world.reap()
-    assert why(world, "j1").holds == ()
+    assert why(world, "j1").blockers == ()
     assert worker.take_one().job.id == "j1"
 
 
@@ -117,7 +117,7 @@ def test_a_rate_tells_the_next_start(world: World, scope: str) -> None:
     ("scope", "name"), [("workspace", "a"), ("queue", "q"), ("task", "t"), ("total", "")]
 )
 def test_a_pause_is_named(world: World, scope: str, name: str) -> None:
-    """Since it was paused, not since somebody paused it again; nobody knows until when."""
+    """It blocks since the first pause, not since a repeated one, and has no end."""
     world.publish()
     since = world.clock()
     for _ in range(2):
@@ -126,56 +126,56 @@ def test_a_pause_is_named(world: World, scope: str, name: str) -> None:
     found = only(world)
     assert (found.kind, found.scope, found.name) == ("pause", scope, name)
     assert found.since == pytest.approx(since, abs=0.01)
-    assert why(world).lines[0].expected_seconds is None
+    assert why(world).positions[0].expected_seconds is None
 
 
-def test_all_that_holds_is_named(world: World) -> None:
-    """What else must end before it may start."""
+def test_all_blockers_are_named(world: World) -> None:
+    """The list contains everything that must end before a start."""
     world.limit("a", concurrency=1)
     full(world, "queue", "q", concurrency=1)
     world.publish_many(2)
     world.worker().take_one()
     world.store.pause("workspace", "a", Pause.PAUSED)
-    kinds = {(hold.kind, hold.scope) for hold in why(world).holds}
+    kinds = {(hold.kind, hold.scope) for hold in why(world).blockers}
     assert kinds == {("pause", "workspace"), ("concurrency", "workspace"), ("concurrency", "queue")}
 
 
-def test_not_before_its_time(world: World) -> None:
-    """A scheduled job says when; so does a workspace that has nothing else."""
+def test_a_scheduled_job_is_not_due(world: World) -> None:
+    """It names its time; so does a workspace that has no other job."""
     job = world.publish(delay_seconds=90)
     due = world.clock() + 90
     for found in (why(world, job), why(world)):
         assert found.state is JobState.SCHEDULED
-        (hold,) = found.holds
+        (hold,) = found.blockers
         assert hold.kind == "time"
         assert hold.until == pytest.approx(due)
     world.publish()
     assert why(world).state is JobState.WAITING
 
 
-def test_nothing_waits(world: World) -> None:
-    """Idle, whether or not something runs; so is one that was never seen."""
+def test_a_workspace_without_waiting_jobs_is_idle(world: World) -> None:
+    """It is idle whether or not a job runs; so is an unknown workspace."""
     world.publish()
     world.worker().take_one()
     found = why(world)
-    assert (found.state, found.running, found.lines) == (JobState.IDLE, 1, ())
-    assert why(world, workspace="nobody").state is JobState.IDLE
+    assert (found.state, found.running, found.positions) == (JobState.IDLE, 1, ())
+    assert why(world, workspace="unknown").state is JobState.IDLE
 
 
-def test_no_worker_takes_from_its_queue(world: World) -> None:
-    """Once a worker would have come; not while one runs something there."""
+def test_a_queue_without_workers_is_named(world: World) -> None:
+    """It is named once a worker should have called, and not while a job of the queue runs."""
     world.publish_many(2)
-    assert why(world).holds == ()
+    assert why(world).blockers == ()
     world.clock.advance(6)
     found = only(world)
     assert (found.kind, found.scope, found.name) == ("worker", "queue", "q")
-    assert why(world).lines[0].expected_seconds is None
+    assert why(world).positions[0].expected_seconds is None
     world.worker().take_one()
-    assert why(world).holds == ()
+    assert why(world).blockers == ()
 
 
-def test_in_line(world: World) -> None:
-    """How many of its own and how many turns of others come before, and about how long it takes."""
+def test_the_position_in_the_queue(world: World) -> None:
+    """It counts own jobs and others' turns that come first, and estimates the wait."""
     for name in "ab":
         world.publish_many(5, name)
     worker = world.worker()
@@ -184,25 +184,25 @@ def test_in_line(world: World) -> None:
         world.clock.advance(2)
         worker.finish(lease, 2.0)
     worker.take_one()
-    first, third = (why(world, f"j{n}").lines[0] for n in (2, 4))
+    first, third = (why(world, f"j{n}").positions[0] for n in (2, 4))
     assert (first.jobs_ahead, third.jobs_ahead) == (0, 2)
-    assert {why(world, workspace=name).lines[0].turns_ahead for name in "ab"} == {0, 1}
-    assert first.holds == third.holds == ()
+    assert {why(world, workspace=name).positions[0].turns_ahead for name in "ab"} == {0, 1}
+    assert first.blockers == third.blockers == ()
     assert first.expected_seconds is not None
     assert third.expected_seconds == pytest.approx(first.expected_seconds + 8)
 
 
-def test_priorities_come_before(world: World) -> None:
-    """Jobs of a lower number count as ahead, wherever they stand."""
+def test_more_urgent_jobs_are_ahead(world: World) -> None:
+    """Jobs with a lower priority number count as ahead, wherever they stand."""
     last = world.publish(priority=5)
     world.publish(priority=9)
     world.publish_many(3)
-    assert why(world, last).lines[0].jobs_ahead == 3
-    assert why(world).lines[0].waiting == 5
+    assert why(world, last).positions[0].jobs_ahead == 3
+    assert why(world).positions[0].waiting == 5
 
 
-def test_a_running_job(world: World) -> None:
-    """Since when, and who holds its lease."""
+def test_a_running_job_names_its_owner(world: World) -> None:
+    """It has the start and the owner of its lease."""
     job = world.publish("a: {*}\n")
     world.worker("host:7").take_one()
     since = world.clock()
@@ -216,8 +216,8 @@ def test_a_running_job(world: World) -> None:
     assert found.since == pytest.approx(since)
 
 
-def test_a_dead_job(world: World) -> None:
-    """Since when, and of what; it is found with and without its workspace."""
+def test_a_dead_letter_has_its_reason(world: World) -> None:
+    """It has the time and the reason, and is found with and without its workspace."""
     job = world.publish()
     worker = world.worker()
     worker.reject(worker.take_one(), "it is\nbad")
@@ -229,8 +229,8 @@ def test_a_dead_job(world: World) -> None:
     assert why(world, job, "b").state is JobState.UNKNOWN
 
 
-def test_a_job_that_is_gone(world: World) -> None:
-    """Ended for a minute or two, then unknown, as what never was."""
+def test_an_ended_job_is_forgotten_after_a_while(world: World) -> None:
+    """It is known as ended for a minute or two, then unknown like an id that never existed."""
     job = world.publish()
     worker = world.worker()
     worker.finish(worker.take_one())
@@ -241,29 +241,29 @@ def test_a_job_that_is_gone(world: World) -> None:
 
 
 def test_a_workspace_on_several_queues(world: World) -> None:
-    """A line for each; what they have in common holds all of it."""
+    """Each queue has its own position; common blockers apply to all."""
     world.publish(queue="q")
     world.publish(queue="other")
     world.store.pause("queue", "q", Pause.PAUSED)
     found = why(world)
-    assert {line.queue for line in found.lines} == {"q", "other"}
-    assert found.holds == ()
+    assert {line.queue for line in found.positions} == {"q", "other"}
+    assert found.blockers == ()
     world.store.pause("workspace", "a", Pause.PAUSED)
-    assert [hold.scope for hold in why(world).holds] == ["workspace"]
+    assert [hold.scope for hold in why(world).blockers] == ["workspace"]
 
 
-def test_a_task_that_got_a_limit_while_its_jobs_waited(world: World) -> None:
-    """Is named before they are sorted out, and what comes after is not."""
+def test_a_new_task_limit_is_named_at_once(world: World) -> None:
+    """It is named before the waiting jobs are moved to its lane; jobs after them are not."""
     world.publish_many(3)
     other = world.publish(task="other")
     world.worker().take_one()
     world.limit_task(concurrency=1)
     assert only(world, "j1").scope == "task"
-    assert why(world, other).holds == ()
+    assert why(world, other).blockers == ()
 
 
 def test_asking_changes_nothing(world: World) -> None:
-    """Neither an order nor a timer, however often."""
+    """Any number of questions changes neither the order nor a timer."""
     world.limit_task(rate=0.5)
     for name in "abc":
         world.publish_many(3, name)

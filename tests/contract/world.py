@@ -1,4 +1,4 @@
-"""A store and its time, with producers and workers who do as a test says."""
+"""A store and its clock, with producers and workers under a test's control."""
 
 from __future__ import annotations
 
@@ -6,20 +6,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fairqueue import (
-    Admission,
-    Claimed,
-    DeadLetter,
-    Ending,
-    Finish,
-    Job,
-    Lease,
-    Limits,
-    Renewed,
-    Store,
-    WorkspaceStats,
-)
+from fairqueue import DeadLetter, Job, Lease, Limits, WorkspaceStats
+from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
+from fairqueue.adapters import Admission, Claimed, Ending, Finish, Renewed
 from fairqueue.testing import ManualClock
 
 LEASE_SECONDS = 30.0
@@ -28,11 +18,12 @@ BEAT_SECONDS = 10.0
 
 @dataclass(eq=False)
 class Worker:
-    """One owner of leases, who numbers his calls."""
+    """One owner of leases, which numbers its calls."""
 
     store: Store
     owner: str
     max_deliveries: int | None = 5
+    lease_seconds: float = LEASE_SECONDS
     number: int = 0
 
     def claim(
@@ -41,7 +32,7 @@ class Worker:
         *queues: str,
         finishes: Sequence[Finish] = (),
         again: bool = False,
-        shy: bool = False,
+        yield_first: bool = False,
     ) -> Claimed:
         """Finish and claim; ``again`` repeats the last number."""
         self.number += not again
@@ -50,10 +41,10 @@ class Worker:
             number=self.number,
             queues=queues or ("q",),
             n=n,
-            lease_seconds=LEASE_SECONDS,
+            lease_seconds=self.lease_seconds,
             max_deliveries=self.max_deliveries,
             finishes=finishes,
-            shy=shy,
+            yield_first=yield_first,
         )
 
     def take(self, n: int = 1, *queues: str) -> list[Lease]:
@@ -61,7 +52,7 @@ class Worker:
         return list(self.claim(n, *queues).leases)
 
     def take_one(self, *queues: str) -> Lease:
-        """Claim the one job that there must be."""
+        """Claim exactly one job."""
         (lease,) = self.take(1, *queues)
         return lease
 
@@ -73,11 +64,14 @@ class Worker:
         *,
         again: bool = False,
     ) -> bool:
-        """Finish one job; False: it was lost."""
+        """Finish one job; return False if its lease was lost."""
         self.number += not again
         finishes = [Finish(lease.fence, ending, seconds)]
         lost = self.store.ack(
-            owner=self.owner, number=self.number, lease_seconds=LEASE_SECONDS, finishes=finishes
+            owner=self.owner,
+            number=self.number,
+            lease_seconds=self.lease_seconds,
+            finishes=finishes,
         )
         return lease.fence not in lost
 
@@ -88,33 +82,33 @@ class Worker:
         delay_seconds: float = 0.0,
         counted: bool = False,
         seconds: float = 0.0,
-        turned_away: bool = False,
+        declined: bool = False,
         again: bool = False,
     ) -> bool:
-        """Give one job back; False: it was lost."""
+        """Release one job; return False if its lease was lost."""
         self.number += not again
         return self.store.release(
             lease.fence,
             owner=self.owner,
             number=self.number,
-            lease_seconds=LEASE_SECONDS,
+            lease_seconds=self.lease_seconds,
             delay_seconds=delay_seconds,
             counted=counted,
             seconds=seconds,
             max_deliveries=self.max_deliveries,
-            turned_away=turned_away,
+            declined=declined,
         )
 
     def reject(
         self, lease: Lease, reason: str = "bad", seconds: float = 0.0, *, again: bool = False
     ) -> bool:
-        """Bury one job; False: it was lost."""
+        """Reject one job; return False if its lease was lost."""
         self.number += not again
         return self.store.reject(
             lease.fence,
             owner=self.owner,
             number=self.number,
-            lease_seconds=LEASE_SECONDS,
+            lease_seconds=self.lease_seconds,
             reason=reason,
             seconds=seconds,
         )
@@ -124,23 +118,23 @@ class Worker:
         return self.beat(*leases, seconds=seconds).lost
 
     def beat(self, *leases: Lease, seconds: float = 0.0) -> Renewed:
-        """Renew leases; return all that the store tells."""
+        """Renew leases; return the whole reply."""
         progress = [(lease.fence, seconds) for lease in leases]
-        return self.store.renew(progress, lease_seconds=LEASE_SECONDS)
+        return self.store.renew(progress, owner=self.owner, lease_seconds=self.lease_seconds)
 
 
 @dataclass(eq=False)
 class World:
-    """A store, its clock, and who uses it."""
+    """A store, its clock, and its producers and workers."""
 
     store: Store
     clock: ManualClock
     max_deliveries: int | None = 5
     _ids: itertools.count[int] = field(default_factory=itertools.count)
 
-    def worker(self, owner: str = "w1") -> Worker:
-        """A worker process of this name; make one only once, its calls are numbered."""
-        return Worker(self.store, owner, self.max_deliveries)
+    def worker(self, owner: str = "w1", *, lease_seconds: float = LEASE_SECONDS) -> Worker:
+        """Create a worker; only one of each name, since its calls are numbered."""
+        return Worker(self.store, owner, self.max_deliveries, lease_seconds)
 
     def publish(
         self,
@@ -164,51 +158,51 @@ class World:
         return job_id
 
     def again(self, workspace: str, job_id: str, *, queue: str = "q") -> bool:
-        """Publish an id once more; False: it was no new job."""
+        """Publish an id again; return False if this added no job."""
         return self.store.publish(Job(job_id, workspace, queue, "t", b""), Admission()).is_new
 
     def publish_many(
         self, n: int, workspace: str = "a", *, queue: str = "q", task: str = "t"
     ) -> list[str]:
-        """Publish so many jobs; return their ids."""
+        """Publish this many jobs; return their ids."""
         return [self.publish(workspace, queue=queue, task=task) for _ in range(n)]
 
     def limit(self, workspace: str = "a", **limits: float | str | None) -> None:
-        """Set live limits of a workspace."""
+        """Set runtime limits of a workspace."""
         self.store.set_limits("workspace", workspace, Limits(**limits))  # type: ignore[arg-type]
 
     def limit_task(self, task: str = "t", **limits: float | None) -> None:
-        """Set live limits of a task, or take them away."""
+        """Set runtime limits of a task, or remove them."""
         self.store.set_limits("task", task, Limits(**limits))  # type: ignore[arg-type]
 
     def configure(self, *, authoritative: bool = False, **limits: object) -> bool:
-        """Bring a configuration."""
+        """Store a configuration."""
         return self.store.configure(
             StoredLimits(**limits),  # type: ignore[arg-type]
             authoritative=authoritative,
         )
 
     def reap(self) -> int:
-        """Let time's work be done, a bounded part of it."""
-        return self.store.reap(lease_seconds=LEASE_SECONDS, max_deliveries=self.max_deliveries)
+        """Run due timers, a bounded number of them."""
+        return self.store.reap(max_deliveries=self.max_deliveries)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass while somebody idle claims every few seconds: the store is not away."""
+        """Let time pass while an idle worker claims every few seconds, so that it is no outage."""
         while seconds > 0:
             self.clock.advance(min(seconds, BEAT_SECONDS))
             seconds -= BEAT_SECONDS
             self.reap()
 
     def dead(self, workspace: str = "a") -> list[DeadLetter]:
-        """The dead letters of a workspace."""
+        """Return the dead letters of a workspace."""
         return self.store.dead_letters(workspace)
 
     def row(self, workspace: str = "a") -> WorkspaceStats:
-        """One workspace as it stands; zeros if the store knows nothing of it."""
+        """Return the statistics of a workspace; zeros if it is unknown."""
         rows = {row.workspace: row for row in self.store.snapshot().workspaces}
         return rows.get(workspace, WorkspaceStats(workspace, 0, 0, 0, None, None, 0, 0))
 
 
 def ids(leases: Sequence[Lease]) -> list[str]:
-    """The jobs' ids, in the order in which they came."""
+    """Return the jobs' ids in the order of the leases."""
     return [lease.job.id for lease in leases]

@@ -1,4 +1,4 @@
-"""What the tests in Dramatiq's sdist import, and it leaves out."""
+"""A module that the tests in Dramatiq's sdist import and the sdist lacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ skip_unless_rabbit_mq = pytest.mark.skip(reason="names the default port of someb
 
 @contextmanager
 def worker(*args: Any, **kwargs: Any) -> Iterator[Worker]:
-    """A worker that runs inside the block."""
+    """Run a worker inside the block."""
     running = Worker(*args, **kwargs)
     running.start()
     try:

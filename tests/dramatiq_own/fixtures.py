@@ -1,6 +1,6 @@
-"""The fixtures that Dramatiq's own tests ask for, on brokers that have the middleware.
+"""The fixtures that Dramatiq's own tests need, on brokers with the middleware.
 
-With the variable ``FAIRQUEUE_TEST_STOCK`` the brokers are without it, to compare.
+With the variable ``FAIRQUEUE_TEST_STOCK`` the brokers lack it, for comparison.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STOCK = "FAIRQUEUE_TEST_STOCK" in os.environ
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
-    """A server of these tests alone."""
+    """A server for these tests only."""
     with embedded_redis() as server:
         yield server
 
@@ -42,13 +42,13 @@ def _in_use(broker: Any, **settings: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def stub_broker() -> Iterator[StubBroker]:
-    """One in memory."""
+    """A broker in memory."""
     yield from _in_use(StubBroker())
 
 
 @pytest.fixture
 def redis_broker(server: EmbeddedServer) -> Iterator[RedisBroker]:
-    """One on the server, which is emptied before."""
+    """A broker on the server, which is flushed before."""
     broker = RedisBroker(url=server.url)
     broker.client.flushall()
     yield from _in_use(broker, url=server.url)
@@ -75,13 +75,13 @@ def redis_worker(redis_broker: RedisBroker) -> Iterator[Worker]:
 
 @pytest.fixture
 def redis_result_backend(server: EmbeddedServer) -> Any:
-    """Results on the server."""
+    """A result backend on the server."""
     return results.RedisBackend(url=server.url)
 
 
 @pytest.fixture(params=["redis", "stub"])
 def result_backend(request: pytest.FixtureRequest, server: EmbeddedServer) -> Any:
-    """Results, in each backend."""
+    """Each result backend."""
     if request.param == "stub":
         return results.StubBackend()
     return results.RedisBackend(url=server.url)
@@ -89,7 +89,7 @@ def result_backend(request: pytest.FixtureRequest, server: EmbeddedServer) -> An
 
 @pytest.fixture(params=["redis", "stub"])
 def rate_limiter_backend(request: pytest.FixtureRequest, server: EmbeddedServer) -> Any:
-    """Rate limiters, in each backend."""
+    """Each backend of rate limiters."""
     if request.param == "stub":
         return limiters.StubBackend()
     backend = limiters.RedisBackend(url=server.url)

@@ -62,7 +62,7 @@ def unpack(folder: Path) -> Path:
 
 
 def run() -> int:
-    """Say what is left out and why, then run the rest."""
+    """Print which tests are left out and why, then run the others."""
     for name, reason in {**LEFT_OUT, **EXCEPTIONS}.items():
         print(f"left out: {name}: {reason}")  # noqa: T201
     with tempfile.TemporaryDirectory(prefix="dramatiq-own-") as folder:

@@ -1,242 +1,159 @@
-"""Test builds: a store's arithmetic with one rule of the fair order switched off.
+"""Builds of the scripts with one rule of the fair order switched off.
 
-A build is edits of the source, of the Lua for one store and of the Python for the other. What an
-edit replaces must stand there exactly once, so that no build can turn into the real thing unseen.
+A build is a list of edits to the Lua. The text that an edit replaces must occur exactly once, so a
+build cannot become the unchanged scripts by accident.
 """
 
 from __future__ import annotations
 
-import importlib
-import secrets
-import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
-import fairqueue
-from fairqueue import Store
-from fairqueue._linker import read_source
-
-PACKAGE = Path(fairqueue.__file__).parent
-MEMORY = "fairqueue._stores.memory"
+from fairqueue._stores.linker import read_source
 
 Edit = tuple[str, str, str]
-"""File, what stands there, what the build has instead."""
+"""File, text to replace, replacement."""
 
+BLOCKED = "Fairness.is_held(state)"
 
-@dataclass(frozen=True)
-class Build:
-    """The same rule switched off in both stores."""
-
-    lua: tuple[Edit, ...] = ()
-    python: tuple[Edit, ...] = ()
-
-
-PARKED = "state == 'parked' or state == 'rate'"
-
-BUILDS: dict[str, Build] = {
-    "the law": Build(),
-    "a tag is recomputed against the moving V": Build(
+BUILDS: dict[str, tuple[Edit, ...]] = {
+    "unchanged": (),
+    "waiting tags are recomputed": (
+        ("modules/fairness", "if state == 'ready' then return finish_tag end", ""),
+        ("modules/settle", "elseif not flow.arrival then", "else Order.leave(ws, flow)"),
         (
-            ("_fair", "if state == 'ready' then return finish end", ""),
-            ("_settle", "elseif not flow.serial then", "else Order.leave(ws, flow)"),
+            "modules/select",
+            "function Select.runnable(node)\n",
             (
-                "_turn",
-                "function Turn.runnable(node)\n",
-                (
-                    "function Turn.runnable(node)\n"
-                    "  for _, at in ipairs(call('ZRANGE', K.ready(node.queue), 0, -1)) do"
-                    " Settle.workspace(Workspaces.of(match(at, '^%d+:(.*)$'))) end\n"
-                ),
-            ),
-        ),
-        (
-            ("_fairness", 'if state == "ready":', "if not state:"),
-            ("settle", "elif flow.serial is None:", "else:\n        leave(ws, flow)"),
-            (
-                "claiming",
-                "    for _ in range(SWEEP_MOST):\n",
-                (
-                    "    for _serial, name in list(node.ready.scores):\n"
-                    "        settle(s, s.workspace(name))\n"
-                    "    for _ in range(SWEEP_MOST):\n"
-                ),
+                "function Select.runnable(node)\n"
+                "  for _, at in ipairs(call('ZRANGE', K.ready(node.queue), 0, -1)) do"
+                " Settle.workspace(Records.workspace(match(at, '^%d+:(.*)$'))) end\n"
             ),
         ),
     ),
-    "stayed runnable: lifted to V": Build(
-        (("_fair", "if state == 'ready' then return finish end", ""),),
-        (("_fairness", 'if state == "ready":', "if not state:"),),
+    "runnable workspaces are lifted to virtual time": (
+        ("modules/fairness", "if state == 'ready' then return finish_tag end", ""),
     ),
-    "no true-ups": Build(
-        (("_order", "if seconds == 0 then return end", "if seconds then return end"),),
-        (("order", "if seconds == 0:", "if seconds == seconds:"),),
+    "no correction by measured durations": (
+        ("modules/order", "if seconds == 0 then return end", "if seconds then return end"),
     ),
-    "charged its own average at claim": Build(
-        (("_lease", "charged = flow.cost", "charged = Means.own(ws, task) or flow.cost"),),
-        (("lease", "owner, flow.cost", "owner, ws.means.get(record.job.task, flow.cost)"),),
+    "an expired lease costs what its worker reported": (
+        ("modules/fairness", "return max(tonumber(reported), held)", "return tonumber(reported)"),
     ),
-    "one V for all queues": Build(
+    "a claim costs the workspace's own average": (
         (
-            (
-                "_nodes",
-                "  Nodes.known[queue] = node\n",
-                (
-                    "  Nodes.known[queue] = node\n"
-                    "  for _, other in ipairs(call('HVALS', K.nodes())) do"
-                    " node.v = max(node.v, tonumber(match(other, '^%S+'))) end\n"
-                ),
-            ),
+            "modules/leases",
+            "charged = flow.cost",
+            "charged = Order.own_estimate(ws, task) or flow.cost",
         ),
+    ),
+    "one virtual time for all queues": (
         (
+            "modules/records",
+            "  Records.nodes[queue] = node\n",
             (
-                "state",
-                "        return self.nodes.setdefault(queue, Node(queue))",
-                (
-                    "        node = self.nodes.setdefault(queue, Node(queue))\n"
-                    "        node.v = max(other.v for other in self.nodes.values())\n"
-                    "        return node"
-                ),
+                "  Records.nodes[queue] = node\n"
+                "  for _, other in ipairs(call('HKEYS', K.nodes())) do"
+                " node.virtual_time = max(node.virtual_time,"
+                " tonumber(match(call('HGET', K.nodes(), other), '^%S+'))) end\n"
             ),
         ),
     ),
-    "V does not catch up": Build(
+    "virtual time does not catch up": (
         (
-            ("_fair", "return max(v, head_tag - head_step)", "return v"),
-            ("_fair", "return highest_finish and max(v, highest_finish) or v", "return v"),
+            "modules/fairness",
+            "return max(virtual_time, head_tag - head_step)",
+            "return virtual_time",
         ),
         (
-            ("_fairness", "return max(v, head_tag - head_step)", "return v"),
-            ("_fairness", "return v if highest_finish is None else", "return v if v == v else"),
+            "modules/fairness",
+            "return highest_finish_tag and max(virtual_time, highest_finish_tag) or 0",
+            "return virtual_time",
         ),
     ),
-    "F is dropped while leases live": Build(
+    "finish tags are dropped while leases live": (
         (
+            "modules/settle",
+            "if finish_tag and Limits.usage_of(ws) > 0 then",
             (
-                "_settle",
-                "if finish and Settle.usage_of(ws) > 0 then",
-                (
-                    "if Settle.usage_of(ws) > 0 then"
-                    " if finish and tonumber(finish) <= Nodes.of(flow.queue).v then"
-                    " call('ZREM', K.finish(flow.queue), ws.name) flow.finish = nil end"
-                ),
-            ),
-        ),
-        (
-            (
-                "settle",
-                "if finish is not None and not limited and ws.slots:",
-                "if finish is not None and ws.slots and finish > node.v:",
-            ),
-            ("order", "flow.up.v if finish is None else finish", "finish or 0.0"),
-        ),
-    ),
-    "a new weight does not rescale": Build(
-        (("_fair", "return v + (tag - v) * ratio", "return tag"),),
-        (("_fairness", "return v + (tag - v) * ratio", "return tag"),),
-    ),
-    "weights are ignored": Build(
-        (("_settle", "limits.weight", "1"),),
-        (("settle", "limits_of(s, ws).weight", "1.0"),),
-    ),
-    "unknown duration: the average": Build(
-        (("_fair", "min(guess, head_cost or 0)", "guess"),),
-        (("_fairness", "min(guess, head_cost or 0.0)", "guess"),),
-    ),
-    "unknown duration: the average, when nobody is in line": Build(
-        (("_fair", "min(guess, head_cost or 0)", "min(guess, head_cost or guess)"),),
-        (("_fairness", "min(guess, head_cost or 0.0)", "min(guess, head_cost or guess)"),),
-    ),
-    "parked: no credit": Build(
-        (("_fair", "CREDIT_STEPS = 8", "CREDIT_STEPS = 0"),),
-        (("_fairness", "CREDIT_STEPS = 8", "CREDIT_STEPS = 0"),),
-    ),
-    "parked: unbounded credit": Build(
-        (("_fair", "return max(finish, v - CREDIT_STEPS * max(step, big))", "return finish"),),
-        (("_fairness", "return max(finish, v - CREDIT_STEPS * max(step, big))", "return finish"),),
-    ),
-    "credit for who never dispatched": Build(
-        (
-            (
-                "_fair",
-                "if not finish then return v end",
-                f"finish = finish or (({PARKED}) and -1e12 or v)",
-            ),
-        ),
-        (
-            (
-                "_fairness",
-                "    if finish is None:\n        return v\n",
-                '    finish = (-1e12 if state == "parked" else v) if finish is None else finish\n',
+                "if Limits.usage_of(ws) > 0 then if finish_tag and"
+                " tonumber(finish_tag) <= Records.node(flow.queue).virtual_time then"
+                " call('ZREM', K.finish(flow.queue), ws.name) flow.finish_tag = nil end"
             ),
         ),
     ),
-    "no least charge": Build(
-        (("_fair", "FLOOR_SECONDS = 0.001", "FLOOR_SECONDS = 0"),),
-        (("_fairness", "FLOOR_SECONDS = 0.001", "FLOOR_SECONDS = 0.0"),),
+    "a new weight does not rescale tags": (
+        ("modules/fairness", "return virtual_time + (tag - virtual_time) * ratio", "return tag"),
     ),
-    "start tags": Build(
+    "weights are ignored": (("modules/settle", "limits.weight", "1"),),
+    "an unknown duration costs the average": (
+        ("modules/fairness", "min(guess, head_cost or 0)", "guess"),
+    ),
+    "an unknown duration costs the average if no workspace is runnable": (
+        ("modules/fairness", "min(guess, head_cost or 0)", "min(guess, head_cost or guess)"),
+    ),
+    "no credit at a limit": (("modules/fairness", "CREDIT_STEPS = 8", "CREDIT_STEPS = 0"),),
+    "no credit for an inner node at its members' limits": (
+        ("modules/settle", "b.held > 0 and 'at_task_limit' or ", ""),
+    ),
+    "unbounded credit at a limit": (
         (
-            ("_order", "step, node.big) + step", "step, node.big)"),
-            (
-                "_lease",
-                "Order.set_finish(ws, flow, flow.tag)",
-                "Order.set_finish(ws, flow, flow.tag + flow.cost / ws.weight)",
-            ),
+            "modules/fairness",
+            "return max(finish_tag, virtual_time - CREDIT_STEPS * max(step, max_step))",
+            "return finish_tag",
         ),
+    ),
+    "credit before the first start": (
         (
-            ("order", "step, node.big) + step", "step, node.big)"),
-            ("order", "flow.tag + (cost - flow.cost) / weight", "flow.tag + cost / weight"),
+            "modules/fairness",
+            "if not finish_tag then return virtual_time end",
+            f"finish_tag = finish_tag or (({BLOCKED}) and -1e12 or virtual_time)",
         ),
     ),
-    "nobody goes first": Build(
+    "no minimum cost": (("modules/fairness", "FLOOR_SECONDS = 0.001", "FLOOR_SECONDS = 0"),),
+    "start tags instead of finish tags": (
+        ("modules/order", "base + step", "base"),
         (
-            (
-                "_turn",
-                "K.first(node.id), 0, 0)[1] or member",
-                "K.first(node.id), 9, 9)[1] or member",
-            ),
+            "modules/settle",
+            "Order.set_finish_tag(ws, flow, flow.tag)",
+            "Order.set_finish_tag(ws, flow, flow.tag + flow.cost / ws.weight)",
         ),
-        (("order", "first = node.foremost.first()", "first = None"),),
     ),
-    "a debt is never forgiven": Build(
-        (("_first", "if tonumber(flow.tag) > most then", "if false then"),),
-        (("order", "flow.tag = min(flow.tag, most)", "pass"),),
-    ),
-    "a debt is forgiven also among those that go first": Build(
-        (("_first", "following or 0)", "0)"),),
-        (("order", "node.foremost.second() or 0.0", "0.0"),),
-    ),
-    "V rises with who goes first": Build(
-        (("_lease", "if not (flow.first and First.jumps(ws, node, flow, step)) then", "do"),),
-        (("order", "        flow.tag = min(flow.tag, most)\n", "        node.v = flow.tag\n"),),
-    ),
-    "a branch weighs as one workspace": Build(
-        (("_climb", "b.weight = Fair.weight_of(b.total)", "b.weight = 1"),),
-        (("branches", "b.weight = fair.weight_of(b.total)", "b.weight = 1.0"),),
-    ),
-    "who runs all that he has weighs nothing": Build(
-        (("_branches", "flow.state == 'ready' or flow.state == 'busy'", "flow.state == 'ready'"),),
-        (("branches", 'frozenset({"ready", "busy"})', 'frozenset({"ready"})'),),
-    ),
-    "a branch is not charged what was used": Build(
-        (("_dues", "    if not flow.up then return end", "    if flow then return end"),),
-        (("order", "while isinstance(node, Branch):", "while False:"),),
-    ),
-    "a group weighs as much as is in it": Build(
+    "reserves are ignored": (
         (
-            (
-                "_climb",
-                "b.weight = Caps.of_group(b.gate:sub(2)).weight",
-                "b.weight = max(1, call('ZCARD', K.ready(b.id)))",
-            ),
+            "modules/select",
+            "K.reserved(node.id), 0, 0)[1]",
+            "K.reserved(node.id), 9, 9)[1]",
         ),
+    ),
+    "debt is unbounded": (("modules/order", "if tonumber(flow.tag) > most then", "if false then"),),
+    "debt is bounded between reserved workspaces, too": (
+        ("modules/order", "following or 0)", "0)"),
+    ),
+    "reserved starts advance virtual time": (
         (
-            (
-                "branches",
-                "b.weight = limits_of_group(s, decode(b.gate[1:])).weight",
-                "b.weight = max(1.0, float(len(b.ready)))",
-            ),
+            "modules/settle",
+            "if not (flow.reserved and Order.jumps(ws, node, flow, step)) then",
+            "do",
+        ),
+    ),
+    "a node weighs as one workspace": (
+        ("modules/settle", "b.weight = Fairness.weight_of(b.total)", "b.weight = 1"),
+    ),
+    "workspaces without a waiting job weigh nothing": (
+        (
+            "modules/records",
+            "flow.state == 'ready' or flow.state == 'busy'",
+            "flow.state == 'ready'",
+        ),
+    ),
+    "a node is not charged the measured duration": (
+        ("modules/order", "    if not flow.up then return end", "    if flow then return end"),
+    ),
+    "a group weighs as much as its workspaces": (
+        (
+            "modules/settle",
+            "b.weight = Limits.of_group(b.limit_key:sub(2)).weight",
+            "b.weight = max(1, call('ZCARD', K.ready(b.id)))",
         ),
     ),
 }
@@ -252,27 +169,6 @@ def _edited(edits: Iterable[Edit], read: Callable[[str], str]) -> Mapping[str, s
 
 
 def lua_of(build: str) -> Callable[[str], str]:
-    """Read the Lua of one build, file by file."""
-    texts = _edited(BUILDS[build].lua, read_source)
+    """Return a function that reads the Lua files of one build."""
+    texts = _edited(BUILDS[build], read_source)
     return lambda file: texts.get(file) or read_source(file)
-
-
-def memory_store_of(build: str, folder: Path) -> Callable[..., Store]:
-    """Make a memory store of one build: a copy of its package in ``folder``, which is on sys.path.
-
-    The copy's imports lead into the copy.
-    """
-    name = f"build_{secrets.token_hex(6)}"
-    package = folder / name
-    shutil.copytree(PACKAGE / "_stores" / "memory", package)
-    shutil.copy(PACKAGE / "_fairness.py", package)
-    texts = _edited(BUILDS[build].python, lambda file: (package / f"{file}.py").read_text())
-    for file, text in texts.items():
-        (package / f"{file}.py").write_text(text)
-    for path in package.glob("*.py"):
-        text = path.read_text().replace(MEMORY, name)
-        path.write_text(
-            text.replace("from fairqueue import _fairness", f"from {name} import _fairness")
-        )
-    store: Callable[..., Store] = importlib.import_module(f"{name}.store").MemoryStore
-    return store

@@ -1,19 +1,21 @@
-"""A store of its own for every simulated fleet, and the test builds of its arithmetic."""
+"""Fixtures that create simulated fleets, each on its own store and on any build of the scripts."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-import redis
 
-from fairqueue import Limits, Store
-from fairqueue._stores.redis import RedisStore
+from fairqueue import Limits
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.linker import Read
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
 from fairqueue.testing import ManualClock
-from tests.fairness.builds import lua_of, memory_store_of
+from tests.fairness.builds import lua_of
 from tests.fairness.fleet import Fleet
 from tests.fairness.scenarios import Fleets
 
@@ -21,43 +23,43 @@ ONE_QUEUE = (("q", 8),)
 
 
 def token_of(store: Any) -> Callable[[str], bool]:
-    """Look whether a queue has a wake-up token, as a waiter would find it."""
-    if isinstance(store, RedisStore):
-        return lambda queue: bool(store.client.exists(store.keys.key("token", queue)))
-    tokens = store._shared.state.tokens
-    return lambda queue: queue in tokens.lying
+    """Return a function that tells whether a queue has a wake-up token."""
+    engine = store.engine
+    return lambda queue: bool(engine.command("EXISTS", engine.keys.key("token", queue)))
 
 
 StoresOf = Callable[[str], Callable[[ManualClock], Store]]
 
 
 @pytest.fixture(params=["redis", "memory"])
-def stores_of(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> StoresOf:
-    """Gives, for the name of a build, what makes stores of it: every kind of store in turn."""
-    if request.param == "memory":
-        monkeypatch.syspath_prepend(tmp_path)
+def stores_of(request: pytest.FixtureRequest) -> Iterator[StoresOf]:
+    """Map the name of a build to a factory of stores, for each engine in turn."""
+    client = request.getfixturevalue("redis_client") if request.param == "redis" else None
+    engines: list[Engine] = []
 
-        def in_memory(name: str) -> Callable[[ManualClock], Store]:
-            made = memory_store_of(name, tmp_path)
-            return lambda clock: made(clock=clock)
+    def new_engine(read: Read) -> Engine:
+        namespace = f"t-{secrets.token_hex(6)}"
+        if client is None:
+            return MemoryEngine(namespace=namespace, read=read)
+        return RedisEngine(client, namespace=namespace, read=read)
 
-        return in_memory
-    client: redis.Redis = request.getfixturevalue("redis_client")
-
-    def in_redis(name: str) -> Callable[[ManualClock], Store]:
+    def of(name: str) -> Callable[[ManualClock], Store]:
         read = lua_of(name)
-        return lambda clock: RedisStore(
-            client, namespace=f"t-{secrets.token_hex(6)}", clock=clock, read=read
-        )
 
-    return in_redis
+        def new_store(clock: ManualClock) -> Store:
+            engines.append(new_engine(read))
+            return Store(engines[-1], clock=clock)
+
+        return new_store
+
+    yield of
+    for engine in engines:
+        engine.close()
 
 
 @pytest.fixture
 def fleets_of(stores_of: StoresOf) -> Callable[[str], Fleets]:
-    """Gives, for the name of a build, what makes fleets on it."""
+    """Map the name of a build to a factory of fleets."""
 
     def build(name: str) -> Fleets:
         new_store = stores_of(name)

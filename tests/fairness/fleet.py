@@ -1,7 +1,7 @@
-"""Simulated workers on a real store: time moves from event to event, nobody sleeps.
+"""Simulated workers on a real store: time moves from event to event, without a sleep.
 
-Each worker slot claims a job, renews it every beat, and acks it with the worker-seconds that it
-took. What a scenario publishes, measures and changes is named as in the reference simulation.
+Each worker slot claims a job, renews its lease every beat, and acks it with the worker-seconds
+that it took. Names are those of the reference simulation.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairqueue import Admission, Finish, Job, Limits, Store
+from fairqueue import Job, Limits
 from fairqueue._types import StoredLimits
+from fairqueue.adapters import Admission, Finish, Store
 from fairqueue.testing import ManualClock
 
 LEASE_SECONDS = 30.0
 BEAT_SECONDS = 10.0
 MOST_WAKE_UPS = 100
-LEAST_WAIT = 1e-6  # what a clock of seconds since 1970 can tell apart
+LEAST_WAIT = 1e-6  # the resolution of a clock of seconds since 1970
 
 Seconds = float | Callable[[], float]
 OnEnd = Callable[[], None]
@@ -27,18 +28,21 @@ OnEnd = Callable[[], None]
 
 @dataclass(eq=False)
 class Work:
-    """One published job and what became of it."""
+    """One published job and its run."""
 
     workspace: str
     queue: str
     task: str
     seconds: float
     measured: float
-    """Worker-seconds that its worker reports."""
+    """The worker-seconds that its worker reports."""
     published: float
     on_end: OnEnd | None
+    kills: bool = False
+    """It kills its process, which starts again at once and knows nothing of its lease."""
     started: float | None = None
     fence: int = 0
+    owner: str = ""
 
 
 @dataclass(eq=False)
@@ -54,10 +58,10 @@ class Pool:
 
 @dataclass(eq=False)
 class Fleet:
-    """Every worker process, over one store whose clock it moves.
+    """All worker processes on one store, and the clock of that store.
 
-    A process that has a free slot claims when its queue has a wake-up token, when its wait is
-    over, and never otherwise.
+    A process with a free slot claims only when one of its queues has a wake-up token, or when its
+    wait is over.
     """
 
     store: Store
@@ -84,11 +88,11 @@ class Fleet:
         self.store.configure(StoredLimits(workspaces=dict(self.limits)), authoritative=True)
 
     def at(self, t: float, call: Callable[[], object]) -> None:
-        """Do this at that time."""
+        """Schedule a call."""
         heapq.heappush(self._events, (t, next(self._order), call))
 
     def until(self, end: float) -> None:
-        """Let everything happen up to that time."""
+        """Play all events up to that time."""
         while self._events and self._events[0][0] <= end:
             t, _, call = heapq.heappop(self._events)
             self._move(t)
@@ -109,15 +113,16 @@ class Fleet:
         priority: int = 0,
         measured: float | None = None,
         on_end: OnEnd | None = None,
+        kills: bool = False,
         n: int = 1,
         go: bool = True,
     ) -> None:
-        """Publish ``n`` jobs of so many seconds; who is woken claims, unless not ``go``."""
+        """Publish ``n`` jobs of ``seconds`` each; with ``go``, the workers that wake up claim."""
         for _ in range(n):
             length = seconds() if callable(seconds) else seconds
             name = f"{len(self._works)}"
             said = length if measured is None else measured
-            work = Work(workspace, queue, task or workspace, length, said, self.t, on_end)
+            work = Work(workspace, queue, task or workspace, length, said, self.t, on_end, kills)
             self._works[name] = work
             job = Job(name, workspace, queue, work.task, b"", priority)
             assert self.store.publish(job, Admission()).is_new
@@ -133,6 +138,7 @@ class Fleet:
         task: str | None = None,
         priority: int = 0,
         measured: float | None = None,
+        kills: bool = False,
         keep: int = 20,
     ) -> None:
         """Publish a backlog that never ends: each job that ends publishes the next."""
@@ -146,6 +152,7 @@ class Fleet:
                 priority=priority,
                 measured=measured,
                 on_end=more,
+                kills=kills,
                 n=n,
                 go=False,
             )
@@ -154,28 +161,28 @@ class Fleet:
         self.dispatch()
 
     def learn(self, workspace: str, task: str, seconds: float) -> None:
-        """Run one such job, so that its average is known; what was measured so far is forgotten."""
+        """Run one such job, so that its average is known, and reset the measured worker-seconds."""
         self.publish(workspace, seconds, task=task)
         self.until(self.t + seconds)
         self.used.clear()
 
     def set_limits(self, workspace: str, limits: Limits) -> None:
-        """Set limits live."""
+        """Set runtime limits of a workspace."""
         self.store.set_limits("workspace", workspace, limits)
 
     def set_task_limits(self, task: str, limits: Limits) -> None:
-        """Set limits of a task live."""
+        """Set runtime limits of a task."""
         self.store.set_limits("task", task, limits)
         self.dispatch()
 
     def dispatch(self) -> None:
-        """Whoever is free and has a token claims."""
+        """Let each process with a free slot and a token claim."""
         for _ in range(MOST_WAKE_UPS):
             woken = [p for p in self._pools if p.free and any(map(self.has_token, p.queues))]
             if not woken:
                 return
             self._claim(woken[0])
-        raise AssertionError("a token wakes a free worker again and again, and it finds nothing")
+        raise AssertionError("a token wakes a free worker repeatedly, and it finds no job")
 
     def _claim(self, pool: Pool, finishes: Sequence[Finish] = ()) -> None:
         pool.number += 1
@@ -205,7 +212,7 @@ class Fleet:
             self.dispatch()
 
     def _start(self, pool: Pool, work: Work, fence: int) -> None:
-        work.started, work.fence = self.t, fence
+        work.started, work.fence, work.owner = self.t, fence, pool.owner
         self._running.add(work)
         self.served[work.workspace] += 1
         self.waits[work.workspace].append(self.t - work.published)
@@ -224,9 +231,11 @@ class Fleet:
 
     def _beat(self, at: float) -> None:
         works = [work for work in self._beats.pop(at) if work in self._running]
-        progress = [(work.fence, self.t - (work.started or 0.0)) for work in works]
-        if progress:
-            assert not self.store.renew(progress, lease_seconds=LEASE_SECONDS).lost
+        for owner in dict.fromkeys(work.owner for work in works):
+            mine = [work for work in works if work.owner == owner]
+            progress = [(work.fence, self.t - (work.started or 0.0)) for work in mine]
+            renewed = self.store.renew(progress, owner=owner, lease_seconds=LEASE_SECONDS)
+            assert not renewed.lost
         for work in works:
             self._beat_later(work)
 
@@ -236,23 +245,23 @@ class Fleet:
         pool.free += 1
         if work.on_end:
             work.on_end()
-        self._claim(pool, [Finish(work.fence, seconds=work.measured)])
+        self._claim(pool, [] if work.kills else [Finish(work.fence, seconds=work.measured)])
         self.dispatch()
 
     def waiting(self) -> list[Work]:
-        """What was published and has not started."""
+        """Return the jobs that have not started."""
         return [work for work in self._works.values() if work.started is None]
 
     def running(self) -> list[Work]:
-        """What has started and not ended."""
+        """Return the jobs that have started and not ended."""
         return list(self._running)
 
     def idle_queues(self) -> set[str]:
-        """Queues that a free worker slot serves."""
+        """Return the queues that a free worker slot serves."""
         return {queue for pool in self._pools if pool.free for queue in pool.queues}
 
     def shares(self, workspaces: Iterable[str] | None = None) -> dict[str, float]:
-        """Fractions of the worker-seconds of all jobs that ended."""
+        """Return the share of each in the worker-seconds of all jobs that ended."""
         names = self.used if workspaces is None else workspaces
         total = sum(self.used.values())
         return {name: self.used[name] / total for name in sorted(names)}

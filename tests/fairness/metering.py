@@ -1,4 +1,4 @@
-"""Measures a simulated fleet while it plays: shares, lags between workspaces, slots left free."""
+"""Measures shares, lags between workspaces and free slots of a simulated fleet."""
 
 from __future__ import annotations
 
@@ -11,77 +11,77 @@ from tests.fairness.fleet import Fleet, Work
 
 STEP_SECONDS = 0.25
 JUST_NOW = 0.001
-PAIRED = 6  # workspaces of which every pair is compared
+PAIRED = 6  # the number of workspaces whose pairs are compared
 
 
 @dataclass(frozen=True)
-class Tenant:
-    """One workspace of a scenario, as its fair share is reckoned from it."""
+class Member:
+    """One workspace of a scenario, with what its fair share depends on."""
 
     name: str
     weight: float = 1.0
     slots: float = float("inf")
-    """Slots that it can use at most: its limit, or what it asks for on average."""
+    """The most slots that it can use: its limit, or its average demand."""
     reserve: float = 0.0
     group: str | None = None
     stays_runnable: bool = True
 
 
 Flow = tuple[str, float, float, float]
-"""Its name, its weight, what is reserved for it, and what it can use at most."""
+"""Name, weight, reserved slots, and the most slots that it can use."""
 HALVINGS = 60
 
 
-def _filled(room: float, flows: Sequence[Flow]) -> dict[str, float]:
-    """Share out by weight, above what is reserved; what one cannot use goes to the others."""
+def _filled(slots: float, flows: Sequence[Flow]) -> dict[str, float]:
+    """Divide the slots by weight, reserves first; what one flow cannot use goes to the others."""
 
     def at(level: float) -> dict[str, float]:
         return {name: min(most, max(least, level * weight)) for name, weight, least, most in flows}
 
-    low, high = 0.0, room / min(weight for _, weight, _, _ in flows)
+    low, high = 0.0, slots / min(weight for _, weight, _, _ in flows)
     for _ in range(HALVINGS):
         level = (low + high) / 2
-        low, high = (low, level) if sum(at(level).values()) > room else (level, high)
+        low, high = (low, level) if sum(at(level).values()) > slots else (level, high)
     return at(low)
 
 
 def fair_slots(
-    slots: float, tenants: Sequence[Tenant], groups: Mapping[str, float] | None = None
+    slots: float, members: Sequence[Member], groups: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """Slots of each in the weighted max-min share; a group is one flow, of its own weight."""
+    """Return the weighted max-min share of each in slots; a group is one flow with its weight."""
     weights = groups or {}
-    members = {group: [t for t in tenants if t.group == group] for group in weights}
-    flows = [_flow(t) for t in tenants if t.group is None]
+    grouped = {group: [m for m in members if m.group == group] for group in weights}
+    flows = [_flow(m) for m in members if m.group is None]
     flows += [
-        (f"@{group}", weight, 0.0, sum(t.slots for t in members[group]))
+        (f"@{group}", weight, 0.0, sum(m.slots for m in grouped[group]))
         for group, weight in weights.items()
     ]
     found = _filled(slots, flows)
-    for group, inside in members.items():
-        room = found.pop(f"@{group}")
-        found |= _filled(room, [_flow(t) for t in inside])
+    for group, inside in grouped.items():
+        share = found.pop(f"@{group}")
+        found |= _filled(share, [_flow(m) for m in inside])
     return found
 
 
-def _flow(tenant: Tenant) -> Flow:
-    return tenant.name, tenant.weight, tenant.reserve, tenant.slots
+def _flow(member: Member) -> Flow:
+    return member.name, member.weight, member.reserve, member.slots
 
 
 @dataclass
 class Pair:
-    """How far the weighted service of two has drifted apart since the phase began."""
+    """The lag between the weighted service of two workspaces since the phase began."""
 
-    one: Tenant
-    other: Tenant
+    one: Member
+    other: Member
     lag: float = 0.0
 
     def see(self, service: Mapping[str, float]) -> None:
-        """Worker-seconds since the phase began."""
+        """Note the worker-seconds of each workspace since the phase began."""
         ahead = service.get(self.one.name, 0.0) / self.one.weight
         self.lag = max(self.lag, abs(ahead - service.get(self.other.name, 0.0) / self.other.weight))
 
     def bound(self, slots: int, longest: Mapping[str, float]) -> float:
-        """Promise 7, given the longest job of each, in seconds."""
+        """Return the bound of the lag, given the longest job of each workspace in seconds."""
         return (slots + 1) * sum(
             longest.get(t.name, 0.0) / t.weight for t in (self.one, self.other)
         )
@@ -92,7 +92,7 @@ class Window:
     """What was measured in one phase of a scenario."""
 
     used: dict[str, float] = field(default_factory=dict)
-    """Worker-seconds in the window, those of unfinished runs included."""
+    """Worker-seconds in the phase, including those of unfinished runs."""
     pairs: list[Pair] = field(default_factory=list)
     longest: Mapping[str, float] = field(default_factory=dict)
     """The longest job of each workspace that has started, in seconds."""
@@ -101,15 +101,15 @@ class Window:
 
 
 class Blocked:
-    """Nobody is blocked."""
+    """No workspace is blocked."""
 
     def __call__(self, fleet: Fleet, workspace: str) -> bool:
-        """Whether a workspace may not start a job now."""
+        """Return whether this workspace is blocked now."""
         return False
 
 
 class Full(Blocked):
-    """Who has reached his concurrency."""
+    """Workspaces at their concurrency limit are blocked."""
 
     def __init__(self, **most: int) -> None:
         self.most = most
@@ -121,7 +121,7 @@ class Full(Blocked):
 
 
 class Paused(Blocked):
-    """Who is paused."""
+    """Paused workspaces are blocked."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -131,14 +131,14 @@ class Paused(Blocked):
 
 
 class Rated(Blocked):
-    """Who must wait for his rate."""
+    """A workspace is blocked by its rate limit."""
 
     def __init__(self, name: str, limits: Limits) -> None:
         self.name, self.rate, self.burst = name, limits.rate or 1.0, limits.burst or 1.0
         self.arrival = 0.0
 
     def note(self, work: Work) -> None:
-        """A job started."""
+        """Note that a job started."""
         if work.workspace == self.name:
             self.arrival = max(self.arrival, work.started or 0.0) + 1 / self.rate
 
@@ -148,7 +148,7 @@ class Rated(Blocked):
 
 
 class Meter:
-    """Plays a fleet in small steps, and looks at it at each."""
+    """Advances a fleet in small steps and measures it after each."""
 
     def __init__(self, fleet: Fleet, note: Callable[[Work], object] | None = None) -> None:
         self.fleet, self._note_too = fleet, note
@@ -181,10 +181,10 @@ class Meter:
             found[work.workspace] = found.get(work.workspace, 0.0) + done
         return found
 
-    def watch(self, seconds: float, tenants: Sequence[Tenant], blocked: Blocked) -> Window:
-        """Let so much time pass; ``blocked`` says whose jobs may not run now."""
+    def watch(self, seconds: float, members: Sequence[Member], blocked: Blocked) -> Window:
+        """Measure for this many seconds; ``blocked`` tells which workspaces are blocked."""
         window, before = Window(), self.used()
-        steady = [t for t in tenants if t.stays_runnable][:PAIRED]
+        steady = [m for m in members if m.stays_runnable][:PAIRED]
         pairs = (Pair(*two) for two in combinations(steady, 2))
         window.pairs = [pair for pair in pairs if pair.one.group == pair.other.group]
         unserved, end = 0.0, self.fleet.t + seconds

@@ -1,6 +1,6 @@
 """Plays the fairness table on real scripts and writes its page and its picture into the docs.
 
-python -m tests.fairness.report [SECONDS]     how long each phase is measured; 600
+python -m tests.fairness.report [SECONDS]     SECONDS per phase; default 600
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 import redis
 
 from fairqueue import Limits
-from fairqueue._stores.redis import RedisStore
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
 from fairqueue.demo import _svg as svg
 from fairqueue.testing import ManualClock, embedded_redis
 from tests.fairness.fleet import Fleet
@@ -22,38 +23,46 @@ from tests.fairness.table import SLOTS, Row, rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 SECONDS = 600.0
-SHOWN = 4  # workspaces of a row in the picture
+SHOWN = 4  # the most workspaces of a row in the picture
 
 PAGE = """\
 # How fair it is
 
-A simulated fleet of {slots} worker slots plays each scenario on the real scripts in a real Redis; only the time is moved.
-`make fairness` plays them again and writes this page; a short form is a test.
-Each phase was measured for {seconds:g} s, those with jobs of 20 s for twice that.
-Where nothing else is said, jobs take 1 s on average, with lengths from an exponential distribution; those of the minted workspaces and of the trickle take 1 s each.
+A simulated fleet of {slots} worker slots runs each scenario on the real scripts in a real Redis; only the clock is simulated.
+`make fairness` runs the scenarios again and writes this page; a short version runs as a test.
+Each phase is measured for {seconds:g} s, or twice that with jobs of 20 s.
+Unless the scenario says otherwise, durations are exponentially distributed with a mean of 1 s; with many workspaces of one owner, and in the trickle, each job takes exactly 1 s.
 
-![The share of each workspace, and the fair one](fairness.svg)
+![The measured share of each workspace, and its fair share](fairness.svg)
 
-| scenario | share off by at most | lag | its bound | unserved beside a free slot |
+| scenario | largest error of a share | lag | bound of the lag | runnable beside a free slot |
 |---|---|---|---|---|
 {table}
 
-**Share**: worker-seconds of each workspace against its weighted max-min share: what is reserved is given first, the rest is shared out by weight, and what one cannot use, by a limit, a rate or for want of jobs, goes to the others. The figure is the largest difference of any workspace, in percentage points of all worker-seconds.
-**Lag**: how far the worker-seconds per weight of two workspaces that stayed runnable drifted apart since the phase began; the bound is (slots + 1) × (c₁/w₁ + c₂/w₂), where c is a workspace's longest job and w its weight. Every pair of the first six is compared, four times a second. There is no figure where fewer than two stayed runnable.
-**Unserved**: the longest time that a slot was free beside a job that might have run.
-A job of the trickle, or of r while its slots were lent, waited {wait:.2g} s at most: until the next of {slots} slots was free.
+**Share**: the worker-seconds of each workspace, compared with its weighted max-min fair share.
+In that share, reserves come first, and the rest is divided by weight.
+A workspace that cannot use its part, because of a limit, a rate or a lack of jobs, leaves it to the others.
+The figure is the largest difference of any workspace, in percentage points of all worker-seconds.
+
+**Lag**: the largest difference in worker-seconds per weight between two workspaces that stayed runnable, since the phase began.
+The bound is (slots + 1) × (c₁/w₁ + c₂/w₂), where c is a workspace's longest job and w its weight.
+All pairs of the first six workspaces are compared, four times a second.
+There is no figure if fewer than two workspaces stayed runnable.
+
+**Runnable beside a free slot**: the longest time that a slot was free while a job was runnable.
+A job of the trickle, or of r while its slots were lent, waited at most {wait:.2g} s: until the next of the {slots} slots was free.
 """  # noqa: E501 - one sentence per line
 
 
 def fleets_on(client: redis.Redis) -> Fleets:
-    """Fleets, each on a namespace of its own."""
+    """Return a factory of fleets, each in its own namespace."""
 
     def make(pools: Sequence[tuple[str, int]] = (("q", SLOTS),), **limits: Limits) -> Fleet:
         clock = ManualClock()
-        store = RedisStore(client, namespace=f"t-{secrets.token_hex(6)}", clock=clock)
+        store = Store(RedisEngine(client, namespace=f"t-{secrets.token_hex(6)}"), clock=clock)
 
         def has_token(queue: str) -> bool:
-            return bool(client.exists(store.keys.key("token", queue)))
+            return bool(client.exists(store.engine.keys.key("token", queue)))
 
         return Fleet(store, clock, has_token, pools, limits)
 
@@ -61,14 +70,14 @@ def fleets_on(client: redis.Redis) -> Fleets:
 
 
 def line(row: Row) -> str:
-    """One row of the table."""
+    """Return one row of the table."""
     lag, bound = (f"{n:.1f} s" for n in row.lag) if row.lag else ("–", "–")
     off = f"{100 * row.furthest:.2f}"
     return f"| {row.name} | {off} | {lag} | {bound} | {row.window.unserved_seconds:g} s |"
 
 
 def page(found: Sequence[Row], seconds: float) -> str:
-    """The whole page."""
+    """Return the whole page."""
     wait = max(row.longest_wait or 0.0 for row in found)
     table = "\n".join(map(line, found))
     return PAGE.format(slots=SLOTS, seconds=seconds, table=table, wait=wait)
@@ -79,12 +88,12 @@ INK, MUTED, MEASURED, FAIR = "#24292f", "#6e7781", "#4878a8", "#c2410c"
 
 
 def picture(found: Sequence[Row]) -> str:
-    """A bar for what each workspace had, a mark where its fair share ends."""
+    """Draw a bar for the share of each workspace, and a mark where its fair share ends."""
     parts, y = [], float(HEAD)
     for row in found:
         parts.append(svg.text(12, y + BAR, row.name, font_size=12, fill=INK))
-        if len(row.tenants) > SHOWN:
-            rest = f"{SHOWN} of {len(row.tenants):,} workspaces are shown"
+        if len(row.members) > SHOWN:
+            rest = f"{SHOWN} of {len(row.members):,} workspaces are shown"
             parts.append(svg.text(12, y + 2 * BAR + 5, rest, font_size=9, fill=MUTED))
         for name in shown(row):
             parts += _bar(y, name, row.measured[name], row.fair[name])
@@ -97,8 +106,8 @@ def picture(found: Sequence[Row]) -> str:
 
 
 def shown(row: Row) -> list[str]:
-    """The first few of a row's workspaces; many are alike."""
-    return [tenant.name for tenant in row.tenants[:SHOWN]]
+    """Return the names of the first workspaces of a row; the others are like them."""
+    return [member.name for member in row.members[:SHOWN]]
 
 
 def _bar(y: float, name: str, measured: float, fair: float) -> Iterable[str]:
@@ -117,7 +126,7 @@ def _legend() -> Iterable[str]:
 
 
 def main(seconds: float) -> None:
-    """Play, print and write."""
+    """Play the scenarios, print each row, and write the page and the picture."""
     found = []
     with embedded_redis() as server, server.client() as client:
         for row in rows(fleets_on(client), seconds):

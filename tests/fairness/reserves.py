@@ -1,7 +1,7 @@
-"""What a reserve gives and what it must not take, played on a simulated fleet.
+"""What a reserve guarantees, and what it leaves to the others, on a simulated fleet.
 
-The reference simulation knows no reserves; what is expected follows from the rules: a reserve of n
-slots of m is n/m of the time while it is used, and the others share the rest as ever.
+The reference simulation has no reserves, so the expected figures follow from the rules: a used
+reserve of n of m slots is worth n/m of the time, and the others share the rest by weight.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tests.fairness.scenarios import Figures, Fleets, Scenario, first_start
 
 
 def guaranteed(fleets: Fleets, *, seconds: float) -> Figures:
-    """Two of eight slots for one of ten; the others share the rest by their weights."""
+    """Two of eight slots are reserved for one of ten; the others share the rest by weight."""
     fleet = fleets(r=Limits(reserve=2), b=Limits(weight=3))
     names = ["r", "b", *(f"a{n}" for n in range(8))]
     for name in names:
@@ -22,7 +22,7 @@ def guaranteed(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def returned(fleets: Fleets, *, seconds: float) -> Figures:
-    """Who has two slots reserved comes now and then, beside thirty that use all slots."""
+    """A workspace with two reserved slots has jobs now and then, beside thirty with backlogs."""
     fleet = fleets(r=Limits(reserve=2))
     for n in range(30):
         fleet.backlog(f"a{n}", 3.0 + n / 10)
@@ -33,7 +33,7 @@ def returned(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def indebted(fleets: Fleets, *, before: float) -> Figures:
-    """It had four times its share for long by its reserve; then the reserve goes."""
+    """A workspace that had four times its share through its reserve loses the reserve."""
     fleet = fleets([("q", 4)], r=Limits(reserve=2))
     for name in ("r", "a", "b", "c", "d", "e", "f", "g"):
         fleet.backlog(name, 1.0)
@@ -45,7 +45,7 @@ def indebted(fleets: Fleets, *, before: float) -> Figures:
 
 
 def joined(fleets: Fleets, *, before: float) -> Figures:
-    """A newcomer beside a reserve that starts far ahead of its turn, all the time."""
+    """A new workspace joins beside one whose reserve always starts it far ahead of its turn."""
     fleet = fleets([("q", 4)], r=Limits(reserve=2))
     for name in ("r", "a", "b", "c"):
         fleet.backlog(name, 1.0)
@@ -57,7 +57,7 @@ def joined(fleets: Fleets, *, before: float) -> Figures:
 
 
 def reserved_twice(fleets: Fleets, *, seconds: float) -> Figures:
-    """More is reserved than there is: those below share by weight, others wait."""
+    """More slots are reserved than exist: reserved workspaces share by weight, others wait."""
     fleet = fleets(
         [("q", 1)], x=Limits(reserve=1, weight=3), y=Limits(reserve=1), a=Limits(weight=1)
     )
@@ -74,7 +74,7 @@ RESERVES: dict[str, Scenario] = {
         {"r": 0.25, "b": 0.2045, "a0": 0.068},
         {"seconds": 1500},
         {"r": 0.25, "b": 0.2045, "a0": 0.068},
-        broken_by=("nobody goes first",),
+        broken_by=("reserves are ignored",),
     ),
     "returned": Scenario(
         returned,
@@ -83,7 +83,7 @@ RESERVES: dict[str, Scenario] = {
         {"seconds": 1500},
         {"longest wait": 1.0, "lent": 0.98},
         {"longest wait": 1.0, "lent": 0.1},
-        broken_by=("nobody goes first",),
+        broken_by=("reserves are ignored",),
     ),
     "indebted": Scenario(
         indebted,
@@ -92,7 +92,7 @@ RESERVES: dict[str, Scenario] = {
         {"before": 1500.0},
         {"next start": 16.0},
         {"next start": 6.0},
-        broken_by=("a debt is never forgiven",),
+        broken_by=("debt is unbounded",),
     ),
     "joined": Scenario(
         joined,
@@ -101,7 +101,7 @@ RESERVES: dict[str, Scenario] = {
         {"before": 1500.0},
         {"first wait": 1.0, "served": 30},
         {"first wait": 1.0, "served": 3},
-        broken_by=("V rises with who goes first",),
+        broken_by=("reserved starts advance virtual time",),
     ),
     "reserved_twice": Scenario(
         reserved_twice,
@@ -109,6 +109,6 @@ RESERVES: dict[str, Scenario] = {
         {"x": 0.75, "y": 0.25},
         {"seconds": 1500},
         {"x": 0.75, "y": 0.25},
-        broken_by=("a debt is forgiven also among those that go first",),
+        broken_by=("debt is bounded between reserved workspaces, too",),
     ),
 }

@@ -1,7 +1,7 @@
-"""What each rule of the fair order prevents, played by a simulated fleet on a real store.
+"""Scenarios for the rules of the fair order, played by a simulated fleet on a real store.
 
-Every scenario has a short form for each test run and a long one, the reference simulation's own
-size. What is expected are the simulation's figures for the same size.
+Every scenario has a short form for each test run and a long one of the reference simulation's
+size. The expected figures are those of the simulation at the same size.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ NEVER = math.inf
 
 
 class Fleets(Protocol):
-    """Makes a fleet on a store of its own."""
+    """Creates fleets, each on its own store."""
 
     def __call__(self, pools: Sequence[tuple[str, int]] = ..., **limits: Limits) -> Fleet: ...
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One play, its two sizes with the figures that the simulation has, and what breaks it."""
+    """One play, its two sizes with the simulation's figures, and the builds that break it."""
 
     play: Callable[..., Figures]
     short: Mapping[str, Any]
@@ -36,11 +36,11 @@ class Scenario:
     long: Mapping[str, Any]
     expected_long: Figures
     within: Figures = field(default_factory=dict)
-    """How far a figure may be off; a share may by 0.02."""
+    """The tolerance of each figure; 0.02 if it is not given."""
     broken_by: tuple[str, ...] = ()
 
     def deviations(self, figures: Figures, *, long: bool = False) -> dict[str, str]:
-        """Tell what is not as the simulation says."""
+        """Describe the figures that differ from the simulation's."""
         expected = self.expected_long if long else self.expected
         assert figures.keys() == expected.keys()
         return {
@@ -51,13 +51,13 @@ class Scenario:
 
 
 def exponential(mean: float, seed: int = 1) -> Callable[[], float]:
-    """Lengths of an exponential distribution, the same in every run."""
+    """Return a source of exponentially distributed durations, the same in every run."""
     rnd = random.Random(seed)
     return lambda: rnd.expovariate(1 / mean)
 
 
 def first_start(fleet: Fleet, is_it: Callable[[Work], bool]) -> list[float]:
-    """Note when the first such job starts, from now."""
+    """Return a list that will hold how long it took until the first such job started."""
     since, found = fleet.t, [NEVER]
 
     def note(work: Work) -> None:
@@ -78,7 +78,7 @@ def lengths(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def weights(fleets: Fleets, *, seconds: float) -> Figures:
-    """Weights 1:2:5, mixed lengths."""
+    """Weights 1:2:5 with different durations."""
     fleet = fleets(b=Limits(weight=2), c=Limits(weight=5))
     for name, mean in (("a", 1.0), ("b", 3.0), ("c", 0.5)):
         fleet.backlog(name, exponential(mean, ord(name)))
@@ -87,7 +87,7 @@ def weights(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def turned_long(fleets: Fleets, *, seconds: float, few: float, long: float) -> Figures:
-    """A few of the 0.1 s jobs of a take very long."""
+    """Some of the 0.1 s jobs of a take very long."""
     fleet, rnd = fleets(), random.Random(1)
     fleet.backlog("a", lambda: 0.1 if rnd.random() < 1 - few else long)
     fleet.backlog("b", 1.0)
@@ -95,36 +95,44 @@ def turned_long(fleets: Fleets, *, seconds: float, few: float, long: float) -> F
     return fleet.shares()
 
 
-def smuggled(fleets: Fleets, *, seconds: float) -> Figures:
-    """A dear urgent job slipped in front of a cheap head, again and again."""
+def crashing(fleets: Fleets, *, seconds: float) -> Figures:
+    """The jobs of x kill their workers after a second; those of b do not."""
     fleet = fleets()
-    fleet.learn("x", "cheap", 0.01)
-    fleet.learn("x", "dear", 20.0)
-    dear = itertools.count()
-    waiting = {"dear": False}
+    fleet.backlog("x", 1.0, kills=True)
+    fleet.backlog("b", 1.0)
+    fleet.until(seconds)
+    starts = sum(fleet.served.values())
+    return {name: fleet.served[name] / starts for name in "bx"}
 
-    def publish_dear() -> None:
-        if not waiting["dear"]:
-            waiting["dear"] = True
-            fleet.publish("x", 20.0, task="dear")
-            next(dear)
 
-    def slip(work: Work) -> None:
-        if work.task == "dear":
-            waiting["dear"] = False
+def swapped_head(fleets: Fleets, *, seconds: float) -> Figures:
+    """Workspace x publishes a long, urgent job each time just before its short job starts."""
+    fleet = fleets()
+    fleet.learn("x", "short", 0.01)
+    fleet.learn("x", "long", 20.0)
+    waiting = {"long": False}
+
+    def publish_long() -> None:
+        if not waiting["long"]:
+            waiting["long"] = True
+            fleet.publish("x", 20.0, task="long")
+
+    def swap(work: Work) -> None:
+        if work.task == "long":
+            waiting["long"] = False
         if work.workspace == "x":
-            fleet.at(fleet.t + 1e-6, publish_dear)
+            fleet.at(fleet.t + 1e-6, publish_long)
 
-    fleet.on_claim = slip
+    fleet.on_claim = swap
     fleet.backlog("b", 1.0)
     fleet.backlog("c", 1.0)
-    fleet.backlog("x", 0.01, task="cheap", priority=5, keep=30)
+    fleet.backlog("x", 0.01, task="short", priority=5, keep=30)
     fleet.until(fleet.t + seconds)
     return fleet.shares()
 
 
 def two_fleets(fleets: Fleets, *, slots: int, before: float, after: float) -> Figures:
-    """A newcomer to a queue with one slot, beside a queue with many."""
+    """A new workspace in a queue with one slot, beside a queue with many."""
     fleet = fleets([("q1", 1), ("q2", slots)])
     fleet.backlog("b", 1.0, queue="q1")
     fleet.backlog("a", 1.0, queue="q2", keep=60)
@@ -136,7 +144,7 @@ def two_fleets(fleets: Fleets, *, slots: int, before: float, after: float) -> Fi
 
 
 def overnight(fleets: Fleets, *, night: float, after: float) -> Figures:
-    """Alone with long jobs for a night, then short ones, and company."""
+    """One workspace runs long jobs alone for a night, then short ones beside another."""
     fleet = fleets()
     for name, task, seconds in (("a", "a", 60.0), ("b", "b", 1.0), ("a", "short", 1.0)):
         fleet.learn(name, task, seconds)
@@ -151,7 +159,7 @@ def overnight(fleets: Fleets, *, night: float, after: float) -> Figures:
 
 
 def closed_loop(fleets: Fleets, *, warm: float, seconds: float, length: float) -> Figures:
-    """Four long jobs, each followed by the next of an unknown kind, beside four tenants of 1 s."""
+    """Four long jobs, each followed by one of an unknown task, beside four backlogs of 1 s jobs."""
     fleet, tasks = fleets(), itertools.count()
     for i in range(4):
         fleet.backlog(f"t{i}", 1.0)
@@ -180,8 +188,8 @@ def reweighed(fleets: Fleets, *, length: float, before: float, after: float) -> 
     return {"next start": found[0]}
 
 
-def poisoned(fleets: Fleets, *, seconds: float) -> Figures:
-    """A newcomer's task took others an hour; its own jobs are short."""
+def misleading_average(fleets: Fleets, *, seconds: float) -> Figures:
+    """A task took another workspace an hour; the jobs of a new workspace are short."""
     fleet = fleets()
     fleet.learn("c", "c", 0.05)
     fleet.learn("old", "import", 3600.0)
@@ -192,8 +200,8 @@ def poisoned(fleets: Fleets, *, seconds: float) -> Figures:
     return {"first wait": (fleet.waits["new"] or [NEVER])[0]}
 
 
-def poisoned_alone(fleets: Fleets, *, seconds: float) -> Figures:
-    """The first who comes knows nothing either, and is alone; a newcomer comes after it."""
+def misleading_average_alone(fleets: Fleets, *, seconds: float) -> Figures:
+    """The first workspace has no average either and is alone; then a new workspace joins."""
     fleet = fleets()
     fleet.learn("old", "import", 3600.0)
     fleet.backlog("c", 0.05)
@@ -203,8 +211,8 @@ def poisoned_alone(fleets: Fleets, *, seconds: float) -> Figures:
     return {"first wait": (fleet.waits["new"] or [NEVER])[0]}
 
 
-def parked(fleets: Fleets, *, seconds: Mapping[int, Mapping[float, float]]) -> Figures:
-    """A workspace below its share by its own limit, jobs of very different lengths."""
+def at_limit(fleets: Fleets, *, seconds: Mapping[int, Mapping[float, float]]) -> Figures:
+    """A workspace's limit keeps it below its share, with very different durations."""
     shares: Figures = {}
     for limit, runs in seconds.items():
         for mean, until in runs.items():
@@ -217,7 +225,7 @@ def parked(fleets: Fleets, *, seconds: Mapping[int, Mapping[float, float]]) -> F
 
 
 def opened(fleets: Fleets, *, before: float) -> Figures:
-    """A limit goes from 1 to 8: worker-seconds in the minute after."""
+    """A limit is raised from 1 to 8: worker-seconds in the minute after."""
     fleet = fleets(a=Limits(concurrency=1))
     for name, mean in (("a", 1.0), ("b", 1.0), ("c", 5.0)):
         fleet.backlog(name, exponential(mean, ord(name)))
@@ -228,8 +236,8 @@ def opened(fleets: Fleets, *, before: float) -> Figures:
     return {name: fleet.used[name] - used[name] for name in "abc"}
 
 
-def minted_parked(fleets: Fleets, *, before: float) -> Figures:
-    """Fifty newcomers, first seen while they are parked."""
+def new_at_limit(fleets: Fleets, *, before: float) -> Figures:
+    """Fifty new workspaces publish their first jobs while a limit of 0 blocks them."""
     fleet, names = fleets(), [f"n{i}" for i in range(50)]
     fleet.backlog("e", 1.0)
     fleet.until(before)
@@ -242,11 +250,11 @@ def minted_parked(fleets: Fleets, *, before: float) -> Figures:
     fleet.until(before + 1.01)
     served = fleet.served["e"]
     fleet.until(before + 60)
-    return {"incumbent's serves": fleet.served["e"] - served}
+    return {"established": fleet.served["e"] - served}
 
 
 def rated(fleets: Fleets, *, seconds: float, rates: Sequence[float]) -> Figures:
-    """A workspace below its share by its own rate; the simulation's burst 1 lets two start."""
+    """A workspace's rate keeps it below its share; a burst of 2 is the simulation's burst of 1."""
     shares: Figures = {}
     for rate in rates:
         fleet = fleets(a=Limits(rate=rate, burst=2))
@@ -257,8 +265,8 @@ def rated(fleets: Fleets, *, seconds: float, rates: Sequence[float]) -> Figures:
     return shares
 
 
-def minted(fleets: Fleets, *, serves: int) -> Figures:
-    """Five fresh one-job tenants per five serves, against one that is established."""
+def new_workspaces(fleets: Fleets, *, starts: int) -> Figures:
+    """Five new workspaces with one job each for every five starts, beside an established one."""
     fleet, names, claims = fleets(), itertools.count(), itertools.count(1)
     fleet.learn("e", "e", 1.0)
 
@@ -266,16 +274,16 @@ def minted(fleets: Fleets, *, serves: int) -> Figures:
         name = f"n{next(names)}"
         fleet.at(fleet.t, lambda: fleet.publish(name, 1.0, task="z"))
 
-    def mint(_: Work) -> None:
+    def join(_: Work) -> None:
         if next(claims) % 5 == 0:
             for _five in range(5):
                 newcomer()
 
-    fleet.on_claim = mint
+    fleet.on_claim = join
     fleet.backlog("e", 1.0)
     for _ in range(5):
         newcomer()
-    fleet.until(fleet.t + serves / 8)
+    fleet.until(fleet.t + starts / 8)
     return {"established": fleet.served["e"] - 1}
 
 
@@ -288,7 +296,7 @@ def no_ops(fleets: Fleets, *, seconds: float) -> Figures:
     return {"b served": fleet.served["b"]}
 
 
-ALL_PARKED = {n: dict.fromkeys((0.1, 1.0, 10.0), 3000.0) for n in (1, 2, 3)}
+ALL_AT_LIMIT = {n: dict.fromkeys((0.1, 1.0, 10.0), 3000.0) for n in (1, 2, 3)}
 
 SCENARIOS: dict[str, Scenario] = {
     "lengths": Scenario(
@@ -297,7 +305,7 @@ SCENARIOS: dict[str, Scenario] = {
         {"a": 0.509, "b": 0.491},
         {"seconds": 3000},
         {"a": 0.502, "b": 0.498},
-        broken_by=("a tag is recomputed against the moving V",),
+        broken_by=("waiting tags are recomputed",),
     ),
     "weights": Scenario(
         weights,
@@ -313,15 +321,26 @@ SCENARIOS: dict[str, Scenario] = {
         {"a": 0.499, "b": 0.501},
         {"seconds": 6000, "few": 0.01, "long": 100.0},
         {"a": 0.498, "b": 0.502},
-        broken_by=("no true-ups", "stayed runnable: lifted to V"),
+        broken_by=(
+            "no correction by measured durations",
+            "runnable workspaces are lifted to virtual time",
+        ),
     ),
-    "smuggled": Scenario(
-        smuggled,
+    "crashing": Scenario(
+        crashing,
+        {"seconds": 300},
+        {"b": 0.902, "x": 0.098},
+        {"seconds": 3000},
+        {"b": 0.966, "x": 0.034},
+        broken_by=("an expired lease costs what its worker reported",),
+    ),
+    "swapped_head": Scenario(
+        swapped_head,
         {"seconds": 300},
         {"b": 0.333, "c": 0.333, "x": 0.334},
         {"seconds": 3000},
         {"b": 0.333, "c": 0.333, "x": 0.333},
-        broken_by=("charged its own average at claim",),
+        broken_by=("a claim costs the workspace's own average",),
     ),
     "two_fleets": Scenario(
         two_fleets,
@@ -330,7 +349,7 @@ SCENARIOS: dict[str, Scenario] = {
         {"slots": 32, "before": 3000.0, "after": 3000.0},
         {"first wait": 1.0, "served": 0.5},
         {"served": 0.05},
-        broken_by=("one V for all queues",),
+        broken_by=("one virtual time for all queues",),
     ),
     "overnight": Scenario(
         overnight,
@@ -339,7 +358,7 @@ SCENARIOS: dict[str, Scenario] = {
         {"night": 8 * 3600.0, "after": 120.0},
         {"next start": 8.0},
         {"next start": 1.0},
-        broken_by=("V does not catch up",),
+        broken_by=("virtual time does not catch up",),
     ),
     "closed_loop": Scenario(
         closed_loop,
@@ -347,7 +366,7 @@ SCENARIOS: dict[str, Scenario] = {
         {"x": 0.2},
         {"warm": 1000.0, "seconds": 6000.0, "length": 100.0},
         {"x": 0.2},
-        broken_by=("F is dropped while leases live",),
+        broken_by=("finish tags are dropped while leases live",),
     ),
     "reweighed": Scenario(
         reweighed,
@@ -356,37 +375,37 @@ SCENARIOS: dict[str, Scenario] = {
         {"length": 50.0, "before": 1000.0, "after": 300.0},
         {"next start": 191.0},
         {"next start": 2.0},
-        broken_by=("a new weight does not rescale",),
+        broken_by=("a new weight does not rescale tags",),
     ),
-    "poisoned": Scenario(
-        poisoned,
+    "misleading_average": Scenario(
+        misleading_average,
         {"seconds": 5.0},
         {"first wait": 0.0},
         {"seconds": 900.0},
         {"first wait": 0.0},
         {"first wait": 0.05},
-        broken_by=("unknown duration: the average",),
+        broken_by=("an unknown duration costs the average",),
     ),
-    "poisoned_alone": Scenario(
-        poisoned_alone,
+    "misleading_average_alone": Scenario(
+        misleading_average_alone,
         {"seconds": 5.0},
         {"first wait": 0.0},
         {"seconds": 900.0},
         {"first wait": 0.0},
         {"first wait": 0.05},
-        broken_by=("unknown duration: the average, when nobody is in line",),
+        broken_by=("an unknown duration costs the average if no workspace is runnable",),
     ),
-    "parked": Scenario(
-        parked,
+    "at_limit": Scenario(
+        at_limit,
         {"seconds": {2: {0.1: 150.0, 10.0: 300.0}}},
         {"2 of 8, 0.1 s": 0.25, "2 of 8, 10 s": 0.248},
-        {"seconds": ALL_PARKED},
+        {"seconds": ALL_AT_LIMIT},
         {
             f"{n} of 8, {mean:g} s": share
             for n, shares in ((1, [0.125] * 3), (2, [0.25] * 3), (3, [0.325, 0.332, 0.332]))
             for mean, share in zip((0.1, 1.0, 10.0), shares, strict=True)
         },
-        broken_by=("parked: no credit",),
+        broken_by=("no credit at a limit",),
     ),
     "opened": Scenario(
         opened,
@@ -395,16 +414,16 @@ SCENARIOS: dict[str, Scenario] = {
         {"before": 1500.0},
         {"a": 169.0, "b": 160.0, "c": 159.0},
         dict.fromkeys("abc", 20.0),
-        broken_by=("parked: unbounded credit",),
+        broken_by=("unbounded credit at a limit",),
     ),
-    "minted_parked": Scenario(
-        minted_parked,
+    "new_at_limit": Scenario(
+        new_at_limit,
         {"before": 20.0},
-        {"incumbent's serves": 10.0},
+        {"established": 10.0},
         {"before": 100.0},
-        {"incumbent's serves": 10.0},
-        {"incumbent's serves": 1.0},
-        broken_by=("credit for who never dispatched",),
+        {"established": 10.0},
+        {"established": 1.0},
+        broken_by=("credit before the first start",),
     ),
     "rated": Scenario(
         rated,
@@ -412,16 +431,16 @@ SCENARIOS: dict[str, Scenario] = {
         {"2/s": 0.251},
         {"seconds": 3000.0, "rates": (1, 2, 2.5)},
         {"1/s": 0.124, "2/s": 0.239, "2.5/s": 0.289},
-        broken_by=("parked: no credit",),
+        broken_by=("no credit at a limit",),
     ),
-    "minted": Scenario(
-        minted,
-        {"serves": 1500},
+    "new_workspaces": Scenario(
+        new_workspaces,
+        {"starts": 1500},
         {"established": 63.0},
-        {"serves": 1500},
+        {"starts": 1500},
         {"established": 63.0},
         {"established": 15.0},
-        broken_by=("start tags",),
+        broken_by=("start tags instead of finish tags",),
     ),
     "no_ops": Scenario(
         no_ops,
@@ -430,6 +449,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"seconds": 200.0},
         {"b served": 80.0},
         {"b served": 5.0},
-        broken_by=("no least charge",),
+        broken_by=("no minimum cost",),
     ),
 }

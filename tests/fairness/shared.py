@@ -1,7 +1,7 @@
-"""Limits that many workspaces share, played by a simulated fleet: nodes inside a queue.
+"""Shared limits of tasks and groups, played by a simulated fleet: nodes inside a queue.
 
-Eight slots each. What is expected is the weighted max-min share, where every branch weighs as
-much as the workspaces that are active in it.
+Each fleet has eight slots. The expected figures are weighted max-min shares, where a task's node
+weighs as much as its active workspaces together.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tests.fairness.scenarios import Figures, Fleets, Scenario, exponential
 
 
 def _limited(fleets: Fleets, task: Limits, **limits: Any) -> Fleet:
-    """Workspaces a and b have jobs of a limited task, all others of other tasks."""
+    """Create a fleet with limits for the task t."""
     fleet = fleets(**limits)
     fleet.set_task_limits("t", task)
     return fleet
 
 
 def full_weights(fleets: Fleets, *, seconds: float) -> Figures:
-    """Weights 1:3 behind a task's limit that is always reached."""
+    """Weights 1:3 under a task's limit that is always reached."""
     fleet = _limited(fleets, Limits(concurrency=2), b=Limits(weight=3))
     for name in "ab":
         fleet.backlog(name, 1.0, task="t")
@@ -31,7 +31,7 @@ def full_weights(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def full_lengths(fleets: Fleets, *, seconds: float) -> Figures:
-    """Jobs of 1 s and of 10 s behind such a limit."""
+    """Jobs of 1 s and of 10 s under such a limit."""
     fleet = _limited(fleets, Limits(concurrency=2))
     for name, length in (("a", 1.0), ("b", 10.0)):
         fleet.backlog(name, length, task="t")
@@ -40,7 +40,7 @@ def full_lengths(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def full_beside_others(fleets: Fleets, *, seconds: float) -> Figures:
-    """The limit leaves all other slots to others: 2 of 8 are shared 1:3, 6 equally."""
+    """Two of eight slots, the task's limit, are shared 1:3; the others have the other six."""
     fleet = _limited(fleets, Limits(concurrency=2), b=Limits(weight=3))
     for name, mean in (("a", 1.0), ("b", 5.0)):
         fleet.backlog(name, exponential(mean, ord(name)), task="t")
@@ -51,7 +51,7 @@ def full_beside_others(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def not_full(fleets: Fleets, *, seconds: float) -> Figures:
-    """A limit that is not reached changes no share, whatever the lengths."""
+    """A limit that is not reached changes no share, for any durations."""
     fleet = _limited(fleets, Limits(concurrency=7), b=Limits(weight=3))
     for name, length in (("a", 0.5), ("b", 2.0)):
         fleet.backlog(name, length, task="t")
@@ -62,7 +62,7 @@ def not_full(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def turned_long(fleets: Fleets, *, seconds: float, few: float, long: float) -> Figures:
-    """A few of the 0.1 s jobs of the task take very long."""
+    """Some of the task's 0.1 s jobs take very long."""
     fleet, rnd = _limited(fleets, Limits(concurrency=8)), random.Random(1)
     fleet.backlog("a", lambda: 0.1 if rnd.random() < 1 - few else long, task="t")
     fleet.backlog("b", 1.0)
@@ -71,7 +71,7 @@ def turned_long(fleets: Fleets, *, seconds: float, few: float, long: float) -> F
 
 
 def closed_loops(fleets: Fleets, *, seconds: float) -> Figures:
-    """Eight with one job each of the task, who publish when it ends, and eight with a backlog."""
+    """Eight workspaces publish the task's next job when one ends; eight others have a backlog."""
     fleet = _limited(fleets, Limits(concurrency=8))
     for n in range(8):
         fleet.backlog(f"t{n}", exponential(1.0, n), task="t", keep=1)
@@ -81,7 +81,7 @@ def closed_loops(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def limited_inside(fleets: Fleets, *, seconds: float) -> Figures:
-    """A workspace at a limit of its own, inside a task's node."""
+    """A workspace in a task's node is at its own limit."""
     fleet = _limited(fleets, Limits(concurrency=4), a=Limits(concurrency=1))
     for name in "ab":
         fleet.backlog(name, exponential(1.0, ord(name)), task="t")
@@ -90,8 +90,24 @@ def limited_inside(fleets: Fleets, *, seconds: float) -> Figures:
     return fleet.shares()
 
 
+def limited_per_workspace(fleets: Fleets, *, seconds: float, mean: float) -> Figures:
+    """A task's limit per workspace, or a limit of its own, keeps a below its share."""
+    shares: Figures = {}
+    for name, task, own in (
+        ("the task's", Limits(workspace_concurrency=2), Limits()),
+        ("its own", Limits(concurrency=99), Limits(concurrency=2)),
+    ):
+        fleet = _limited(fleets, task, a=own)
+        fleet.backlog("a", exponential(mean, ord("a")), task="t")
+        fleet.backlog("b", exponential(1.0, ord("b")))
+        fleet.backlog("c", exponential(5.0, ord("c")))
+        fleet.until(seconds)
+        shares[name] = fleet.shares()["a"]
+    return shares
+
+
 def rated_task(fleets: Fleets, *, seconds: float) -> Figures:
-    """Two starts a second of 1 s jobs, shared 1:3; the other slots go to others."""
+    """Two starts a second of 1 s jobs are shared 1:3; the other slots go to others."""
     fleet = _limited(fleets, Limits(rate=2.0, burst=2.0), b=Limits(weight=3))
     for name in "ab":
         fleet.backlog(name, 1.0, task="t")
@@ -100,9 +116,9 @@ def rated_task(fleets: Fleets, *, seconds: float) -> Figures:
     return fleet.shares()
 
 
-def minted_in_group(fleets: Fleets, *, seconds: float, minted: int) -> Figures:
-    """An organisation with many workspaces beside one with one."""
-    members: dict[str, Any] = {f"m{n}": Limits(parent="org") for n in range(minted)}
+def large_group(fleets: Fleets, *, seconds: float, size: int) -> Figures:
+    """A group with many workspaces beside a workspace without a group."""
+    members: dict[str, Any] = {f"m{n}": Limits(parent="org") for n in range(size)}
     fleet = fleets(**members)
     for name in members:
         fleet.backlog(name, 1.0, keep=3)
@@ -112,7 +128,7 @@ def minted_in_group(fleets: Fleets, *, seconds: float, minted: int) -> Figures:
 
 
 def limited_group(fleets: Fleets, *, seconds: float) -> Figures:
-    """A group of weight 3 that may have 2 of 8 slots, beside two others."""
+    """A group of weight 3, limited to 2 of 8 slots, beside two workspaces."""
     fleet = fleets(m0=Limits(parent="org"), m1=Limits(parent="org"))
     fleet.set_limits("org", Limits(weight=3.0, concurrency=2))
     for name, length in (("m0", 1.0), ("m1", 4.0), ("e", 1.0), ("f", 3.0)):
@@ -122,7 +138,7 @@ def limited_group(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def raised(fleets: Fleets, *, before: float) -> Figures:
-    """The minute after a task's limit goes from 2 of 8 to 8: worker-seconds."""
+    """A task's limit is raised from 2 to 8: worker-seconds in the minute after."""
     fleet = _limited(fleets, Limits(concurrency=2))
     fleet.backlog("a", 1.0, task="t")
     fleet.backlog("b", 1.0)
@@ -165,7 +181,7 @@ SHARED: dict[str, Scenario] = {
         {"seconds": 600},
         {"a": 1 / 6, "b": 0.5, "c": 1 / 6, "d": 1 / 6},
         dict.fromkeys("abcd", 0.03),
-        broken_by=("a branch weighs as one workspace",),
+        broken_by=("a node weighs as one workspace",),
     ),
     "turned_long_inside": Scenario(
         turned_long,
@@ -174,7 +190,7 @@ SHARED: dict[str, Scenario] = {
         {"seconds": 3000, "few": 0.01, "long": 100.0},
         {"a": 0.5, "b": 0.5},
         {"a": 0.03, "b": 0.03},
-        broken_by=("a branch is not charged what was used",),
+        broken_by=("a node is not charged the measured duration",),
     ),
     "closed_loops": Scenario(
         closed_loops,
@@ -183,7 +199,7 @@ SHARED: dict[str, Scenario] = {
         {"seconds": 1500},
         {"closed": 0.497},
         {"closed": 0.04},
-        broken_by=("who runs all that he has weighs nothing",),
+        broken_by=("workspaces without a waiting job weigh nothing",),
     ),
     "limited_inside": Scenario(
         limited_inside,
@@ -193,6 +209,14 @@ SHARED: dict[str, Scenario] = {
         {"a": 0.125, "b": 0.37, "c": 0.506},
         dict.fromkeys("abc", 0.04),
     ),
+    "limited_per_workspace": Scenario(
+        limited_per_workspace,
+        {"seconds": 150.0, "mean": 0.1},
+        {"the task's": 0.25, "its own": 0.25},
+        {"seconds": 3000.0, "mean": 1.0},
+        {"the task's": 0.25, "its own": 0.25},
+        broken_by=("no credit at a limit", "no credit for an inner node at its members' limits"),
+    ),
     "rated_task": Scenario(
         rated_task,
         {"seconds": 80},
@@ -201,13 +225,13 @@ SHARED: dict[str, Scenario] = {
         {"a": 0.0625, "b": 0.1875, "c": 0.75},
         dict.fromkeys("abc", 0.03),
     ),
-    "minted_in_group": Scenario(
-        minted_in_group,
-        {"seconds": 100, "minted": 20},
+    "large_group": Scenario(
+        large_group,
+        {"seconds": 100, "size": 20},
         {"established": 0.5, "one of them": 0.025},
-        {"seconds": 1500, "minted": 20},
+        {"seconds": 1500, "size": 20},
         {"established": 0.5, "one of them": 0.025},
-        broken_by=("a group weighs as much as is in it",),
+        broken_by=("a group weighs as much as its workspaces",),
     ),
     "limited_group": Scenario(
         limited_group,

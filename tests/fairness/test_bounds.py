@@ -1,4 +1,4 @@
-"""What the fair order promises for any workload, on random ones."""
+"""Bounds of the fair order that hold for any workload, checked on random ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Meter:
 
 
 def _start_random(fleet: Fleet, rnd: random.Random, names: list[str]) -> dict[str, float]:
-    """Backlogs of different lengths, weights and numbers of tasks; return the weights."""
+    """Start backlogs with random durations, weights and numbers of tasks; return the weights."""
     weights = {name: rnd.choice([0.5, 1.0, 2.0, 4.0]) for name in names}
     for name in names:
         fleet.set_limits(name, Limits(weight=weights[name]))
@@ -50,10 +50,10 @@ def _start_random(fleet: Fleet, rnd: random.Random, names: list[str]) -> dict[st
 
 @pytest.mark.parametrize("seed", range(4))
 def test_lag_is_bounded(fleets_of: FleetsOf, seed: int) -> None:
-    """Service of two that stay runnable differs by at most (D+1)(c_a/w_a + c_b/w_b)."""
+    """The service of two runnable workspaces differs by at most (D+1)(c_a/w_a + c_b/w_b)."""
     rnd = random.Random(seed)
     slots, names = rnd.choice([2, 5, 8]), ["a", "b", "c"]
-    fleet = fleets_of("the law")([("q", slots)])
+    fleet = fleets_of("unchanged")([("q", slots)])
     meter = Meter(fleet)
     fleet.on_claim = meter.note
     weights = _start_random(fleet, rnd, names)
@@ -67,9 +67,9 @@ def test_lag_is_bounded(fleets_of: FleetsOf, seed: int) -> None:
             assert abs(service[a] - service[b]) <= (slots + 1) * longest
 
 
-def test_a_newcomer_waits_for_no_backlog(fleets_of: FleetsOf) -> None:
-    """Who comes to a long backlog starts with the next free slots, not behind it."""
-    fleet = fleets_of("the law")([("q", 4)])
+def test_a_new_workspace_does_not_wait_behind_a_backlog(fleets_of: FleetsOf) -> None:
+    """A workspace that joins beside a long backlog gets the next free slots."""
+    fleet = fleets_of("unchanged")([("q", 4)])
     fleet.publish("big", 1.0, n=300)
     fleet.until(30)
     fleet.publish("small", 1.0, n=4)
@@ -78,9 +78,9 @@ def test_a_newcomer_waits_for_no_backlog(fleets_of: FleetsOf) -> None:
     assert max(fleet.waits["small"]) <= 3
 
 
-def test_where_jobs_are_counted_lengths_do_not_matter(fleets_of: FleetsOf) -> None:
-    """With fairness "count" each workspace starts as many jobs, in proportion to its weight."""
-    fleet = fleets_of("the law")(c=Limits(weight=2))
+def test_durations_do_not_matter_when_jobs_are_counted(fleets_of: FleetsOf) -> None:
+    """With fairness "count", workspaces start jobs in proportion to their weights."""
+    fleet = fleets_of("unchanged")(c=Limits(weight=2))
     configured = StoredLimits(workspaces={"c": Limits(weight=2)}, fairness="count")
     fleet.store.configure(configured, authoritative=True)
     for name, seconds in (("a", 1.0), ("b", 20.0), ("c", 2.0)):
@@ -91,19 +91,19 @@ def test_where_jobs_are_counted_lengths_do_not_matter(fleets_of: FleetsOf) -> No
     assert abs(starts["c"] - 2 * starts["a"]) <= 18
 
 
-def test_coming_back_brings_no_credit(fleets_of: FleetsOf) -> None:
-    """Who leaves and comes back again and again gets its share while it is here, not more."""
-    fleet = fleets_of("the law")()
+def test_intermittent_load_earns_no_credit(fleets_of: FleetsOf) -> None:
+    """A workspace with pauses in its load gets its share while it has jobs, and no more."""
+    fleet = fleets_of("unchanged")()
     fleet.backlog("steady", 1.0)
     for start in range(0, 120, 4):
-        fleet.at(start, lambda: fleet.publish("coming", 1.0, n=8))
+        fleet.at(start, lambda: fleet.publish("intermittent", 1.0, n=8))
     fleet.until(120)
-    assert fleet.used["coming"] <= 30 * 8
+    assert fleet.used["intermittent"] <= 30 * 8
     assert fleet.served["steady"] >= 0.5 * sum(fleet.served.values())
 
 
 class Idle:
-    """Finds slots that are free beside a job that could run in them."""
+    """Finds jobs that could run in a slot that is free."""
 
     def __init__(self, fleet: Fleet, limits: Mapping[str, Limits]) -> None:
         self.fleet, self.limits = fleet, limits
@@ -132,14 +132,14 @@ class Idle:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_slot_is_free_beside_a_runnable_job(fleets_of: FleetsOf, seed: int) -> None:
-    """Limits, rates, several queues and fleets: what may run runs, within one wake-up."""
+    """With limits, rates, several queues and fleets, a runnable job starts within one wake-up."""
     rnd = random.Random(100 + seed)
     limits = {
         "a": Limits(concurrency=2),
         "b": Limits(rate=1.0, burst=2),
         "c": Limits(concurrency=1, weight=3),
     }
-    fleet = fleets_of("the law")([("q1", 2), ("q1 q2", 4)], **limits)
+    fleet = fleets_of("unchanged")([("q1", 2), ("q1 q2", 4)], **limits)
     idle = Idle(fleet, limits)
 
     def publish() -> None:
@@ -156,10 +156,10 @@ def test_no_slot_is_free_beside_a_runnable_job(fleets_of: FleetsOf, seed: int) -
 
 
 def test_blocked_workspaces_cost_a_claim_nothing(fleets_of: FleetsOf) -> None:
-    """Each job starts as soon, and in the same order, beside 200 workspaces at their limit."""
+    """200 workspaces at their limit change neither the time nor the order in which jobs start."""
     orders = []
     for crowd in (0, 200):
-        fleet = fleets_of("the law")()
+        fleet = fleets_of("unchanged")()
         started: list[str] = []
         fleet.on_claim = lambda work, seen=started: seen.append(work.workspace)
         for i in range(crowd):

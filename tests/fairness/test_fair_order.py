@@ -1,4 +1,4 @@
-"""The fair order on a real store gives the figures of the simulation it was designed with."""
+"""The fair order on a real store yields the figures of the reference simulation."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ BROKEN = [(name, build) for name, scene in ALL.items() for build in scene.broken
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_it_is_as_simulated(fleets_of: FleetsOf, name: str) -> None:
-    """Every scenario has the simulation's figures."""
+def test_the_figures_match_the_simulation(fleets_of: FleetsOf, name: str) -> None:
+    """Every scenario yields the figures of the simulation."""
     scene = ALL[name]
-    assert scene.deviations(scene.play(fleets_of("the law"), **scene.short)) == {}
+    assert scene.deviations(scene.play(fleets_of("unchanged"), **scene.short)) == {}
 
 
 @pytest.mark.parametrize(("name", "build"), BROKEN)
 def test_each_rule_is_needed(fleets_of: FleetsOf, name: str, build: str) -> None:
-    """A build with one rule switched off plays its scenario to other figures."""
+    """With one rule switched off, its scenario yields other figures."""
     scene = ALL[name]
     assert scene.deviations(scene.play(fleets_of(build), **scene.short)) != {}
 
@@ -33,8 +33,8 @@ def test_each_rule_is_needed(fleets_of: FleetsOf, name: str, build: str) -> None
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", ALL)
-def test_it_is_as_simulated_at_length(fleets_of: FleetsOf, name: str) -> None:
-    """The same at the simulation's own size: thousands of seconds."""
+def test_the_figures_match_the_long_simulation(fleets_of: FleetsOf, name: str) -> None:
+    """The figures also match at the size of the simulation: thousands of seconds."""
     scene = ALL[name]
-    figures = scene.play(fleets_of("the law"), **scene.long)
+    figures = scene.play(fleets_of("unchanged"), **scene.long)
     assert scene.deviations(figures, long=True) == {}

@@ -1,10 +1,10 @@
-"""Picks the environments that CI plays, prints which ones ran, and checks that they suffice.
+"""Picks the environments that CI runs, prints which ones ran, and checks that they suffice.
 
-python -m tests.matrix.floor pick          the environments to play, for the Pythons on PATH
-python -m tests.matrix.floor check FILE    what tox noted in FILE (--result-json)
+python -m tests.matrix.floor pick          the environments to run, for the Pythons on PATH
+python -m tests.matrix.floor check FILE    what tox wrote to FILE (--result-json)
 
-CI needs these releases of Celery and of Dramatiq, each framework on at least two Pythons. At home
-a missing interpreter is told and passed over; in CI (the variable CI is set) it fails the check.
+CI needs these releases of Celery and of Dramatiq, each framework on at least two Pythons. With the
+variable CI set, a missing interpreter fails the check; otherwise it is reported and skipped.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ NEWEST_PYTHON = {
     "celery": {"5.3": "3.12", "5.5": "3.13", "5.7": "3.13"},
     "dramatiq": {"1.17": "3.12", "2.0": "3.13", "2.2": "3.13"},
 }
-"""The releases that must be played, each with the newest Python that it supports."""
+"""The releases that must run, each with the newest Python that it supports."""
 FEWEST_PYTHONS = 2
 
 
 @dataclass(frozen=True)
 class Ran:
-    """One environment of tox that was set up and played."""
+    """One environment of tox that ran."""
 
     name: str
     python: str
@@ -42,7 +42,7 @@ class Ran:
 
 
 def pick(pythons: Sequence[str]) -> list[str]:
-    """One environment per release, spread over the given Pythons, the oldest first."""
+    """Return one environment per release, spread over the given Pythons, the oldest first."""
     picked = []
     for framework, releases in NEWEST_PYTHON.items():
         for n, (release, newest) in enumerate(releases.items()):
@@ -54,7 +54,7 @@ def pick(pythons: Sequence[str]) -> list[str]:
 
 
 def found_pythons() -> list[str]:
-    """The supported Pythons on PATH that start; a shim of pyenv's may name one and have none."""
+    """Return the supported Pythons on PATH that start; a pyenv shim may not."""
     return [python for python in PYTHONS if _starts(f"python{python}")]
 
 
@@ -66,22 +66,22 @@ def _starts(command: str) -> bool:
 
 
 def read(result: dict[str, Any]) -> list[Ran]:
-    """The environments in tox's notes; one that was skipped has no commands in them."""
+    """Return the environments in tox's results; a skipped one has no commands."""
     played = {name: notes for name, notes in result["testenvs"].items() if notes.get("test")}
     return [_ran(name, notes) for name, notes in played.items() if not name.startswith(".")]
 
 
 def _ran(name: str, notes: dict[str, Any]) -> Ran:
     packages = dict(line.split("==", 1) for line in notes["installed_packages"] if "==" in line)
-    framework = "dramatiq" if "dramatiq" in name else "celery"  # each has both installed
+    framework = "dramatiq" if "dramatiq" in name else "celery"  # both are installed in each
     release, kombu, redis = (packages.get(name, "?") for name in (framework, "kombu", "redis"))
-    python = ".".join(map(str, notes["python"]["version_info"][:2]))  # tox knows no more
+    python = ".".join(map(str, notes["python"]["version_info"][:2]))  # tox has no more
     passed = all(command["retcode"] == 0 for command in notes["test"])
     return Ran(name, python, framework, release, kombu, redis, passed=passed)
 
 
 def problems(ran: Iterable[Ran]) -> list[str]:
-    """What is missing for CI, in words; nothing if the floor is met."""
+    """Describe what CI lacks; empty if it lacks nothing."""
     good = [one for one in ran if one.passed]
     found = []
     for framework, releases in NEWEST_PYTHON.items():
@@ -97,7 +97,7 @@ def problems(ran: Iterable[Ran]) -> list[str]:
 
 
 def table(ran: Iterable[Ran]) -> str:
-    """The environments in columns."""
+    """Format the environments in columns."""
     rows = [("environment", "python", "release", "kombu", "redis-py", "result")]
     rows += [
         (one.name, one.python, one.release, one.kombu, one.redis, "ok" if one.passed else "FAILED")
@@ -127,7 +127,7 @@ def _check(path: Path) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the first argument says."""
+    """Run the command in the first argument."""
     if list(arguments) == ["pick"]:
         print(",".join(pick(found_pythons())))  # noqa: T201
         return 0

@@ -1,98 +1,121 @@
-"""Whether worker-seconds are charged: while runnable, the change of F is seconds over weight."""
+"""Checks the charges: while runnable, a finish tag grows by worker-seconds over weight."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isclose
 
-from fairqueue import _fairness as fair
-from fairqueue._keys import encode
-from fairqueue._stores.memory.limits import limits_of
-from fairqueue._stores.memory.state import Flow, Held, State, Workspace
+from fairqueue.audit.keyspace import FlowRow, LeaseRow, WorkspaceRow
+from fairqueue.audit.view import Audit
+
+FLOOR_SECONDS = 0.001  # the least that a job costs
 
 Place = tuple[str, str]
+"""A workspace and its node."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A ready flow: where its tag starts from, less what its live leases were charged.
+    """The base of a ready flow's tag, less the charges of its live leases.
 
-    What it starts from is F, once it has been dispatched since it became runnable.
+    The base is the finish tag, once a job has started since the flow became runnable.
     """
 
     balance: float
     weight: float
     since: float
-    """When it became ready: one that was idle in between has begun anew."""
+    """The time when the flow became ready, which changes if it was idle in between."""
 
 
 @dataclass
 class Accounts:
-    """What was before the step that is to be judged."""
+    """The state before the step that is checked."""
 
     standings: dict[Place, Standing] = field(default_factory=dict)
-    leases: dict[int, tuple[Place, float, float]] = field(default_factory=dict)
+    leases: dict[str, tuple[Place, LeaseRow, float]] = field(default_factory=dict)
+    """The place, record and end of each lease."""
     v: dict[str, float] = field(default_factory=dict)
-    """Of every queue; a branch's is forgotten with it."""
-    used: dict[int, float] = field(default_factory=dict)
-    """Worker-seconds that a worker reported in this step, by fence."""
+    """Virtual times of the queues; that of an inner node is forgotten with it."""
+    beat: float = 0.0
+    arrival: int = 0
+    debts: dict[str, set[tuple[str, float]]] = field(default_factory=lambda: defaultdict(set))
+    """Names and finish tags of what is idle with debt, by node."""
+    used: dict[str, float] = field(default_factory=dict)
+    """Worker-seconds reported in this step, by fence."""
 
-    def reports(self, s: State, fence: int, seconds: float, *, ended: bool, now: float) -> None:
-        """A worker reports a finished (``ended``) or given-up job."""
-        held = s.leases.get(fence)
-        if held is None:
+    def reports(self, a: Audit, fence: int, seconds: float, *, ended: bool) -> None:
+        """Note the report of a finished (``ended``) or released job."""
+        lease = a.space.leases.get(str(fence))
+        if lease is None:
             return
-        used = fair.worker_seconds(seconds, now - held.claimed)
-        self.used[fence] = max(used, fair.FLOOR_SECONDS) if ended else used
+        used = max(0.0, min(seconds, a.now - lease.claimed))
+        self.used[str(fence)] = max(used, FLOOR_SECONDS) if ended else used
 
-    def judge(self, s: State) -> None:
-        """Compare with what was, and remember what is."""
+    def judge(self, a: Audit) -> None:
+        """Compare the state with the one before, and keep it."""
         for queue, v in self.v.items():
-            assert s.nodes[queue].v >= v, f"V of {queue} fell"
-        now = dict(_standings(s))
+            has_fallen = a.space.nodes[queue].virtual_time < v
+            assert not has_fallen or self._was_empty(a, queue), f"the virtual time of {queue} fell"
+        assert a.beat >= self.beat, "time went back"
+        now = dict(_standings(a))
         for place in now.keys() & self.standings.keys():
             was, new = self.standings[place], now[place]
-            reserve = limits_of(s, s.workspace(place[0])).reserve  # with one F has a bound
-            if (was.weight, was.since) == (new.weight, new.since) and reserve is None:
-                wanted = was.balance + self._spent(s, place) / new.weight
-                assert isclose(new.balance, wanted, rel_tol=1e-9, abs_tol=1e-6), (
-                    place,
-                    wanted,
-                    new,
-                )
-        self._remember(s, now)
+            # a reserve bounds the finish tag
+            has_reserve = "reserve" in a.levels.of_workspace(place[0])
+            if (was.weight, was.since) == (new.weight, new.since) and not has_reserve:
+                wanted = was.balance + self._spent(a, place) / new.weight
+                is_paid = isclose(new.balance, wanted, rel_tol=1e-9, abs_tol=1e-6)
+                assert is_paid, (place, wanted, new)
+        self._remember(a, now)
 
-    def _spent(self, s: State, place: Place) -> float:
-        """Worker-seconds of this place's leases that have ended since."""
-        count = limits_of(s, s.workspace(place[0])).count
+    def _was_empty(self, a: Audit, queue: str) -> bool:
+        """Return whether every lease, flow and debt of a queue began in this step."""
+        leases = {f for f, lease in a.space.leases.items() if _place(a, lease)[1] == queue}
+        stands = {stand.arrival for _, stand, node in a.stands() if node == queue} - {None}
+        debts = set(a.space.of("indebted", queue, otherwise={}).items())
+        is_new = all(arrival > self.arrival for arrival in stands if arrival is not None)
+        return is_new and not (leases & self.leases.keys() or debts & self.debts[queue])
+
+    def _spent(self, a: Audit, place: Place) -> float:
+        """Return the worker-seconds of this place's leases that have ended since."""
+        count = "fairness=count" in a.space.one("limits", {}).get("configured:default:", "")
         spent = 0.0
-        for fence, (of, charged, ran) in self.leases.items():
-            if of == place and fence not in s.leases:
-                used = self.used.get(fence, ran)
-                spent += (charged if used else 0.0) if count else used
+        for fence, (of, lease, ends) in self.leases.items():
+            if of == place and fence not in a.space.leases:
+                held = max(lease.ran, min(a.now, ends) - lease.claimed)
+                used = self.used.get(fence, held)  # without a report it has expired
+                spent += (lease.charged if used else 0.0) if count else used
         return spent
 
-    def _remember(self, s: State, standings: dict[Place, Standing]) -> None:
-        self.standings, self.used = standings, {}
-        self.v = {node.queue: node.v for node in s.nodes.values()}
-        self.leases = {h.fence: (_place(s, h), h.charged, h.ran) for h in s.leases.values()}
+    def _remember(self, a: Audit, standings: dict[Place, Standing]) -> None:
+        self.standings, self.used, self.beat = standings, {}, a.beat
+        self.arrival = a.last_arrival
+        self.debts = defaultdict(set)
+        for (node,), members in a.space.all("indebted"):
+            self.debts[node] = set(members.items())
+        self.v = {queue: node.virtual_time for queue, node in a.space.nodes.items()}
+        self.leases = {
+            fence: (_place(a, lease), lease, lease.ended or a.space.one("expiry", {})[fence])
+            for fence, lease in a.space.leases.items()
+        }
 
 
-def _standings(s: State) -> list[tuple[Place, Standing]]:
-    ready = ((ws, f) for ws in s.workspaces.values() for f in ws.flows if f.serial is not None)
-    return [((ws.name, flow.up.key), _standing(s, ws, flow)) for ws, flow in ready]
+def _standings(a: Audit) -> Iterator[tuple[Place, Standing]]:
+    for ws, flow in a.flows():
+        if flow.arrival is not None:
+            yield (ws.name, flow.node), _standing(a, ws, flow)
 
 
-def _place(s: State, held: Held) -> Place:
-    """The workspace, and the node in which the lease is charged."""
-    job = held.record.job
-    parent = s.workspace(job.workspace).parent
-    task, group = held.place and f"/{held.place}", "" if parent is None else f"@{encode(parent)}"
-    return job.workspace, encode(job.queue) + task + group
+def _place(a: Audit, lease: LeaseRow) -> Place:
+    """Return the workspace and the node that the lease is charged to."""
+    parent = a.space.workspaces[lease.workspace].parent
+    return lease.workspace, lease.lane_key if parent is None else f"{lease.lane_key}@{parent}"
 
 
-def _standing(s: State, ws: Workspace, flow: Flow) -> Standing:
-    leases = (s.leases[fence] for fence in ws.slots)
-    charged = sum(held.charged for held in leases if _place(s, held)[1] == flow.up.key)
+def _standing(a: Audit, ws: WorkspaceRow, flow: FlowRow) -> Standing:
+    mine = (lease for lease in a.space.leases.values() if lease.workspace == ws.name)
+    charged = sum(each.charged for each in mine if _place(a, each)[1] == flow.node)
     weight = ws.weight or 1.0
     return Standing(flow.tag - (flow.cost + charged) / weight, weight, flow.since)

@@ -1,9 +1,10 @@
-"""The same random moves on both stores and on the model, looked at after every step."""
+"""The same random moves on both engines and on the model, compared after every step."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -15,39 +16,36 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition
 
 from fairqueue import (
-    Admission,
     Cancelled,
     CapacityExceeded,
-    Claimed,
     ConfigurationError,
-    Ending,
     FairQueueError,
-    Finish,
     Job,
     Lease,
     LeaseLost,
     Limits,
     Outcome,
     Pause,
-    Published,
-    Stats,
-    Store,
     Why,
-    WorkspaceStats,
 )
+from fairqueue._keys import decode
+from fairqueue._stores.engine import Engine, Entry
 from fairqueue._stores.limits_text import configured
-from fairqueue._stores.memory import MemoryStore
-from fairqueue._stores.memory.state import State
-from fairqueue._stores.redis import RedisStore
-from fairqueue._stores.redis.audit import findings
-from fairqueue._stores.redis.keyspace import Keyspace
-from fairqueue._stores.redis.looking import Audit
+from fairqueue._stores.linker import read_source
+from fairqueue._stores.memory import Database, MemoryEngine
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
+from fairqueue.adapters import Admission, Claimed, Ending, Finish, Published
+from fairqueue.audit.checks import findings
+from fairqueue.audit.keyspace import Keyspace
+from fairqueue.audit.view import Audit
 from fairqueue.testing import ManualClock
+from tests.lost_writes import restore
 from tests.model.accounts import Accounts
-from tests.model.model import LEASE_SECONDS, MAX_DELIVERIES, Model
-from tests.model.same import differences
+from tests.model.model import MAX_DELIVERIES, Model
 from tests.model.tally import note_limits, rule
+from tests.redis_scores import score_text_of
 
 T = TypeVar("T")
 
@@ -55,7 +53,8 @@ WORKSPACES = st.sampled_from(["a", "b", "c", "d: {*}\n", "default"])
 QUEUES = st.sampled_from(["q1", "q2 🦊"])
 SOME_QUEUES = st.sampled_from([("q1",), ("q2 🦊",), ("q1", "q2 🦊"), ("q2 🦊", "q1", "q3")])
 TASKS = st.sampled_from(["t1", "t2", ""])
-OWNERS = st.sampled_from(["w1", "w2", "w 3"])
+LEASE_SECONDS = {"w1": 30.0, "w2": 60.0, "w 3": 9.0}
+OWNERS = st.sampled_from(sorted(LEASE_SECONDS))
 SECONDS = st.sampled_from([0.0, 0.0003, 0.02, 1.0, 7.5, 40.0])
 PAUSES = st.sampled_from([0.001, 0.1, 0.5, 1.0, 4.0, 9.9])
 COUNTS = st.sampled_from([None, None, None, 0, 1, 2, 3])
@@ -102,18 +101,21 @@ PUBLISHES = st.tuples(
         unique_for=st.sampled_from([None, None, 0.5, 30.0]),
     ),
 )
-LATE = 2  # from the second call on there is an earlier number
-MOST_HELD = 24  # a sweep moves 32 at once; the model does not know pages
+LATE = 2  # the second call is the first with an earlier number
+MOST_HELD = 9  # so that one sweep reaps all that have ended
+MOST_DUE = 8  # that a claim may find: it has few steps, and the model has no pages
 
 
 class Moves(RuleBasedStateMachine):
-    """Producers, workers and an operator, who do anything at any time."""
+    """Producers, workers and an operator make any call at any time."""
 
     def __init__(self, client: redis.Redis, namespace: str) -> None:
         super().__init__()
         self.clock = ManualClock()
-        self.memory = MemoryStore(clock=self.clock)
-        self.redis = RedisStore(client, namespace=namespace, clock=self.clock)
+        how: dict[str, Any] = {"namespace": namespace, "read": _without_chance}
+        database = Database(score_text=score_text_of(client))
+        self.engines: tuple[Engine, ...] = MemoryEngine(database, **how), RedisEngine(client, **how)
+        self.stores = [Store(engine, clock=self.clock) for engine in self.engines]
         self.model = Model(self.clock())
         self.accounts = Accounts()
         self.numbers: dict[str, int] = defaultdict(int)
@@ -121,10 +123,11 @@ class Moves(RuleBasedStateMachine):
         self.seen: list[Lease] = []
         self.published: list[Job] = []
         self.serial = count(1)
+        self.replica: tuple[list[list[Entry]], Model] | None = None
 
     def both(self, act: Callable[[Store], T]) -> T:
-        """Do it on both; they must answer alike."""
-        one, other = (self._answer(act, store) for store in (self.memory, self.redis))
+        """Call both engines; their answers must be equal."""
+        one, other = (self._answer(act, store) for store in self.stores)
         if isinstance(other, Exception):
             assert (type(one), str(one)) == (type(other), str(other))
             raise other
@@ -138,14 +141,17 @@ class Moves(RuleBasedStateMachine):
             return error
 
     def number(self, owner: str) -> int:
-        """The owner's next number."""
+        """Return the owner's next number."""
         self.numbers[owner] += 1
         self.last_claim.pop(owner, None)
         return self.numbers[owner]
 
-    def fences(self, data: st.DataObject, most: int = 4) -> list[int]:
-        """Some leases, living ones before others, each once."""
-        known = sorted(self.model.leases) + [lease.fence for lease in self.seen[-3:]] + [10**6]
+    def fences(self, data: st.DataObject, owner: str, most: int = 4) -> list[int]:
+        """Draw some fences, those that the owner holds first, each once."""
+        leases = self.model.leases
+        mine = sorted(fence for fence, held in leases.items() if held.owner == owner)
+        others = [fence for fence in sorted(leases) if fence not in mine][-2:]
+        known = mine + others + [lease.fence for lease in self.seen[-3:]] + [10**6]
         return data.draw(st.lists(st.sampled_from(known), max_size=most, unique=True))
 
     # Producers
@@ -156,12 +162,12 @@ class Moves(RuleBasedStateMachine):
         enforced=st.sampled_from([True, True, True, False]),
     )
     def begin(self, fairness: str, default: Limits, enforced: bool) -> None:
-        """The first process brings its configuration."""
+        """Store the configuration of the first process."""
         self._configure(default, {}, fairness, enforced=enforced)
 
     @rule(batch=st.lists(PUBLISHES, min_size=1, max_size=6))
     def publish(self, batch: list[tuple[Job, Admission]]) -> None:
-        """New jobs."""
+        """Publish new jobs."""
         for job, admission in batch:
             n = next(self.serial)
             delay = job.delay_seconds + n / 4096 if job.delay_seconds else 0.0
@@ -172,13 +178,13 @@ class Moves(RuleBasedStateMachine):
 
     @rule(batch=st.lists(PUBLISHES, min_size=1, max_size=6))
     def publish_more(self, batch: list[tuple[Job, Admission]]) -> None:
-        """Producers are busy."""
+        """Publish many jobs."""
         self.publish(batch)
 
     def _settle_what_is_due(self) -> None:
-        """What time brings may reach a workspace by a publish, or by the next sweep."""
-        timer = self.state.timer.first()
-        if self.state.draining or (timer and timer[0] <= self.clock()):
+        """Due timers may reach a workspace with a publish or with the next sweep."""
+        now = self.look()
+        if now.draining or min(now.space.one("timer", {}).values(), default=now.now + 1) <= now.now:
             self.reap()
 
     def _publish(self, job: Job, admission: Admission) -> None:
@@ -189,8 +195,8 @@ class Moves(RuleBasedStateMachine):
             holder = self.model.holder(job, admission)
             done = self.both(lambda store: store.publish(job, admission))
         except CapacityExceeded as refused:
-            told = (refused.scope, admitted, bool(known))
-            assert told == (full, False, False)
+            found = (refused.scope, admitted, bool(known))
+            assert found == (full, False, False)
             return
         new = done.is_new
         assert (done.outcome is Outcome.EXISTING) == (done.job_id != job.id)
@@ -211,13 +217,13 @@ class Moves(RuleBasedStateMachine):
     @precondition(lambda self: self.published)
     @rule(data=st.data())
     def publish_again(self, data: st.DataObject) -> None:
-        """A repeat after a lost reply, perhaps late."""
+        """Repeat a publish, as after a lost reply."""
         self._publish(data.draw(st.sampled_from(self.published[-6:])), Admission())
 
     @rule(data=st.data(), workspace=WORKSPACES, queue=QUEUES)
     def publish_as_a_child(self, data: st.DataObject, workspace: str, queue: str) -> None:
-        """A running job publishes, perhaps after it lost its lease."""
-        for parent in self.fences(data, 1):
+        """Publish from a running job, perhaps after it lost its lease."""
+        for parent in self.fences(data, "w1", 1):
             job = Job(f"j {next(self.serial)}", workspace, queue, "t1", b"")
             self._settle_what_is_due()
             living = parent in self.model.leases
@@ -231,13 +237,19 @@ class Moves(RuleBasedStateMachine):
 
     # Workers
 
-    @rule(owner=OWNERS, queues=SOME_QUEUES, n=st.integers(0, 4), shy=st.booleans(), data=st.data())
+    @rule(
+        owner=OWNERS,
+        queues=SOME_QUEUES,
+        n=st.integers(0, 4),
+        yield_first=st.booleans(),
+        data=st.data(),
+    )
     def claim(
-        self, owner: str, queues: tuple[str, ...], n: int, *, shy: bool, data: st.DataObject
+        self, owner: str, queues: tuple[str, ...], n: int, *, yield_first: bool, data: st.DataObject
     ) -> None:
-        """Finish what has ended, and claim."""
-        finishes = self._finishes(data) if data.draw(st.booleans()) else []
-        self._claim(owner, queues, n, finishes, shy=shy)
+        """Finish some jobs and claim."""
+        finishes = self._finishes(data, owner) if data.draw(st.booleans()) else []
+        self._claim(owner, queues, n, finishes, yield_first=yield_first)
 
     def _claim(
         self,
@@ -246,44 +258,55 @@ class Moves(RuleBasedStateMachine):
         n: int,
         finishes: list[Finish],
         *,
-        shy: bool = False,
+        yield_first: bool = False,
     ) -> None:
         n = n if len(self.model.leases) < MOST_HELD else 0
+        if self.model.due() > MOST_DUE:
+            self.reap()
         call = {**self._identity(owner), "queues": queues, "n": n, "finishes": finishes}
-        call |= {"max_deliveries": MAX_DELIVERIES, "shy": shy}
-        leases, lost = self.both(lambda store: _plain(store.claim(**call)))
-        assert lost == self._lost(finishes)
+        call |= {"max_deliveries": MAX_DELIVERIES, "yield_first": yield_first}
+        claimed = self.both(lambda store: _plain(store.claim(**call)))
+        leases = claimed.leases
+        assert claimed.lost == self._lost(finishes, owner)
         self.model.sweep()
         for lease in leases:
-            self.model.started(lease, queues)
+            self.model.started(lease, owner, LEASE_SECONDS[owner], queues)
         if len(leases) < n:
             self.model.found_no_more(queues)
         self.seen += leases
         self.last_claim[owner] = call, leases
 
     def _identity(self, owner: str) -> dict[str, Any]:
-        return {"owner": owner, "number": self.number(owner), "lease_seconds": LEASE_SECONDS}
+        return {
+            "owner": owner,
+            "number": self.number(owner),
+            "lease_seconds": LEASE_SECONDS[owner],
+        }
 
-    def _finishes(self, data: st.DataObject) -> list[Finish]:
+    def _finishes(self, data: st.DataObject, owner: str) -> list[Finish]:
         endings = st.sampled_from([Ending.ACK, Ending.ACK, Ending.ACK_EARLY])
-        drawn = [Finish(f, data.draw(endings), data.draw(SECONDS)) for f in self.fences(data)]
+        fences = self.fences(data, owner)
+        drawn = [Finish(fence, data.draw(endings), data.draw(SECONDS)) for fence in fences]
         for finish in drawn:
             if finish.ending is Ending.ACK:
-                self._reports(finish.fence, finish.seconds, ended=True)
+                self._reports(finish.fence, owner, finish.seconds, ended=True)
         return drawn
 
-    def _reports(self, fence: int, seconds: float, *, ended: bool = False) -> None:
-        self.accounts.reports(self.state, fence, seconds, ended=ended, now=self.clock())
+    def _reports(self, fence: int, owner: str, seconds: float, *, ended: bool = False) -> None:
+        if self.model.held(fence, owner) is not None:
+            self.accounts.reports(self.look(), fence, seconds, ended=ended)
 
-    def _lost(self, finishes: Sequence[Finish]) -> frozenset[int]:
-        return frozenset([finish.fence for finish in finishes if not self.model.finish(finish)])
+    def _lost(self, finishes: Sequence[Finish], owner: str) -> frozenset[int]:
+        done = {finish.fence: self.model.finish(finish, owner) for finish in finishes}
+        return frozenset(fence for fence, was_held in done.items() if not was_held)
 
     @rule(owner=OWNERS, queues=SOME_QUEUES)
     def wait_and_claim(self, owner: str, queues: tuple[str, ...]) -> None:
-        """Who waits is woken if a token lies there, and claims."""
-        if not self.state.tokens.lying & set(queues):
+        """Wait and claim, if there is a wake-up token."""
+        tokens = {decode(names[0]) for names, _ in self.look().space.all("token")}
+        if not tokens & set(queues):
             return
-        waiters = [store.waiter(queues) for store in (self.memory, self.redis)]
+        waiters = [store.waiter(queues) for store in self.stores]
         assert [waiter.wait(5) for waiter in waiters] == [True, True]
         for waiter in waiters:
             waiter.close()
@@ -292,29 +315,29 @@ class Moves(RuleBasedStateMachine):
     @precondition(lambda self: self.last_claim)
     @rule(data=st.data())
     def claim_again(self, data: st.DataObject) -> None:
-        """The reply was lost: the same number gets the same, less what has passed."""
+        """Repeat a claim: the same number returns the same leases without the ended ones."""
         call, leases = self.last_claim[data.draw(st.sampled_from(sorted(self.last_claim)))]
-        again, _ = self.both(lambda store: _plain(store.claim(**call)))
+        again = self.both(lambda store: _plain(store.claim(**call))).leases
         living = [lease.fence for lease in leases if lease.fence in self.model.leases]
         assert [lease.fence for lease in again] == living
 
     @rule(owner=OWNERS)
     def claim_late(self, owner: str) -> None:
-        """A number below the last one is refused."""
+        """Claim with a number below the last one, which is refused."""
         if self.numbers[owner] < LATE:
             return
         call = {"owner": owner, "number": self.numbers[owner] - 1, "queues": ["q1"], "n": 3}
-        call |= {"lease_seconds": LEASE_SECONDS, "max_deliveries": 1}
+        call |= {"lease_seconds": LEASE_SECONDS[owner], "max_deliveries": 1}
         with pytest.raises(FairQueueError, match="came after a later one"):
             self.both(lambda store: store.claim(**call))  # type: ignore[arg-type]
 
     @rule(owner=OWNERS, times=st.sampled_from([1, 1, 2]), data=st.data())
     def ack(self, owner: str, times: int, data: st.DataObject) -> None:
-        """Finish without claiming."""
-        finishes, identity = self._finishes(data), self._identity(owner)
+        """Finish jobs without claiming."""
+        finishes, identity = self._finishes(data, owner), self._identity(owner)
         for _ in range(times):
             lost = self.both(lambda store: store.ack(finishes=finishes, **identity))
-        assert lost == self._lost(finishes)
+        assert lost == self._lost(finishes, owner)
 
     @rule(
         owner=OWNERS,
@@ -326,53 +349,90 @@ class Moves(RuleBasedStateMachine):
     def release(
         self, owner: str, data: st.DataObject, delay: float, counted: bool, seconds: float
     ) -> None:
-        """Give a job back."""
-        for fence in self.fences(data, 1):
-            self._reports(fence, seconds)
+        """Release a job."""
+        for fence in self.fences(data, owner, 1):
+            self._reports(fence, owner, seconds)
             due = delay + next(self.serial) / 4096 if delay else 0.0
             how = {"delay_seconds": due, "counted": counted, "seconds": seconds}
             how["max_deliveries"] = MAX_DELIVERIES
             call: dict[str, Any] = {**self._identity(owner), **how}
             done = self.both(partial(_release, fence, call))
-            assert done == self.model.release(fence, due, counted=counted)
+            assert done == self.model.release(fence, owner, due, counted=counted)
 
     @rule(owner=OWNERS, data=st.data(), seconds=SECONDS)
     def reject(self, owner: str, data: st.DataObject, seconds: float) -> None:
-        """Bury a job."""
-        for fence in self.fences(data, 1):
-            self._reports(fence, seconds)
+        """Reject a job."""
+        for fence in self.fences(data, owner, 1):
+            self._reports(fence, owner, seconds)
             call = {**self._identity(owner), "reason": "it is\nbad", "seconds": seconds}
             done = self.both(partial(_reject, fence, call))
-            assert done == self.model.reject(fence)
+            assert done == self.model.reject(fence, owner)
 
-    @rule(data=st.data(), seconds=SECONDS)
-    def renew(self, data: st.DataObject, seconds: float) -> None:
-        """A beat."""
-        fences = self.fences(data, 8)
+    @rule(owner=OWNERS, data=st.data(), seconds=SECONDS)
+    def renew(self, owner: str, data: st.DataObject, seconds: float) -> None:
+        """Renew leases."""
+        fences = self.fences(data, owner, 8)
         progress = [(fence, seconds) for fence in fences]
-        renewed = self.both(lambda store: store.renew(progress, lease_seconds=LEASE_SECONDS))
-        assert renewed == self.model.renew(fences)
+        length = LEASE_SECONDS[owner]
+        how: dict[str, Any] = {"owner": owner, "lease_seconds": length}
+        renewed = self.both(lambda store: store.renew(progress, **how))
+        assert renewed == self.model.renew(fences, owner, length)
 
     # Time
 
     @rule(seconds=PAUSES | PAUSES | st.sampled_from([16.0, 70.0, 200.0]))
     def pause(self, seconds: float) -> None:
-        """A little time, or so much that the store must have been away."""
-        self.model.now = self.clock.advance(seconds)
+        """Let some time pass, or enough for an outage."""
+        self.clock.advance(seconds)
+        self.model.now = self.look().now
+
+    @rule(seconds=st.sampled_from([0.25, 20.0, 3600.0]))
+    def set_the_clock_back(self, seconds: float) -> None:
+        """Set the server's clock back; the shard's clock stands still until a script writes."""
+        self.clock.set_back(seconds)
+        self.model.now = self.look().now
 
     @rule()
     def reap(self) -> None:
-        """An idle claimer's poll."""
-        call = {"lease_seconds": LEASE_SECONDS, "max_deliveries": MAX_DELIVERIES}
-        moved = self.both(lambda store: store.reap(**call))  # type: ignore[arg-type]
+        """Wait until the next poll of an idle claimer, which goes on until nothing is due."""
+        moved = 0
+        while more := self.both(lambda store: store.reap(max_deliveries=MAX_DELIVERIES)):
+            moved += more
         assert moved == self.model.sweep()
 
     @rule(beats=st.integers(1, 4))
     def pass_time(self, beats: int) -> None:
-        """Enough time for leases to expire, with the store at work."""
+        """Let leases expire while the store is in use."""
         for _ in range(beats):
             self.pause(10.0)
             self.reap()
+
+    # Lost writes
+
+    @rule()
+    def replicate(self) -> None:
+        """Keep the state, as a replica has it that lags behind from now on."""
+        self.replica = [list(engine.dump()) for engine in self.engines], deepcopy(self.model)
+
+    @precondition(lambda self: self.replica)
+    @rule()
+    def promote(self) -> None:
+        """Lose what was written since; new processes know no more than the store does."""
+        replica, self.replica = self.replica, None
+        assert replica
+        before, last_fence = self.look().now, self.model.last_fence
+        for engine, entries in zip(self.engines, replica[0], strict=True):
+            restore(engine, entries)
+        self.stores = [Store(engine, clock=self.clock) for engine in self.engines]
+        self.clock.advance(0.5)
+        self.model = replica[1]
+        self.model.now = self.look().now
+        if self.model.now > before:  # else the clock went back as well, and fences may come twice
+            self.model.last_fence = last_fence
+        self.accounts = Accounts()
+        for owner in list(self.numbers):  # a number above the last one that the store knows
+            identity = self._identity(owner)
+            self.both(partial(_ack_nothing, identity))
 
     # Operators
 
@@ -395,7 +455,7 @@ class Moves(RuleBasedStateMachine):
         enforced: bool,
         authoritative: bool,
     ) -> None:
-        """A process comes with other limits."""
+        """Store the configuration of a process with other limits."""
         fairness = self.model.boot.fairness if self.model.boot else "time"
         grouped = {name: replace(limits, parent=parent) for name, limits in workspaces.items()}
         how = {"provided": provided, "enforced": enforced, "authoritative": authoritative}
@@ -439,34 +499,34 @@ class Moves(RuleBasedStateMachine):
         limits=st.none() | LIMITS,
     )
     def set_limits(self, scope: str, workspace: str, limits: Limits | None) -> None:
-        """Limits are set live, or taken away."""
+        """Set or remove runtime limits."""
         if limits is not None and scope == "default":
             limits = replace(limits, reserve=None)
         self._set(scope, workspace if scope == "workspace" else "", limits)
 
     @rule(queue=QUEUES, limits=SHARED_LIMITS | SHARED_LIMITS | st.none())
     def set_limits_of_queue(self, queue: str, limits: Limits | None) -> None:
-        """What may wait and run on a queue."""
+        """Set runtime limits of a queue."""
         self._set("queue", queue, limits)
 
     @rule(limits=SHARED_LIMITS | SHARED_LIMITS | st.none())
     def set_limits_of_all(self, limits: Limits | None) -> None:
-        """What may wait and run in all."""
+        """Set runtime limits of the total."""
         self._set("total", "", limits)
 
     @rule(task=TASKS, limits=st.none() | TASK_LIMITS | TASK_LIMITS | TASK_LIMITS)
     def set_limits_of_task(self, task: str, limits: Limits | None) -> None:
-        """A task gets a limit of its own, another one, or none any more."""
+        """Set or remove runtime limits of a task."""
         self._set("task", task, limits)
 
     @rule(workspace=WORKSPACES, parent=GROUPS)
     def join_a_group(self, workspace: str, parent: str | None) -> None:
-        """A workspace joins a group, or loses its live limits and its group with them."""
+        """Move a workspace to a group, or remove its runtime limits and its group."""
         self._set("workspace", workspace, Limits(parent=parent) if parent else None)
 
     @rule(limits=LIMITS)
     def set_limits_of_group(self, limits: Limits) -> None:
-        """What the workspaces of a group share."""
+        """Set runtime limits of a group."""
         self._set("workspace", "org", limits)
 
     def _set(self, scope: str, name: str, limits: Limits | None) -> None:
@@ -487,25 +547,27 @@ class Moves(RuleBasedStateMachine):
             note_limits("task", of)
 
     @rule(workspace=WORKSPACES | st.just("org"), limits=LIMITS | LIMITS | st.none(), parent=GROUPS)
-    def give_limits(self, workspace: str, limits: Limits | None, parent: str | None) -> None:
-        """A limit provider has answered."""
+    def put_provider_limits(
+        self, workspace: str, limits: Limits | None, parent: str | None
+    ) -> None:
+        """Store the answer of a limit provider."""
         said = limits and replace(limits, parent=parent)
-        new = self.both(lambda store: store.give_limits(workspace, said))
+        new = self.both(lambda store: store.put_provider_limits(workspace, said))
         assert new == self.model.give(workspace, said)
         note_limits("given", said)
 
     @rule(workspace=WORKSPACES, n=st.integers(1, 3), again=st.booleans())
-    def ask_a_provider(self, workspace: str, n: int, again: bool) -> None:
-        """A worker looks for whom a provider must be asked again; nothing idle is forgotten yet."""
+    def refresh_provider_limits(self, workspace: str, n: int, again: bool) -> None:
+        """Look for stale provider limits; the limits of idle workspaces are not forgotten yet."""
         if again:
-            self.both(lambda store: store.ask_again(workspace))
+            self.both(lambda store: store.expire_provider_limits(workspace))
         how: dict[str, Any] = {"n": n, "older_seconds": 60.0, "forget_seconds": 1e9}
-        due = self.both(lambda store: store.to_ask(**how))
+        due = self.both(lambda store: store.stale_provider_limits(**how))
         assert len(set(due)) == len(due) <= n
 
     @rule(queue=QUEUES, kind=st.sampled_from([None, True, False]))
     def purge_or_declare(self, queue: str, kind: bool | None) -> None:
-        """Everything that waits is dropped; or a queue's kind is told."""
+        """Purge a queue, or declare its kind."""
         if kind is None:
             self._purge(queue, None)
         else:
@@ -514,16 +576,24 @@ class Moves(RuleBasedStateMachine):
 
     @rule(task=st.sampled_from(["t1", "t2"]), queue=st.none() | QUEUES)
     def purge_task(self, task: str, queue: str | None) -> None:
-        """What waits of one task is dropped."""
+        """Purge a task."""
         self._purge(queue, None, task)
 
-    def _purge(self, queue: str | None, workspace: str | None, task: str | None = None) -> None:
-        dropped = self.both(lambda store: sum(store.purge(queue, workspace, task)))
-        assert dropped == self.model.purge(queue, workspace, task)
+    def _purge(
+        self,
+        queue: str | None,
+        workspace: str | None,
+        task: str | None = None,
+        *,
+        cancelled: bool = False,
+    ) -> None:
+        how = {"cancelled": cancelled}
+        dropped = self.both(lambda store: sum(store.purge(queue, workspace, task, **how)))
+        assert dropped == self.model.purge(queue, workspace, task, **how)
 
     @rule(data=st.data(), queue=st.none() | QUEUES)
     def cancel(self, data: st.DataObject, queue: str | None) -> None:
-        """One job is cancelled, wherever it is; perhaps it has ended."""
+        """Cancel jobs, some of which may have ended."""
         some = [*self.published[-8:], *(held.kept.job for held in self.model.leases.values())]
         for job in data.draw(st.lists(st.sampled_from(some), max_size=2)) if some else ():
             of = None if queue is None else job.queue
@@ -532,19 +602,19 @@ class Moves(RuleBasedStateMachine):
     @precondition(lambda self: self.published)
     @rule(data=st.data(), queue=QUEUES)
     def withdraw(self, data: st.DataObject, queue: str) -> None:
-        """One job is taken out of where it waits; what runs is left."""
+        """Withdraw a job, if it waits."""
         job = data.draw(st.sampled_from(self.published[-8:]))
         found = self.both(lambda store: store.withdraw(job.id, queue))
         assert (found and found.id) == self.model.withdraw(job.id, queue)
 
     @rule(workspace=WORKSPACES, running=st.booleans())
     def cancel_workspace(self, workspace: str, running: bool) -> None:
-        """What waits of a workspace is dropped, or what runs is told."""
+        """Cancel the waiting or the running jobs of a workspace."""
         if not running:
-            self._purge(None, workspace)
+            self._purge(None, workspace, cancelled=True)
             return
-        told = self.both(lambda store: sum(store.cancel_running(workspace)))
-        assert told == self.model.cancel_running(workspace)
+        signalled = self.both(lambda store: sum(store.cancel_running(workspace)))
+        assert signalled == self.model.cancel_running(workspace)
 
     @rule(
         workspace=WORKSPACES,
@@ -553,15 +623,15 @@ class Moves(RuleBasedStateMachine):
         spacing=st.sampled_from([0.0, 0.0, 1.0]),
     )
     def replay_or_drop(self, workspace: str, one: bool, drop: bool, spacing: float) -> None:
-        """Dead letters live again, or are thrown away."""
+        """Replay or drop dead letters."""
         letters = self.both(lambda store: store.dead_letters(workspace))
         assert {each.job.id for each in letters} == set(self.model.letters[workspace])
         for letter in letters:
-            self.model.letter(letter)
+            self.model.check_dead_letter(letter)
         job_id = letters[len(letters) // 2].job.id if one and letters else None
         if drop:
-            dropped = self.both(lambda store: sum(store.drop_dead(workspace, job_id=job_id)))
-            assert dropped == self.model.drop_dead(workspace, job_id)
+            dropped = self.both(lambda store: sum(store.purge_dead(workspace, job_id=job_id)))
+            assert dropped == self.model.purge_dead(workspace, job_id)
             return
         spacing += next(self.serial) / 4096 if spacing else 0.0
         how: dict[str, Any] = {"job_id": job_id, "spacing_seconds": spacing}
@@ -569,14 +639,14 @@ class Moves(RuleBasedStateMachine):
         order = [each.job.id for each in letters]
         assert done == self.model.replay(workspace, job_id, order, spacing)
 
-    @rule(queues=SOME_QUEUES, n=st.integers(1, 3), told=st.booleans())
-    def tell_of_deaths(self, queues: tuple[str, ...], n: int, told: bool) -> None:
-        """A worker takes notices, and perhaps dies before it has told."""
-        taken = self.both(lambda store: store.take_notices(queues, n=n, hold_seconds=5.0))
-        self.model.take_notices(queues, n, 5.0, taken)
-        if told:
-            dropped = self.both(lambda store: store.drop_notices(taken))
-            assert dropped == self.model.drop_notices(taken)
+    @rule(queues=SOME_QUEUES, n=st.integers(1, 3), reported=st.booleans())
+    def report_failures(self, queues: tuple[str, ...], n: int, reported: bool) -> None:
+        """Take failure notices, and drop them unless the worker dies before that."""
+        taken = self.both(lambda store: store.take_failure_notices(queues, n=n, hold_seconds=5.0))
+        self.model.take_failure_notices(queues, n, 5.0, taken)
+        if reported:
+            dropped = self.both(lambda store: store.drop_failure_notices(taken))
+            assert dropped == self.model.drop_failure_notices(taken)
 
     @rule(
         scope=st.sampled_from(["workspace", "workspace", "task", "task", "queue", "total"]),
@@ -588,7 +658,7 @@ class Moves(RuleBasedStateMachine):
     def pause_or_resume(
         self, scope: str, workspace: str, queue: str, task: str, how: Pause | None
     ) -> None:
-        """Something is paused, drained or resumed."""
+        """Pause, drain or resume a scope."""
         name = {"workspace": workspace, "queue": queue, "task": task}.get(scope, "")
         before = self.both(lambda store: store.pause(scope, name, how))
         assert before == self.model.pause(scope, name, how)
@@ -596,58 +666,61 @@ class Moves(RuleBasedStateMachine):
 
     @rule(workspace=WORKSPACES, data=st.data())
     def ask_why(self, workspace: str, data: st.DataObject) -> None:
-        """An operator asks why a workspace waits, or a job; the model knows what holds."""
-        self.both(lambda store: _rounded_why(store.why(workspace=workspace, **_NO_JOB)))
+        """Ask why a workspace or a job waits; the model knows the blockers."""
+        self.both(lambda store: store.why(workspace=workspace, **_NO_JOB))
         some = [job.id for job in self.published[-12:]]
         for job_id in data.draw(st.lists(st.sampled_from(some), max_size=3)) if some else ():
-            told = self.both(partial(_why, job_id))
-            self.model.told_why(job_id, told)
+            why = self.both(partial(_why, job_id))
+            self.model.check_why(job_id, why)
 
     # After every step
 
-    @property
-    def state(self) -> State:
-        """What the memory store holds."""
-        return self.memory._shared.state
+    def look(self) -> Audit:
+        """Return a view of the keys, which are the same on both engines."""
+        return Audit(Keyspace(self.engines[0]), self.clock())
 
     @invariant()
-    def all_is_well(self) -> None:
-        """Both stores hold the same, the model agrees, and every invariant of the law holds."""
-        space = Keyspace(self.redis.client, self.redis.keys)
-        different = differences(self.state, space)
-        assert different == {}, different
-        found = findings(Audit(space, self.clock()))
-        # a lowered limit drains; that nothing starts above one, the model has seen
-        found = [finding for finding in found if finding.invariant != "I2"]
+    def engines_and_model_agree(self) -> None:
+        """Both engines have the same keys, the model agrees, and the invariants hold."""
+        self.model.check(self.both(lambda store: store.snapshot()))
+        memory, redis = ({entry.key: entry for entry in engine.dump()} for engine in self.engines)
+        keys = [key for key in memory.keys() | redis.keys() if memory.get(key) != redis.get(key)]
+        assert not keys, [(memory.get(key), redis.get(key)) for key in keys]
+        now = self.look()
+        # a lowered limit drains, and the model has checked that no start exceeded a limit
+        found = [finding for finding in findings(now) if finding.invariant != "I2"]
         assert found == [], found
-        self.accounts.judge(self.state)
-        self.model.check(self.both(lambda store: _rounded(store.snapshot())))
+        self.accounts.judge(now)
 
     def teardown(self) -> None:
-        """Leave nothing on the server."""
-        keys = list(self.redis.client.scan_iter(match=self.redis.keys.prefix + "*", count=1000))
+        """Delete the keys on the server."""
+        _, engine = self.engines
+        keys = [entry.key for entry in engine.dump()]
         if keys:
-            self.redis.client.delete(*keys)
-        self.redis.close()
+            engine.command("DEL", *keys)
+        engine.close()
+
+
+def _without_chance(file: str) -> str:
+    """Read a Lua file and replace random samples by all members."""
+    text = read_source(file)
+    if "HRANDFIELD" not in text:
+        return text
+    assert text.count("LOOKED_AT = 3") == 1
+    return text.replace("LOOKED_AT = 3", "LOOKED_AT = 1000")
 
 
 _NO_JOB: dict[str, Any] = {"job_id": None, "queue": None}
 
 
 def _why(job_id: str, store: Store) -> Why:
-    return _rounded_why(store.why(workspace=None, job_id=job_id, queue=None))
+    return store.why(workspace=None, job_id=job_id, queue=None)
 
 
-def _rounded_why(why: Why) -> Why:
-    """An answer as both tell it: Redis keeps a publish's time in milliseconds."""
-    lines = tuple(replace(line, published=round(line.published, 1)) for line in why.lines)
-    return replace(why, lines=lines)
-
-
-def _plain(claimed: Claimed) -> tuple[tuple[Lease, ...], frozenset[int]]:
-    """A reply without this process's clock; the wait must be alike to a microsecond."""
+def _plain(claimed: Claimed) -> Claimed:
+    """Return a reply without this process's clock."""
     leases = tuple(replace(lease, received_monotonic=0.0) for lease in claimed.leases)
-    return leases, claimed.lost
+    return replace(claimed, leases=leases)
 
 
 def _publish(job: Job, admission: Admission, store: Store) -> Published:
@@ -658,19 +731,13 @@ def _cancel(job_id: str, queue: str | None, store: Store) -> Cancelled:
     return store.cancel(job_id, queue)
 
 
+def _ack_nothing(identity: dict[str, Any], store: Store) -> frozenset[int]:
+    return store.ack(finishes=[], **identity)
+
+
 def _release(fence: int, call: dict[str, Any], store: Store) -> bool:
     return store.release(fence, **call)
 
 
 def _reject(fence: int, call: dict[str, Any], store: Store) -> bool:
     return store.reject(fence, **call)
-
-
-def _rounded(stats: Stats) -> Stats:
-    """A snapshot as both tell it: Redis keeps a publish's time in milliseconds."""
-
-    def row(row: WorkspaceStats) -> WorkspaceStats:
-        wait = row.oldest_wait_seconds
-        return replace(row, oldest_wait_seconds=None if wait is None else round(wait, 1))
-
-    return Stats(tuple(map(row, stats.workspaces)), dict(sorted(stats.queues.items())))

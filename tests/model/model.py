@@ -1,48 +1,39 @@
-"""What the stores promise, in sets and lists: no tags, no order among workspaces.
+"""A model of the store's promises in sets and lists, without tags or an order of workspaces.
 
-The model is told what a store answered and says whether that keeps the promises. It follows
-where each job is; whose turn it was is left to the comparison of the stores with each other.
+The model checks each answer of a store against the promises. It knows where each job is; whose
+turn it was is checked only by comparing the engines with each other.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from fairqueue import (
-    Admission,
-    Cancelled,
-    DeadLetter,
-    Ending,
-    Finish,
-    Job,
-    JobState,
-    Lease,
-    Limits,
-    Pause,
-    Renewed,
-    Stats,
-    Why,
-)
+from fairqueue import Cancelled, DeadLetter, Job, JobState, Lease, Limits, Pause, Stats, Why
 from fairqueue._types import StoredLimits
+from fairqueue.adapters import Admission, Ending, Finish, Renewed
 
-LEASE_SECONDS = 30.0
 MAX_DELIVERIES = 3
 KNOWN_SECONDS = 60.0
-FEW = 24  # one claim looks at so many jobs at most that have to go to another lane
+FEW = 24  # the most jobs that one claim moves to another lane
 Place = tuple[str, str]
 """Workspace and queue."""
 
 
 @dataclass(eq=False)
 class Kept:
-    """A job that is neither gone nor dead."""
+    """A job that waits, is scheduled or runs."""
 
     job: Job
     deliveries: int = 0
     redelivered: bool = False
     expires: float | None = None
+    first_fence: int | None = None
+    """The fence of its first start."""
+    came_back: bool = False
+    """Whether it waits again after it was started."""
 
 
 @dataclass(eq=False)
@@ -50,14 +41,22 @@ class Held:
     """A lease."""
 
     kept: Kept
+    owner: str
+    length: float
     ends: float
+    ended: float | None = None
+    """When it did, if it was spared since."""
     early: bool = False
     cancelled: bool = False
 
 
+def _notice(letter: DeadLetter) -> tuple[str, str, bool]:
+    return letter.job.queue, letter.job.id, letter.reason == "cancelled"
+
+
 @dataclass(eq=False)
 class Model:
-    """Where every job is, and what applies."""
+    """Where every job is, and which limits apply."""
 
     now: float
     jobs: dict[tuple[str, str], Kept] = field(default_factory=dict)
@@ -69,28 +68,30 @@ class Model:
     ended: dict[str, float] = field(default_factory=dict)
     groups: set[str] = field(default_factory=set)
     letters: dict[str, dict[str, Kept]] = field(default_factory=lambda: defaultdict(dict))
-    notices: dict[tuple[str, str], float] = field(default_factory=dict)
-    """When the notice of a death is due, by queue and job."""
+    notices: dict[tuple[str, str, bool], float] = field(default_factory=dict)
+    """The time when a failure notice is due, by queue, job and whether the job was cancelled."""
     pauses: dict[tuple[str, str], Pause] = field(default_factory=dict)
     keys: dict[tuple[str, str, str], tuple[Job, float | None]] = field(default_factory=dict)
-    """Who holds a unique key, and until when it counts."""
+    """The job that holds a unique key, and until when."""
     lost: Counter[str] = field(default_factory=Counter)
     boot: StoredLimits | None = None
     live: dict[tuple[str, str], Limits] = field(default_factory=dict)
     given: dict[str, Limits] = field(default_factory=dict)
-    """What a limit provider says."""
+    """Limits from a provider."""
     starts: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
-    """By workspace and by task."""
+    """Times of starts by workspace and by task."""
     observed: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Starts and publishes that a limit would have held or refused, by workspace."""
+    """Starts and publishes that a limit would have blocked or rejected, by workspace."""
     there_were_rates: bool = False
-    """Then a start may have been counted for one."""
+    """If so, a start may have been counted for a rate."""
     tasks_were_limited: bool = False
-    """Then a job may have changed its lane, and come behind one that was published later."""
+    """If so, a job may have changed its lane and stand behind one that was published later."""
     beat: float | None = None
-    grace: float = 0.0
-    spared: float = 0.0
+    gaps: list[tuple[float, float]] = field(default_factory=list)
+    """When no script ran."""
     last_fence: int = 0
+    last_fences: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """The fence of the last start of each queue."""
 
     # Limits
 
@@ -102,7 +103,7 @@ class Model:
         return merged
 
     def limits_of(self, workspace: str) -> Limits:
-        """What applies to a workspace."""
+        """Return the limits in force for a workspace."""
         boot = self.boot or StoredLimits()
         own = self._own(workspace)
         if workspace == boot.default_workspace and own == (None, None, None):
@@ -110,22 +111,22 @@ class Model:
         return self._merged(boot.default, self.live.get(("default", "")), *own)
 
     def _own(self, workspace: str) -> tuple[Limits | None, ...]:
-        """What is set for one workspace, what counts more last."""
+        """Return the limits of one workspace by source, the strongest last."""
         configured = (self.boot or StoredLimits()).workspaces.get(workspace)
         return configured, self.given.get(workspace), self.live.get(("workspace", workspace))
 
     def limits_of_task(self, task: str) -> Limits:
-        """What applies to a task, over all workspaces."""
+        """Return the limits in force for a task, over all workspaces."""
         boot = self.boot or StoredLimits()
         return self._merged(boot.tasks.get(task), self.live.get(("task", task)))
 
     def limits_of_group(self, workspace: str) -> Limits:
-        """What a workspace shares with others."""
+        """Return the limits of a workspace's group."""
         parent = self.limits_of(workspace).parent
         return self._merged(*self._own(parent)) if parent is not None else Limits()
 
     def forget_starts(self) -> None:
-        """Other limits apply: who started under the old ones counts no more."""
+        """Forget the starts under the old limits, since the limits have changed."""
         self.starts.clear()
         sources = [*self.live.values(), *self.given.values()]
         if self.boot is not None:
@@ -136,18 +137,18 @@ class Model:
         self.tasks_were_limited |= bool(named or (self.boot and self.boot.tasks))
 
     def limits_of_queue(self, queue: str) -> Limits:
-        """What applies to a queue."""
+        """Return the limits in force for a queue."""
         boot = self.boot or StoredLimits()
         own = boot.queues.get(queue)
         return self._merged(boot.queue_default, own, self.live.get(("queue", queue)))
 
     def limits_of_all(self) -> Limits:
-        """What applies to all together."""
+        """Return the limits in force for the total."""
         boot = self.boot or StoredLimits()
         return self._merged(boot.total, self.live.get(("total", "")))
 
     def is_too_high(self, workspace: str, limits: Limits | None) -> bool:
-        """A reserve that is set is above what the workspace may run then."""
+        """Return whether a reserve would exceed the workspace's concurrency limit."""
         if limits is None or limits.reserve is None:
             return False
         boot = self.boot or StoredLimits()
@@ -156,7 +157,7 @@ class Model:
         return most is not None and limits.reserve > most
 
     def set_live(self, scope: str, name: str, limits: Limits | None) -> None:
-        """Live limits add up; nothing set takes them away."""
+        """Add runtime limits to those that are set; empty limits remove them."""
         if limits is None or limits == Limits():
             self.live.pop((scope, name), None)
         else:
@@ -164,7 +165,7 @@ class Model:
         self.forget_starts()
 
     def give(self, workspace: str, limits: Limits | None) -> bool:
-        """A provider says something; whether it is new."""
+        """Store a provider's answer; return whether it changed the limits."""
         before = self.given.pop(workspace, None)
         if limits is not None:
             self.given[workspace] = limits
@@ -177,7 +178,7 @@ class Model:
     def running(
         self, workspace: str | None = None, queue: str | None = None, task: str | None = None
     ) -> int:
-        """Leases, of a workspace, queue or task."""
+        """Count the leases of a workspace, queue or task."""
         jobs = [held.kept.job for held in self.leases.values()]
         return sum(
             workspace in {None, job.workspace}
@@ -187,13 +188,13 @@ class Model:
         )
 
     def running_in_group(self, workspace: str) -> int:
-        """Leases of all that have the same parent."""
+        """Count the leases of all workspaces with the same parent."""
         parent = self.limits_of(workspace).parent
         names = [held.kept.job.workspace for held in self.leases.values()]
         return sum(self.limits_of(name).parent == parent for name in names)
 
     def waiting(self, workspace: str | None = None, queue: str | None = None) -> int:
-        """Jobs in lanes and schedules, of a workspace or queue."""
+        """Count the waiting and scheduled jobs of a workspace or queue."""
         due = sum(
             len(lane)
             for (ws, q), lanes in self.lanes.items()
@@ -211,14 +212,14 @@ class Model:
     # Publishing
 
     def is_known(self, job: Job) -> bool | None:
-        """A publish of this job is a repeat; None: its id may have been forgotten by now."""
+        """Return whether a publish of this job is a repeat; None if its id may be forgotten."""
         if (job.queue, job.id) in self.jobs:
             return True
         since = self.now - self.ended.get(job.id, -1e9)
         return True if since < KNOWN_SECONDS else None if since <= 2 * KNOWN_SECONDS else False
 
     def pause(self, scope: str, name: str, how: Pause | None) -> Pause | None:
-        """How it stood before."""
+        """Pause, drain or resume a scope; return its state before."""
         before = self.pauses.pop((scope, name), None)
         if how is not None:
             self.pauses[scope, name] = how
@@ -226,7 +227,7 @@ class Model:
         return before
 
     def full(self, job: Job, *, would: bool = False) -> str | None:
-        """The scope that refuses one more job, or would if limits were not only observed."""
+        """Return the scope that refuses a job, or with ``would`` one that would if enforced."""
         places = (
             ("workspace", self.limits_of(job.workspace), self.waiting(job.workspace)),
             ("queue", self.limits_of_queue(job.queue), self.waiting(queue=job.queue)),
@@ -243,7 +244,7 @@ class Model:
         return None
 
     def publish(self, job: Job) -> None:
-        """It got in."""
+        """Note that a job was accepted."""
         kept = Kept(replace(job, delay_seconds=0.0, expires_seconds=None))
         if job.expires_seconds is not None:
             kept.expires = self.now + job.expires_seconds
@@ -254,7 +255,7 @@ class Model:
             self._push(kept)
 
     def holder(self, job: Job, admission: Admission) -> str | None:
-        """The job that holds the key of this publish."""
+        """Return the job that holds the key of this publish."""
         key = job.workspace, job.task, admission.unique_key or ""
         if admission.exempt or admission.unique_key is None or key not in self.keys:
             return None
@@ -266,7 +267,7 @@ class Model:
         return held.id if counts else None
 
     def hold_key(self, job: Job, admission: Admission) -> None:
-        """It got in under a key."""
+        """Note that a job was accepted with a key."""
         if admission.unique_key is not None and not admission.exempt:
             until = None if admission.unique_for is None else self.now + admission.unique_for
             self.keys[job.workspace, job.task, admission.unique_key] = job, until
@@ -275,23 +276,50 @@ class Model:
         of = (job.queue, job.id)
         self.keys = {k: held for k, held in self.keys.items() if (held[0].queue, held[0].id) != of}
 
-    def _push(self, kept: Kept, *, to_head: bool = False) -> None:
-        lane = self.lanes[kept.job.workspace, kept.job.queue][kept.job.priority]
-        lane.insert(0 if to_head else len(lane), kept)
+    def _push(self, kept: Kept) -> None:
+        self.lanes[kept.job.workspace, kept.job.queue][kept.job.priority].append(kept)
 
-    # What time brings
+    def _put_back(self, kept: Kept) -> None:
+        lane, kept.came_back = self.lanes[kept.job.workspace, kept.job.queue], True
+        lane[kept.job.priority].append(kept)
+        lane[kept.job.priority].sort(
+            key=lambda each: each.first_fence or 0 if each.came_back else math.inf
+        )
 
-    def heard(self) -> float:
-        """A script ran that hears the beat; what had ended by the time returned may be reaped."""
-        if self.beat is not None and self.now - self.beat > LEASE_SECONDS / 2:
-            self.grace, self.spared = self.now + LEASE_SECONDS, self.beat - LEASE_SECONDS
+    # Time
+
+    def heard(self) -> None:
+        """Note that a script ran."""
+        if self.beat is not None and self.now > self.beat:
+            self.gaps.append((self.beat, self.now))
         self.beat = self.now
-        return self.spared if self.now < self.grace else self.now
+
+    def _is_spared(self, held: Held) -> bool:
+        """Keep a lease that ended for its own length after the store was away that long."""
+        ended = held.ends if held.ended is None else held.ended
+        spared = [
+            back + held.length
+            for away, back in self.gaps
+            if back - away > held.length / 2
+            and ended > away - held.length
+            and self.now < back + held.length
+        ]
+        if spared:
+            held.ends, held.ended = spared[-1], ended
+        return bool(spared)
+
+    def due(self) -> int:
+        """Return at most how many jobs the next sweep will move."""
+        ended = [held for held in self.leases.values() if held.ends <= self.now]
+        waits = [at for at, _ in self.scheduled if at <= self.now]
+        late = [kept for kept in self.jobs.values() if (kept.expires or self.now + 1) <= self.now]
+        return len(ended) + len(waits) + len(late)
 
     def sweep(self) -> int:
-        """Expired leases go back, due jobs into their lanes; return how many."""
-        until = self.heard()
-        expired = [f for f, h in self.leases.items() if h.ends <= until]
+        """Reap expired leases and move due jobs to their lanes; return how many."""
+        self.heard()
+        ended = [fence for fence, held in self.leases.items() if held.ends <= self.now]
+        expired = [fence for fence in ended if not self._is_spared(self.leases[fence])]
         for fence in sorted(expired, reverse=True):
             self._expire(self.leases.pop(fence))
         due = sorted((e for e in self.scheduled if e[0] <= self.now), key=lambda entry: entry[0])
@@ -311,18 +339,25 @@ class Model:
             self.lost[kept.job.workspace] += 1
             self._gone(kept)
         elif held.cancelled:
-            self._gone(kept)
+            self._cancelled(kept)
         elif kept.deliveries >= MAX_DELIVERIES:
-            self._bury(kept)
+            self._move_to_dead_letters(kept)
         else:
             kept.redelivered = True
-            self._push(kept, to_head=True)
+            self._put_back(kept)
 
     def _gone(self, kept: Kept) -> None:
         del self.jobs[kept.job.queue, kept.job.id]
         self.ended[kept.job.id] = self.now
 
-    def _bury(self, kept: Kept, *, has_notice: bool = True) -> None:
+    def _cancelled(self, kept: Kept) -> None:
+        self._gone(kept)
+        self._leave_notice(kept)
+
+    def _leave_notice(self, kept: Kept) -> None:
+        self.notices[kept.job.queue, kept.job.id, True] = self.now
+
+    def _move_to_dead_letters(self, kept: Kept, *, has_notice: bool = True) -> None:
         kept.redelivered = True
         self._keep_letter(kept, has_notice=has_notice)
         self._gone(kept)
@@ -331,33 +366,35 @@ class Model:
         self.letters[kept.job.workspace][kept.job.id] = kept
         kept.expires = None
         if has_notice:
-            self.notices[kept.job.queue, kept.job.id] = self.now
+            self.notices[kept.job.queue, kept.job.id, False] = self.now
 
     # Dead letters
 
-    def letter(self, told: DeadLetter) -> None:
-        """A store tells of one that there is."""
-        kept = self.letters[told.job.workspace][told.job.id]
-        assert told.job == kept.job
-        assert len(told.history) <= max(told.deliveries, 1)
+    def check_dead_letter(self, letter: DeadLetter) -> None:
+        """Check a dead letter that a store returned."""
+        kept = self.letters[letter.job.workspace][letter.job.id]
+        assert letter.job == kept.job
+        assert len(letter.history) <= max(letter.deliveries, 1)
 
-    def _exhume(self, workspace: str, job_id: str | None) -> list[Kept]:
+    def _replayable(self, workspace: str, job_id: str | None) -> list[Kept]:
         letters = self.letters[workspace]
         chosen = list(letters.values()) if job_id is None else [letters[job_id]]
         return [k for k in chosen if (k.job.queue, k.job.id) not in self.jobs]
 
     def _forget(self, kept: Kept) -> None:
         del self.letters[kept.job.workspace][kept.job.id]
-        self.notices.pop((kept.job.queue, kept.job.id), None)
+        self.notices.pop((kept.job.queue, kept.job.id, False), None)
 
     def replay(
         self, workspace: str, job_id: str | None, order: Sequence[str], spacing: float
     ) -> int:
-        """Letters become jobs again; ``order`` is how the stores listed them."""
-        chosen = sorted(self._exhume(workspace, job_id), key=lambda kept: order.index(kept.job.id))
+        """Replay dead letters in the order in which the stores listed them."""
+        chosen = sorted(
+            self._replayable(workspace, job_id), key=lambda kept: order.index(kept.job.id)
+        )
         for n, kept in enumerate(chosen):
             self._forget(kept)
-            kept.deliveries = 0
+            kept.deliveries, kept.first_fence = 0, None
             self.jobs[kept.job.queue, kept.job.id] = kept
             if n * spacing > 0:
                 self.scheduled.append((self.now + n * spacing, kept))
@@ -365,39 +402,37 @@ class Model:
                 self._push(kept)
         return len(chosen)
 
-    def drop_dead(self, workspace: str, job_id: str | None) -> int:
-        """Letters are thrown away."""
+    def purge_dead(self, workspace: str, job_id: str | None) -> int:
+        """Drop dead letters."""
         letters = self.letters[workspace]
         chosen = [letters[job_id]] if job_id is not None else list(letters.values())
         for kept in chosen:
             self._forget(kept)
         return len(chosen)
 
-    def take_notices(
+    def take_failure_notices(
         self, queues: Sequence[str], n: int, hold: float, taken: Sequence[DeadLetter]
     ) -> None:
-        """Deaths that were told now; as many as could be."""
+        """Check the notices that were taken: as many as are due, up to ``n``."""
         due = {key for key, at in self.notices.items() if key[0] in queues and at <= self.now}
-        told = {(each.job.queue, each.job.id) for each in taken}
-        assert told <= due
-        assert len(taken) == len(told) == min(n, len(due))
-        self.notices.update(dict.fromkeys(told, self.now + hold))
+        keys = set(map(_notice, taken))
+        assert keys <= due
+        assert len(taken) == len(keys) == min(n, len(due))
+        self.notices.update(dict.fromkeys(keys, self.now + hold))
 
-    def drop_notices(self, told: Sequence[DeadLetter]) -> int:
-        """Nobody need tell of these any more."""
-        return sum(
-            self.notices.pop((each.job.queue, each.job.id), None) is not None for each in told
-        )
+    def drop_failure_notices(self, reported: Sequence[DeadLetter]) -> int:
+        """Drop reported notices; return how many there were."""
+        return sum(self.notices.pop(_notice(each), None) is not None for each in reported)
 
     # Claiming
 
     @property
     def observes(self) -> bool:
-        """Limits are only observed."""
+        """Whether limits are only observed."""
         return self.boot is not None and not self.boot.enforced
 
     def is_open(self, queue: str) -> bool:
-        """Neither the queue nor the total is full or paused."""
+        """Return whether neither the queue nor the total is full or paused."""
         if Pause.PAUSED in {self.pauses.get(of) for of in (("queue", queue), ("total", ""))}:
             return False
         return self.observes or not self._is_full(queue)
@@ -409,7 +444,7 @@ class Model:
         return total is not None and self.running() >= total
 
     def has_room(self, job: Job) -> bool:
-        """A job is below every limit of its workspace, its group and its task."""
+        """Return whether a job is below the limits of its workspace, its group and its task."""
         held = ("workspace", job.workspace), ("task", job.task)
         if Pause.PAUSED in {self.pauses.get(of) for of in held}:
             return False
@@ -425,14 +460,15 @@ class Model:
         )
         return all(most is None or used < most for most, used in places)
 
-    def started(self, lease: Lease, queues: Sequence[str]) -> None:
-        """A job was handed out; it must have been its turn within its workspace."""
+    def started(self, lease: Lease, owner: str, length: float, queues: Sequence[str]) -> None:
+        """Check a new lease: it must have been the job's turn within its workspace."""
         job = lease.job
         assert job.queue in queues
         assert self.is_open(job.queue)
         assert self.has_room(job)
         assert lease.fence > self.last_fence
         assert self.is_below(job.workspace) or not self._kept_waiting(queues)
+        self._check_turn(job, queues)
         lanes = self.lanes[job.workspace, job.queue]
         if self.tasks_were_limited:
             kept = self.jobs[job.queue, job.id]
@@ -440,32 +476,33 @@ class Model:
         else:
             kept = lanes[min(p for p in lanes if lanes[p])].pop(0)
         kept.deliveries += 1
+        kept.first_fence, kept.came_back = kept.first_fence or lease.fence, False
         assert job == kept.job
         assert (lease.deliveries, lease.redelivered) == (kept.deliveries, kept.redelivered)
         self._observe_start(job)
-        self.last_fence = lease.fence
-        self.leases[lease.fence] = Held(kept, self.now + LEASE_SECONDS)
+        self.last_fence = self.last_fences[job.queue] = lease.fence
+        self.leases[lease.fence] = Held(kept, owner, length, self.now + length)
         self._check_rate(self.limits_of(job.workspace), self.starts["workspace", job.workspace])
         self._check_rate(self.limits_of_task(job.task), self.starts["task", job.task])
 
     def _observe_start(self, job: Job) -> None:
-        """Over a limit it is counted; rates the model does not know."""
+        """Count a start above a limit; the model does not cover rates."""
         if self.observes:
             full = self._is_full(job.queue) or not self._is_below_limits(job)
             self.observed["starts", job.workspace] += full
 
     def observe_publish(self, job: Job) -> None:
-        """It is about to get in, over a capacity perhaps."""
+        """Count a publish that exceeds a capacity."""
         if self.observes:
             self.observed["publishes", job.workspace] += self.full(job, would=True) is not None
 
     def is_below(self, workspace: str) -> bool:
-        """It runs below its reserve."""
+        """Return whether a workspace is below its reserve."""
         reserve = None if self.observes else self.limits_of(workspace).reserve
         return self.running(workspace) < (reserve or 0)
 
     def _kept_waiting(self, queues: Iterable[str]) -> list[Job]:
-        """Jobs that go before all of workspaces that do not run below their reserve."""
+        """Return the runnable jobs of workspaces below their reserve."""
         found: list[Job] = []
         for (workspace, queue), lanes in self.lanes.items():
             if queue in queues and self.is_open(queue) and self.is_below(workspace):
@@ -474,6 +511,16 @@ class Model:
                     found += filter(self._may_run, waiting)
         return found
 
+    def _check_turn(self, job: Job, queues: Sequence[str]) -> None:
+        """Check that no queue that had a runnable job was served longer ago."""
+        before = [q for q in queues if self.last_fences[q] < self.last_fences[job.queue]]
+        for (workspace, queue), lanes in self.lanes.items():
+            if queue in before and self.is_open(queue) and not self._has_rate(workspace):
+                waiting = [kept.job for lane in lanes.values() for kept in lane]
+                goes_later = self.is_below(job.workspace) and not self.is_below(workspace)
+                runnable = [each for each in waiting if self._may_run(each)]
+                assert goes_later or len(waiting) > FEW or not runnable, runnable
+
     def _check_rate(self, limits: Limits, starts: list[float]) -> None:
         starts.append(self.now)
         if limits.rate and not self.observes:
@@ -481,7 +528,7 @@ class Model:
                 assert n <= (limits.burst or 1) + limits.rate * (self.now - since) + 1e-6
 
     def found_no_more(self, queues: Iterable[str]) -> None:
-        """A claim got fewer than it asked for: then nothing may be runnable."""
+        """Check that no job is runnable, since a claim got fewer than it asked for."""
         for (workspace, queue), lanes in self.lanes.items():
             if queue in queues and self.is_open(queue) and not self._has_rate(workspace):
                 waiting = [kept.job for lane in lanes.values() for kept in lane]
@@ -496,9 +543,14 @@ class Model:
 
     # Ending
 
-    def finish(self, finish: Finish) -> bool:
-        """False: it was lost."""
-        held = self.leases.get(finish.fence)
+    def held(self, fence: int, owner: str) -> Held | None:
+        """Return the lease with this fence, if this owner holds it."""
+        held = self.leases.get(fence)
+        return held if held is not None and held.owner == owner else None
+
+    def finish(self, finish: Finish, owner: str) -> bool:
+        """Finish a job; return False if its lease was lost."""
+        held = self.held(finish.fence, owner)
         if held is None:
             return False
         if finish.ending is Ending.ACK_EARLY:
@@ -507,46 +559,53 @@ class Model:
             self._gone(self.leases.pop(finish.fence).kept)
         return True
 
-    def release(self, fence: int, delay_seconds: float, *, counted: bool) -> bool:
-        """False: it was lost."""
-        held = self.leases.pop(fence, None)
+    def release(self, fence: int, owner: str, delay_seconds: float, *, counted: bool) -> bool:
+        """Release a job; return False if its lease was lost."""
+        held = self.held(fence, owner)
         if held is None:
             return False
+        del self.leases[fence]
         kept = held.kept
         kept.deliveries -= not counted
         kept.redelivered = True
-        if held.early or held.cancelled:
+        if held.early:
             self._gone(kept)
+        elif held.cancelled:
+            self._cancelled(kept)
         elif counted and kept.deliveries >= MAX_DELIVERIES:
-            self._bury(kept)
+            self._move_to_dead_letters(kept)
         elif delay_seconds > 0:
             self.scheduled.append((self.now + delay_seconds, kept))
         else:
-            self._push(kept, to_head=True)
+            self._put_back(kept)
         return True
 
-    def reject(self, fence: int) -> bool:
-        """False: it was lost."""
-        held = self.leases.pop(fence, None)
-        if held is not None and held.cancelled:
+    def reject(self, fence: int, owner: str) -> bool:
+        """Reject a job; return False if its lease was lost."""
+        held = self.held(fence, owner)
+        if held is None:
+            return False
+        del self.leases[fence]
+        if held.cancelled:
             self._gone(held.kept)
-        elif held is not None:
-            self._bury(held.kept, has_notice=False)
-        return held is not None
+        else:
+            self._move_to_dead_letters(held.kept, has_notice=False)
+        return True
 
-    def renew(self, fences: Iterable[int]) -> Renewed:
-        """Which are lost, and which cancelled."""
+    def renew(self, fences: Iterable[int], owner: str, length: float) -> Renewed:
+        """Renew leases; return which are lost and which cancelled."""
         self.heard()
-        lost = frozenset(fence for fence in fences if fence not in self.leases)
+        lost = frozenset(fence for fence in fences if self.held(fence, owner) is None)
         living = set(fences) - lost
         for fence in living:
-            self.leases[fence].ends = self.now + LEASE_SECONDS
+            held = self.leases[fence]
+            held.length, held.ends, held.ended = length, self.now + length, None
         return Renewed(lost, frozenset(f for f in living if self.leases[f].cancelled))
 
     # Cancelling
 
     def _take_waiting(self, is_meant: Callable[[Kept], bool]) -> list[Kept]:
-        """Take jobs out of schedule and lanes; they are gone."""
+        """Remove and return the waiting and scheduled jobs that match."""
         taken = [kept for _, kept in self.scheduled if is_meant(kept)]
         self.scheduled = [entry for entry in self.scheduled if entry[1] not in taken]
         for lanes in self.lanes.values():
@@ -557,8 +616,15 @@ class Model:
             self._gone(kept)
         return taken
 
-    def purge(self, queue: str | None, workspace: str | None, task: str | None = None) -> int:
-        """What waits on a queue, in a workspace or of a task is dropped."""
+    def purge(
+        self,
+        queue: str | None,
+        workspace: str | None,
+        task: str | None = None,
+        *,
+        cancelled: bool = False,
+    ) -> int:
+        """Drop the waiting jobs of a queue, workspace or task."""
 
         def is_meant(kept: Kept) -> bool:
             wanted = (queue, kept.job.queue), (workspace, kept.job.workspace), (task, kept.job.task)
@@ -567,55 +633,57 @@ class Model:
         taken = self._take_waiting(is_meant)
         for kept in taken:
             self._release_key(kept.job)
+            if cancelled:
+                self._leave_notice(kept)
         return len(taken)
 
     def withdraw(self, job_id: str, queue: str) -> str | None:
-        """One job, where it waits."""
+        """Remove one waiting job; return its id."""
         found = self._take_waiting(lambda kept: (kept.job.id, kept.job.queue) == (job_id, queue))
         for kept in found:
             self._release_key(kept.job)
+            self._leave_notice(kept)
         return found[0].job.id if found else None
 
     def cancel(self, job_id: str) -> Cancelled:
-        """One job, wherever it is."""
+        """Cancel one job, waiting or running."""
         for kept in self._take_waiting(lambda kept: kept.job.id == job_id):
             self._release_key(kept.job)
-            return Cancelled.GONE
+            self._leave_notice(kept)
+            return Cancelled.REMOVED
         for held in self.leases.values():
             if held.kept.job.id == job_id:
                 held.cancelled = True
-                return Cancelled.TOLD
-        return Cancelled.UNKNOWN
+                return Cancelled.SIGNALLED
+        return Cancelled.NOT_FOUND
 
     def cancel_running(self, workspace: str) -> int:
-        """What runs of a workspace; how many were not cancelled before."""
+        """Cancel running jobs of a workspace; return how many were not cancelled before."""
         held = [h for h in self.leases.values() if h.kept.job.workspace == workspace]
         fresh = [h for h in held if not h.cancelled]
         for one in fresh:
             one.cancelled = True
         return len(fresh)
 
-    # Looking
+    # Answers
 
-    def told_why(self, job_id: str, told: Why) -> None:
-        """What is said of a job is so; what may start now is held by nothing but time."""
+    def check_why(self, job_id: str, why: Why) -> None:
+        """Check an answer to why: its state is right, and a runnable job has no blocker."""
         kept = next((kept for (_, name), kept in self.jobs.items() if name == job_id), None)
         if kept is None:
-            assert told.state in {JobState.DEAD, JobState.ENDED, JobState.UNKNOWN}
-            assert (told.state is JobState.DEAD) == any(
-                job_id in of for of in self.letters.values()
-            )
+            assert why.state in {JobState.DEAD, JobState.ENDED, JobState.UNKNOWN}
+            assert (why.state is JobState.DEAD) == any(job_id in of for of in self.letters.values())
             return
         job = kept.job
         runs = any(held.kept is kept for held in self.leases.values())
         waits = kept in self.lanes[job.workspace, job.queue][job.priority]
         due = JobState.WAITING if waits else JobState.SCHEDULED
-        assert told.state is (JobState.RUNNING if runs else due)
-        held = any(hold.kind in {"pause", "concurrency"} for hold in told.holds)
-        assert not waits or held != (self.is_open(job.queue) and self.has_room(job)), told
+        assert why.state is (JobState.RUNNING if runs else due)
+        held = any(hold.kind in {"pause", "concurrency"} for hold in why.blockers)
+        assert not waits or held != (self.is_open(job.queue) and self.has_room(job)), why
 
     def check(self, stats: Stats) -> None:
-        """A snapshot tells what is where."""
+        """Check a snapshot."""
         rows = {row.workspace: row for row in stats.workspaces}
         names = {ws for ws, _ in self.lanes} | {k.job.workspace for k in self.jobs.values()}
         for name in names | set(self.letters) | set(self.lost) | set(rows):
@@ -629,14 +697,14 @@ class Model:
                 self.lost[name],
             )
             row = rows.get(name)
-            told = (
+            row_counts = (
                 (row.waiting, row.scheduled, row.running, row.dead, row.lost) if row else (0,) * 5
             )
-            assert told == counts, name
+            assert row_counts == counts, name
             assert row is None or row.limit == self.limits_of(name).concurrency
-            assert row is None or row.would_refuse == self.observed["publishes", name]
+            assert row is None or row.would_reject == self.observed["publishes", name]
             starts = self.observed["starts", name]
-            assert row is None or row.would_hold == starts or self.there_were_rates
-            assert row is None or row.would_hold >= starts
+            assert row is None or row.would_block == starts or self.there_were_rates
+            assert row is None or row.would_block >= starts
         for queue in {q for q, _ in self.jobs} | set(stats.queues):
             assert stats.queues.get(queue, 0) == self.waiting(queue=queue)

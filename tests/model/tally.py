@@ -1,4 +1,4 @@
-"""Counts the moves of a play, and the limits that were set in it."""
+"""Counts the moves of a play and the limits that it set."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairqueue import Limits
 
 MOVES: Counter[str] = Counter()
 LIMITS: Counter[str] = Counter()
-"""By scope and name, such as ``workspace: rate``; what was taken away is not counted."""
+"""By scope and name, such as ``workspace: rate``; removed limits are not counted."""
 
 Move = Callable[..., None]
 
 
 def rule(**strategies: Any) -> Callable[[Move], Move]:
-    """Hypothesis's ``rule``, counted by its name."""
+    """Declare a Hypothesis rule that is counted by its name."""
 
     def declare(move: Move) -> Move:
         @wraps(move)
@@ -35,12 +35,12 @@ def rule(**strategies: Any) -> Callable[[Move], Move]:
 
 
 def note_limits(scope: str, limits: Limits | None) -> None:
-    """Limits were set, live or by a configuration."""
+    """Count limits that were set, at runtime or by a configuration."""
     if limits is not None:
         of = {field.name: getattr(limits, field.name) for field in fields(limits)}
         LIMITS.update(f"{scope}: {name}" for name, value in of.items() if value is not None)
 
 
 def rarest(most: int) -> dict[str, int]:
-    """Moves and limits that occurred fewer than ``most`` times."""
+    """Return the moves and limits that occurred fewer than ``most`` times."""
     return {name: count for name, count in (MOVES + LIMITS).items() if count < most}

@@ -1,4 +1,4 @@
-"""Random moves of producers, workers and operators keep every promise, on both stores alike."""
+"""Random moves of producers, workers and operators keep every promise on both engines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUICK = settings(
     max_examples=200,
     stateful_step_count=40,
     deadline=None,
-    derandomize=True,  # the same moves in every run; other ones in the long play
+    derandomize=True,  # the same moves in every run; the long play has others
     database=None,
     suppress_health_check=CHECKS_OFF,
 )
@@ -37,14 +37,14 @@ LONG = settings(
 
 @pytest.fixture
 def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two stores cannot draw the same lot."""
+    """Remove the jitter, which would differ between the engines."""
     monkeypatch.setattr(polling, "JITTER", (1.0, 1.0))
     monkeypatch.setattr(_fairness, "JITTER", (1.0, 1.0))
 
 
 def _play(client: redis.Redis, how: settings) -> None:
     class Play(Moves):
-        """One example, in a namespace of its own."""
+        """One example in its own namespace."""
 
         def __init__(self) -> None:
             super().__init__(client, f"t-{secrets.token_hex(6)}")
@@ -55,7 +55,7 @@ def _play(client: redis.Redis, how: settings) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_jitter")
 def test_random_moves(redis_client: redis.Redis) -> None:
-    """A short play; every step is compared, audited and checked against the model."""
+    """In a short play, every step is compared, audited and checked against the model."""
     _play(redis_client, QUICK)
 
 
@@ -64,7 +64,7 @@ def test_random_moves(redis_client: redis.Redis) -> None:
 @pytest.mark.usefixtures("_no_jitter")
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_random_moves_at_length(redis_client: redis.Redis, shard: int) -> None:
-    """The same for as long as one likes (``SOAK_EXAMPLES``); every move and limit is met often."""
+    """A play of ``SOAK_EXAMPLES`` keeps them, too, and makes every move often."""
     tally.MOVES.clear()
     tally.LIMITS.clear()
     _play(redis_client, LONG)

@@ -1,4 +1,4 @@
-"""Runs each of the peers' tests on both brokers, and compares."""
+"""Runs each of kombu's tests on both brokers and compares the outcomes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.peers.differences import DIFFERENCES, FEWEST_ON_STOCK
 STOCK, OURS = "redis", "fairqueue"
 
 _outcomes: dict[str, dict[str, str]] = defaultdict(dict)
-"""By test, without the broker in its parameters: the outcome on each."""
+"""The outcome on each broker, by test without the broker in its parameters."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Know the peers' marks."""
+    """Register the marks of kombu's tests."""
     for mark in ("env(name): kombu's own", "flaky(reruns, reruns_delay): kombu's own"):
         config.addinivalue_line("markers", mark)
 
@@ -47,13 +47,13 @@ def _problems() -> Iterator[str]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """The comparison decides; a test that fails on both brokers is kombu's own matter."""
+    """Let the comparison decide; a test may fail on both brokers."""
     if _outcomes:
         session.exitstatus = 1 if list(_problems()) else 0
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the counts, each known difference with its reason, and what is wrong."""
+    """Print the counts, each known difference with its reason, and what is unexpected."""
     for broker in (STOCK, OURS):
         passed = sum(seen.get(broker) == "passed" for seen in _outcomes.values())
         terminalreporter.line(f"{broker}://  {passed} of {len(_outcomes)} passed")

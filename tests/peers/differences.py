@@ -1,6 +1,6 @@
-"""Where kombu's own tests go otherwise on fairqueue:// than on kombu's redis://, and why.
+"""The known differences of kombu's own tests between fairqueue:// and redis://, with reasons.
 
-The run fails for a difference that is not named here, and for one that is named and is none.
+The run fails for a difference that is not listed, and for a listed one that does not occur.
 """
 
 from __future__ import annotations
@@ -18,4 +18,4 @@ DIFFERENCES: dict[str, str] = {
 """Class and test -> the reason."""
 
 FEWEST_ON_STOCK = 68
-"""So many pass on redis://, else the run has shown nothing."""
+"""This many pass on redis://; with fewer the run proves nothing."""

@@ -17,12 +17,12 @@ FILES = ("__init__.py", "common.py", "test_redis.py")
 
 
 def home() -> Path:
-    """The folder of the installed version's tests, a Python package."""
+    """Return the folder of the installed version's tests, a Python package."""
     return ROOT / f"kombu-{version('kombu')}" / "integration"
 
 
 def fetch() -> Path:
-    """Download and unpack, if that has not been done."""
+    """Download and unpack the tests if they are not there."""
     folder = home()
     if not (folder / FILES[-1]).exists():
         with TemporaryDirectory() as downloads:

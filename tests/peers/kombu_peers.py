@@ -1,4 +1,4 @@
-"""kombu's own integration tests, on its Redis transport and on ours, each with a server of its own.
+"""kombu's own integration tests on its Redis transport and on ours, each with its own server.
 
 Queues that kombu alone declares are task queues here, so these tests run in the core.
 Run it with ``make peers``.
@@ -25,14 +25,14 @@ from tests.peers.conftest import OURS, STOCK
 from tests.peers.fetch import fetch
 from tests.system.ledger import wait_for
 
-add_aliases()  # kombu alone knows no plug-ins
+add_aliases()  # kombu by itself loads no plug-ins
 
 PACKAGE = "kombu_integration"
-NOBODY = 12345
+UNUSED_PORT = 12345
 
 
 def _load(name: str) -> ModuleType:
-    """One of the fetched files, as a module of their package."""
+    """Import one of the fetched files as a module of their package."""
     place = fetch() / ("__init__.py" if name == PACKAGE else f"{name.rpartition('.')[2]}.py")
     spec = importlib.util.spec_from_file_location(name, place)
     assert spec is not None
@@ -50,7 +50,7 @@ common, on_redis = _load(f"{PACKAGE}.common"), _load(f"{PACKAGE}.test_redis")
 
 @pytest.fixture(scope="session")
 def ports() -> Iterator[dict[str, int]]:
-    """One server per broker: the same names mean different queues."""
+    """Start one server per broker, since the same names mean different queues."""
     started = {broker: _start_server() for broker in (STOCK, OURS)}
     yield {broker: port for broker, (port, _) in started.items()}
     for _, process in started.values():
@@ -92,29 +92,29 @@ def connection(broker: str, ports: dict[str, int], request: pytest.FixtureReques
 
 @pytest.fixture
 def invalid_connection(broker: str) -> Any:
-    return Connection(f"{broker}://localhost:{NOBODY}")
+    return Connection(f"{broker}://localhost:{UNUSED_PORT}")
 
 
 @pytest.fixture
 def failover_connection(broker: str, ports: dict[str, int]) -> Any:
-    dead, live = f"{broker}://localhost:{NOBODY}", f"{broker}://localhost:{ports[broker]}"
+    dead, live = f"{broker}://localhost:{UNUSED_PORT}", f"{broker}://localhost:{ports[broker]}"
     return Connection(f"{dead};{live}")
 
 
 class TestBasic(on_redis.test_RedisBasicFunctionality):  # type: ignore[name-defined]
-    """Connecting, publishing, consuming."""
+    """Connections, publishes and consumers."""
 
 
 class TestExchangeTypes(on_redis.test_RedisBaseExchangeTypes):  # type: ignore[name-defined]
-    """Direct, topic, fanout."""
+    """Direct, topic and fanout exchanges."""
 
 
 class TestPriority(on_redis.test_RedisPriority):  # type: ignore[name-defined]
-    """0 is the most urgent."""
+    """Priorities, 0 being the most urgent."""
 
 
 class TestMessage(on_redis.test_RedisMessage):  # type: ignore[name-defined]
-    """Acks, rejections and requeues."""
+    """Acks, rejects and requeues."""
 
 
 if hasattr(common, "BaseEventLoop"):
@@ -124,10 +124,10 @@ if hasattr(common, "BaseEventLoop"):
 
 
 class TestFailover(common.BaseFailover):  # type: ignore[name-defined]
-    """A dead URL before a live one."""
+    """Failover from a dead URL to a live one."""
 
 
 def test_the_core_ran_them(ports: dict[str, int]) -> None:
-    """What kombu's tests declare are task queues of the core."""
+    """The queues that kombu's tests declare are task queues of the core."""
     with FairQueue(f"redis://localhost:{ports[OURS]}") as core:
-        assert {"test", "direct1", "priority_test", "test_ack"} <= set(core.stats().queues)
+        assert {"test", "direct1", "priority_test", "test_ack"} <= set(core.admin.stats().queues)

@@ -1,4 +1,4 @@
-"""What an old client library leaves behind is not ours."""
+"""Warnings that redis-py 4 causes are ignored in these tests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ OLDEST_CLEAN = 5
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """redis-py 4 leaves a socket to the garbage collector when nobody answers on it.
+    """redis-py 4 leaves a socket to the garbage collector when no server answers on it.
 
-    It complains in whichever test runs when the collector comes by.
+    The warning appears in whichever test is running when the collector frees it.
     """
     if int(redis.__version__.split(".")[0]) >= OLDEST_CLEAN:
         return

@@ -1,8 +1,8 @@
-"""One worker process of the strictness test; it may be killed at any moment.
+"""One worker process of the strictness test, which may be killed at any moment.
 
-Each line of the ledger is one append: what happened, to which fence, when by the monotonic clock
-of this machine. A lease is live at least from its start line to the end that it stands for:
-a line is written after the claim was answered, and before the store is told of an end.
+Each ledger line is one append: the event, the fence, and the time by this machine's monotonic
+clock. A lease is live at least from its start line to its end line: the start line is written
+after the claim was answered, and the end line before the store is called.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import sys
 import time
 from typing import Any
 
-from fairqueue import Ending, FairQueue, Finish, Lease, LeaseKeeper, LeaseLost
+from fairqueue import FairQueue, Lease, LeaseLost
+from fairqueue.adapters import Ending, Finish, LeaseKeeper
 
 ENDINGS = {"ack": 60, "with the next claim": 25, "early": 8, "release": 8, "delay": 4, "abandon": 1}
 
 
 class Ledger:
-    """A file that every process appends whole lines to."""
+    """A file to which every process appends whole lines."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -32,7 +33,7 @@ class Ledger:
 
 
 class Worker:
-    """Claims two at a time, runs each for a moment, ends it in some way."""
+    """Claims two jobs at a time, runs each for a moment, and ends it in a random way."""
 
     def __init__(self, queue: FairQueue, ledger: Ledger, seed: int) -> None:
         self.queue, self.ledger, self.rnd = queue, ledger, random.Random(seed)
@@ -49,7 +50,7 @@ class Worker:
                     self.write_lost(finish.fence)
                 else:
                     self.ledger.write("done", finish.fence)
-                self.keeper.let_go(finish.fence)
+                self.keeper.forget(finish.fence)
             for lease in claimed.leases:
                 self.keeper.hold(lease, on_lost=self.lose)
                 self.start(lease)
@@ -87,7 +88,7 @@ class Worker:
             self.ledger.write("early", lease.fence)
             time.sleep(self.rnd.uniform(0, 0.02))
         if ending == "abandon":
-            self.keeper.let_go(lease.fence)
+            self.keeper.forget(lease.fence)
             self.ledger.write("abandoned", lease.fence)
             return
         self.ledger.write("end", lease.fence)
@@ -101,7 +102,7 @@ class Worker:
         else:
             self.queue.ack(lease, seconds=seconds)
             self.ledger.write("done", lease.fence)
-        self.keeper.let_go(lease.fence)
+        self.keeper.forget(lease.fence)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A Redis that cannot keep the promises is refused, with the reason and the remedy."""
+"""A Redis server that cannot keep the promises is refused, and the error names the remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECRET = "hunter2-hunter2"
 
 @pytest.fixture
 def own_server() -> Iterator[EmbeddedServer]:
-    """A server that a test may spoil."""
+    """A server whose settings a test may change."""
     with embedded_redis(tcp=True) as server:
         yield server
 
@@ -29,7 +29,7 @@ def _everything_said(error: BaseException) -> str:
 def test_too_old(
     redis_client: redis.Redis, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Redis before 6.2 is refused, with the version that is needed."""
+    """A Redis before 6.2 is refused; the error names the required version."""
     client: Any = redis_client
     old = {**client.info(), "redis_version": "6.0.16"}
     monkeypatch.setattr(client, "info", lambda *_: old)
@@ -42,7 +42,7 @@ def test_too_old(
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_evicting(own_server: EmbeddedServer, policy: str) -> None:
-    """A Redis that would evict keys is refused, with the setting to change."""
+    """A Redis that may evict keys is refused; the error names the setting to change."""
     own_server.client().config_set("maxmemory-policy", policy)
     with FairQueue(own_server.url) as queue:
         with pytest.raises(ConfigurationError, match="set maxmemory-policy to noeviction"):
@@ -68,8 +68,8 @@ def _replicate(master: EmbeddedServer, replica: EmbeddedServer) -> None:
     client.replicaof("127.0.0.1", port)
 
 
-def test_a_master_that_becomes_a_replica(own_server: EmbeddedServer) -> None:
-    """A call that meets a replica later says so, and nothing is lost when it is master again."""
+def test_a_primary_that_becomes_a_replica(own_server: EmbeddedServer) -> None:
+    """A call to a replica fails with a clear error; jobs are kept until it is a primary again."""
     with embedded_redis() as other, FairQueue(other.url) as queue:
         job = queue.publish(b"x", queue="q")
         _replicate(own_server, other)
@@ -81,12 +81,12 @@ def test_a_master_that_becomes_a_replica(own_server: EmbeddedServer) -> None:
 
 @pytest.mark.parametrize("how", ["wrong password", "no password", "unknown user"])
 def test_wrong_password(own_server: EmbeddedServer, how: str) -> None:
-    """A refused login says what to check; the password is in no message, nor in any cause."""
+    """A refused login names what to check, and no error in the chain contains the password."""
     path = own_server.socket_path
     urls = {
         "wrong password": f"unix://:{SECRET}@{path}",
         "no password": f"unix://{path}",
-        "unknown user": f"unix://nobody:{SECRET}@{path}",
+        "unknown user": f"unix://stranger:{SECRET}@{path}",
     }
     with FairQueue(urls[how]) as queue, pytest.raises(ConfigurationError) as caught:
         queue.publish(b"x", queue="q")
@@ -100,7 +100,7 @@ def test_wrong_password(own_server: EmbeddedServer, how: str) -> None:
     ids=["no scripts", "one command missing", "no writes"],
 )
 def test_no_permission(own_server: EmbeddedServer, rules: list[str]) -> None:
-    """A user whose ACL allows too little is told so, with what to allow."""
+    """A user with too few ACL permissions gets an error that lists what to allow."""
     admin = own_server.client()
     admin.execute_command("ACL", "SETUSER", "app", "on", f">{SECRET}", "~*", "&*", *rules)
     with (
@@ -123,14 +123,14 @@ def test_no_permission(own_server: EmbeddedServer, rules: list[str]) -> None:
     ],
 )
 def test_bad_url(url: str, said: str) -> None:
-    """A URL that makes no sense is refused at once, with its password masked."""
+    """An invalid URL is refused at once, and the error masks its password."""
     with pytest.raises(ConfigurationError, match=said) as caught:
         FairQueue(url)
     assert SECRET not in _everything_said(caught.value)
 
 
 def test_not_reachable(own_server: EmbeddedServer) -> None:
-    """Where nobody listens, the error asks for the server, and says no password."""
+    """If no server listens, the error says to start it and does not contain the password."""
     port = own_server.port
     own_server.stop()
     with (
@@ -142,7 +142,7 @@ def test_not_reachable(own_server: EmbeddedServer) -> None:
 
 
 def test_silent(own_server: EmbeddedServer) -> None:
-    """A server that does not answer in time is unavailable; once it answers all is well."""
+    """A server that does not answer in time is unavailable, and usable once it answers."""
     with FairQueue(own_server.url + "?socket_timeout=0.2") as queue:
         queue.publish(b"x", queue="q", job_id="one")
         own_server.freeze()
@@ -156,7 +156,7 @@ def test_silent(own_server: EmbeddedServer) -> None:
 
 
 def test_out_of_memory(own_server: EmbeddedServer) -> None:
-    """A full Redis refuses what is published, leaving nothing; claims, renewals, acks drain it."""
+    """A full Redis refuses publishes entirely; claims, renewals and acks still work."""
     client = own_server.client()
     with FairQueue(own_server.url) as queue:
         for i in range(40):
@@ -166,7 +166,7 @@ def test_out_of_memory(own_server: EmbeddedServer) -> None:
             with pytest.raises(StoreUnavailable, match=r"out of memory.*raise maxmemory"):
                 queue.publish(b"y", queue="q", workspace=workspace, task=task, delay_seconds=delay)
         assert queue.depth("q") == 40
-        assert {w.workspace for w in queue.stats().workspaces} == {f"w{i}" for i in range(5)}
+        assert {w.workspace for w in queue.admin.stats().workspaces} == {f"w{i}" for i in range(5)}
         done = 0
         while leases := queue.claim(["q"], 3).leases:
             assert not queue.renew([(lease.fence, 0.1) for lease in leases]).lost
@@ -178,8 +178,8 @@ def test_out_of_memory(own_server: EmbeddedServer) -> None:
         assert queue.publish(b"y", queue="q")
 
 
-def test_out_of_memory_with_releases(own_server: EmbeddedServer) -> None:
-    """In a full Redis jobs can be given back, buried and reaped."""
+def test_giving_back_while_out_of_memory(own_server: EmbeddedServer) -> None:
+    """A full Redis still accepts releases and rejects, and still reaps expired leases."""
     client = own_server.client()
     with FairQueue(own_server.url) as queue:
         for _ in range(3):
@@ -190,12 +190,12 @@ def test_out_of_memory_with_releases(own_server: EmbeddedServer) -> None:
         queue.release(second, delay_seconds=60)
         queue.reject(third, reason="bad")
         queue.reap()
-        (workspace,) = queue.stats().workspaces
+        (workspace,) = queue.admin.stats().workspaces
         assert (workspace.waiting, workspace.scheduled, workspace.dead) == (1, 1, 1)
 
 
 def test_a_new_worker_at_a_full_redis(own_server: EmbeddedServer) -> None:
-    """A worker that starts while Redis is full can drain it."""
+    """A worker that starts while Redis is full can process its jobs."""
     client = own_server.client()
     with FairQueue(own_server.url, workspace_concurrency=2) as producer:
         producer.publish(b"x", queue="q")
@@ -207,13 +207,13 @@ def test_a_new_worker_at_a_full_redis(own_server: EmbeddedServer) -> None:
         assert worker.depth("q") == 0
 
 
-def test_every_refusal_is_ours(own_server: EmbeddedServer) -> None:
-    """Whatever Redis refuses, the caller sees an error of fairqueue's own tree."""
+def test_every_refusal_is_a_fairqueue_error(own_server: EmbeddedServer) -> None:
+    """Any refusal by Redis reaches the caller as a subclass of FairQueueError."""
     with FairQueue(own_server.url) as queue:
         queue.publish(b"x", queue="q")
         own_server.client().config_set("maxmemory", 1)
         calls: list[Callable[[], object]] = [
-            lambda: queue.set_limits("w", concurrency=1),
+            lambda: queue.admin.set_limits("w", concurrency=1),
             lambda: queue.declare("other", plain=True),
             lambda: queue.publish(b"x", queue="q", group="g"),
         ]

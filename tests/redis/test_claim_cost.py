@@ -1,4 +1,4 @@
-"""What a claim costs, counted in Redis's own commands: blocked workspaces add nothing."""
+"""The cost of a claim in Redis commands does not depend on workspaces that cannot run."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import Admission, Finish, Job, Limits, Pause
-from fairqueue._stores.redis import RedisStore
+from fairqueue import Job, Limits, Pause
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
+from fairqueue.adapters import Admission, Finish
 from fairqueue.testing import ManualClock
+from tests.contract.world import World
 
 LEASE_SECONDS = 30.0
 
 
 class Counted:
-    """A store with a crowd, and what each of its claims costs."""
+    """A store with many workspaces that counts the commands of each claim."""
 
     def __init__(self, client: redis.Redis, namespace: str, default: Limits) -> None:
         self.client, self.clock = client, ManualClock()
-        self.store = RedisStore(client, namespace=namespace, clock=self.clock)
+        self.store = Store(RedisEngine(client, namespace=namespace), clock=self.clock)
         self.store.configure(StoredLimits(default=default), authoritative=True)
         self.number = self.published = 0
-        self.claim()  # new default limits have reached everybody
+        self.claim()  # applies the new default limits to all workspaces
 
     def publish(self, workspace: str, queue: str = "q", n: int = 1, task: str = "t") -> None:
         for _ in range(n):
@@ -45,7 +48,7 @@ class Counted:
         return [lease.fence for lease in claimed.leases]
 
     def cost(self, n: int = 20) -> dict[str, int]:
-        """Commands by name that so many finish-and-claims of one job each take."""
+        """Return the commands, by name, of ``n`` finish-and-claims of one job each."""
         (fence,) = self.claim()
         self.client.config_resetstat()
         for _ in range(n):
@@ -60,10 +63,10 @@ class Counted:
 
 
 @pytest.mark.parametrize("crowd", ["at their limit", "waiting", "idle"])
-def test_a_crowd_costs_a_claim_nothing(
+def test_workspaces_that_cannot_run_cost_a_claim_nothing(
     redis_client: redis.Redis, namespace: str, crowd: str
 ) -> None:
-    """A claim takes the very same commands beside 1000 workspaces that cannot or need not run."""
+    """A claim runs the same commands beside 1000 workspaces at their limit, waiting or idle."""
     limit = Limits(concurrency=1)
     alone, beside = (
         Counted(redis_client, f"{namespace}-{i}", limit if crowd == "at their limit" else Limits())
@@ -97,10 +100,10 @@ BEHIND: dict[str, StoredLimits] = {
 
 
 @pytest.mark.parametrize("limit", BEHIND)
-def test_a_crowd_behind_a_shared_limit_costs_a_claim_nothing(
+def test_a_reached_shared_limit_costs_a_claim_nothing(
     redis_client: redis.Redis, namespace: str, limit: str
 ) -> None:
-    """The very same commands beside 500 workspaces that another limit than their own holds back."""
+    """A claim runs the same commands beside 500 workspaces that a shared limit blocks."""
     costs = []
     for size in (3, 500):
         counted = Counted(redis_client, f"{namespace}-{size}", Limits())
@@ -121,8 +124,10 @@ def test_a_crowd_behind_a_shared_limit_costs_a_claim_nothing(
     assert costs[0] == costs[1]
 
 
-def test_a_claim_of_many_is_no_dearer_each(redis_client: redis.Redis, namespace: str) -> None:
-    """The commands of one job do not grow with how many are claimed at once."""
+def test_claiming_many_jobs_costs_no_more_per_job(
+    redis_client: redis.Redis, namespace: str
+) -> None:
+    """The commands per job do not grow with the number of jobs that a claim takes."""
     counted = Counted(redis_client, namespace, Limits())
     for i in range(10):
         counted.publish(f"w{i}", n=20)
@@ -136,10 +141,10 @@ def test_a_claim_of_many_is_no_dearer_each(redis_client: redis.Redis, namespace:
 
 
 @pytest.mark.parametrize("held", ["at their limit", "at their reserve"])
-def test_a_crowd_with_reserves_costs_a_claim_nothing(
+def test_many_reserves_cost_a_claim_nothing(
     redis_client: redis.Redis, namespace: str, held: str
 ) -> None:
-    """The very same commands beside 500 workspaces that have a reserve and may not go first."""
+    """A claim runs the same commands beside 500 workspaces with reserves that cannot run."""
     costs = []
     for size in (3, 500):
         limit = 1 if held == "at their limit" else None
@@ -160,8 +165,10 @@ def test_a_crowd_with_reserves_costs_a_claim_nothing(
     assert costs[0] == costs[1]
 
 
-def test_without_reserves_nobody_looks_for_them(redis_client: redis.Redis, namespace: str) -> None:
-    """No index is read or written; with one reserve a claim costs two or three commands more."""
+def test_a_claim_reads_no_index_of_reserves_without_any(
+    redis_client: redis.Redis, namespace: str
+) -> None:
+    """Without reserves the index is untouched; one reserve adds up to three commands to a claim."""
     costs = []
     for reserve in (None, 0):
         counted = Counted(redis_client, f"{namespace}-{reserve}", Limits())
@@ -171,3 +178,39 @@ def test_without_reserves_nobody_looks_for_them(redis_client: redis.Redis, names
         counted.cost()
         costs.append(sum(counted.cost(20).values()) / 20)
     assert costs[0] < costs[1] <= costs[0] + 3
+
+
+def test_a_claim_is_bounded(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> None:
+    """One claim moves and settles a bounded number of jobs, however many are due."""
+    store = Store(RedisEngine(redis_client, namespace=namespace), clock=clock)
+    world = World(store, clock)
+    for n in range(300):
+        world.publish(f"w{n}", delay_seconds=1)
+    store.set_limits("default", "", Limits(concurrency=1))
+    clock.advance(2)
+    before = redis_client.info("commandstats")
+    world.worker().take(1)
+    after = redis_client.info("commandstats")
+    calls = sum(stats["calls"] for stats in after.values()) - sum(
+        stats["calls"] for stats in before.values()
+    )
+    assert calls < 1500
+
+
+def test_a_claim_beside_many_expired_jobs_is_bounded(
+    redis_client: redis.Redis, namespace: str, clock: ManualClock
+) -> None:
+    """One claim of 16 jobs runs no more commands than the steps of one call need."""
+    world = World(Store(RedisEngine(redis_client, namespace=namespace), clock=clock), clock)
+    for n in range(1200):
+        world.publish("a", expires_seconds=1 + n / 10_000)
+    world.publish_many(16, "b")
+    clock.advance(3)
+    worker, longest = world.worker(), 0
+    while world.row("a").waiting:
+        redis_client.config_resetstat()
+        worker.take(16)
+        stats: dict[str, dict[str, Any]] = redis_client.info("commandstats")
+        longest = max(longest, sum(int(row["calls"]) for row in stats.values()))
+    assert world.row("b").running == 16
+    assert longest < 1500

@@ -1,4 +1,4 @@
-"""Links that break between a call and its reply, on a real server: nothing happens twice."""
+"""Calls whose connection breaks before the reply, on a real server, take effect once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue import FairQueue, Finish, Lease, StoreUnavailable
+from fairqueue import FairQueue, Lease, StoreUnavailable
+from fairqueue.adapters import Finish
 from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import Proxy, proxy_before
 
@@ -27,7 +28,7 @@ def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
 
 @pytest.fixture(params=[0, 3], ids=["the caller repeats", "the client repeats"])
 def queue(request: pytest.FixtureRequest, proxy: Proxy, namespace: str) -> Iterator[FairQueue]:
-    """A queue through the proxy, over a client that repeats lost calls by itself or does not."""
+    """A queue through the proxy, with a client that retries by itself or does not."""
     client = redis.Redis(port=proxy.port, retry=Retry(NoBackoff(), request.param))
     with FairQueue(client=client, namespace=namespace) as queue:
         for name in "abc":
@@ -37,7 +38,7 @@ def queue(request: pytest.FixtureRequest, proxy: Proxy, namespace: str) -> Itera
 
 
 def _again(call: Callable[[], object]) -> object:
-    """Do it once more where the reply was lost and the client does not do so by itself."""
+    """Repeat the call if its reply was lost and the client does not retry by itself."""
     try:
         return call()
     except StoreUnavailable:
@@ -45,11 +46,11 @@ def _again(call: Callable[[], object]) -> object:
 
 
 def _running(queue: FairQueue) -> int:
-    return sum(w.running for w in queue.stats().workspaces)
+    return sum(w.running for w in queue.admin.stats().workspaces)
 
 
-def test_claim(queue: FairQueue, proxy: Proxy) -> None:
-    """A claim whose reply was lost leases one job, not two, and its job is not forgotten."""
+def test_a_repeated_claim_leases_one_job(queue: FairQueue, proxy: Proxy) -> None:
+    """A claim whose reply was lost leases one job, and the repeat returns it."""
     proxy.lose_reply_to(b"EVALSHA")
     leases: list[Lease] = []
 
@@ -62,24 +63,24 @@ def test_claim(queue: FairQueue, proxy: Proxy) -> None:
     assert _running(queue) == 1
 
 
-def test_publish(queue: FairQueue, proxy: Proxy) -> None:
-    """A publish whose reply was lost, repeated under its id, is one job."""
+def test_a_repeated_publish_is_one_job(queue: FairQueue, proxy: Proxy) -> None:
+    """A publish whose reply was lost, repeated with its id, adds one job."""
     proxy.lose_reply_to(b"EVALSHA")
     _again(lambda: queue.publish(b"x", queue="q", workspace="w", job_id="new"))
     assert proxy.lost == 1
     assert queue.depth("q") == 4
 
 
-def test_publish_of_a_job_that_is_done(queue: FairQueue, proxy: Proxy) -> None:
-    """A late repeat of a publish does not bring a job back that has ended meanwhile."""
+def test_a_late_repeat_does_not_restore_an_ended_job(queue: FairQueue, proxy: Proxy) -> None:
+    """A publish that is repeated after its job has ended adds no job."""
     for lease in queue.claim(["q"], 3).leases:
         queue.ack(lease)
     queue.publish(b"x", queue="q", workspace="w", job_id="a")
     assert queue.depth("q") == 0
 
 
-def test_ack(queue: FairQueue, proxy: Proxy) -> None:
-    """An ack whose reply was lost is done, not lost."""
+def test_a_repeated_ack_succeeds(queue: FairQueue, proxy: Proxy) -> None:
+    """An ack whose reply was lost is not reported as a lost lease when it is repeated."""
     (lease,) = queue.claim(["q"]).leases
     proxy.lose_reply_to(b"EVALSHA")
     _again(lambda: queue.ack(lease))
@@ -88,7 +89,7 @@ def test_ack(queue: FairQueue, proxy: Proxy) -> None:
     assert queue.depth("q") == 2
 
 
-def test_finish_and_claim(queue: FairQueue, proxy: Proxy) -> None:
+def test_a_repeated_finish_and_claim_acts_once(queue: FairQueue, proxy: Proxy) -> None:
     """A finish-and-claim whose reply was lost finishes once and claims once."""
     (lease,) = queue.claim(["q"]).leases
     found: list[Lease] = []
@@ -106,31 +107,31 @@ def test_finish_and_claim(queue: FairQueue, proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize("act", ["release", "reject"])
-def test_giving_back(queue: FairQueue, proxy: Proxy, act: str) -> None:
-    """A release or reject whose reply was lost is done once."""
+def test_a_repeated_release_or_reject_acts_once(queue: FairQueue, proxy: Proxy, act: str) -> None:
+    """A release or reject whose reply was lost takes effect once."""
     (lease,) = queue.claim(["q"]).leases
     proxy.lose_reply_to(b"EVALSHA")
     if act == "release":
         _again(lambda: queue.release(lease, counted=True))
     else:
         _again(lambda: queue.reject(lease, reason="bad"))
-    (workspace,) = queue.stats().workspaces
+    (workspace,) = queue.admin.stats().workspaces
     waiting, dead = (3, 0) if act == "release" else (2, 1)
     assert (workspace.waiting, workspace.dead, workspace.running) == (waiting, dead, 0)
 
 
-def test_renew(queue: FairQueue, proxy: Proxy) -> None:
-    """A renewal may be repeated."""
+def test_a_repeated_renewal_is_harmless(queue: FairQueue, proxy: Proxy) -> None:
+    """A renewal whose reply was lost can be repeated."""
     (lease,) = queue.claim(["q"]).leases
     proxy.lose_reply_to(b"EVALSHA")
     assert _again(lambda: queue.renew([(lease.fence, 0.1)]).lost) == frozenset()
     queue.ack(lease)
 
 
-def test_every_connection_is_killed(
+def test_clients_recover_when_every_connection_is_killed(
     redis_url: str, redis_client: redis.Redis, namespace: str
 ) -> None:
-    """Clients whose connections were killed go on with the next call, a waiting one as well."""
+    """Clients reconnect with their next call, even one that was blocked."""
     with FairQueue(redis_url, namespace=namespace) as queue, queue.clone() as other:
         waiting: list[str] = []
 
@@ -154,11 +155,13 @@ def _await_blocked(client: redis.Redis) -> None:
         if client.info("clients")["blocked_clients"]:
             return
         time.sleep(0.01)
-    pytest.fail("nobody waits")
+    pytest.fail("no client is blocked")
 
 
-def test_scripts_are_flushed(redis_url: str, redis_client: redis.Redis, namespace: str) -> None:
-    """Scripts that a server forgot are loaded again, whatever the call."""
+def test_flushed_scripts_are_loaded_again(
+    redis_url: str, redis_client: redis.Redis, namespace: str
+) -> None:
+    """After a script flush any call loads its scripts again."""
     with FairQueue(redis_url, namespace=namespace) as queue:
         redis_client.script_flush()
         queue.publish(b"x", queue="q")
@@ -173,7 +176,7 @@ def test_scripts_are_flushed(redis_url: str, redis_client: redis.Redis, namespac
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_many_threads_share_one_backlog(redis_url: str, namespace: str, shared: bool) -> None:
-    """Threads get each job once, over one queue or over clones with connections of their own."""
+    """Threads claim each job once, whether they share a queue or each has its own clone."""
     with FairQueue(redis_url, namespace=namespace) as queue:
         jobs = [queue.publish(b"x", queue="q", workspace=f"w{i % 7}") for i in range(200)]
         got: list[str] = []

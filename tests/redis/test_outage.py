@@ -1,4 +1,4 @@
-"""Redis goes away and comes back: nothing is lost, and nothing is taken from who holds it."""
+"""After a Redis outage no job is lost, and no lease is taken from a live holder."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue import Admission, FairQueue, Finish, Job, Lease, LeaseKeeper, StoreUnavailable
-from fairqueue._stores.redis import RedisStore
+from fairqueue import FairQueue, Job, Lease, StoreUnavailable
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
+from fairqueue.adapters import Admission, Finish, LeaseKeeper
 from fairqueue.testing import EmbeddedServer, ManualClock, embedded_redis
 
 LEASE_SECONDS = 30.0
@@ -25,9 +27,9 @@ def server() -> Iterator[EmbeddedServer]:
 
 
 class Owner:
-    """One claimer, over the store alone."""
+    """A claimer that calls the store directly."""
 
-    def __init__(self, store: RedisStore, name: str) -> None:
+    def __init__(self, store: Store, name: str) -> None:
         self.store, self.name, self.number = store, name, 0
 
     def claim(self, n: int, *finishes: Finish) -> list[int]:
@@ -44,20 +46,31 @@ class Owner:
         assert not claimed.lost
         return [lease.fence for lease in claimed.leases]
 
+    def renew(self, *fences: int) -> frozenset[int]:
+        progress = [(fence, 0.1) for fence in fences]
+        return self.store.renew(progress, owner=self.name, lease_seconds=LEASE_SECONDS).lost
 
-def _reap(store: RedisStore) -> int:
-    return store.reap(lease_seconds=LEASE_SECONDS, max_deliveries=None)
+    def ack(self, *fences: int) -> frozenset[int]:
+        self.number += 1
+        finishes = [Finish(fence, seconds=0.1) for fence in fences]
+        return self.store.ack(
+            owner=self.name, number=self.number, lease_seconds=LEASE_SECONDS, finishes=finishes
+        )
 
 
-def _publish(store: RedisStore, n: int) -> None:
+def _reap(store: Store) -> int:
+    return store.reap(max_deliveries=None)
+
+
+def _publish(store: Store, n: int) -> None:
     for i in range(n):
         job = Job(f"job{i}", f"w{i % 3}", "q", "t", b"x", delay_seconds=20.0 if i % 5 == 0 else 0.0)
         store.publish(job, Admission())
 
 
-def test_a_crash_loses_nothing(server: EmbeddedServer, clock: ManualClock) -> None:
-    """Jobs that wait, are scheduled or run are all there after a crash, in the same place."""
-    store = RedisStore(server.client(retry=Retry(NoBackoff(), 1)), clock=clock)
+def test_a_crash_loses_no_job(server: EmbeddedServer, clock: ManualClock) -> None:
+    """Waiting, scheduled and running jobs are all in their places after a crash."""
+    store = Store(RedisEngine(server.client(retry=Retry(NoBackoff(), 1))), clock=clock)
     owner = Owner(store, "one")
     _publish(store, 20)
     leases = owner.claim(4)
@@ -76,8 +89,8 @@ def test_a_crash_loses_nothing(server: EmbeddedServer, clock: ManualClock) -> No
 def test_leases_outlive_an_outage(
     server: EmbeddedServer, clock: ManualClock, away_seconds: float
 ) -> None:
-    """After an outage nothing is reaped for one lease, so that each holder can renew first."""
-    store = RedisStore(server.client(), clock=clock)
+    """For one lease time after an outage no lease is reaped, so that each holder can renew."""
+    store = Store(RedisEngine(server.client()), clock=clock)
     one, two = Owner(store, "one"), Owner(store, "two")
     store.publish(Job("held", "w", "q", "t", b"x"), Admission())
     store.publish(Job("orphan", "w", "q", "t", b"x"), Admission())
@@ -88,21 +101,21 @@ def test_leases_outlive_an_outage(
 
     assert two.claim(2) == []
     clock.advance(LEASE_SECONDS / 3)
-    assert store.renew([(held, away_seconds)], lease_seconds=LEASE_SECONDS).lost == frozenset()
+    assert one.renew(held) == frozenset()
     clock.advance(LEASE_SECONDS / 3)
     assert _reap(store) == 0
     clock.advance(LEASE_SECONDS / 3)
-    assert store.renew([(held, away_seconds)], lease_seconds=LEASE_SECONDS).lost == frozenset()
+    assert one.renew(held) == frozenset()
     clock.advance(LEASE_SECONDS / 3)
     assert len(two.claim(2)) == 1
     assert one.claim(0, Finish(held)) == []
 
 
-def test_without_an_outage_the_dead_are_reaped_in_time(
+def test_expired_leases_are_reaped_in_time_without_an_outage(
     server: EmbeddedServer, clock: ManualClock
 ) -> None:
-    """While others keep calling, an owner that fell silent loses its lease after one lease."""
-    store = RedisStore(server.client(), clock=clock)
+    """While others keep calling, an owner that stops loses its lease after one lease time."""
+    store = Store(RedisEngine(server.client()), clock=clock)
     dead, alive = Owner(store, "dead"), Owner(store, "alive")
     store.publish(Job("held", "w", "q", "t", b"x"), Admission())
     dead.claim(1)
@@ -113,11 +126,11 @@ def test_without_an_outage_the_dead_are_reaped_in_time(
     assert len(alive.claim(1)) == 1
 
 
-def test_a_claim_that_an_outage_cut_off_is_repeated_after_it(
+def test_a_claim_interrupted_by_an_outage_can_be_repeated(
     server: EmbeddedServer, clock: ManualClock
 ) -> None:
-    """The numbered reply survives a crash: the same number gives the same leases."""
-    store = RedisStore(server.client(), clock=clock)
+    """The reply is stored across a crash: the same number returns the same leases."""
+    store = Store(RedisEngine(server.client()), clock=clock)
     owner = Owner(store, "one")
     _publish(store, 4)
     first = owner.claim(2)
@@ -128,7 +141,7 @@ def test_a_claim_that_an_outage_cut_off_is_repeated_after_it(
 
 
 def test_workers_and_producers_recover_by_themselves(server: EmbeddedServer) -> None:
-    """After a crash and restart a blocked claim gets its job, a held lease lives, an ack counts."""
+    """After a restart a blocked claim gets its job, a held lease is kept, and an ack succeeds."""
     with FairQueue(server.url, lease_seconds=3.0) as queue, queue.clone() as idle:
         queue.publish(b"x", queue="long", job_id="long")
         (lease,) = queue.claim(["long"]).leases
@@ -147,11 +160,11 @@ def test_workers_and_producers_recover_by_themselves(server: EmbeddedServer) -> 
         assert told == []
         queue.ack(lease)
         keeper.stop()
-        assert not any(w.waiting or w.running for w in queue.stats().workspaces)
+        assert not any(w.waiting or w.running for w in queue.admin.stats().workspaces)
 
 
 def _work_on(queue: FairQueue, got: list[str]) -> None:
-    """Claim as a worker does: whatever is unavailable is tried again."""
+    """Claim as a worker does: retry whenever Redis is unavailable."""
     until = time.monotonic() + 20
     while not got and time.monotonic() < until:
         try:
@@ -172,11 +185,11 @@ def _until_published(queue: FairQueue) -> None:
             return
 
 
-def test_old_fences_mean_nothing_after_a_loss_of_data(
+def test_old_fences_are_invalid_after_a_loss_of_data(
     server: EmbeddedServer, clock: ManualClock
 ) -> None:
-    """Where Redis came back empty, who held a lease before cannot end what is leased now."""
-    store = RedisStore(server.client(), clock=clock)
+    """If Redis comes back empty, holders of old leases cannot end the jobs that are leased now."""
+    store = Store(RedisEngine(server.client()), clock=clock)
     old, new = Owner(store, "old"), Owner(store, "new")
     _publish(store, 4)
     before = old.claim(2)
@@ -185,7 +198,30 @@ def test_old_fences_mean_nothing_after_a_loss_of_data(
     _publish(store, 4)
     after = new.claim(2)
     assert min(after) > max(before)
-    assert store.renew([(fence, 0.1) for fence in before], lease_seconds=LEASE_SECONDS).lost == {
-        *before
-    }
+    assert old.renew(*before) == {*before}
     assert new.claim(0, *(Finish(fence) for fence in after)) == []
+
+
+def test_no_fence_is_issued_twice_after_a_restored_snapshot(
+    server: EmbeddedServer, namespace: str
+) -> None:
+    """What was claimed after the snapshot is unknown, and its fences are never issued again."""
+    client = server.client()
+    store = Store(RedisEngine(client, namespace=namespace))
+    old, new = Owner(store, "old"), Owner(store, "new")
+    _publish(store, 10)
+    known = old.claim(2)
+    snapshot = {key: client.dump(key) or b"" for key in client.scan_iter(match=f"{{{namespace}:*")}
+    forgotten = old.claim(3)
+    client.delete(*client.scan_iter(match=f"{{{namespace}:*"))
+    for key, value in snapshot.items():
+        client.restore(key, 0, value)
+
+    issued = new.claim(3)
+    assert len(issued) == 3
+    assert min(issued) > max(known + forgotten)
+    assert old.ack(*forgotten) == {*forgotten}
+    assert old.renew(*known, *forgotten) == {*forgotten}
+    assert sum(row.running for row in store.snapshot().workspaces) == 5
+    assert new.ack(*issued) == frozenset()
+    assert old.ack(*known) == frozenset()

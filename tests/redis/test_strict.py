@@ -1,4 +1,4 @@
-"""Limits under real concurrency: processes claim, renew, end and are killed; none is exceeded."""
+"""Limits hold under real concurrency while processes claim, renew, end jobs and are killed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORKER = Path(__file__).with_name("strict_worker.py")
 
 @dataclass
 class Run:
-    """One lease by the ledger: from when to when it was live for certain."""
+    """One lease in the ledger, with the period in which it was certainly live."""
 
     fence: int
     job: str
@@ -47,7 +47,7 @@ class Run:
 
 
 def read_runs(ledger: Path) -> list[Run]:
-    """Put the ledger's lines together, in the order of fences."""
+    """Build the runs from the ledger's lines, ordered by fence."""
     runs: dict[int, Run] = {}
     lines = [json.loads(line) for line in ledger.read_text().splitlines()]
     for line in lines:
@@ -75,7 +75,7 @@ def _mark(run: Run, line: dict[str, Any]) -> None:
 
 
 def most_at_once(runs: Iterable[Run]) -> int:
-    """How many were live at the same moment, at most."""
+    """Return the largest number of leases that were live at the same time."""
     steps = [
         step for run in runs for step in ((run.start, 1), (run.end, -1)) if run.end > run.start
     ]
@@ -87,7 +87,7 @@ def most_at_once(runs: Iterable[Run]) -> int:
 
 
 class Sampler(threading.Thread):
-    """Looks at the lease sets again and again."""
+    """Repeatedly counts the members of the lease sets."""
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         super().__init__(daemon=True)
@@ -103,7 +103,7 @@ class Sampler(threading.Thread):
             for name in LIMITS:
                 pipe.scard(self._keys.key("slots_of_workspace", name))
             for name in QUEUES:
-                pipe.scard(self._keys.key("slots_of_queue", name))
+                pipe.hlen(self._keys.key("slots_of_queue", name))
             pipe.zcard(self._keys.key("expiry"))
             for name, count in zip([*names, "total"], pipe.execute(), strict=True):
                 self.most[name] = max(self.most[name], count)
@@ -137,7 +137,7 @@ class Fleet:
 
 @contextmanager
 def fleet_of(options: dict[str, Any]) -> Iterator[Fleet]:
-    """Start the processes; end them at the latest with the block."""
+    """Start the processes, and end them with the block."""
     fleet = Fleet(options)
     try:
         for _ in range(PROCESSES):
@@ -149,7 +149,7 @@ def fleet_of(options: dict[str, Any]) -> Iterator[Fleet]:
 
 
 def _publish(queue: FairQueue, rnd: random.Random, seconds: float, fleet: Fleet) -> list[str]:
-    """Publish for a while, and kill a worker now and then."""
+    """Publish for this long, and kill a worker now and then."""
     jobs: list[str] = []
     until, kill_at = time.monotonic() + seconds, time.monotonic() + 2.0
     while time.monotonic() < until:
@@ -166,10 +166,10 @@ def _publish(queue: FairQueue, rnd: random.Random, seconds: float, fleet: Fleet)
 def _await_end(queue: FairQueue) -> None:
     until = time.monotonic() + 30
     while time.monotonic() < until:
-        if all(w.waiting + w.scheduled + w.running == 0 for w in queue.stats().workspaces):
+        if all(w.waiting + w.scheduled + w.running == 0 for w in queue.admin.stats().workspaces):
             return
         time.sleep(0.05)
-    pytest.fail(f"jobs are left: {queue.stats()}")
+    pytest.fail(f"jobs are left: {queue.admin.stats()}")
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def _await_end(queue: FairQueue) -> None:
 def test_no_limit_is_ever_exceeded(
     redis_url: str, redis_client: redis.Redis, namespace: str, tmp_path: Path
 ) -> None:
-    """Eight processes, killed and replaced, never hold more leases than a limit; no job is lost."""
+    """Eight processes, killed and replaced, never exceed a limit, and no job is lost."""
     settings: dict[str, Any] = {
         "namespace": namespace,
         "lease_seconds": LEASE_SECONDS,
@@ -214,18 +214,18 @@ def _check_limits(runs: list[Run], sampled: Counter[str]) -> None:
         assert by_ledger[name] <= limit, name
         assert sampled[name] <= limit, name
         used = max(by_ledger[name], sampled[name])
-        assert used == limit, f"{name} was never used to its limit: nothing was shown"
+        assert used == limit, f"{name} never reached its limit, so the test proves nothing"
 
 
 def _check_runs(runs: list[Run], jobs: list[str]) -> None:
-    """Each ran; again only after an end that gives it back; never after it was done."""
+    """Check that each job ran, and ran again only after it was given back."""
     by_job: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         by_job[run.job].append(run)
     assert set(jobs) == set(by_job)
     for own in by_job.values():
         for earlier in own[:-1]:
-            assert "early" not in earlier.marks, "a job acked early was run again"
-            assert "done" not in earlier.marks, "a job that was done was run again"
+            assert "early" not in earlier.marks, "an early-acked job was run again"
+            assert "done" not in earlier.marks, "a finished job was run again"
     again = sum(len(own) - 1 for own in by_job.values())
-    assert again > 0, "nothing was ever given back: nothing was shown"
+    assert again > 0, "no job was ever given back, so the test proves nothing"

@@ -1,4 +1,4 @@
-"""What it costs to ask why, counted in Redis's own commands: others add nothing."""
+"""The cost of asking why, in Redis commands, does not depend on other workspaces."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import Admission, Job, Limits
-from fairqueue._stores.redis import RedisStore
+from fairqueue import Job, Limits
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
+from fairqueue.adapters import Admission
 from fairqueue.testing import ManualClock
 
 
-def _commands(client: redis.Redis, store: RedisStore, job_id: str | None) -> dict[str, int]:
-    """Commands by name that one question takes."""
+def _commands(client: redis.Redis, store: Store, job_id: str | None) -> dict[str, int]:
+    """Return the commands, by name, of one question."""
     client.config_resetstat()
     store.why(workspace="mine" if job_id is None else None, job_id=job_id, queue=None)
     stats: dict[str, dict[str, Any]] = client.info("commandstats")
@@ -23,13 +25,15 @@ def _commands(client: redis.Redis, store: RedisStore, job_id: str | None) -> dic
 
 
 @pytest.mark.parametrize("job_id", [None, "mine-7", "no such job"])
-def test_a_question_costs_the_same_beside_a_crowd(
+def test_a_question_costs_the_same_beside_many_workspaces(
     redis_client: redis.Redis, namespace: str, job_id: str | None
 ) -> None:
-    """Of a workspace with twenty jobs, alone and beside 500 that are at their limit."""
+    """Asking about a workspace with twenty jobs costs the same beside 500 at their limit."""
     found = []
     for crowd in (0, 500):
-        store = RedisStore(redis_client, namespace=f"{namespace}-{crowd}", clock=ManualClock())
+        store = Store(
+            RedisEngine(redis_client, namespace=f"{namespace}-{crowd}"), clock=ManualClock()
+        )
         store.configure(StoredLimits(default=Limits(concurrency=1)), authoritative=True)
         for n in range(20):
             store.publish(Job(f"mine-{n}", "mine", "q", "t", b""), Admission())
@@ -38,7 +42,7 @@ def test_a_question_costs_the_same_beside_a_crowd(
         store.claim(
             owner="one", number=1, queues=["q"], n=600, lease_seconds=30, max_deliveries=None
         )
-        _commands(redis_client, store, job_id)  # names of tasks and scripts are known from now on
+        _commands(redis_client, store, job_id)  # caches the names of tasks and the scripts
         found.append(_commands(redis_client, store, job_id))
     assert found[0] == found[1]
     assert sum(found[0].values()) < 30

@@ -1,8 +1,9 @@
-"""What jobs themselves saw happen, written outside any broker; and waiting for it."""
+"""A ledger that jobs write outside any broker, and a way to wait for its lines."""
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,19 +11,24 @@ from typing import Any
 
 import pytest
 
+LOOK_SECONDS = 0.02
+
 
 def wait_for(condition: Callable[[], Any], *, seconds: float = 60.0) -> Any:
-    """What the condition returns once it is true; it fails the test when time is up."""
-    until = time.monotonic() + seconds
-    while not (found := condition()):
-        if time.monotonic() > until:
-            pytest.fail(f"not true within {seconds} s: {condition}")
-        time.sleep(0.02)
-    return found
+    """Wait for a condition and return its value; fail the test when time is up.
+
+    The time is counted in looks, not by a clock: a machine that stands still or is overloaded
+    delays the looks as it delays the processes that are waited for.
+    """
+    for _ in range(math.ceil(seconds / LOOK_SECONDS)):
+        if found := condition():
+            return found
+        time.sleep(LOOK_SECONDS)
+    pytest.fail(f"not true within {seconds} s: {condition}")
 
 
 class Ledger:
-    """What the tasks themselves saw happen."""
+    """Events that tasks have recorded themselves."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,7 +38,7 @@ class Ledger:
         self.path.write_text("")
 
     def lines(self, what: str | None = None, **fields: Any) -> list[dict[str, Any]]:
-        whole, _, _ = self.path.read_text().rpartition("\n")  # the last may be half-written
+        whole, _, _ = self.path.read_text().rpartition("\n")  # the last line may be incomplete
         rows = [json.loads(line) for line in whole.splitlines()]
         wanted = {**fields, **({"what": what} if what else {})}
         return [row for row in rows if wanted.items() <= row.items()]

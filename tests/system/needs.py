@@ -8,9 +8,9 @@ import pytest
 
 
 def needs(package: str) -> None:
-    """Skip where it is not installed.
+    """Skip the test if the package is not installed.
 
-    Importing gevent or eventlet would change how this process forks, for every test after it.
+    Importing gevent or eventlet would change forks of this process in all later tests.
     """
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed", allow_module_level=True)

@@ -1,4 +1,4 @@
-"""A limit provider of a user's own: a module that reads a file, which a test may change."""
+"""A user's limit provider: a module that reads a file, which a test can change."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Tariff:
         paths = [str(folder), os.environ.get("PYTHONPATH", "")]
         self.environment = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         self.source = f"{name}:limits_of"
-        """What the setting ``limit_provider`` is."""
+        """The value of the setting ``limit_provider``."""
 
     def says(self, **answers: dict[str, Any]) -> None:
-        """What it answers from now on, by workspace."""
+        """Change the limits that it returns, by workspace."""
         self._answers.write_text(json.dumps(answers))

@@ -1,4 +1,4 @@
-"""The demo cleans up after itself, also when it is stopped half-way."""
+"""The demo cleans up after itself, even if it is stopped half-way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages show runs: each block of Python, against a real server."""
+"""Each block of Python in the pages runs, against a real server."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ ADDRESS = "localhost:6379"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[EmbeddedServer]:
-    """A server on a port, since the pages name one."""
+    """A server on a TCP port, because the pages connect to one."""
     with embedded_redis(tcp=True) as server:
         yield server
 
 
 def _render(*, tenant_id: str, page: int) -> None:
-    """A task of the reader's own."""
+    """A task of the reader's app."""
 
 
 def _report(month: str, *, tenant_id: str) -> None:
-    """An actor of the reader's own."""
+    """An actor of the reader's app."""
 
 
 @pytest.fixture
 def names(server: EmbeddedServer) -> Iterator[dict[str, Any]]:
-    """What a page takes for granted: an app and a task of it; a Dramatiq broker, and an actor."""
+    """The names that a page assumes: a Celery app and a task, a Dramatiq broker and an actor."""
     app = Celery("pages", broker=f"fairqueue://{server.tcp_address}/0")
     with kept():
         broker, fair = StubBroker(), StubBroker()
@@ -62,6 +62,6 @@ def names(server: EmbeddedServer) -> Iterator[dict[str, Any]]:
 def test_the_python_of_a_page_runs(
     page: Path, server: EmbeddedServer, names: dict[str, Any]
 ) -> None:
-    """From top to bottom, as one program, with the server's address put in."""
+    """The blocks run from top to bottom as one program, with the test server's address."""
     for block in BLOCK.findall(page.read_text()):
         exec(compile(block.replace(ADDRESS, server.tcp_address), str(page), "exec"), names)

@@ -1,4 +1,4 @@
-"""The command line at the test's own server."""
+"""The command line, run against the test's server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairqueue.cli import main
 
 
 class Shell:
-    """Runs commands on one namespace; what they print is safe for a terminal."""
+    """Runs commands in one namespace, and checks that their output is safe for a terminal."""
 
     def __init__(self, url: str, namespace: str) -> None:
         self.url, self.namespace = url, namespace
@@ -31,5 +31,5 @@ class Shell:
 
 @pytest.fixture
 def shell(redis_url: str, namespace: str) -> Shell:
-    """A shell at the test's server."""
+    """A shell for the test's server and namespace."""
     return Shell(redis_url, namespace)

@@ -1,4 +1,4 @@
-"""The claimer numbers its calls and repeats what was not answered, so that nothing is lost."""
+"""The claimer numbers its calls and repeats unanswered ones, so that no job is lost."""
 
 from __future__ import annotations
 
@@ -9,28 +9,21 @@ from typing import Any
 
 import pytest
 
-from fairqueue import (
-    Admission,
-    Ending,
-    FairQueueError,
-    Finish,
-    Job,
-    Settings,
-    StoreUnavailable,
-    Waiter,
-)
+from fairqueue import FairQueueError, Job, Settings, StoreUnavailable
 from fairqueue._claimer import Claimer
-from fairqueue._stores.memory import MemoryStore
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.store import Store
+from fairqueue.adapters import Admission, Ending, Finish, Waiter
 from fairqueue.testing import ManualClock
 
 LEASE_SECONDS = 30.0
 
 
-class Flaky(MemoryStore):
+class Flaky(Store):
     """Loses the reply to its next call after, or instead of, carrying it out."""
 
     def __init__(self, clock: ManualClock) -> None:
-        super().__init__(clock=clock)
+        super().__init__(MemoryEngine(), clock=clock)
         self.failure: BaseException | None = None
         self.before = False
         self.calls: list[str] = []
@@ -87,7 +80,7 @@ def _ids(claimed: Any) -> list[str]:
 def test_a_claim_whose_reply_was_lost_is_repeated(
     store: Flaky, claimer: Claimer, before: bool
 ) -> None:
-    """What an unanswered claim leased comes with the next one, and counts towards its n."""
+    """The next claim returns what an unanswered one leased, and counts it towards its n."""
     store.lose_reply(before=before)
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 1, [])
@@ -96,37 +89,37 @@ def test_a_claim_whose_reply_was_lost_is_repeated(
     assert store.snapshot().workspaces[0].running == 3
 
 
-def test_a_lease_found_again_is_renewed(store: Flaky, claimer: Claimer, clock: ManualClock) -> None:
-    """It is as old as the first try; so it gets a whole lease when it is handed out."""
+def test_a_recovered_lease_is_renewed(store: Flaky, claimer: Claimer, clock: ManualClock) -> None:
+    """It is as old as the first attempt, so it is renewed before it is returned."""
     store.lose_reply()
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 1, [])
     clock.advance(10)
     claimer.claim(["q"], 0, [])
     clock.advance(10)
-    store.reap(lease_seconds=LEASE_SECONDS, max_deliveries=None)
+    store.reap(max_deliveries=None)
     clock.advance(10)
-    store.reap(lease_seconds=LEASE_SECONDS, max_deliveries=None)
+    store.reap(max_deliveries=None)
     assert store.snapshot().workspaces[0].running == 1
 
 
-def test_a_lease_that_passed_meanwhile_is_not_handed_out(
+def test_a_lease_that_expired_meanwhile_is_not_returned(
     store: Flaky, claimer: Claimer, clock: ManualClock
 ) -> None:
-    """What was reaped before the claim was repeated belongs to whoever claims it now."""
+    """A job reaped before the claim was repeated belongs to the next claimer."""
     store.lose_reply()
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 1, [])
     for _ in range(4):
         clock.advance(10)
-        store.reap(lease_seconds=LEASE_SECONDS, max_deliveries=None)
+        store.reap(max_deliveries=None)
     other = Claimer(store, Settings(lease_seconds=LEASE_SECONDS))
     assert _ids(other.claim(["q"], 1, [])) == ["a"]
     assert _ids(claimer.claim(["q"], 3, [])) == ["b", "c"]
 
 
-def test_found_leases_outlast_a_second_outage(store: Flaky, claimer: Claimer) -> None:
-    """When the renewal of what was found fails too, it is found again later."""
+def test_recovered_leases_survive_a_second_outage(store: Flaky, claimer: Claimer) -> None:
+    """If their renewal fails, too, a later claim returns them."""
     store.lose_reply()
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 1, [])
@@ -148,7 +141,7 @@ def _with_renewal_lost(store: Flaky, claimer: Claimer) -> None:
 
 
 def test_an_unanswered_finish_counts_once(store: Flaky, claimer: Claimer) -> None:
-    """Who brings the same ending again after an outage finds it done, not lost."""
+    """Reporting the same ending again after an outage succeeds; a third time it is lost."""
     (lease,) = claimer.claim(["q"], 1, []).leases
     finish = Finish(lease.fence, seconds=1.0)
     store.lose_reply()
@@ -159,7 +152,7 @@ def test_an_unanswered_finish_counts_once(store: Flaky, claimer: Claimer) -> Non
 
 
 def test_an_early_and_a_late_ack_are_two_endings(store: Flaky, claimer: Claimer) -> None:
-    """An early ack that was repeated does not hide the ack that follows."""
+    """A repeated early ack does not swallow the ack that follows."""
     (lease,) = claimer.claim(["q"], 1, []).leases
     store.lose_reply()
     with pytest.raises(StoreUnavailable):
@@ -168,21 +161,16 @@ def test_an_early_and_a_late_ack_are_two_endings(store: Flaky, claimer: Claimer)
     assert store.snapshot().workspaces[0].running == 0
 
 
-def test_a_loss_is_told_to_who_asks_for_it(
+def test_a_loss_is_reported_with_its_own_fence(
     store: Flaky, claimer: Claimer, clock: ManualClock
 ) -> None:
-    """A fence that an unanswered claim found lost is not blamed on another job's ack."""
+    """The loss found by an unanswered claim is not reported by another job's ack."""
     first, second = claimer.claim(["q"], 2, []).leases
-    store.release(
-        first.fence,
-        owner="thief",
-        number=1,
-        lease_seconds=LEASE_SECONDS,
-        delay_seconds=0.0,
-        counted=False,
-        seconds=0.0,
-        max_deliveries=None,
-    )
+    for _ in range(4):
+        clock.advance(10)
+        kept = [(second.fence, 0.0)]
+        store.renew(kept, owner=claimer.owner, lease_seconds=LEASE_SECONDS)
+        store.reap(max_deliveries=None)
     store.lose_reply()
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 0, [Finish(first.fence)])
@@ -191,10 +179,8 @@ def test_a_loss_is_told_to_who_asks_for_it(
 
 
 @pytest.mark.parametrize("act", ["release", "reject"])
-def test_an_unanswered_release_is_not_taken_for_a_loss(
-    store: Flaky, claimer: Claimer, act: str
-) -> None:
-    """Asked again, it gives the answer that was lost, not that of a second try."""
+def test_an_unanswered_release_is_not_a_loss(store: Flaky, claimer: Claimer, act: str) -> None:
+    """Called again, it returns the lost reply, not that of a second attempt."""
     (lease,) = claimer.claim(["q"], 1, []).leases
     how: dict[str, Any] = {"delay_seconds": 0.0, "counted": False, "seconds": 0.0}
     if act == "reject":
@@ -207,15 +193,15 @@ def test_an_unanswered_release_is_not_taken_for_a_loss(
 
 
 def test_an_interrupt_keeps_the_call(store: Flaky, claimer: Claimer) -> None:
-    """Ctrl-C while a claim is under way leaves no job leased to nobody."""
+    """After Ctrl-C during a claim, the next claim returns the leased job."""
     store.lose_reply(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         claimer.claim(["q"], 1, [])
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
 
 
-def test_a_refusal_is_an_answer(store: Flaky, claimer: Claimer) -> None:
-    """A call that was refused for good is not sent again before the next."""
+def test_an_error_of_the_store_is_an_answer(store: Flaky, claimer: Claimer) -> None:
+    """A call that the store rejected is not sent again."""
     store.lose_reply(FairQueueError("no"), before=True)
     with pytest.raises(FairQueueError):
         claimer.claim(["q"], 1, [])
@@ -224,7 +210,7 @@ def test_a_refusal_is_an_answer(store: Flaky, claimer: Claimer) -> None:
 
 
 def test_a_fork_is_another_owner(store: Flaky, claimer: Claimer) -> None:
-    """A child takes neither its parent's name, nor its numbers, nor its unanswered calls."""
+    """A child inherits neither its parent's identity nor its unanswered calls."""
     store.lose_reply()
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 1, [])
@@ -235,11 +221,11 @@ def test_a_fork_is_another_owner(store: Flaky, claimer: Claimer) -> None:
 
 
 def test_a_fork_while_another_thread_claims(store: Flaky, claimer: Claimer) -> None:
-    """A lock that a thread of the parent held at the fork does not block the child."""
+    """A lock held by a thread of the parent at the fork does not block the child."""
     entered, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with claimer._turn():
+        with claimer._exclusive():
             entered.set()
             leave.wait(10)
 
@@ -253,7 +239,7 @@ def test_a_fork_while_another_thread_claims(store: Flaky, claimer: Claimer) -> N
 
 
 class DeadWaiter(Waiter):
-    """A waiter whose connection is always refused."""
+    """A waiter that cannot connect."""
 
     def arm(self, seconds: float) -> None:
         raise StoreUnavailable("no connection left")
@@ -271,10 +257,10 @@ class DeadWaiter(Waiter):
         pass
 
 
-def test_where_no_wait_is_possible_it_polls(
+def test_a_claimer_that_cannot_wait_polls(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A waiter's broken link neither ends a blocking claim nor makes it spin."""
+    """A waiter's broken connection neither ends a blocking claim nor makes it spin."""
     store, rests = Flaky(clock), []
     claimer = Claimer(store, Settings(lease_seconds=LEASE_SECONDS))
     monkeypatch.setattr(store, "waiter", lambda queues: DeadWaiter())
@@ -290,14 +276,14 @@ def test_where_no_wait_is_possible_it_polls(
     assert 0.5 < rests[0] <= 1.0
 
 
-def test_who_turned_a_job_away_lets_others_look_first(
+def test_a_claimer_that_declined_a_job_yields_first(
     store: Flaky, claimer: Claimer, clock: ManualClock
 ) -> None:
-    """Told with each of its claims: an idle other one is the first to look when it is due."""
+    """When the declined job is due, another idle claimer looks for it first."""
     other = Claimer(store, Settings(lease_seconds=LEASE_SECONDS))
     first, *rest = claimer.claim(["q"], 3, []).leases
     how = {"counted": False, "seconds": 0.0}
-    assert claimer.release(first.fence, delay_seconds=2.0, turned_away=True, **how)
+    assert claimer.release(first.fence, delay_seconds=2.0, declined=True, **how)
 
     assert claimer.claim(["q"], 1, []).wait_seconds == pytest.approx(2.1)
     assert other.claim(["q"], 1, []).wait_seconds == pytest.approx(2.0)
@@ -306,3 +292,55 @@ def test_who_turned_a_job_away_lets_others_look_first(
     clock.advance(2.0)
     assert _ids(other.claim(["q"], 1, [])) == ["a"]
     assert len(rest) == 2
+
+
+def test_many_finishes_and_claims_take_several_calls(store: Flaky, claimer: Claimer) -> None:
+    """No call claims or finishes more than a few, and the caller sees one result."""
+    for n in range(47):
+        store.publish(Job(f"more{n}", "w", "q", "t", b""), Admission())
+    first = claimer.claim(["q"], 40, ())
+    assert len(first.leases) == 40
+    assert store.calls == ["claim"] * 3
+    store.calls.clear()
+    rest = claimer.claim(["q"], 40, [Finish(lease.fence) for lease in first.leases])
+    assert (len(rest.leases), store.calls) == (10, ["ack", "ack", "claim"])
+    assert store.depth("q", running=True) == 10
+    assert rest.wait_seconds > 0
+    assert claimer.ack([Finish(lease.fence) for lease in rest.leases]) == frozenset()
+    assert store.depth("q", running=True) == 0
+
+
+@pytest.mark.parametrize("lost_call", [0, 1, 2])
+def test_a_lost_reply_between_calls_loses_nothing(
+    store: Flaky, claimer: Claimer, lost_call: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What earlier calls of one claim brought is returned by the next claim, once."""
+    for n in range(47):
+        store.publish(Job(f"more{n}", "w", "q", "t", b""), Admission())
+    send, calls = store.claim, iter(range(99))
+
+    def lose_one(**values: Any) -> Any:
+        if next(calls) == lost_call:
+            store.lose_reply()
+        return send(**values)
+
+    monkeypatch.setattr(store, "claim", lose_one)
+    with pytest.raises(StoreUnavailable):
+        claimer.claim(["q"], 40, ())
+    found = claimer.claim(["q"], 50, ())
+    assert len(set(_ids(found))) == 50 == len(found.leases)
+
+
+def test_what_was_finished_before_a_lost_reply_is_not_finished_again(
+    store: Flaky, claimer: Claimer
+) -> None:
+    """The caller reports all of its finishes again; those that were done are not lost."""
+    for n in range(47):
+        store.publish(Job(f"more{n}", "w", "q", "t", b""), Admission())
+    leases = claimer.claim(["q"], 50, ()).leases
+    finishes = [Finish(lease.fence) for lease in leases]
+    store.lose_reply()
+    with pytest.raises(StoreUnavailable):
+        claimer.claim(["q"], 0, finishes)
+    assert claimer.claim(["q"], 0, finishes).lost == frozenset()
+    assert store.depth("q", running=True) == 0

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from fairqueue import FairQueue
 from fairqueue.cli import main
 from fairqueue.cli._broker_url import core_url
-from fairqueue.cli._text import duration, printable, table
+from fairqueue.cli._format import duration, printable, table
 from fairqueue.testing import EmbeddedServer
 
 
@@ -42,7 +42,7 @@ def test_stats_as_json(queue: FairQueue, redis_url: str, namespace: str) -> None
 
 
 def test_stats_as_a_table(queue: FairQueue, redis_url: str, namespace: str) -> None:
-    """The same for people, with a closing line over all."""
+    """The same counts for people, with a last line for the total."""
     result = stats("--url", redis_url, "--namespace", namespace)
     head, _, acme, total = result.stdout.splitlines()
     assert head.split()[:4] == ["workspace", "waiting", "scheduled", "running"]
@@ -58,17 +58,15 @@ def test_stats_of_nothing(redis_url: str, namespace: str) -> None:
     assert "No workspace" in result.stdout
 
 
-def test_an_onlooker_stores_nothing(
-    redis_server: EmbeddedServer, redis_url: str, namespace: str
-) -> None:
-    """Looking brings no limits: the first app that connects is still the first."""
+def test_stats_store_nothing(redis_server: EmbeddedServer, redis_url: str, namespace: str) -> None:
+    """Reading the stats stores no limits: the first app that connects is still the first."""
     stats("--url", redis_url, "--namespace", namespace)
     with redis_server.client() as client:
         assert list(client.scan_iter(f"*{namespace}*")) == []
 
 
 def test_names_cannot_steer_the_terminal(redis_url: str, namespace: str) -> None:
-    """A workspace called after an escape sequence is shown spelled out."""
+    """A workspace named like an escape sequence is printed escaped."""
     with FairQueue(redis_url, namespace=namespace) as queue:
         queue.publish(b"x", queue="celery", workspace="\x1b[2Jred\nrow")
     result = stats("--url", redis_url, "--namespace", namespace)
@@ -77,7 +75,7 @@ def test_names_cannot_steer_the_terminal(redis_url: str, namespace: str) -> None
 
 
 def test_no_connection_is_exit_code_3_and_hides_the_password() -> None:
-    """Where nobody listens the message names the place, not the secret."""
+    """If no server listens, the message names the URL without the password."""
     result = stats("--url", "redis://:hunter2@127.0.0.1:1/0")
     assert result.exit_code == 3, result.output
     assert "redis://:**@127.0.0.1:1/0" in result.output
@@ -86,7 +84,7 @@ def test_no_connection_is_exit_code_3_and_hides_the_password() -> None:
 
 @pytest.mark.parametrize("arguments", [["--url", "ftp://h"], ["--namespace", "a{b"], ["--nope"]])
 def test_bad_usage_is_exit_code_2(arguments: list[str]) -> None:
-    """A URL or name that cannot be, and an unknown option, are the caller's mistake."""
+    """An invalid URL, an invalid name and an unknown option are bad usage."""
     result = stats(*arguments)
     assert result.exit_code == 2, result.output
     assert "Traceback" not in result.output
@@ -109,8 +107,8 @@ def test_bad_usage_is_exit_code_2(arguments: list[str]) -> None:
         ("fairqueue://u:a?b@h/0", "redis://u:a?b@h/0"),
     ],
 )
-def test_a_broker_url_will_do(url: str, core: str) -> None:
-    """What stands in the app's broker_url can be pasted as it is."""
+def test_a_broker_url_works(url: str, core: str) -> None:
+    """The app's broker_url can be pasted as it is."""
     assert core_url(url) == core
 
 
@@ -124,7 +122,7 @@ def test_durations_are_short(seconds: float | None, shown: str) -> None:
 
 
 @pytest.mark.parametrize("char", ["\x1b", "\n", "\x9b", "\u202e", "\u2028", "\x00"])
-def test_control_characters_are_spelled_out(char: str) -> None:
+def test_control_characters_are_escaped(char: str) -> None:
     """Escapes, line ends and direction marks never reach the terminal."""
     assert char not in printable(f"a{char}b")
 

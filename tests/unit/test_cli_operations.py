@@ -1,4 +1,4 @@
-"""Commands that change something: what they answer, and what they refuse."""
+"""Commands that change something: what they print, and what they reject."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
 
 
 def test_cancel_one(shell: Shell, queue: FairQueue) -> None:
-    """A waiting job is gone, a running one told, and an unknown one is exit code 1."""
+    """A waiting job is removed, a running one signalled; an unknown one is exit code 1."""
     queue.publish(b"", queue="q", job_id="runs")
     queue.publish(b"", queue="q", job_id="waits \x1b[2J")
     queue.claim(["q"], 1)
-    assert shell.json("cancel", "runs")["outcome"] == "told"
+    assert shell.json("cancel", "runs")["outcome"] == "signalled"
     assert "\x1b" not in shell.run("cancel", "waits \x1b[2J", "--queue", "q").stdout
-    assert shell.json("cancel", "waits \x1b[2J", code=1)["outcome"] == "unknown"
+    assert shell.json("cancel", "waits \x1b[2J", code=1)["outcome"] == "not_found"
     assert queue.depth("q") == 0
 
 
 def test_cancel_by_a_celery_task_id(shell: Shell, queue: FairQueue) -> None:
-    """It is the header that counts, and not another task's mention of it."""
+    """Only the id header counts, not another task's reference to it."""
     queue.publish(b'{"headers": {"id": "t2", "root_id": "t1"}}', queue="q", job_id="second")
     queue.publish(b'{"headers": {"id": "t1", "root_id": "t1"}}', queue="q", job_id="first")
     assert shell.json("cancel", "--task-id", "t1")["job"] == "first"
-    assert shell.json("cancel", "--task-id", "t1", code=1)["outcome"] == "unknown"
+    assert shell.json("cancel", "--task-id", "t1", code=1)["outcome"] == "not_found"
     assert queue.depth("q") == 1
 
 
@@ -46,30 +46,30 @@ def test_cancel_by_a_dramatiq_message_id(shell: Shell, queue: FairQueue) -> None
 
 
 def test_cancel_a_workspace(shell: Shell, queue: FairQueue) -> None:
-    """All that it has is counted; other workspaces keep theirs."""
+    """All its jobs are counted; other workspaces keep theirs."""
     for _ in range(3):
         queue.publish(b"", queue="q", workspace="acme")
     queue.publish(b"", queue="q", workspace="globex")
     answer = shell.json("cancel", "--workspace", "acme", "--yes")
-    assert answer == {"workspace": "acme", "gone": 3, "told": 0}
+    assert answer == {"workspace": "acme", "removed": 3, "signalled": 0}
     assert queue.depth("q") == 1
 
 
 @pytest.mark.parametrize("command", [["cancel"], ["cancel", "x", "--workspace", "w"]])
-def test_what_cannot_be_meant_is_exit_code_2(shell: Shell, command: list[str]) -> None:
-    """Neither or both of two things that exclude each other."""
+def test_contradictory_arguments_are_exit_code_2(shell: Shell, command: list[str]) -> None:
+    """Neither or both of two options that exclude each other."""
     shell.run(*command, code=2)
 
 
-def test_a_script_must_say_yes(shell: Shell, queue: FairQueue) -> None:
-    """Nobody is there to be asked: nothing is done."""
+def test_a_script_must_pass_yes(shell: Shell, queue: FairQueue) -> None:
+    """Without a terminal to ask on, nothing is done."""
     queue.publish(b"", queue="q", workspace="acme")
     assert "--yes" in shell.run("cancel", "--workspace", "acme", code=2).output
     assert queue.depth("q") == 1
 
 
 @pytest.fixture
-def graves(queue: FairQueue) -> list[str]:
+def dead_letters(queue: FairQueue) -> list[str]:
     """Three dead letters of acme; the first has a name that would clear a screen."""
     names = ["\x1b[2J", "b", "c"]
     for name in names:
@@ -79,20 +79,20 @@ def graves(queue: FairQueue) -> list[str]:
     return names
 
 
-def test_dead_letters_are_listed(shell: Shell, graves: list[str]) -> None:
+def test_dead_letters_are_listed(shell: Shell, dead_letters: list[str]) -> None:
     """As a table that cannot steer the terminal, and as JSON with the history."""
     text = shell.run("dead", "list").stdout
     assert "\x1b" not in text
     assert "\\x1b[2J" in text
-    found = shell.json("dead", "list", "--workspace", "acme", "--limit", "2")["dead"]
-    assert [letter["job"] for letter in found] == graves[:2]
+    found = shell.json("dead", "list", "--workspace", "acme", "--limit", "2")["dead_letters"]
+    assert [letter["job"] for letter in found] == dead_letters[:2]
     assert found[0]["reason"] == "broken\n"
     assert found[0]["history"][0]["outcome"] == "rejected"
     assert "No dead letters" in shell.run("dead", "list", "--workspace", "other").stdout
 
 
-def test_a_dead_letter_is_shown(shell: Shell, graves: list[str]) -> None:
-    """Who held it, and its payload, spelled out; an unknown one is exit code 1."""
+def test_a_dead_letter_is_shown(shell: Shell, dead_letters: list[str]) -> None:
+    """Its worker and its payload, escaped; an unknown one is exit code 1."""
     text = shell.run("dead", "show", "b", "--workspace", "acme").stdout
     assert "\x1b" not in text
     assert "pay\\x1bload" in text
@@ -102,42 +102,42 @@ def test_a_dead_letter_is_shown(shell: Shell, graves: list[str]) -> None:
     shell.run("dead", "show", "x", "--workspace", "acme", code=1)
 
 
-def test_dead_letters_are_replayed(shell: Shell, queue: FairQueue, graves: list[str]) -> None:
-    """One by its id, or all, paced: the first at once, the others in time."""
+def test_dead_letters_are_replayed(shell: Shell, queue: FairQueue, dead_letters: list[str]) -> None:
+    """One by its id, or all at a rate: the first at once, the others scheduled."""
     where = ["--workspace", "acme"]
     assert shell.json("dead", "replay", "b", *where)["replayed"] == 1
     shell.run("dead", "replay", "b", *where, code=1)
     shell.run("dead", "replay", *where, code=2)
     assert shell.json("dead", "replay", "--all", "--rate", "0.1", "--yes", *where)["replayed"] == 2
-    (row,) = queue.stats().workspaces
+    (row,) = queue.admin.stats().workspaces
     assert (row.waiting, row.scheduled, row.dead) == (2, 1, 0)
 
 
-def test_dead_letters_are_purged(shell: Shell, queue: FairQueue, graves: list[str]) -> None:
-    """One, or all; a script must say yes."""
+def test_dead_letters_are_purged(shell: Shell, queue: FairQueue, dead_letters: list[str]) -> None:
+    """One, or all; a script must pass --yes."""
     where = ["--workspace", "acme"]
-    assert shell.json("dead", "purge", "b", *where)["dropped"] == 1
+    assert shell.json("dead", "purge", "b", *where)["purged"] == 1
     shell.run("dead", "purge", "--all", *where, code=2)
-    assert "2 jobs dropped" in shell.run("dead", "purge", "--all", "--yes", *where).stdout
-    assert shell.json("dead", "list")["dead"] == []
+    assert "2 jobs purged" in shell.run("dead", "purge", "--all", "--yes", *where).stdout
+    assert shell.json("dead", "list")["dead_letters"] == []
 
 
 def test_pause_and_resume(shell: Shell, queue: FairQueue) -> None:
-    """Each place by itself; resume tells what else is held."""
+    """Each scope separately; resume lists the other pauses."""
     queue.publish(b"", queue="q", workspace="acme")
-    assert shell.json("pause", "--workspace", "acme")["before"] is None
+    assert shell.json("pause", "--workspace", "acme")["previous_state"] is None
     shell.run("pause", "--queue", "other\x1b")
     assert queue.claim(["q"], 1).leases == ()
-    told = shell.run("resume", "--workspace", "acme").stdout
-    assert "resumed" in told
-    assert "still paused: queue other\\x1b" in told
+    text = shell.run("resume", "--workspace", "acme").stdout
+    assert "resumed" in text
+    assert "still paused: queue other\\x1b" in text
     assert len(queue.claim(["q"], 1).leases) == 1
-    assert shell.json("resume", "--all")["before"] is None
+    assert shell.json("resume", "--all")["previous_state"] is None
     shell.run("pause", "--workspace", "acme", "--all", code=2)
 
 
-def test_a_task_is_held(shell: Shell, queue: FairQueue) -> None:
-    """Paused, told of, drained without being counted, purged."""
+def test_a_task_is_paused(shell: Shell, queue: FairQueue) -> None:
+    """Paused, listed, drained without a count, purged."""
     queue.publish(b"", queue="q", workspace="acme", task="send\x1b")
     queue.publish(b"", queue="q", workspace="acme", task="other")
     where = ["--task", "send\x1b"]
@@ -146,31 +146,31 @@ def test_a_task_is_held(shell: Shell, queue: FairQueue) -> None:
     assert "still paused: task send\\x1b" in shell.run("resume", "--all").stdout
     shell.run("drain", *where, code=2)
     drained = shell.json("drain", *where, "--no-wait")
-    assert (drained["task"], drained["left"]) == ("send\x1b", None)
+    assert (drained["task"], drained["remaining"]) == ("send\x1b", None)
     with pytest.raises(CapacityExceeded):
         queue.publish(b"", queue="q", workspace="globex", task="send\x1b")
-    assert shell.json("resume", *where)["before"] == "draining"
-    assert shell.json("purge", *where, "--yes")["dropped"] == 1
+    assert shell.json("resume", *where)["previous_state"] == "draining"
+    assert shell.json("purge", *where, "--yes")["purged"] == 1
 
 
-def test_drain_waits_until_nothing_is_left(shell: Shell, queue: FairQueue) -> None:
-    """With jobs left when time is up it is exit code 1; then nothing new is let in."""
+def test_drain_waits_until_no_job_remains(shell: Shell, queue: FairQueue) -> None:
+    """Jobs that remain after the timeout are exit code 1; new jobs are rejected."""
     queue.publish(b"", queue="q", workspace="acme")
     where = ["--workspace", "acme"]
-    assert shell.json("drain", *where, "--timeout", "0", code=1)["left"] == 1
-    assert shell.json("drain", *where, "--no-wait")["left"] == 1
+    assert shell.json("drain", *where, "--timeout", "0", code=1)["remaining"] == 1
+    assert shell.json("drain", *where, "--no-wait")["remaining"] == 1
     (lease,) = queue.claim(["q"], 1).leases
     queue.ack(lease)
-    assert shell.json("drain", *where)["left"] == 0
+    assert shell.json("drain", *where)["remaining"] == 0
     with pytest.raises(CapacityExceeded):
         queue.publish(b"", queue="q", workspace="acme")
 
 
 def test_purge(shell: Shell, queue: FairQueue) -> None:
-    """A workspace on a queue, then all; a script must say yes."""
+    """A workspace on a queue, then all; a script must pass --yes."""
     for workspace in ("acme", "globex"):
         queue.publish(b"", queue="q", workspace=workspace)
-    assert shell.json("purge", "--workspace", "acme", "--queue", "q", "--yes")["dropped"] == 1
+    assert shell.json("purge", "--workspace", "acme", "--queue", "q", "--yes")["purged"] == 1
     shell.run("purge", "--all", code=2)
-    assert "1 job dropped" in shell.run("purge", "--all", "--yes").stdout
+    assert "1 job purged" in shell.run("purge", "--all", "--yes").stdout
     shell.run("purge", "--yes", code=2)

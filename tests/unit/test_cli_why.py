@@ -1,4 +1,4 @@
-"""Commands that tell why something waits, and which limits hold."""
+"""Commands that explain why jobs wait, and which limits are in force."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
 
 @pytest.mark.usefixtures("queue")
 def test_a_workspace(shell: Shell) -> None:
-    """Its limits and where they come from, its counts, and what holds it."""
+    """Its limits and their sources, its counts, and what blocks it."""
     found = shell.json("workspace", NASTY)
     assert found["limits"] == {"concurrency": {"value": 1, "source": "default"}}
     assert (found["state"], found["waiting"], found["running"]) == ("waiting", 2, 1)
-    (hold,) = found["holds"]
-    assert (hold["kind"], hold["scope"], hold["used"]) == ("concurrency", "workspace", 1)
+    (blocker,) = found["blockers"]
+    assert (blocker["kind"], blocker["scope"], blocker["used"]) == ("concurrency", "workspace", 1)
     text = shell.run("workspace", NASTY).stdout
     assert "2 waiting, 0 scheduled, 1 running, 0 dead" in text
-    assert "full: workspace acme\\x1b[2J\\n runs 1 of 1" in text
+    assert "concurrency limit: workspace acme\\x1b[2J\\n runs 1 of 1" in text
 
 
 def test_a_paused_workspace(shell: Shell, queue: FairQueue) -> None:
-    """Says so, also where nothing waits."""
-    queue.pause(workspace="idle")
+    """The output says so, even if nothing waits."""
+    queue.admin.pause(workspace="idle")
     found = shell.json("workspace", "idle")
-    assert (found["state"], found["held"]) == ("idle", "paused")
+    assert (found["state"], found["pause"]) == ("idle", "paused")
     assert "it is paused" in shell.run("workspace", "idle").stdout
 
 
 def test_a_job(shell: Shell, queue: FairQueue) -> None:
-    """Each state has its sentence; one that nobody knows is exit code 1."""
-    assert "1 job of its own ahead" in shell.run("why", "j2\x1b").stdout
-    assert shell.json("why", "j1\x1b")["lines"][0]["jobs_ahead"] == 0
-    assert "has run for" in shell.run("why", "j0\x1b").stdout
+    """Each state has a sentence; an unknown job is exit code 1."""
+    assert "1 job of its workspace ahead" in shell.run("why", "j2\x1b").stdout
+    assert shell.json("why", "j1\x1b")["positions"][0]["jobs_ahead"] == 0
+    assert "running for" in shell.run("why", "j0\x1b").stdout
     late = queue.publish(b"", queue="q", workspace="b", delay_seconds=500)
-    assert "not before its time" in shell.run("why", late).stdout
+    assert "scheduled: due in" in shell.run("why", late).stdout
     assert shell.json("why", "never \x1b", code=1)["state"] == "unknown"
     assert "no such job" in shell.run("why", "never \x1b", code=1).stdout
 
 
 def test_a_job_by_its_framework_s_id(shell: Shell, queue: FairQueue) -> None:
-    """That of a Celery task or a Dramatiq message; one of the two ways must be named."""
+    """Its Celery task id or Dramatiq message id; exactly one kind of id must be passed."""
     queue.publish(b'{"headers": {"id": "t1"}}', queue="q", workspace="b", job_id="first")
     assert shell.json("why", "--task-id", "t1")["job_id"] == "first"
     assert shell.json("why", "--task-id", "t2", code=1)["state"] == "unknown"
@@ -65,36 +65,36 @@ def test_a_job_by_its_framework_s_id(shell: Shell, queue: FairQueue) -> None:
     shell.run("why", "first", "--task-id", "t1", code=2)
 
 
-def test_every_hold_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
-    """Of a pause, a rate and every level that is full."""
-    queue.set_limits(NASTY, parent="org", rate=0.001)
-    queue.set_limits("org", concurrency=1)
-    queue.set_task_limits("send \x1b", concurrency=1, workspace_concurrency=1, rate=0.001)
-    queue.set_queue_limits("q", concurrency=1)
-    queue.set_total_limits(concurrency=1)
-    queue.pause()
-    holds = shell.json("why", "j1\x1b")["holds"]
-    scopes = {(hold["kind"], hold["scope"]) for hold in holds}
-    full = ("workspace", "workspace_task", "task", "group", "queue", "total")
-    assert {("concurrency", scope) for scope in full} <= scopes
+def test_every_blocker_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
+    """A pause, a rate, and every level that is at its limit."""
+    queue.admin.set_limits(NASTY, parent="org", rate=0.001)
+    queue.admin.set_limits("org", concurrency=1)
+    queue.admin.set_task_limits("send \x1b", concurrency=1, workspace_concurrency=1, rate=0.001)
+    queue.admin.set_queue_limits("q", concurrency=1)
+    queue.admin.set_total_limits(concurrency=1)
+    queue.admin.pause()
+    blockers = shell.json("why", "j1\x1b")["blockers"]
+    scopes = {(blocker["kind"], blocker["scope"]) for blocker in blockers}
+    at_limit = ("workspace", "workspace_task", "task", "group", "queue", "total")
+    assert {("concurrency", scope) for scope in at_limit} <= scopes
     assert ("pause", "total") in scopes
     text = shell.run("why", "j1\x1b").stdout
     assert "paused: everything" in text
-    assert text.count("full: ") == 6
+    assert text.count("concurrency limit: ") == 6
 
 
 def test_a_rate_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
     """With the time of the next start."""
-    queue.set_limits("r", rate=0.01)
+    queue.admin.set_limits("r", rate=0.01)
     for _ in range(2):
         queue.publish(b"", queue="other", workspace="r")
     queue.claim(["other"], 1)
-    told = shell.run("workspace", "r").stdout
-    assert re.search(r"rate of 0.01/s: workspace r, for [\d.]+ s, next start in 1 m", told)
+    text = shell.run("workspace", "r").stdout
+    assert re.search(r"rate limit of 0.01/s: workspace r, for [\d.]+ s; next start in 1 m", text)
 
 
-def test_what_is_only_observed(shell: Shell, redis_url: str, namespace: str) -> None:
-    """It is told apart from what holds, with its counts, and stats has columns for it."""
+def test_observed_limits(shell: Shell, redis_url: str, namespace: str) -> None:
+    """They are listed apart from blockers, with counts; stats has columns for them."""
     limits: dict[str, Any] = {"workspace_concurrency": 1, "workspace_capacity": 2}
     with FairQueue(redis_url, namespace=namespace, enforce="observe", **limits) as queue:
         for _ in range(4):
@@ -102,17 +102,17 @@ def test_what_is_only_observed(shell: Shell, redis_url: str, namespace: str) -> 
         queue.claim(["q"], 2)
     found = shell.json("workspace", "a")
     counts = {"starts": 1, "concurrency.workspace": 1, "publishes": 2, "capacity.workspace": 2}
-    assert (found["observed"], found["holds"]) == (counts, [])
+    assert (found["observed"], found["blockers"]) == (counts, [])
     text = shell.run("workspace", "a").stdout
-    assert "limits are only observed; over them so far: capacity.workspace 2" in text
-    assert "would hold it: full: workspace a runs 2 of 1" in text
-    assert shell.run("stats").stdout.splitlines()[0].endswith("would hold  would refuse")
+    assert "limits are observed, not enforced; exceeded so far: capacity.workspace 2" in text
+    assert "would block: concurrency limit: workspace a runs 2 of 1" in text
+    assert shell.run("stats").stdout.splitlines()[0].endswith("would block  would reject")
     (row,) = shell.json("stats")["workspaces"]
-    assert (row["would_hold"], row["would_refuse"]) == (1, 2)
+    assert (row["would_block"], row["would_reject"]) == (1, 2)
 
 
-def test_limits_are_set_told_and_taken_away(shell: Shell, queue: FairQueue) -> None:
-    """Each answer says what is in force now, and from where."""
+def test_limits_are_set_read_and_unset(shell: Shell, queue: FairQueue) -> None:
+    """Each command prints the limits in force, with their sources."""
     of = ("--workspace", NASTY)
     found = shell.json("limits", "set", "concurrency=2", "rate=60/m", *of)
     assert found == {
@@ -123,21 +123,21 @@ def test_limits_are_set_told_and_taken_away(shell: Shell, queue: FairQueue) -> N
             "rate": {"value": 1.0, "source": "live"},
         },
     }
-    assert "set live" in shell.run("limits", "get", *of).stdout
-    assert queue.limits(NASTY)["concurrency"].value == 2
+    assert "live" in shell.run("limits", "get", *of).stdout
+    assert queue.admin.limits(NASTY)["concurrency"].value == 2
     assert shell.json("limits", "unset", *of)["limits"]["concurrency"]["source"] == "default"
 
 
 @pytest.mark.parametrize(
-    "place", [("--task", "t \x1b"), ("--queue", "q\n"), ("--default",), ("--total",)]
+    "scope", [("--task", "t \x1b"), ("--queue", "q\n"), ("--default",), ("--total",)]
 )
-def test_every_place_has_limits(shell: Shell, place: tuple[str, ...]) -> None:
+def test_every_scope_has_limits(shell: Shell, scope: tuple[str, ...]) -> None:
     """The same three commands for each."""
-    found = shell.json("limits", "set", "concurrency=3", *place)
+    found = shell.json("limits", "set", "concurrency=3", *scope)
     assert found["limits"]["concurrency"] == {"value": 3, "source": "live"}
-    shell.run("limits", "get", *place)
-    assert shell.json("limits", "unset", *place)["limits"] == {}
-    assert "no limit" in shell.run("limits", "get", *place).stdout
+    shell.run("limits", "get", *scope)
+    assert shell.json("limits", "unset", *scope)["limits"] == {}
+    assert "no limit" in shell.run("limits", "get", *scope).stdout
 
 
 @pytest.mark.parametrize(
@@ -153,6 +153,6 @@ def test_every_place_has_limits(shell: Shell, place: tuple[str, ...]) -> None:
         ("unset",),
     ],
 )
-def test_what_cannot_be_meant_is_exit_code_2(shell: Shell, command: tuple[str, ...]) -> None:
-    """No place, two places, no value, or one that cannot be."""
+def test_bad_arguments_are_exit_code_2(shell: Shell, command: tuple[str, ...]) -> None:
+    """No scope, two scopes, no value, or an impossible value."""
     shell.run("limits", *command, code=2)

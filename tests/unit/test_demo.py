@@ -1,4 +1,4 @@
-"""The demo's arithmetic, ledger and picture are right without a worker."""
+"""The demo's figures, ledger and picture, without a worker."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import pytest
 
 pytest.importorskip("rich", reason="the demo is an extra")
 
-import redis
 from click.testing import CliRunner
 from rich.console import Console
 
 from fairqueue.cli import main
 from fairqueue.demo import _svg
-from fairqueue.demo._emulated import emulated_redis
 from fairqueue.demo._figures import figures, percentile
 from fairqueue.demo._ledger import Ledger, Start
 from fairqueue.demo._load import Customer, Load, usual_load
@@ -44,28 +42,32 @@ def test_percentiles_are_by_nearest_rank(share: float, value: int) -> None:
     assert percentile([float(n) for n in range(1, 101)], share) == value
 
 
-def test_figures_count_places_over_all_workspaces() -> None:
-    """A place is counted from 1 among all starts, a wait from order to start."""
+def test_figures_count_positions_over_all_workspaces() -> None:
+    """Positions count from 1 over all starts, and a wait lasts from the order to the start."""
     starts = [Start("big", 0, 0.0, 0.0), Start("ada", 0, 0.0, 2.0), Start("big", 1, 0.0, 3.0)]
     found = figures(starts)
-    assert (found["ada"].first_place, found["ada"].last_place, found["ada"].p50) == (2, 2, 2.0)
-    assert (found["big"].first_place, found["big"].last_place) == (1, 3)
+    assert (found["ada"].first_position, found["ada"].last_position, found["ada"].p50) == (
+        2,
+        2,
+        2.0,
+    )
+    assert (found["big"].first_position, found["big"].last_position) == (1, 3)
 
 
-def test_a_half_written_line_is_read_later(tmp_path: Path) -> None:
-    """The ledger is read while it is written: no line is lost, none is read twice."""
+def test_an_incomplete_line_is_read_later(tmp_path: Path) -> None:
+    """The ledger is read while tasks write it: no line is lost, and none is read twice."""
     path = tmp_path / "ledger"
     ledger = Ledger(path)
-    assert ledger.look() == []
+    assert ledger.read() == []
     path.write_text('["ada", 0, 1.0, 2.0]\n["be')
-    assert len(ledger.look()) == 1
+    assert len(ledger.read()) == 1
     with path.open("a") as file:
         file.write('n", 0, 1.0, 2.0]\n')
-    assert [start.tenant for start in ledger.look()] == ["ada", "ben"]
+    assert [start.workspace for start in ledger.read()] == ["ada", "ben"]
 
 
 def test_the_picture_is_one_valid_document_with_both_runs() -> None:
-    """It is XML that needs nothing from outside, with a panel and a dot per job for each run."""
+    """It is self-contained XML, with a panel for each run and a dot for each job."""
     load = usual_load(jobs=100)
     runs = [_run("redis://", load, small_wait=9), _run("fairqueue://", load, small_wait=0.1)]
     text = picture(load, runs)
@@ -78,7 +80,7 @@ def test_the_picture_is_one_valid_document_with_both_runs() -> None:
 
 
 def test_names_are_escaped_in_the_picture() -> None:
-    """A name is text, never markup, whatever it holds."""
+    """A name is text and never markup, whatever it contains."""
     load = Load(customers=(Customer("big", 10), Customer(NASTY, 2)))
     root = ET.fromstring(picture(load, [_run("redis://", load, small_wait=1)]))
     words = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text")]
@@ -86,14 +88,14 @@ def test_names_are_escaped_in_the_picture() -> None:
 
 
 def test_a_run_without_starts_is_drawn_too() -> None:
-    """A picture comes out even where nothing ran."""
+    """The picture is complete even if no job ran."""
     load = usual_load(jobs=100)
     drawn = ET.fromstring(picture(load, [Run(title="redis://", starts=(), complete=False)]))
     assert any("redis://" in text for text in drawn.itertext())
 
 
-def test_the_report_fits_a_terminal_and_says_what_it_comes_to() -> None:
-    """Eighty columns hold both brokers, and the last line compares the small ones."""
+def test_the_report_fits_a_terminal_and_has_a_summary() -> None:
+    """Both brokers fit into 80 columns, and the last line compares the small workspaces."""
     load = usual_load(jobs=2000)
     runs = [_run("redis://", load, small_wait=19), _run("fairqueue://", load, small_wait=0.1)]
     out = io.StringIO()
@@ -104,8 +106,8 @@ def test_the_report_fits_a_terminal_and_says_what_it_comes_to() -> None:
     assert "small workspaces: 19.01 s on redis:// → 0.11 s on" in out.getvalue()
 
 
-def test_the_report_tells_of_jobs_that_ran_twice() -> None:
-    """A broker that hands a job out twice does not look good in silence."""
+def test_the_report_shows_jobs_that_ran_twice() -> None:
+    """If a broker delivers a job twice, the report says so."""
     load = usual_load(jobs=100)
     run = _run("redis://", load, small_wait=1)
     out = io.StringIO()
@@ -116,19 +118,12 @@ def test_the_report_tells_of_jobs_that_ran_twice() -> None:
 
 @pytest.mark.parametrize(("most", "values"), [(10, [0, 2, 4, 6, 8, 10]), (0.3, [0, 0.1, 0.2, 0.3])])
 def test_ticks_are_round(most: float, values: list[float]) -> None:
-    """Axes carry round numbers up to their end."""
+    """The ticks of an axis are round numbers up to its end."""
     assert list(_svg.ticks(most)) == pytest.approx(values)
 
 
-def test_an_emulation_stands_in_where_there_is_no_server() -> None:
-    """Without any server program the demo still has something to talk to."""
-    pytest.importorskip("fakeredis", reason="it is installed where there is no server")
-    with emulated_redis() as address, redis.Redis.from_url(f"redis://{address}/0") as client:
-        assert client.ping()
-
-
-def test_a_picture_that_cannot_be_kept_is_told_first(tmp_path: Path) -> None:
-    """Bad usage, before anything is started."""
+def test_an_impossible_path_of_the_picture_is_bad_usage(tmp_path: Path) -> None:
+    """The command checks the path before it starts anything."""
     result = CliRunner().invoke(main, ["demo", "--svg", str(tmp_path / "no\x1b[31m" / "x.svg")])
     assert (result.exit_code, "\x1b" in result.output) == (2, False)
-    assert "there is no folder" in result.output
+    assert "does not exist" in result.output

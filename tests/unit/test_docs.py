@@ -1,23 +1,28 @@
-"""The pages agree with the code where a machine can tell."""
+"""The pages agree with the code, where a test can check it."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
 
-from fairqueue._refusals import UNSUPPORTED
-from fairqueue._settings import QueueSettings, Settings, WorkspaceSettings
+from fairqueue._keys import LAYOUT
+from fairqueue._settings import QueueSettings, Settings, TaskSettings, WorkspaceSettings
+from fairqueue._settings.problems import UNSUPPORTED
+from fairqueue._stores.linker import MODULES
+from fairqueue.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_BUILT = set(UNSUPPORTED)
 
 
-@pytest.mark.parametrize("model", [Settings, WorkspaceSettings, QueueSettings])
+@pytest.mark.parametrize("model", [Settings, WorkspaceSettings, TaskSettings, QueueSettings])
 def test_every_setting_has_its_row(model: type[Settings]) -> None:
-    """Name, default and meaning of each setting stand in the reference as in the code."""
+    """The reference has the name, the default and the meaning of each setting, as in the code."""
     page = (ROOT / "docs" / "settings.md").read_text()
     for name, field in model.model_fields.items():
         default = repr(field.get_default(call_default_factory=True)).replace("'", '"')
@@ -32,15 +37,51 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+COMMAND = re.compile(r"^ *\$ fairqueue (.*)$", re.MULTILINE)
+COMMANDS = sorted({line for page in PAGES for line in COMMAND.findall(page.read_text())})
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_commands_of_the_pages_parse(line: str) -> None:
+    """Each command in a console block exists and has the options that it is shown with."""
+    command: click.Command = main
+    arguments = shlex.split(line)
+    while isinstance(command, click.Group):
+        _, found, arguments = command.resolve_command(click.Context(command), arguments)
+        assert found is not None
+        command = found
+    command.make_context(line, arguments)
+
+
 UPSTREAM = ROOT / "docs" / "upstream.md"
-NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", UPSTREAM.read_text())))
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+NAMED = sorted({found for page in PAGES for found in _TEST.findall(page.read_text())})
+
+
+def _rows(heading: str) -> list[list[str]]:
+    """Cells of the rows of the tables in one section of docs/architecture.md."""
+    text = ARCHITECTURE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = (line for line in text.splitlines() if line.startswith("| "))
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
 @pytest.mark.parametrize(("path", "name"), NAMED)
 def test_the_named_tests_exist(path: str, name: str) -> None:
-    """Every test that docs/upstream.md names is there."""
+    """Every test that a page names exists."""
     source = (ROOT / path).read_text()
     assert not name or f"\ndef {name}(" in source
+
+
+def test_each_flaw_found_elsewhere_names_its_test() -> None:
+    """Every row of that table of docs/architecture.md names a test that exists."""
+    source = (ROOT / "tests" / "contract" / "test_known_flaws.py").read_text()
+    rows = _rows("What went wrong elsewhere")[1:]
+    assert len(rows) == 25
+    for *_, tests in rows:
+        named = re.findall(r"`(test_\w+)`", tests)
+        assert named or _TEST.search(tests)
+        assert [name for name in named if f"\ndef {name}(" not in source] == []
 
 
 def test_the_page_of_upstream_issues_names_tests() -> None:
@@ -48,3 +89,19 @@ def test_the_page_of_upstream_issues_names_tests() -> None:
     rows = [line for line in UPSTREAM.read_text().splitlines() if line.startswith("| [")]
     assert len(rows) == 10
     assert all("`tests/" in row for row in rows)
+
+
+def test_the_keyspace_table_names_every_kind_of_key() -> None:
+    """docs/architecture.md has one row for each kind of the layout, with its parts and no other."""
+    kinds = {"string", "list", "set", "zset", "hash"}
+    written = sorted(row[0].strip("`") for row in _rows("Keyspace") if row[1] in kinds)
+    layout = (
+        ":".join([kind, *(f"{{{part}}}" for part in parts)]) for kind, parts in LAYOUT.items()
+    )
+    assert written == sorted(layout)
+
+
+def test_the_module_table_is_the_order_of_the_modules() -> None:
+    """docs/architecture.md lists the Lua modules bottom up, as the linker orders them."""
+    rows = _rows("Layers and modules")[1:]
+    assert tuple(row[0].strip("`") for row in rows) == MODULES

@@ -1,4 +1,4 @@
-"""What CI must have played is told from what tox noted."""
+"""Which environments CI has run is read from tox's result file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTES = {
 def environment(
     python: str, celery: str, *, code: int = 0, dramatiq: str = "2.2.1"
 ) -> dict[str, object]:
-    """What tox notes about one environment."""
+    """What tox writes about one environment."""
     return {
         "python": NOTES[python],
         "installed_packages": [
@@ -46,16 +46,16 @@ WHOLE = {
 }
 
 
-def test_a_whole_matrix_has_no_problem() -> None:
-    """Three releases of each framework on two Pythons; what was only set up does not count."""
+def test_a_complete_matrix_has_no_problem() -> None:
+    """Three releases of each framework on two Pythons; created ones do not count."""
     ran = floor.read(noted(**WHOLE))
     assert [one.name for one in ran] == list(WHOLE)
     assert floor.problems(ran) == []
     assert "py310-celery53     3.10    5.3.6    5.5.4  5.2.1     ok" in floor.table(ran)
 
 
-def test_what_is_missing_is_said() -> None:
-    """A skipped release, a failed one, and too few Pythons are each a problem."""
+def test_what_is_missing_is_reported() -> None:
+    """A skipped release, a failed one and too few Pythons are each a problem."""
     failed = {**WHOLE, "py310-celery53": environment("3.10", "5.3.6", code=1)}
     del failed["py312-celery57"]
     del failed["py310-dramatiq117"]
@@ -83,14 +83,16 @@ def test_too_small_a_matrix_fails_in_ci_only(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A missing interpreter is told at home and fails in CI; a failed environment fails always."""
+    """A missing interpreter fails in CI only; a failed environment fails everywhere."""
     monkeypatch.setenv("CI", "1") if ci else monkeypatch.delenv("CI", raising=False)
     (tmp_path / "ran.json").write_text(json.dumps(noted(**environments)))
     assert floor.main(["check", str(tmp_path / "ran.json")]) == code
 
 
-def test_nothing_played_fails_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No notes at all are no success."""
+def test_a_matrix_that_was_not_run_fails_in_ci(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing result file is not a success."""
     monkeypatch.setenv("CI", "1")
     assert floor.main(["check", str(tmp_path / "none.json")]) == 1
 
@@ -115,6 +117,6 @@ def test_nothing_played_fails_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (["3.13"], "py313-celery55 py313-celery57 py313-dramatiq20 py313-dramatiq22"),
     ],
 )
-def test_environments_are_picked_from_what_is_there(pythons: list[str], picked: str) -> None:
-    """Each release is played on a Python that it supports, on different ones where there are."""
+def test_environments_are_picked_for_the_installed_pythons(pythons: list[str], picked: str) -> None:
+    """Each release is run on a Python that it supports, on different ones if possible."""
     assert floor.pick(pythons) == picked.split()

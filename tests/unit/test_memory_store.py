@@ -1,31 +1,42 @@
-"""The memory store: who names the same URL has the same store."""
+"""The memory engine: one URL is one store in one process."""
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue
-from fairqueue._stores.memory import MemoryStore, open_memory
-from fairqueue._stores.memory.ordered import Ordered
+from fairqueue import ConfigurationError, FairQueue, Job
+from fairqueue._stores import open_store, polling
+from fairqueue._stores.engine import Entry
+from fairqueue._stores.memory import Database, MemoryEngine
+from fairqueue._stores.memory.commands import Commands
+from fairqueue._stores.store import Store
+from fairqueue.adapters import Admission
+from fairqueue.testing import ManualClock
+from tests.contract.world import World
 
 
 def test_the_same_url_is_the_same_store(namespace: str) -> None:
-    """Within a process, for whoever opens it."""
+    """Queues with one URL share their jobs within a process."""
     with FairQueue("memory://", namespace=namespace) as one:
         one.publish(b"x", queue="q")
     with FairQueue("memory://", namespace=namespace) as other:
         assert other.depth("q") == 1
 
 
-def test_names_and_namespaces_are_apart(namespace: str) -> None:
-    """``memory://name`` is a store of its own, and so is each namespace."""
+def test_names_and_namespaces_are_separate_stores(namespace: str) -> None:
+    """Each ``memory://name`` is a separate store, and so is each namespace."""
     stores = [
-        open_memory("memory://", namespace=namespace),
-        open_memory("memory://one", namespace=namespace),
-        open_memory("memory://two", namespace=namespace),
-        open_memory("memory://", namespace=namespace + "x"),
+        open_store("memory://", namespace=namespace),
+        open_store("memory://one", namespace=namespace),
+        open_store("memory://two", namespace=namespace),
+        open_store("memory://", namespace=namespace + "x"),
     ]
     for n, store in enumerate(stores):
         for queue in map(str, range(n)):
@@ -34,18 +45,18 @@ def test_names_and_namespaces_are_apart(namespace: str) -> None:
     assert known == [0, 1, 2, 3]
 
 
-def test_stores_without_a_url_are_apart() -> None:
-    """A store made directly is nobody else's."""
-    one, other = MemoryStore(), MemoryStore()
+def test_stores_without_a_url_are_separate() -> None:
+    """Two stores that are created directly share no job."""
+    one, other = (Store(MemoryEngine()) for _ in range(2))
     one.declare("q", plain=True)
     assert other.is_plain("q") is None
 
 
 # Where eventlet was imported before, it warns of every fork of this process.
 @pytest.mark.filterwarnings("ignore:Using fork:DeprecationWarning")
-def test_a_fork_is_told_that_it_has_a_copy() -> None:
-    """In a forked child every call is refused with the remedy, so that no job is lost unseen."""
-    store = MemoryStore()
+def test_a_fork_cannot_use_its_copy() -> None:
+    """In a forked child every call raises an error with the remedy, so that no job is lost."""
+    store = Store(MemoryEngine())
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -60,27 +71,69 @@ def test_a_fork_is_told_that_it_has_a_copy() -> None:
     os.close(write)
 
 
-def test_production_never_brings_a_clock(namespace: str) -> None:
-    """Without a clock a job that is due in a moment comes in a moment."""
+def test_the_default_clock_is_the_real_one(namespace: str) -> None:
+    """Without a clock, a job with a short delay is due after that delay."""
     with FairQueue("memory://", namespace=namespace) as queue:
         queue.publish(b"x", queue="q", delay_seconds=0.01)
         assert len(queue.claim(["q"], wait_seconds=5).leases) == 1
 
 
-def test_ordered_keeps_scores_and_members() -> None:
-    """By score, then member; moving and taking out keep the order."""
-    order: Ordered[str] = Ordered()
-    for member, score in {"b": 1.0, "a": 1.0, "c": 0.5, "d": 9.0}.items():
-        order.put(member, score)
-    order.put("d", 0.1)
-    assert order.until(1.0, 9) == ["d", "c", "a", "b"]
-    assert (order.until(0.5, 1), order.highest(), order.first()) == (["d"], 1.0, (0.1, "d"))
-    assert order.take("c")
-    assert not order.take("c")
-    assert len(order) == 3
+@pytest.mark.parametrize("package", ["lupa", "sortedcontainers"])
+def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its extra, ``memory://`` says what to install; all else works without it."""
+    for name in [name for name in sys.modules if name.startswith("fairqueue._stores.memory")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigurationError, match=rf"package {package}: .*fairqueue\[memory\]"):
+        FairQueue("memory://")
+    FairQueue("redis://localhost:1").close()
+
+
+def test_an_unreferenced_store_is_freed() -> None:
+    """Its jobs and its Lua state are freed with the last reference."""
+    others = [id(each) for each in gc.get_objects() if isinstance(each, Commands)]
+    store = Store(MemoryEngine())
+    store.declare("q", plain=True)
+    found = (each for each in gc.get_objects() if isinstance(each, Commands))
+    (commands,) = [weakref.ref(each) for each in found if id(each) not in others]
+    del store
+    gc.collect()
+    assert commands() is None
+
+
+def test_a_clone_works_on_the_same_keys(namespace: str) -> None:
+    """This holds from any thread."""
+    store = Store(MemoryEngine(namespace=namespace))
+    with ThreadPoolExecutor(4) as threads:
+        declared = [threads.submit(store.clone().declare, f"q{n}", plain=True) for n in range(20)]
+    assert [each.result() for each in declared] == [None] * 20
+    assert all(store.is_plain(f"q{n}") for n in range(20))
+
+
+def _keys_of_a_day(seed: int) -> list[Entry]:
+    """Return all keys after some simulated hours of publishes and claims."""
+    clock = ManualClock()
+    engine = MemoryEngine(Database(clock=clock, random=Random(seed)))
+    world = World(Store(engine, clock=clock), clock)
+    worker, choose = world.worker(), Random(seed)
+    for n in range(200):
+        key = f"k{choose.randrange(20)}"
+        job = Job(f"j{n}", f"w{choose.randrange(9)}", "q", "t", b"")
+        world.store.publish(job, Admission(unique_key=key, unique_for=60.0))
+        clock.advance(choose.expovariate(1))
+        for lease in worker.take(2):
+            worker.finish(lease, choose.random())
+    return list(engine.dump())
+
+
+def test_a_simulation_can_be_repeated_by_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same clock and random seed, all keys and their order are the same."""
+    monkeypatch.setattr(polling, "JITTER", (1.0, 1.0))
+    one, again, other = map(_keys_of_a_day, (1, 1, 2))
+    assert one == again != other
 
 
 def test_an_unknown_scheme_is_refused() -> None:
-    """A misspelt URL is no memory store."""
+    """A misspelt URL raises an error."""
     with pytest.raises(ConfigurationError, match="memory"):
         FairQueue("memoria://")

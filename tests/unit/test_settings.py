@@ -1,17 +1,20 @@
-"""Settings take what is right, and refuse the rest by name, with a remedy."""
+"""Settings accept valid values, and reject others by name, with a remedy."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from fairqueue import ConfigurationError, Limits, Settings
+from fairqueue.adapters import settings_summary, split_settings
 
 DEFAULTS: dict[str, Any] = {
     "namespace": "fairqueue",
     "default_workspace": "default",
     "workspace_from": ("header:workspace",),
+    "on_missing_workspace": "warn",
     "workspace_concurrency": None,
     "workspace_capacity": None,
     "queue_capacity": None,
@@ -38,21 +41,21 @@ DEFAULTS: dict[str, Any] = {
 
 
 def refusal(**options: Any) -> str:
-    """The text of the error that these options meet."""
+    """Return the message of the error that these options raise."""
     with pytest.raises(ConfigurationError) as caught:
         Settings.load(options)
     return str(caught.value)
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
-    """Names and defaults are those of the reference."""
+    """Names and defaults are as documented."""
     settings = Settings.load({})
     assert {name: getattr(settings, name) for name in DEFAULTS} == DEFAULTS
     assert set(type(settings).model_fields) == set(DEFAULTS)
 
 
 def test_numbers_may_come_as_text() -> None:
-    """A URL's query has only text: it stands for numbers, and "none" for None."""
+    """Text from a URL's query is read as a number, and "none" as None."""
     settings = Settings.load({"workspace_concurrency": "2", "max_deliveries": "none"})
     assert settings.workspace_concurrency == 2
     assert settings.max_deliveries is None
@@ -61,8 +64,8 @@ def test_numbers_may_come_as_text() -> None:
 @pytest.mark.parametrize(
     ("given", "per_second"), [("100/s", 100), ("90/m", 1.5), ("36/h", 0.01), (2, 2), ("2.5", 2.5)]
 )
-def test_rates_are_read_as_celery_writes_them(given: Any, per_second: float) -> None:
-    """A rate is a number per second, or a count per s, m or h."""
+def test_rates_may_be_in_celerys_notation(given: Any, per_second: float) -> None:
+    """A rate is a number per second, or text with a count per s, m or h."""
     settings = Settings.load({"workspaces": {"acme": {"rate": given}}})
     assert settings.workspaces["acme"].rate == pytest.approx(per_second)
 
@@ -72,7 +75,7 @@ def test_rates_are_read_as_celery_writes_them(given: Any, per_second: float) -> 
     [
         ("kwarg:tenant_id", ("kwarg:tenant_id",)),
         ("arg:0,header:x", ("arg:0", "header:x")),
-        (["kwarg:a", "app.tenants:find"], ("kwarg:a", "app.tenants:find")),
+        (["kwarg:a", "app.accounts:find"], ("kwarg:a", "app.accounts:find")),
         ('["kwarg:a"]', ("kwarg:a",)),
     ],
 )
@@ -81,26 +84,34 @@ def test_workspace_from_is_one_source_or_a_list(given: Any, read: tuple[str, ...
     assert Settings.load({"workspace_from": given}).workspace_from == read
 
 
-@pytest.mark.parametrize("given", ["", "tenant", "arg:x", "kwarg:", [], 3, ["header:a", None]])
-def test_a_source_that_cannot_be_is_refused(given: Any) -> None:
-    """What is no source is refused with the forms that are."""
+def test_workspace_from_takes_functions() -> None:
+    """Alone or in a list; the summary at a worker's start names them."""
+    settings = Settings.load({"workspace_from": ["header:x", refusal]})
+    assert settings.workspace_from == ("header:x", refusal)
+    assert Settings.load({"workspace_from": refusal}).workspace_from == (refusal,)
+    assert f"workspace from header:x, {__name__}:refusal" in settings_summary(settings)
+
+
+@pytest.mark.parametrize("given", ["", "account", "arg:x", "kwarg:", [], 3, ["header:a", None]])
+def test_a_malformed_source_is_rejected(given: Any) -> None:
+    """The error names the setting."""
     assert "'workspace_from'" in refusal(workspace_from=given)
 
 
-def test_variables_are_read_and_options_beat_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FAIRQUEUE_* variables count where no option does."""
+def test_options_take_precedence_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FAIRQUEUE_* variables apply where no option is given."""
     monkeypatch.setenv("FAIRQUEUE_WORKSPACE_CONCURRENCY", "7")
-    monkeypatch.setenv("FAIRQUEUE_WORKSPACE_FROM", "kwarg:tenant")
+    monkeypatch.setenv("FAIRQUEUE_WORKSPACE_FROM", "kwarg:account")
     monkeypatch.setenv("FAIRQUEUE_WORKSPACES", '{"acme": {"concurrency": 1}}')
     assert Settings.load({}).workspace_concurrency == 7
     settings = Settings.load({"workspace_concurrency": None, "workspaces": {"b": {"weight": 2}}})
     assert settings.workspace_concurrency is None
     assert set(settings.workspaces) == {"b"}
-    assert settings.workspace_from == ("kwarg:tenant",)
+    assert settings.workspace_from == ("kwarg:account",)
 
 
-def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit that is misspelt in the environment does not vanish in silence."""
+def test_a_misspelt_variable_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit that is misspelt in the environment is not ignored."""
     monkeypatch.setenv("FAIRQUEUE_WORKSPACE_CONCURENCY", "2")
     assert refusal() == (
         "unknown setting 'FAIRQUEUE_WORKSPACE_CONCURENCY'; did you mean 'workspace_concurrency'?"
@@ -108,20 +119,20 @@ def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("name", ["URL", "PORT_6379_TCP_ADDR", "SERVICE_HOST", "REDIS_PORT"])
-def test_what_kubernetes_injects_is_let_be(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """A service called fairqueue must not keep every pod beside it from starting."""
+def test_variables_of_kubernetes_are_ignored(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A service named fairqueue does not keep pods from starting."""
     monkeypatch.setenv(f"FAIRQUEUE_{name}", "tcp://10.0.0.1:6379")
     assert Settings.load({"workspace_concurrency": 3}).workspace_concurrency == 3
 
 
-def test_an_unknown_name_gets_the_nearest() -> None:
-    """A misspelt option names its likely meaning."""
+def test_an_unknown_name_gets_a_suggestion() -> None:
+    """The error for a misspelt option names the nearest setting."""
     assert "'lease_second'; did you mean 'lease_seconds'?" in refusal(lease_second=3)
     assert "known: namespace" in refusal(colour="red")
 
 
-def test_an_unknown_name_inside_an_entry_gets_the_nearest() -> None:
-    """So does a misspelt limit of one workspace, with its place."""
+def test_an_unknown_name_inside_an_entry_gets_a_suggestion() -> None:
+    """So does the error for a misspelt limit of one workspace, with its path."""
     text = refusal(workspaces={"acme": {"concurency": 1}})
     assert text == "workspaces.acme: unknown setting 'concurency'; did you mean 'concurrency'?"
 
@@ -147,21 +158,21 @@ def test_an_unknown_name_inside_an_entry_gets_the_nearest() -> None:
         ({"workspaces": {"acme": {"rate": "9/d"}}}, "workspaces.acme.rate"),
         ({"workspaces": {"acme": {"burst": 3}}}, "workspaces.acme"),
         ({"workspaces": {"acme": 3}}, "workspaces.acme"),
-        ({"workspaces": {7: {}}}, "workspaces.7"),
+        ({"workspaces": {4.5: {}}}, "workspaces.4.5"),
         ({"workspaces": "{"}, "workspaces"),
         ({"queues": {"q" * 256: {}}}, "queues."),
         ({"queues": {"celery": {"capacity": -1}}}, "queues.celery.capacity"),
     ],
 )
 def test_an_impossible_value_names_its_setting(options: dict[str, Any], name: str) -> None:
-    """What cannot be is refused with the name of the setting and what it expects."""
+    """The error names the setting and says what it expects."""
     text = refusal(**options)
     assert f"setting '{name}" in text
     assert "expected: " in text
 
 
 def test_a_value_is_not_repeated() -> None:
-    """What was put in the wrong place might be a secret, so errors do not show it."""
+    """A misplaced value might be a secret, so errors do not show it."""
     assert "hunter2" not in refusal(workspace_concurrency="redis://:hunter2@host")
 
 
@@ -172,8 +183,8 @@ def test_a_value_is_not_repeated() -> None:
         ({"min_replicas": 1}, "min_replicas"),
     ],
 )
-def test_what_is_not_built_yet_is_refused(options: dict[str, Any], name: str) -> None:
-    """A setting without its feature is never accepted in silence."""
+def test_an_unsupported_setting_is_rejected(options: dict[str, Any], name: str) -> None:
+    """A setting whose feature does not exist yet is not ignored."""
     assert f"setting '{name}' is not supported yet" in refusal(**options)
 
 
@@ -184,29 +195,29 @@ def test_what_is_not_built_yet_is_refused(options: dict[str, Any], name: str) ->
         {"workspaces": {"acme": {"reserve": 3}}, "workspace_concurrency": 2},
     ],
 )
-def test_a_reserve_above_the_limit_is_refused(options: dict[str, Any]) -> None:
-    """It could never be used, be the limit its own or the default one."""
+def test_a_reserve_above_the_concurrency_is_rejected(options: dict[str, Any]) -> None:
+    """It could never be used in full, whether the limit is its own or the default."""
     text = refusal(**options)
     assert "'workspaces.acme.reserve' is 3, above its concurrency of 2" in text
 
 
-def test_a_reserve_up_to_the_limit_is_stored() -> None:
-    """Also beside a lower default, where the workspace has a limit of its own."""
+def test_a_reserve_up_to_the_concurrency_is_stored() -> None:
+    """The workspace's own limit applies, not a lower default."""
     acme = {"reserve": 2, "concurrency": 2}
     settings = Settings.load({"workspaces": {"acme": acme}, "workspace_concurrency": 1})
     stored = settings.stored_limits().workspaces["acme"]
     assert (stored.reserve, stored.concurrency) == (2, 2)
 
 
-def test_every_problem_is_told_at_once() -> None:
-    """One start-up shows all that is wrong."""
+def test_all_problems_are_reported_at_once() -> None:
+    """One error names all settings that are wrong."""
     text = refusal(lease_seconds=0, fairness="luck")
     assert "lease_seconds" in text
     assert "fairness" in text
 
 
-def test_stored_limits_carry_what_was_set_and_nothing_else() -> None:
-    """What was not set stays None, so that defaults apply to it."""
+def test_stored_limits_are_those_that_were_set() -> None:
+    """Limits that were not set are None, so that defaults apply."""
     settings = Settings.load(
         {
             "workspace_concurrency": 2,
@@ -223,3 +234,20 @@ def test_stored_limits_carry_what_was_set_and_nothing_else() -> None:
     assert stored.workspaces["acme"] == Limits(concurrency=3)
     assert stored.workspaces["b"] == Limits(weight=2, rate=1, burst=4)
     assert stored.queues == {"bulk": Limits(concurrency=5)}
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("concurrency", "did you mean 'workspace_concurrency'?"),
+        ("capacity", "did you mean 'workspace_capacity'?"),
+        ("rate", "it is a limit of single workspaces: workspaces={'NAME': {'rate': …}}"),
+    ],
+)
+def test_a_limit_without_its_scope_is_explained(name: str, remedy: str) -> None:
+    """As an option and in a URL, the hint is the setting that is meant."""
+    assert refusal(**{name: 2}) == f"unknown setting {name!r}; {remedy}"
+    with pytest.raises(ConfigurationError, match=re.escape(remedy)):
+        split_settings(f"redis://localhost?{name}=2")
+    entry = refusal(workspaces={"acme": {"workspace_concurrency": 2}})
+    assert "did you mean 'concurrency'?" in entry

@@ -1,4 +1,4 @@
-"""URLs give up their settings and hide their passwords."""
+"""Settings are taken out of URLs, and passwords in them are masked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 from fairqueue import ConfigurationError, FairQueue
-from fairqueue._urls import mask_password, split_settings
+from fairqueue._settings import mask_password, split_settings
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ from fairqueue._urls import mask_password, split_settings
     ],
 )
 def test_no_password_is_shown(url: str, shown: str) -> None:
-    """Wherever a password may stand in a URL, it is masked, and the rest is kept."""
+    """A password is masked wherever it stands in a URL; the rest is kept."""
     assert mask_password(url) == shown
 
 
-def test_settings_leave_the_query_and_the_rest_stays() -> None:
-    """Settings are taken out; the client's own options stay with the URL."""
+def test_settings_are_taken_out_of_the_query() -> None:
+    """The client's own options stay in the URL."""
     url = "redis://h/0?workspace_from=kwarg%3Atenant_id&socket_timeout=5&workspace_concurrency=2"
     assert split_settings(url) == (
         "redis://h/0?socket_timeout=5",
@@ -46,8 +46,8 @@ def test_a_name_given_twice_is_a_list() -> None:
     )
 
 
-def test_a_misspelt_setting_in_a_url_is_refused() -> None:
-    """It would else be handed to the Redis client, or be ignored."""
+def test_a_misspelt_setting_in_a_url_is_rejected() -> None:
+    """Otherwise it would be passed to the Redis client, or be ignored."""
     with pytest.raises(ConfigurationError, match="did you mean 'workspace_concurrency'"):
         split_settings("redis://h/0?workspace_concurency=2")
 
@@ -67,8 +67,8 @@ def test_a_misspelt_setting_in_a_url_is_refused() -> None:
         ("http://u:S3cret@h/", "unknown scheme"),
     ],
 )
-def test_a_url_that_cannot_be_is_refused_without_its_password(url: str, said: str) -> None:
-    """At once, in our words, and neither its text nor its traceback tells a secret."""
+def test_an_invalid_url_is_rejected_without_its_password(url: str, said: str) -> None:
+    """Neither the message nor the traceback of the error contains a secret."""
     with pytest.raises(ConfigurationError, match=re.escape(said)) as caught:
         FairQueue(url)
     text = "".join(traceback.format_exception(caught.value))
@@ -77,8 +77,8 @@ def test_a_url_that_cannot_be_is_refused_without_its_password(url: str, said: st
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-def test_what_is_no_setting_stays_as_it_was_written() -> None:
-    """Percent signs, plus signs and blanks of the client's options are the client's to read."""
+def test_other_options_stay_as_they_were_written() -> None:
+    """Escapes and blanks in the client's options are left for the client to read."""
     url = "redis://h/0?client_name=a%20b&workspace_concurrency=2&db=1"
     assert split_settings(url) == (
         "redis://h/0?client_name=a%20b&db=1",

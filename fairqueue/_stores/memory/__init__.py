@@ -1,5 +1,5 @@
-"""The memory store: the law, executable in one process; for tests and demos."""
+"""The engine that runs in this process."""
 
-from fairqueue._stores.memory.store import MemoryStore, open_memory
+from fairqueue._stores.memory.engine import Database, MemoryEngine, open_memory
 
-__all__ = ["MemoryStore", "open_memory"]
+__all__ = ["Database", "MemoryEngine", "open_memory"]

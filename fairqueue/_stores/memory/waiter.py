@@ -1,36 +1,69 @@
-"""Waits for a token, blocking or from an event loop, on a pipe of its own."""
+"""Waits for a queue's token, blocking or from an event loop, on a pipe of its own."""
 
 from __future__ import annotations
 
 import os
 import select
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 
-from fairqueue._store import Waiter
-from fairqueue._stores.memory.tokens import Tokens
+from fairqueue._stores.memory.values import List, Values
+from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
+
+
+class Tokens:
+    """Gives each token to the waiter that has waited longest for it, as BLPOP does."""
+
+    def __init__(self, values: Values, lock: threading.RLock) -> None:
+        self.values, self.lock = values, lock
+        self._waiting: list[MemoryWaiter] = []
+
+    def hand_out(self) -> None:
+        """Serve those that wait; called with the lock held."""
+        for waiter in list(self._waiting):
+            self._serve(waiter)
+
+    def wait(self, waiter: MemoryWaiter) -> None:
+        """Take a token that is there at once, else wait for one."""
+        self._waiting.append(waiter)
+        self._serve(waiter)
+
+    def leave(self, waiter: MemoryWaiter) -> None:
+        """Stop waiting."""
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
+
+    def give_back(self, token: bytes) -> None:
+        """Leave a token that was taken, unless there is another, to the next."""
+        self.values.by_key.setdefault(token, List([b"1"]))
+        self.hand_out()
+
+    def _serve(self, waiter: MemoryWaiter) -> None:
+        token = next((key for key in waiter.tokens if key in self.values.by_key), None)
+        if token is not None:
+            self.values.remove(token)
+            self._waiting.remove(waiter)
+            waiter.wake(token)
 
 
 class MemoryWaiter(Waiter):
     """Readable once it has a token or its time is up. Waiting is in real time, as on Redis."""
 
-    def __init__(self, tokens: Tokens, lock: threading.RLock, queues: Sequence[str]) -> None:
-        self._tokens, self._lock = tokens, lock
-        self._queues = deque(queues)
+    def __init__(self, shared: Tokens, tokens: Sequence[bytes]) -> None:
+        self._shared, self._lock = shared, shared.lock
+        self.tokens = deque(tokens)
+        """Keys, in the order in which they are looked at."""
         self._pipe: tuple[int, int] | None = None
         self._alarm: threading.Timer | None = None
         self._armed = False
-        self._taken: str | None = None
-
-    @property
-    def queues(self) -> Sequence[str]:
-        """The queues, in the order in which they are looked at."""
-        return tuple(self._queues)
+        self._taken: bytes | None = None
 
     def arm(self, seconds: float) -> None:
         """Start waiting; the queues take turns in being looked at first."""
         if self._enlist():
+            self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
             self._alarm = threading.Timer(max(0.0, seconds), self._ring)
             self._alarm.daemon = True
             self._alarm.start()
@@ -41,13 +74,13 @@ class MemoryWaiter(Waiter):
                 return False
             self._armed = True
             self.fileno()
-            self._queues.rotate(-1)
-            self._tokens.wait(self)
+            self.tokens.rotate(-1)
+            self._shared.wait(self)
         return True
 
-    def wake(self, queue: str) -> None:
+    def wake(self, token: bytes) -> None:
         """Take a token; called with the lock held."""
-        self._taken = queue
+        self._taken = token
         self._ring()
 
     def _ring(self) -> None:
@@ -72,12 +105,12 @@ class MemoryWaiter(Waiter):
         select.select([self.fileno()], [], [], max(0.0, seconds))
         return self._end() is not None
 
-    def _end(self) -> str | None:
-        """Stop waiting; return the queue whose token was taken."""
+    def _end(self) -> bytes | None:
+        """Stop waiting; return the token that was taken."""
         with self._lock:
             if self._alarm is not None:
                 self._alarm.cancel()
-            self._tokens.leave(self)
+            self._shared.leave(self)
             self._armed, self._alarm = False, None
             taken, self._taken = self._taken, None
             self._drain()
@@ -92,8 +125,7 @@ class MemoryWaiter(Waiter):
         with self._lock:
             taken = self._end()
             if taken is not None:
-                self._tokens.put(taken)
-                self._tokens.hand_out()
+                self._shared.give_back(taken)
             pipe, self._pipe = self._pipe, None
         for end in pipe or ():
             os.close(end)

@@ -1,5 +1,5 @@
-"""The Redis store."""
+"""The engine that runs on a Redis server."""
 
-from fairqueue._stores.redis.store import RedisStore
+from fairqueue._stores.redis.engine import RedisEngine
 
-__all__ = ["RedisStore"]
+__all__ = ["RedisEngine"]

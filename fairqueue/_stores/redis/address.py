@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import redis
 
-from fairqueue._urls import mask_password
+from fairqueue._settings import mask_password
 from fairqueue.errors import ConfigurationError
 
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
@@ -36,12 +36,12 @@ def client_at(url: str) -> redis.Redis:
     return client
 
 
-def _what_is_wrong(told: str) -> str:
-    unknown = _UNKNOWN.search(told)
+def _what_is_wrong(text: str) -> str:
+    unknown = _UNKNOWN.search(text)
     if unknown:
         return f"neither fairqueue nor the Redis client has an option {unknown[1]!r}: leave it out"
-    if _SAFE.match(told):
-        return told
+    if _SAFE.match(text):
+        return text
     return (
         "its host or port cannot be read; in a user or password '/', '?', '#' and '@' must be "
         "percent-encoded"

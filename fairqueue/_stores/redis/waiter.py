@@ -10,15 +10,14 @@ from typing import Any
 
 import redis
 
-from fairqueue._store import Waiter
-from fairqueue._stores.redis.guard import guarded
+from fairqueue._stores.redis.errors import guarded
+from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 
-SLACK_SECONDS = 5.0  # after its time is up a wait is answered; beyond this the link is dead
-LEAST_SECONDS = 0.001  # BLPOP takes 0 for ever
+LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms down to that
 
 
 class RedisWaiter(Waiter):
-    """BLPOP over the tokens of some queues. Whoever takes a token claims next, or gives it back."""
+    """BLPOP over the tokens of some queues; what takes a token claims, or gives it back."""
 
     def __init__(self, client: redis.Redis, tokens: Sequence[str]) -> None:
         self._client = client
@@ -44,31 +43,33 @@ class RedisWaiter(Waiter):
             return
         self._turn = (self._turn + 1) % len(self._tokens)
         tokens = self._tokens[self._turn :] + self._tokens[: self._turn]
+        self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
         with self._dropping():
-            self._connect().send_command("BLPOP", *tokens, max(LEAST_SECONDS, round(seconds, 3)))
-        self._armed = True
-        self._until = time.monotonic() + seconds + SLACK_SECONDS
+            connection = self._connect()
+            self._armed = True  # before it is sent: an interrupt must not leave a reply unread
+            connection.send_command("BLPOP", *tokens, max(LEAST_SECONDS, round(seconds, 3)))
 
     def fileno(self) -> int:
-        """The socket; readable when woken, when time is up, or when the link broke."""
+        """The socket; readable when woken, when time is up, or when the connection broke."""
         return int(self._connect()._sock.fileno())  # noqa: SLF001 - as kombu does
 
     def collect(self) -> bool:
         """Read the answer; blocks for it if it is not there yet."""
-        self._armed = False
         with self._dropping():
-            return self._connection.read_response() is not None
+            reply = self._connection.read_response()
+            self._armed = False
+        return reply is not None
 
     def wait(self, seconds: float) -> bool:
-        """Block until woken or time is up; a link that stays silent beyond that has died."""
+        """Block until woken or time is up; a connection that stays silent beyond that is dead."""
         self.arm(seconds)
-        if not self._readable(max(0.0, self._until - time.monotonic())):
+        if not self._readable(max(0.0, self.answered_by - time.monotonic())):
             self._drop()
             return False
         return self.collect()
 
     def close(self) -> None:
-        """End the wait on the server's side, so that no token is taken for nobody."""
+        """End the wait on the server's side, so that no token is lost."""
         if self._armed and self._connection is not None:
             self._unblock()
         self._drop()
@@ -88,7 +89,7 @@ class RedisWaiter(Waiter):
 
     @contextmanager
     def _dropping(self) -> Iterator[None]:
-        """Forget a connection that failed, and say so in our words."""
+        """Drop a connection that failed, and raise our own error."""
         try:
             with guarded():
                 yield

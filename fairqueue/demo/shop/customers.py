@@ -1,4 +1,4 @@
-"""The customers: each line of standard input is [seconds to wait, tenant, jobs]."""
+"""The producer: each line of standard input is [seconds to wait, customer, jobs]."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import time
 from tasks import app, render
 
 with app.connection_for_write() as connection:
-    connection.ensure_connection(max_retries=3)  # the site is up before the first order comes
+    connection.ensure_connection(max_retries=3)  # connect before the first order
 
 for line in sys.stdin:
-    pause, tenant, jobs = json.loads(line)
+    pause, customer, jobs = json.loads(line)
     time.sleep(pause)
     for number in range(jobs):
-        render.delay(tenant=tenant, number=number, ordered_at=time.time())
+        render.delay(customer=customer, number=number, ordered_at=time.time())

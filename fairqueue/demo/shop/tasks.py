@@ -1,4 +1,4 @@
-"""An app of a user's own: plain Celery, without a word about fair queues."""
+"""A plain Celery app that does not mention fair queues."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SECONDS = float(os.environ["SHOP_SECONDS"])
 
 
 @app.task(ignore_result=True)
-def render(*, tenant: str, number: int, ordered_at: float) -> None:
-    """Render one page for a customer; it takes a moment."""
-    write_down([tenant, number, ordered_at, time.time()])
+def render(*, customer: str, number: int, ordered_at: float) -> None:
+    """Render one page for a customer."""
+    record_start([customer, number, ordered_at, time.time()])
     time.sleep(SECONDS)
 
 
-def write_down(entry: list[Any]) -> None:
-    """Append one line; with O_APPEND the lines of several processes do not mix."""
+def record_start(entry: list[Any]) -> None:
+    """Append one line. O_APPEND keeps lines of several processes apart."""
     ledger = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(ledger, json.dumps(entry).encode() + b"\n")
@@ -35,5 +35,5 @@ def write_down(entry: list[Any]) -> None:
 
 @worker_ready.connect
 def open_the_shop(**_: object) -> None:
-    """Tell the customers that they may come."""
+    """Signal that the worker is ready."""
     Path(os.environ["SHOP_OPEN"]).touch()

@@ -1,4 +1,4 @@
-"""Broker URLs and the options beside them."""
+"""Broker URLs and broker_transport_options."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from kombu import Connection
 
 from fairqueue import ConfigurationError
-from fairqueue_celery import options
-from fairqueue_celery.address import read_address, read_url
+from fairqueue_celery._config.address import read_address, read_url
+from fairqueue_celery._config.options import split_options
 from fairqueue_celery.backend import stock_url
 
 
@@ -29,18 +29,18 @@ from fairqueue_celery.backend import stock_url
     ],
 )
 def test_urls(url: str, core: str) -> None:
-    """Each scheme means the core URL that one expects, from a URL or from kombu's connection."""
+    """Each scheme maps to its core URL, read from a URL or from kombu's connection."""
     assert read_url(url.replace("fairqueue+", "")).core_url({}) == core
     assert read_address(Connection(url)).core_url({}) == core
 
 
-def test_settings_may_stand_in_the_query() -> None:
-    """Settings in the query do not disturb kombu; the password is masked in print."""
+def test_settings_in_the_query() -> None:
+    """Kombu accepts settings in the query, and masks the password."""
     connection = Connection(
         "fairqueue://u:secret@h/0?workspace_from=kwarg:t&workspace_concurrency=2"
     )
     address = read_address(connection)
-    settings, _ = options.part({}, address.query)
+    settings, _ = split_options({}, address.query)
 
     assert settings == {"workspace_from": "kwarg:t", "workspace_concurrency": "2"}
     assert address.core_url({}) == "redis://u:secret@h:6379/0"
@@ -48,7 +48,7 @@ def test_settings_may_stand_in_the_query() -> None:
 
 
 def test_broker_use_ssl_is_read() -> None:
-    """TLS options of the app count, as constants or as words."""
+    """The app's TLS options are used, given as constants or as words."""
     connection = Connection(
         "fairqueue://h/0", ssl={"ssl_cert_reqs": ssl.CERT_NONE, "ssl_ca_certs": "/ca.pem"}
     )
@@ -67,23 +67,23 @@ def test_broker_use_ssl_is_read() -> None:
     ],
 )
 def test_bad_urls(url: str, about: str) -> None:
-    """What cannot be meant is refused, saying which part."""
+    """The error names the part of the URL that is wrong."""
     with pytest.raises(ConfigurationError, match=about):
         read_url(url)
 
 
 def test_stock_options_are_kept_apart() -> None:
-    """Stock options stay kombu's; ours go to the settings; the key prefix reaches the namespace."""
-    settings, of_kombu = options.part(
+    """Stock options stay kombu's, settings are split off, the key prefix extends the namespace."""
+    settings, of_kombu = split_options(
         {"visibility_timeout": 3600, "lease_seconds": 5, "global_keyprefix": "mine-"}, {}
     )
     assert settings == {"lease_seconds": 5, "namespace": "mine-fairqueue"}
     assert of_kombu == {"visibility_timeout": 3600, "global_keyprefix": "mine-"}
 
 
-def test_explicit_options_beat_the_query() -> None:
-    """What stands in broker_transport_options goes before what stands in the URL."""
-    settings, _ = options.part({"workspace_capacity": 5}, {"workspace_capacity": "7"})
+def test_explicit_options_override_the_query() -> None:
+    """broker_transport_options override the URL's query."""
+    settings, _ = split_options({"workspace_capacity": 5}, {"workspace_capacity": "7"})
     assert settings == {"workspace_capacity": 5}
 
 
@@ -96,7 +96,7 @@ def test_explicit_options_beat_the_query() -> None:
     ],
 )
 def test_the_result_backends_url(given: str, stock: Any) -> None:
-    """The Redis backend gets the address alone."""
+    """The Redis backend gets the address without fairqueue's settings."""
     assert stock_url(given) == stock
 
 
@@ -104,9 +104,21 @@ def test_the_result_backends_url(given: str, stock: Any) -> None:
     "url",
     ["fairqueue://u:S3cret@[::1/0", "fairqueue://u:S3c\u2100t@h", "fairqueue://u:S3c/r?t@h:1/0"],
 )
-def test_a_url_that_cannot_be_read_tells_no_password(url: str) -> None:
-    """The remedy is named, and the traceback ends there."""
+def test_the_error_for_an_unreadable_url_hides_the_password(url: str) -> None:
+    """The error names the remedy and suppresses the cause, which may quote the password."""
     with pytest.raises(ConfigurationError, match="percent-encoded") as caught:
         read_url(url)
     assert "S3c" not in str(caught.value)
     assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("where", ["query", "options"])
+def test_sentinels_option_is_refused(where: str) -> None:
+    """``master_name`` on the URL of one Redis would be ignored; the error has the remedy."""
+    url = "fairqueue://localhost" + ("?master_name=mymaster" if where == "query" else "")
+    options = {} if where == "query" else {"master_name": "mymaster"}
+    with (
+        Connection(url, transport_options=options) as connection,
+        pytest.raises(ConfigurationError, match=r"master_name.*Sentinel.*one Redis primary"),
+    ):
+        connection.transport  # noqa: B018 - a property that makes it

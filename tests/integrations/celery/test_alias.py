@@ -1,4 +1,4 @@
-"""``fairqueue://`` is known with nothing imported by the user."""
+"""``fairqueue://`` works without an import by the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def run(code: str) -> str:
 
 
 def test_celery_knows_the_scheme() -> None:
-    """Celery resolves the transport, and the module that adds the alias imports nothing else."""
+    """Celery resolves the transport; the alias module imports neither redis nor the adapter."""
     out = run(
         "import celery, sys\n"
         "from kombu import Connection\n"
@@ -29,7 +29,7 @@ def test_celery_knows_the_scheme() -> None:
 
 
 def test_no_decoder_is_registered() -> None:
-    """The entry point leaves kombu's serializers as they were."""
+    """The entry point does not change kombu's serializers."""
     out = run(
         "from kombu.serialization import registry\n"
         "print('application/x-fairqueue' in registry._decoders, 'fairqueue' in registry._encoders)"
@@ -38,7 +38,7 @@ def test_no_decoder_is_registered() -> None:
 
 
 def test_it_never_raises() -> None:
-    """Where kombu is not there or has changed, the alias module still loads."""
+    """The alias module loads even if kombu is missing or has changed."""
     out = run(
         "import sys\n"
         "sys.modules['kombu'] = None\n"

@@ -1,4 +1,4 @@
-"""Plain kombu on ``fairqueue://``: acks, requeues, prefetch, exits."""
+"""Plain kombu on ``fairqueue://``: acks, requeues, prefetch, exit."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from kombu import Connection, Consumer, Exchange, Queue
 from kombu.asynchronous.hub import Hub
 
 from fairqueue import FairQueue
+from fairqueue._stores.redis import waiter
+from fairqueue._stores.redis.waiter import RedisWaiter
 
 
 @pytest.fixture
@@ -58,10 +60,10 @@ def drain(connection: Connection, count: int, got: list[Any]) -> None:
         connection.drain_events(timeout=5)
 
 
-def test_messages_come_in_order_and_are_gone(
+def test_messages_are_consumed_in_order_and_gone_once_acked(
     connection: Connection, queue: Queue, core: FairQueue
 ) -> None:
-    """Published to a named exchange, consumed in order, acked: nothing is left."""
+    """Published to a named exchange, consumed in order and acked: the queue is empty."""
     fill(connection, queue, 25)
     got: list[int] = []
 
@@ -75,11 +77,11 @@ def test_messages_come_in_order_and_are_gone(
 
     assert got == list(range(25))
     assert core.depth(queue.name) == 0
-    assert sum(row.running for row in core.stats().workspaces) == 0
+    assert sum(row.running for row in core.admin.stats().workspaces) == 0
 
 
-def test_requeued_comes_again_marked(connection: Connection, queue: Queue) -> None:
-    """requeue() gives a message back to the head; it returns as redelivered."""
+def test_a_requeued_message_is_redelivered_first(connection: Connection, queue: Queue) -> None:
+    """requeue() puts a message at the head of its queue; it is marked as redelivered."""
     fill(connection, queue, 2)
     got: list[tuple[int, bool]] = []
 
@@ -97,7 +99,7 @@ def test_requeued_comes_again_marked(connection: Connection, queue: Queue) -> No
 def test_unacked_go_back_when_the_connection_closes(
     url: str, connection: Connection, queue: Queue, core: FairQueue
 ) -> None:
-    """What was delivered and not acked waits again after the channel has closed."""
+    """Messages that were delivered and not acked wait again after the channel has closed."""
     fill(connection, queue, 3)
     got: list[Any] = []
     with (
@@ -123,7 +125,7 @@ def test_prefetch_is_kept(connection: Connection, queue: Queue) -> None:
 
 
 def test_get_takes_one(connection: Connection, queue: Queue, core: FairQueue) -> None:
-    """basic_get: one message or None; with no_ack it is gone at once."""
+    """basic_get returns one message or None; with no_ack it is gone at once."""
     fill(connection, queue, 1)
     bound = queue(connection.default_channel)
 
@@ -136,10 +138,10 @@ def test_get_takes_one(connection: Connection, queue: Queue, core: FairQueue) ->
     assert core.depth(queue.name) == 0
 
 
-def test_what_is_requeued_is_there_at_once_and_in_order(
+def test_requeued_messages_are_available_at_once_and_in_order(
     connection: Connection, queue: Queue
 ) -> None:
-    """The very next get() finds it; several that are given back stand as they stood."""
+    """The next get() returns it; several that are given back keep their order."""
     fill(connection, queue, 4)
     bound = queue(connection.default_channel)
     messages = [bound.get() for _ in range(3)]
@@ -149,10 +151,10 @@ def test_what_is_requeued_is_there_at_once_and_in_order(
     assert [bound.get(no_ack=True).payload["n"] for _ in range(4)] == [0, 1, 2, 3]
 
 
-def test_a_consumer_that_began_before_its_event_loop_is_driven_by_it(
+def test_a_consumer_that_started_before_its_event_loop_is_driven_by_it(
     connection: Connection, queue: Queue
 ) -> None:
-    """Messages come, and acks free the prefetch, also when the loop is registered last."""
+    """Messages arrive and acks free the prefetch even if the loop is registered last."""
     fill(connection, queue, 3)
     got: list[Any] = []
     hub = Hub()
@@ -166,10 +168,10 @@ def test_a_consumer_that_began_before_its_event_loop_is_driven_by_it(
     assert [body["n"] for body in got] == [0, 1, 2]
 
 
-def test_what_is_not_due_counts_as_in_the_queue(
+def test_scheduled_jobs_count_as_in_the_queue(
     connection: Connection, queue: Queue, core: FairQueue
 ) -> None:
-    """A passive declare counts it, and a queue that holds only such jobs is not empty."""
+    """A passive declare counts them; a queue that holds only scheduled jobs is not empty."""
     channel = connection.default_channel
     queue(channel).declare()
     eta = (datetime.now(timezone.utc) + timedelta(hours=1)).isoformat()
@@ -184,10 +186,10 @@ def test_what_is_not_due_counts_as_in_the_queue(
     assert channel.queue_purge(queue.name) == 1
 
 
-def test_a_queue_that_is_added_by_a_busy_consumer_keeps_it_awake(
+def test_a_busy_consumer_can_add_a_queue(
     connection: Connection, queue: Queue, namespace: str
 ) -> None:
-    """It waits for more queues then, over a new link, and hears of what comes later."""
+    """It then waits for both queues, over a new connection, and is woken for either."""
     fill(connection, queue, 0)
     other = Queue(f"other-{namespace}")
     got: list[Any] = []
@@ -212,8 +214,56 @@ def test_a_queue_that_is_added_by_a_busy_consumer_keeps_it_awake(
     assert len(got) == 2
 
 
+@pytest.fixture
+def _unanswered(monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
+    """Waits hear of nothing and never end."""
+    arm = RedisWaiter.arm
+
+    def arm_for_ever(self: RedisWaiter, _: float) -> None:
+        self._tokens = [f"{namespace}:nothing"]
+        arm(self, 0)
+
+    monkeypatch.setattr(waiter, "SLACK_SECONDS", 0.1)
+    monkeypatch.setattr(waiter, "LEAST_SECONDS", 0)
+    monkeypatch.setattr(RedisWaiter, "arm", arm_for_ever)
+
+
+@pytest.mark.usefixtures("_unanswered")
+def test_a_wait_that_is_never_answered_is_given_up_in_an_event_loop(
+    connection: Connection, queue: Queue
+) -> None:
+    """The consumer claims over a new connection."""
+    fill(connection, queue, 0)
+    got: list[Any] = []
+    hub = Hub()
+    with Consumer(connection, [queue], callbacks=[acking(got)]):
+        connection.register_with_event_loop(hub)
+        turn(hub, lambda: False, seconds=0.3)  # it waits
+        fill(connection, queue, 1)
+        turn(hub, lambda: bool(got))
+        hub.close()
+
+    assert len(got) == 1
+
+
+@pytest.mark.usefixtures("_unanswered")
+def test_a_wait_that_is_never_answered_is_given_up_without_an_event_loop(
+    connection: Connection, queue: Queue
+) -> None:
+    """The same where drain_events blocks."""
+    fill(connection, queue, 0)
+    got: list[Any] = []
+    with Consumer(connection, [queue], callbacks=[acking(got)]):
+        with pytest.raises(TimeoutError):
+            connection.drain_events(timeout=0.3)  # it waits
+        fill(connection, queue, 1)
+        drain(connection, 1, got)
+
+    assert len(got) == 1
+
+
 def turn(hub: Hub, is_done: Callable[[], bool], *, seconds: float = 10.0) -> None:
-    """Run the event loop until something is so, or for so long."""
+    """Run the event loop until the condition holds or the time is up."""
     until = time.monotonic() + seconds
     hub.call_repeatedly(0.05, lambda: None)  # else it may block for long
     while not is_done() and time.monotonic() < until:
@@ -223,7 +273,7 @@ def turn(hub: Hub, is_done: Callable[[], bool], *, seconds: float = 10.0) -> Non
 def test_a_script_that_exits_without_closing_has_acked(
     url: str, connection: Connection, queue: Queue, core: FairQueue
 ) -> None:
-    """Acks are told and what was claimed ahead goes back when the interpreter exits."""
+    """At exit acks are reported, and jobs that were claimed ahead are given back."""
     fill(connection, queue, 20)
     script = (
         "import sys; from kombu import Connection, Consumer, Queue\n"
@@ -237,13 +287,13 @@ def test_a_script_that_exits_without_closing_has_acked(
     subprocess.run([sys.executable, "-c", script, url, queue.name], check=True, timeout=60)
 
     assert core.depth(queue.name) == 13
-    assert sum(row.running for row in core.stats().workspaces) == 0
+    assert sum(row.running for row in core.admin.stats().workspaces) == 0
 
 
 def test_an_idle_consumer_gives_back_what_it_claimed_ahead(
     connection: Connection, queue: Queue, core: FairQueue
 ) -> None:
-    """A consumer that stays away keeps nothing that it did not begin, and its acks are told."""
+    """A consumer that does not come back loses jobs it did not start; its acks are reported."""
     fill(connection, queue, 40)
     got: list[Any] = []
     with Consumer(connection, [queue], callbacks=[acking(got)]):
@@ -251,13 +301,13 @@ def test_an_idle_consumer_gives_back_what_it_claimed_ahead(
         time.sleep(0.5)
 
         assert core.depth(queue.name) == 20
-        assert sum(row.running for row in core.stats().workspaces) == 0
+        assert sum(row.running for row in core.admin.stats().workspaces) == 0
 
 
-def test_a_body_that_is_no_message_is_buried(
+def test_a_payload_that_is_no_message_becomes_a_dead_letter(
     connection: Connection, queue: Queue, core: FairQueue
 ) -> None:
-    """Bytes that kombu did not write end among the dead; the consumer goes on."""
+    """Bytes that kombu did not write become a dead letter; the consumer goes on."""
     fill(connection, queue, 0)
     core.publish(b"\xff not json", queue=queue.name, workspace="odd")
     fill(connection, queue, 1)
@@ -266,4 +316,4 @@ def test_a_body_that_is_no_message_is_buried(
         drain(connection, 1, got)
         time.sleep(0.2)
 
-    assert {row.workspace: row.dead for row in core.stats().workspaces}["odd"] == 1
+    assert {row.workspace: row.dead for row in core.admin.stats().workspaces}["odd"] == 1

@@ -1,4 +1,4 @@
-"""``fairqueue+memory://``: Celery's own test helpers, in one process, without any server."""
+"""``fairqueue+memory://`` with Celery's own test helpers: one process, no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.system.ledger import wait_for
 
 
 class Seen:
-    """What the tasks of one test did."""
+    """Records what the tasks of one test did."""
 
     def __init__(self) -> None:
         self.order: list[tuple[str | None, int]] = []
@@ -46,7 +46,7 @@ def seen() -> Seen:
 
 @pytest.fixture
 def make_app(namespace: str, seen: Seen) -> Iterator[Callable[..., Celery]]:
-    """Makes apps as a user's tests would; each test has a broker of its own."""
+    """Makes apps as a user's tests would; each test has its own broker."""
     with kept(), ExitStack() as closing:
 
         def make(**settings: object) -> Celery:
@@ -79,7 +79,7 @@ def call(app: Celery, n: int = 1, *, tenant: str = "ada", **options: Any) -> Any
 
 
 def test_a_solo_worker_runs_tasks(make_app: Any, seen: Seen) -> None:
-    """start_worker() as it comes: tasks run in their workspaces, and results come back."""
+    """With start_worker() tasks run in their workspaces and results come back."""
     app = make_app()
     with start_worker(app, shutdown_timeout=60):
         assert call(app, 7).apply_async().get(timeout=60) == 7
@@ -91,7 +91,7 @@ def test_a_solo_worker_runs_tasks(make_app: Any, seen: Seen) -> None:
 
 
 def test_threads_keep_a_workspaces_limit(make_app: Any, seen: Seen) -> None:
-    """With four threads and a limit of two, two run at a time, and all run once."""
+    """With four threads and a limit of two, two jobs run at a time and each runs once."""
     app = make_app(workspace_concurrency=2)
     with start_worker(app, pool="threads", concurrency=4, shutdown_timeout=60):
         jobs = group(call(app, n, kwargs={"seconds": 0.05}) for n in range(8)).apply_async()
@@ -102,8 +102,8 @@ def test_threads_keep_a_workspaces_limit(make_app: Any, seen: Seen) -> None:
     assert sorted(n for _, n in seen.order) == list(range(8))
 
 
-def test_a_flood_does_not_hold_up_the_others(make_app: Any, seen: Seen) -> None:
-    """Fair order holds here as on Redis: a small tenant waits for no backlog."""
+def test_a_flood_does_not_delay_other_workspaces(make_app: Any, seen: Seen) -> None:
+    """As on Redis, a small workspace does not wait for another's backlog."""
     app = make_app()
     for n in range(50):
         call(app, n, tenant="big").apply_async()
@@ -115,7 +115,7 @@ def test_a_flood_does_not_hold_up_the_others(make_app: Any, seen: Seen) -> None:
 
 
 def test_countdown_revoke_and_inspect(make_app: Any, seen: Seen) -> None:
-    """What is not due is held back; control and events work in memory too."""
+    """Scheduled jobs wait until they are due; control and events work in memory, too."""
     app = make_app()
     with start_worker(app, shutdown_timeout=60) as worker:
         begun = time.monotonic()
@@ -132,7 +132,7 @@ def test_countdown_revoke_and_inspect(make_app: Any, seen: Seen) -> None:
 
 
 def test_a_full_workspace_refuses(make_app: Any) -> None:
-    """CapacityExceeded is raised as on Redis."""
+    """As on Redis, CapacityExceeded is raised."""
     app = make_app(workspace_capacity=2)
     for n in range(2):
         call(app, n).apply_async()
@@ -143,7 +143,7 @@ def test_a_full_workspace_refuses(make_app: Any) -> None:
 
 
 def test_the_core_sees_the_same_store(make_app: Any, namespace: str) -> None:
-    """``memory://`` of the same name is the same store: what waits can be looked at, and purged."""
+    """``memory://`` with the same name is the same store: it counts and purges these jobs."""
     app = make_app()
     call(app, 1).apply_async()
     core = FairQueue(f"memory://{namespace}")
@@ -154,7 +154,7 @@ def test_the_core_sees_the_same_store(make_app: Any, namespace: str) -> None:
 
 
 def test_a_prefork_pool_is_refused(make_app: Any) -> None:
-    """Children would have a broker each: said at start-up, with the remedy."""
+    """Each child would have its own broker; the error at start-up names the remedy."""
     app = make_app()
 
     with pytest.raises(ConfigurationError, match="threads or solo"):

@@ -15,20 +15,20 @@ from celery import Celery
 from click.testing import CliRunner
 from kombu import Connection, Consumer, Queue
 
-from fairqueue import FairQueue
+from fairqueue import ConfigurationError, FairQueue
 from fairqueue.cli import main
 from fairqueue.testing import EmbeddedServer, embedded_redis
-from fairqueue_celery import carrying
-from fairqueue_celery.adopting import Adoption
-from fairqueue_celery.carrying import Carrier
-from fairqueue_celery.stocklists import Layout, StockLists
+from fairqueue_celery._kombu_lists import transfer
+from fairqueue_celery._kombu_lists.adopt import Adoption
+from fairqueue_celery._kombu_lists.lists import KombuLists, Layout
+from fairqueue_celery._kombu_lists.transfer import Transfer
 
 SOURCES = ["--workspace-from", "kwarg:tenant_id"]
 
 
 @pytest.fixture
 def server() -> Iterator[EmbeddedServer]:
-    """Stock kombu's keys have no namespace: a server of this test's own."""
+    """Stock kombu's keys have no namespace, so each test has its own server."""
     with embedded_redis() as server:
         yield server
 
@@ -66,13 +66,13 @@ def send(app: Celery, count: int, tenant: str = "acme", **options: Any) -> list[
 
 
 def claimed(core: FairQueue, queue: str = "celery") -> list[str]:
-    """The ids of all tasks that can be run, in order."""
+    """The ids of all tasks that can be claimed, in order."""
     leases = core.claim([queue], 100).leases
     return [json.loads(lease.job.payload)["headers"]["id"] for lease in leases]
 
 
 def hold_all(server: EmbeddedServer) -> None:
-    """Take everything without acking, as a worker that is then killed."""
+    """Take all messages without acking, like a worker that is then killed."""
     with Connection(kombu_url(server)) as connection:
         channel = connection.channel()
         Consumer(channel, [Queue("celery")], callbacks=[lambda *_: None]).consume()
@@ -82,8 +82,8 @@ def hold_all(server: EmbeddedServer) -> None:
         channel.do_restore = False  # it was killed: nothing is given back
 
 
-def test_what_waits_is_taken_over(server: EmbeddedServer, old: Celery) -> None:
-    """Each becomes a job of its workspace, most urgent first, then in its order."""
+def test_waiting_messages_are_imported(server: EmbeddedServer, old: Celery) -> None:
+    """Each becomes a job of its workspace, ordered by priority and then by age."""
     late = send(old, 2, priority=9)
     first = send(old, 2)
     send(old, 1, "zeta", queue="other")
@@ -93,14 +93,14 @@ def test_what_waits_is_taken_over(server: EmbeddedServer, old: Celery) -> None:
     assert found["queues"] == {"celery": 4, "other": 1}
     assert (found["moved"], found["unread"], found["complete"]) == (5, 0, True)
     with FairQueue(server.url) as core:
-        rows = {row.workspace: row.waiting for row in core.stats().workspaces}
+        rows = {row.workspace: row.waiting for row in core.admin.stats().workspaces}
         assert rows == {"acme": 4, "zeta": 1}
         assert claimed(core) == [*first, *late]
-        assert core.taken() == {"read": 5}
+        assert core.admin.imported() == {"read": 5}
 
 
 def test_a_dry_run_moves_nothing(server: EmbeddedServer, old: Celery, client: redis.Redis) -> None:
-    """It counts what a run would move."""
+    """It only counts what would be moved."""
     send(old, 3)
     found = migrate("--from", server.url, "--to", server.url, "--dry-run")
 
@@ -110,10 +110,48 @@ def test_a_dry_run_moves_nothing(server: EmbeddedServer, old: Celery, client: re
         assert core.depth("celery") == 0
 
 
-def test_what_a_killed_worker_held_is_taken_over_at_once(
+def test_a_dry_run_counts_jobs_without_a_workspace(server: EmbeddedServer, old: Celery) -> None:
+    """As the move itself would: those that wait and those that are held, in text and as JSON."""
+    send(old, 2)
+    hold_all(server)
+    send(old, 1)
+    send(old, 1, countdown=60)
+    old.send_task("shop.work", ("by position",))
+    arguments = ("--from", server.url, "--to", server.url, "--workspace-from", "kwarg:tenantid")
+
+    found = migrate(*arguments, "--dry-run")
+    moved = migrate(*arguments)
+
+    assert (found["moved"], found["without_workspace"], found["scheduled"]) == (5, 5, 1)
+    assert {**found, "dry_run": False} == moved
+    with FairQueue(server.url) as core:
+        assert core.admin.stats().without_workspace["shop.work"].jobs == 5
+
+
+def test_the_option_of_an_old_producer(server: EmbeddedServer, old: Celery) -> None:
+    """``workspace=…`` of a call counts, although stock Celery does not know it."""
+    send(old, 1, workspace="zeta")
+    migrate("--from", server.url, "--to", server.url, *SOURCES)
+    with FairQueue(server.url) as core:
+        assert [row.workspace for row in core.admin.stats().workspaces] == ["zeta"]
+
+
+def test_a_dry_run_says_where_a_workspace_was_looked_for(
+    server: EmbeddedServer, old: Celery
+) -> None:
+    """A typo is found before anything is moved."""
+    send(old, 2)
+    typo = ("--workspace-from", "kwarg:tenantid", "--dry-run")
+    result = CliRunner().invoke(
+        main, ["migrate", "celery", "--from", server.url, "--to", server.url, *typo]
+    )
+    assert "2 jobs would move to the default workspace: they name none" in result.stdout
+
+
+def test_messages_of_a_killed_worker_are_imported_at_once(
     server: EmbeddedServer, old: Celery, client: redis.Redis
 ) -> None:
-    """Unacked and ETA jobs do not wait for the visibility timeout; an ETA stays what it was."""
+    """Unacked and ETA jobs do not wait for the visibility timeout; ETAs are kept."""
     now_due = send(old, 2)
     send(old, 1, eta=datetime.now(timezone.utc) + timedelta(hours=2))
     hold_all(server)
@@ -124,7 +162,7 @@ def test_what_a_killed_worker_held_is_taken_over_at_once(
     assert (found["held"], found["scheduled"], found["moved"]) == (3, 1, 3)
     assert client.hlen("unacked") == client.zcard("unacked_index") == 0
     with FairQueue(server.url) as core:
-        [row] = core.stats().workspaces
+        [row] = core.admin.stats().workspaces
         assert (row.workspace, row.waiting, row.scheduled) == ("acme", 2, 1)
         assert sorted(claimed(core)) == sorted(now_due)
     again = migrate("--from", server.url, "--to", server.url, *SOURCES)
@@ -132,7 +170,7 @@ def test_what_a_killed_worker_held_is_taken_over_at_once(
 
 
 def test_a_prefix_is_kept(server: EmbeddedServer) -> None:
-    """With ``global_keyprefix`` the lists, and the core beside them, have the prefix."""
+    """With ``global_keyprefix`` the lists and the core's keys have the prefix."""
     options = {"global_keyprefix": "p_"}
     app = Celery("old", broker=kombu_url(server), set_as_current=False)
     app.conf.broker_transport_options = options
@@ -149,18 +187,18 @@ def test_a_prefix_is_kept(server: EmbeddedServer) -> None:
 def test_a_body_that_is_not_json_goes_to_the_default_workspace(
     server: EmbeddedServer, old: Celery
 ) -> None:
-    """It is not opened, not lost, and counted."""
+    """It is not decoded, not lost, and counted as unread."""
     send(old, 1, serializer="pickle")
     found = migrate("--from", server.url, "--to", server.url, *SOURCES)
 
     assert (found["moved"], found["unread"]) == (1, 1)
     with FairQueue(server.url) as core:
-        assert [row.workspace for row in core.stats().workspaces] == ["default"]
-        assert core.taken() == {"unread": 1}
+        assert [row.workspace for row in core.admin.stats().workspaces] == ["default"]
+        assert core.admin.imported() == {"unread": 1}
 
 
 def test_protocol_1_is_read(server: EmbeddedServer) -> None:
-    """Where the task, its arguments and its ETA stand in the body."""
+    """There the task, its arguments and its ETA are in the body."""
     app = Celery("old", broker=kombu_url(server), set_as_current=False)
     app.conf.task_protocol = 1
     send(app, 1)
@@ -176,7 +214,7 @@ def test_protocol_1_is_read(server: EmbeddedServer) -> None:
 
 
 def test_jobs_move_back(server: EmbeddedServer, old: Celery, client: redis.Redis) -> None:
-    """Waiting and scheduled jobs stand in kombu's lists again; what runs is left and told."""
+    """Waiting and scheduled jobs are in kombu's lists again; running jobs are left and counted."""
     now_due, later = send(old, 4), send(old, 1, countdown=3600)
     less_urgent = send(old, 1, "zeta", priority=6)
     migrate("--from", server.url, "--to", server.url, *SOURCES)
@@ -198,30 +236,30 @@ def test_jobs_move_back(server: EmbeddedServer, old: Celery, client: redis.Redis
 def test_between_two_servers(
     server: EmbeddedServer, redis_server: EmbeddedServer, namespace: str, old: Celery
 ) -> None:
-    """There and back between two Redis, in order, with nothing left behind."""
+    """There and back between two Redis servers, in order, with nothing left behind."""
     ids = send(old, 5)
     to = f"{redis_server.url}?namespace={namespace}&workspace_from=kwarg:tenant_id"
     assert migrate("--from", server.url, "--to", to)["moved"] == 5
     with FairQueue(redis_server.url, namespace=namespace) as core:
         assert core.depth("celery") == 5
-        assert [row.workspace for row in core.stats().workspaces] == ["acme"]
+        assert [row.workspace for row in core.admin.stats().workspaces] == ["acme"]
         assert migrate("--back", "--from", to, "--to", server.url)["moved"] == 5
         assert core.depth("celery") == 0
 
     with server.client() as client:
         found = [json.loads(m)["headers"]["id"] for m in client.lrange("celery", 0, -1)[::-1]]
         assert found == ids
-        assert not list(client.scan_iter("fairqueue.carr*"))
+        assert not list(client.scan_iter("fairqueue.transfer*"))
 
 
 class Interrupted(Exception):
-    """What stops a carrier in the middle."""
+    """Stops a transfer in the middle."""
 
 
-@pytest.mark.parametrize("script", ["_put_aside", "_put_down"])
+@pytest.mark.parametrize("script", ["_set_aside", "_push"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("nth", [1, 3])
-def test_a_carrier_that_is_interrupted_loses_and_doubles_nothing(
+def test_an_interrupted_transfer_neither_loses_nor_doubles_messages(
     server: EmbeddedServer,
     redis_client: redis.Redis,
     namespace: str,
@@ -231,15 +269,15 @@ def test_a_carrier_that_is_interrupted_loses_and_doubles_nothing(
     when: str,
     nth: int,
 ) -> None:
-    """Wherever it is stopped, a repeat brings the rest, each once."""
+    """Wherever it is interrupted, a repeat transfers the rest, each message once."""
     with server.client() as client:
-        source = StockLists(client, Layout())
-        destination = StockLists(redis_client, Layout(prefix=f"{namespace}."))
+        source = KombuLists(client, Layout())
+        destination = KombuLists(redis_client, Layout(prefix=f"{namespace}."))
         messages = [b"%d" % n for n in range(5)]
         for message in messages:
             client.lpush("q", message)
-        carrier = Carrier(source, destination)
-        original, calls = getattr(carrier, script), []
+        moving = Transfer(source, destination)
+        original, calls = getattr(moving, script), []
 
         def stopped(**arguments: Any) -> Any:
             calls.append(1)
@@ -250,21 +288,21 @@ def test_a_carrier_that_is_interrupted_loses_and_doubles_nothing(
                 raise Interrupted
             return answer
 
-        monkeypatch.setattr(carrier, script, stopped)
-        with pytest.raises(Interrupted), carrier:
-            carrier.carry(["q"], lambda _: None)
-        with Carrier(source, destination) as repeat:
+        monkeypatch.setattr(moving, script, stopped)
+        with pytest.raises(Interrupted), moving:
+            moving.run(["q"])
+        with Transfer(source, destination) as repeat:
             repeat.finish_earlier()
-            repeat.carry(["q"], lambda _: None)
+            repeat.run(["q"])
 
         arrived = redis_client.lrange(f"{namespace}.q", 0, -1)
         assert arrived[::-1] == messages
-        assert not client.exists("q", carrying.ASIDE)
-        assert not redis_client.exists(f"{namespace}.{carrying.ARRIVED}")
+        assert not client.exists("q", transfer.ASIDE)
+        assert not redis_client.exists(f"{namespace}.{transfer.ARRIVED}")
 
 
-def test_bad_usage_is_told(tmp_path: Path) -> None:
-    """Without the other broker, or with our own in its place, nothing begins."""
+def test_bad_usage(tmp_path: Path) -> None:
+    """The stock broker must be named, and must not be fairqueue."""
     for arguments in (
         [],
         ["--from", "fairqueue://h"],
@@ -305,9 +343,9 @@ POISON = {
     "null headers": poison(headers=None),
     "body too deep": poison(body="[" * 100_000),
     "body of a wrong shape": poison(body="5"),
-    "a list as tenant": poison(body='[[1], {"tenant_id": ["a"]}, {}]'),
-    "a surrogate as tenant": poison(body='[[1], {"tenant_id": "\\ud800"}, {}]'),
-    "too long a tenant": poison(body=json.dumps([[1], {"tenant_id": "x" * 300}, {}])),
+    "a list as workspace name": poison(body='[[1], {"tenant_id": ["a"]}, {}]'),
+    "a surrogate as workspace name": poison(body='[[1], {"tenant_id": "\\ud800"}, {}]'),
+    "too long a workspace name": poison(body=json.dumps([[1], {"tenant_id": "x" * 300}, {}])),
     "a list as task": poison(headers={"task": ["a"]}),
     "too long a task": poison(headers={"task": "x" * 300}),
     "an object as workspace": poison(headers={"workspace": {}}),
@@ -321,17 +359,45 @@ POISON = {
 
 
 @pytest.mark.parametrize("bad", POISON.values(), ids=POISON)
-def test_no_message_stops_those_behind_it(
+def test_a_malformed_message_does_not_block_the_list(
     server: EmbeddedServer, client: redis.Redis, bad: bytes
 ) -> None:
-    """Whatever lies in an old list is taken over as it is, and so is what comes after it."""
+    """It is imported as it is, and so are the messages after it."""
     client.rpush("celery", poison(), bad)  # the right end is next
     with FairQueue(server.url, workspace_from="kwarg:tenant_id") as core:
-        adopted = Adoption(core, StockLists(client, Layout())).adopt("celery", most=10)
+        adopted = Adoption(core, KombuLists(client, Layout())).adopt("celery", most=10)
         assert (adopted, client.llen("celery")) == (2, 0)
         payloads = {lease.job.payload for lease in core.claim(["celery"], 10).leases}
         assert payloads <= {bad, poison()}
         assert core.depth("celery", running=True) == 2
+
+
+PRIORITIES = [(True, 1), (3, 3), ("3", 3), (2.7, 2), (-4, 0), (10**30, 9), ([], 0), (None, 0),
+              (float("nan"), 0), (float("inf"), 0)]  # fmt: skip
+
+
+def test_priorities_are_read_as_kombu_reads_them(
+    server: EmbeddedServer, client: redis.Redis
+) -> None:
+    """Whatever a producer wrote, the job is in a lane from which it is claimed."""
+    client.lpush("celery", *(poison(properties={"priority": given}) for given, _ in PRIORITIES))
+    with FairQueue(server.url) as core:
+        Adoption(core, KombuLists(client, Layout())).adopt("celery", most=100)
+        claimed = [lease.job.priority for lease in core.claim(["celery"], 100).leases]
+        assert core.admin.audit() == []
+    assert claimed == sorted(core_priority for _, core_priority in PRIORITIES)
+
+
+@pytest.mark.parametrize("wrong", [{"priority": "1"}, {"priority": -1}, {"delay_seconds": "x"}])
+def test_an_import_checks_its_numbers_as_a_publish_does(
+    server: EmbeddedServer, client: redis.Redis, wrong: dict[str, Any]
+) -> None:
+    """Nothing is stored that no worker could claim; the message stays where it is."""
+    client.lpush("celery", b"1")
+    with FairQueue(server.url) as core:
+        with pytest.raises(ConfigurationError):
+            core.admin.import_message("celery", b"1", queue="celery", **wrong)
+        assert (client.llen("celery"), core.depth("celery")) == (1, 0)
 
 
 HELD = [
@@ -344,9 +410,11 @@ HELD = [
 
 
 @pytest.mark.parametrize("bad", HELD)
-def test_no_held_message_stops_those_behind_it(client: redis.Redis, bad: bytes) -> None:
-    """What cannot be read among the unacknowledged stays there; what can is put back."""
-    lists = StockLists(client, Layout())
+def test_a_malformed_unacked_message_does_not_block_the_others(
+    client: redis.Redis, bad: bytes
+) -> None:
+    """It stays unacked; the readable ones are put back."""
+    lists = KombuLists(client, Layout())
     entries = [bad, json.dumps([json.loads(poison()), "", "celery"]).encode()]
     for tag, entry in enumerate(entries):
         client.hset("unacked", str(tag), entry)
@@ -357,8 +425,8 @@ def test_no_held_message_stops_those_behind_it(client: redis.Redis, bad: bytes) 
     assert client.hget("unacked", "1") is None
 
 
-def test_broker_urls_are_taken_as_apps_write_them(server: EmbeddedServer, old: Celery) -> None:
-    """Kombu's own scheme for sockets, and its options in the query, on either side."""
+def test_broker_urls_are_read_as_apps_write_them(server: EmbeddedServer, old: Celery) -> None:
+    """Kombu's own scheme for sockets and its options in the query are accepted on either side."""
     send(old, 2)
     options = "visibility_timeout=7200&priority_steps=0"
     ours = server.url.replace("unix://", "fairqueue+socket://")
@@ -366,8 +434,8 @@ def test_broker_urls_are_taken_as_apps_write_them(server: EmbeddedServer, old: C
     assert found["queues"] == {"celery": 2}
 
 
-def test_a_bad_broker_url_is_told_without_its_password(server: EmbeddedServer) -> None:
-    """Exit code 2, and the remedy."""
+def test_the_error_for_a_bad_broker_url_hides_its_password(server: EmbeddedServer) -> None:
+    """Exit code 2; the error names the remedy."""
     bad = ["--from", "redis://u:S3c/r?et@h:1/0", "--to", server.url]
     result = CliRunner().invoke(main, ["migrate", "celery", *bad])
     assert (result.exit_code, "S3c" in result.output) == (2, False)

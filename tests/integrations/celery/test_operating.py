@@ -1,4 +1,4 @@
-"""What an operator does with the jobs of a Celery app, on a real Redis; who claims is the core."""
+"""What an operator does with the jobs of a Celery app on a real Redis; the core claims them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONS = {
 
 @pytest.fixture
 def app(redis_server: EmbeddedServer, namespace: str) -> Iterator[Celery]:
-    """An app with limits of a queue and in all, and few dead letters."""
+    """An app with limits per queue and in total, that keeps few dead letters."""
     path = redis_server.url.removeprefix("unix://")
     url = f"fairqueue+socket://{path}?namespace={namespace}"
     with kept():
@@ -37,7 +37,7 @@ def app(redis_server: EmbeddedServer, namespace: str) -> Iterator[Celery]:
 
 @pytest.fixture
 def door(app: Celery) -> Door:
-    """What a producer has, and an operator, and a worker."""
+    """What a producer, an operator and a worker use."""
 
     def send(workspace: str, **options: Any) -> Any:
         return app.send_task("work", headers={"workspace": workspace}, **options)
@@ -46,15 +46,15 @@ def door(app: Celery) -> Door:
 
 
 class TestOperating(Operating):
-    """What the core promises of any framework's jobs."""
+    """What the core promises for the jobs of any framework."""
 
 
-def test_a_live_weight_acts_on_what_waits(door: Door) -> None:
-    """Three turns in four from then on."""
+def test_a_runtime_weight_acts_on_waiting_jobs(door: Door) -> None:
+    """From then on the workspace gets three turns of four."""
     for workspace in ("ada", "bea"):
         for _ in range(8):
             door.send(workspace)
-    door.core.set_limits("ada", weight=3)
+    door.core.admin.set_limits("ada", weight=3)
     started: Counter[str] = Counter()
     for _ in range(2):
         for lease in door.take(4):
@@ -63,8 +63,8 @@ def test_a_live_weight_acts_on_what_waits(door: Door) -> None:
     assert started["ada"] in {5, 6, 7}
 
 
-def test_limits_of_a_queue_and_in_all(door: Door) -> None:
-    """One mail at a time, and six jobs of any kind."""
+def test_limits_per_queue_and_in_total(door: Door) -> None:
+    """One mail at a time, and six jobs in total."""
     for workspace in ("ada", "bea"):
         for queue in ["celery"] * 6 + ["mails"] * 3:
             door.send(workspace, queue=queue)

@@ -1,4 +1,4 @@
-"""What is wrong with a setting is said to who publishes, naming it."""
+"""A wrong setting raises at the publish, with the setting's name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def publish(url: str, **options: Any) -> None:
     app = Celery("publisher", broker=url)
     app.conf.broker_transport_options = options
     try:
-        app.send_task("shop.work", (1,), {"tenant": "ada"})
+        app.send_task("shop.work", (1,), {"customer": "ada"})
     finally:
         app.close()
 
@@ -37,26 +37,26 @@ def publish(url: str, **options: Any) -> None:
         ({"workspace_concurency": 2}, "workspace_concurrency"),
         ({"workspace_concurrency": -1}, "workspace_concurrency"),
         ({"lease_seconds": "soon"}, "lease_seconds"),
-        ({"workspace_from": "tenant"}, "workspace_from"),
+        ({"workspace_from": "customer"}, "workspace_from"),
         ({"workspace_from": "no.such:function"}, "no.such:function"),
     ],
 )
 def test_bad_settings_are_refused(url: str, core: FairQueue, options: Any, about: str) -> None:
-    """Unknown and impossible settings raise, with the name of the setting; nothing is published."""
+    """Unknown and impossible settings raise with the setting's name; nothing is published."""
     with pytest.raises(ConfigurationError, match=about):
         publish(url, **options)
     assert core.depth("celery") == 0
 
 
 def broken_resolver(*_: Any) -> str:
-    """A user's resolver with a bug."""
-    raise KeyError("tenant")
+    """A workspace resolver with a bug."""
+    raise KeyError("customer")
 
 
-def test_a_broken_resolver_refuses_the_publish(
+def test_a_broken_resolver_fails_the_publish(
     url: str, core: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller sees which resolver and which task; nothing is published without a workspace."""
+    """The error names the resolver and the task; nothing is published without a workspace."""
     monkeypatch.setitem(sys.modules, "my_broken", sys.modules[__name__])
     with pytest.raises(WorkspaceUnresolved, match=r"my_broken:broken_resolver.*shop\.work"):
         publish(url, workspace_from="my_broken:broken_resolver")
@@ -67,15 +67,15 @@ def test_a_broken_resolver_refuses_the_publish(
     "name", ["a b", "a:b", "*", "{x}", "line\nbreak", "🦊", "x" * 200, "'\"\\"], ids=ascii
 )
 def test_any_name_works(url: str, core: FairQueue, name: str) -> None:
-    """Names with spaces, colons, braces, newlines, emoji and 200 bytes are workspaces."""
+    """Names may have spaces, colons, braces, newlines and emoji, up to 200 bytes."""
     app = Celery("publisher", broker=url)
     app.send_task("shop.work", headers={"workspace": name})
     app.close()
-    assert [row.workspace for row in core.stats().workspaces] == [name]
+    assert [row.workspace for row in core.admin.stats().workspaces] == [name]
 
 
 def test_a_name_too_long_is_refused(url: str, core: FairQueue) -> None:
-    """201 bytes are too many, and said so."""
+    """201 bytes are too many; the error says so."""
     app = Celery("publisher", broker=url)
     with pytest.raises(ConfigurationError, match="200"):
         app.send_task("shop.work", headers={"workspace": "x" * 201})

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import fairqueue
-from fairqueue import WorkspaceUnresolved, check_sources
-from fairqueue_celery.workspace import Call, note_call, noted_call, workspace_of
+from fairqueue import WorkspaceUnresolved
+from fairqueue.adapters import check_sources
+from fairqueue_celery._publish.call import Call, note_call, noted_call, workspace_of
 
 
 def call(*args: Any, headers: dict[str, Any] | None = None, **kwargs: Any) -> Call:
@@ -22,7 +23,7 @@ def call(*args: Any, headers: dict[str, Any] | None = None, **kwargs: Any) -> Ca
 
 @pytest.fixture
 def resolvers() -> Iterator[Any]:
-    """A module of a user's own."""
+    """A user's module."""
     module: Any = types.ModuleType("my_resolvers")
     sys.modules["my_resolvers"] = module
     yield module
@@ -32,7 +33,7 @@ def resolvers() -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("source", "made", "workspace"),
     [
-        ("header:tenant", call(headers={"tenant": "acme"}), "acme"),
+        ("header:customer", call(headers={"customer": "acme"}), "acme"),
         ("kwarg:tenant_id", call(tenant_id="acme"), "acme"),
         ("kwarg:tenant_id", call(tenant_id=42), "42"),
         ("kwarg:tenant_id", call(), None),
@@ -46,19 +47,19 @@ def test_sources(source: str, made: Call, workspace: str | None) -> None:
     assert workspace_of(made, [source]) == workspace
 
 
-def test_the_first_answer_wins() -> None:
-    """Sources are asked in turn; the header ``workspace`` goes before all of them."""
-    sources = ["kwarg:tenant", "arg:0"]
-    assert workspace_of(call("a", tenant="b"), sources) == "b"
-    assert workspace_of(call("a", tenant=None), sources) == "a"
+def test_the_first_source_that_answers_wins() -> None:
+    """Sources are asked in turn, after the header ``workspace``."""
+    sources = ["kwarg:customer", "arg:0"]
+    assert workspace_of(call("a", customer="b"), sources) == "b"
+    assert workspace_of(call("a", customer=None), sources) == "a"
     assert workspace_of(call("a", headers={"workspace": "c"}), sources) == "c"
 
 
-def test_surroundings_come_last() -> None:
-    """A with-block counts where the call itself names nothing."""
+def test_the_context_comes_last() -> None:
+    """A with-block counts if the call itself names no workspace."""
     with fairqueue.workspace("outside"):
-        assert workspace_of(call(), ["kwarg:tenant"]) == "outside"
-        assert workspace_of(call(tenant="mine"), ["kwarg:tenant"]) == "mine"
+        assert workspace_of(call(), ["kwarg:customer"]) == "outside"
+        assert workspace_of(call(customer="mine"), ["kwarg:customer"]) == "mine"
 
 
 def test_a_function_is_asked(resolvers: Any) -> None:
@@ -71,7 +72,7 @@ def test_a_resolver_that_raises_is_named(resolvers: Any) -> None:
     """The error names the resolver and the task, and keeps the cause."""
 
     def broken(*_: Any) -> str:
-        raise LookupError("no such tenant")
+        raise LookupError("no such customer")
 
     resolvers.broken = broken
     with pytest.raises(WorkspaceUnresolved, match=r"my_resolvers:broken.*shop\.work") as raised:
@@ -83,19 +84,19 @@ def test_a_resolver_that_raises_is_named(resolvers: Any) -> None:
 @pytest.mark.parametrize("value", [1.5, True, b"acme", {"id": 1}])
 def test_other_types_are_refused(value: Any) -> None:
     """What cannot be a name is refused, with the source and the task."""
-    with pytest.raises(WorkspaceUnresolved, match=r"kwarg:tenant.*shop\.work"):
-        workspace_of(call(tenant=value), ["kwarg:tenant"])
+    with pytest.raises(WorkspaceUnresolved, match=r"kwarg:customer.*shop\.work"):
+        workspace_of(call(customer=value), ["kwarg:customer"])
 
 
 @pytest.mark.parametrize("source", ["no.such.module:f", "fairqueue:nothing", "fairqueue:__all__"])
 def test_an_unloadable_resolver_is_refused_at_start(source: str) -> None:
-    """A function that is not there is told when the broker is first used."""
+    """A function that does not exist raises when the broker is first used."""
     with pytest.raises(WorkspaceUnresolved, match=source):
-        check_sources(["kwarg:tenant", source])
+        check_sources(["kwarg:customer", source])
 
 
 def test_a_call_is_known_by_its_headers() -> None:
-    """Only the publish that carries the very headers of the call finds it."""
+    """Only a publish with the same headers object finds the call."""
     headers = {"task": "shop.work"}
     note_call(sender="shop.work", body=(("a",), {"k": 1}, {}), headers=headers)
 

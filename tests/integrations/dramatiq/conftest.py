@@ -1,4 +1,4 @@
-"""A StubBroker with the middleware, and a worker in this process: as users' own tests have it."""
+"""A StubBroker with the middleware, and a worker in this process, as in users' own tests."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Start = Callable[..., Worker]
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest) -> Iterator[StubBroker]:
-    """With the middleware at the end of the list, where add puts it; a parameter is settings."""
+    """The middleware at the end of the list; an indirect parameter gives its settings."""
     yield from brokers(FairQueueMiddleware(**getattr(request, "param", {})))
 
 
 def brokers(middleware: FairQueueMiddleware) -> Iterator[StubBroker]:
-    """One broker, which is the global one for as long."""
+    """A broker, which is the global one during the test."""
     made = StubBroker()
     made.add_middleware(middleware)
     before = dramatiq.broker.global_broker
@@ -35,7 +35,7 @@ def brokers(middleware: FairQueueMiddleware) -> Iterator[StubBroker]:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts workers, which end with the test."""
+    """Starts workers, which stop at the end of the test."""
     started: list[Worker] = []
 
     def starting(broker: Any, *, threads: int = 4) -> Worker:

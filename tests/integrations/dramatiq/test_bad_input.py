@@ -1,4 +1,4 @@
-"""Bad input: a clear error or a dead letter, never a dead thread or a silent run."""
+"""Bad input causes a clear error or a dead letter, and never a dead thread or a silent run."""
 
 from __future__ import annotations
 
@@ -14,34 +14,96 @@ from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
 
 import fairqueue
-from fairqueue import FairQueue
+from fairqueue import FairQueue, adapters
 from fairqueue_dramatiq import ConfigurationError, FairQueueMiddleware, install
-from fairqueue_dramatiq import brokers as broker_kinds
+from fairqueue_dramatiq import _broker_kinds as broker_kinds
 from tests.integrations.dramatiq.conftest import Start, brokers
 
 
 def test_an_unknown_setting_is_refused() -> None:
-    """At once, with its name and the nearest one."""
+    """Creating the middleware raises an error that names the setting and the nearest valid one."""
     with pytest.raises(fairqueue.ConfigurationError, match="workspace_concurrency"):
         FairQueueMiddleware(workspace_concurency=2)
 
 
 def test_an_unloadable_resolver_is_refused() -> None:
-    """At once, with its name."""
+    """Creating the middleware raises an error that names it."""
     with pytest.raises(fairqueue.WorkspaceUnresolved, match="no_such:thing"):
         FairQueueMiddleware(workspace_from="no_such:thing")
 
 
 def test_a_real_broker_needs_a_url() -> None:
-    """There is no default: the core must not be somewhere by accident."""
+    """There is no default: jobs must not go to a server by accident."""
     broker = RedisBroker()
     broker.add_middleware(FairQueueMiddleware())
     with pytest.raises(ConfigurationError, match=r"RedisBroker needs the URL.*FAIRQUEUE_URL"):
         broker.declare_queue("default")
 
 
-def test_everything_may_stand_in_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As django_dramatiq needs it, which names middleware and makes it without arguments."""
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("amqp://guest:S3cret@localhost", r"fairqueue stores its jobs in a Redis.*redis://"),
+        ("localhost:6379", "unknown scheme"),
+        ("redis://localhost/first", "database is a number"),
+        ("redis://localhost?no_such=1", "no_such"),
+    ],
+)
+def test_a_wrong_url_is_refused(url: str, said: str) -> None:
+    """Creating the middleware raises, not its first use in a worker; no password is shown."""
+    with pytest.raises(fairqueue.ConfigurationError, match=said) as raised:
+        FairQueueMiddleware(url=url)
+    assert "S3cret" not in str(raised.value)
+
+
+def test_the_broker_url_of_a_celery_app_is_taken(redis_url: str, namespace: str) -> None:
+    """An app with both frameworks has one URL, with the settings in its query."""
+    path = redis_url.partition("://")[2]
+    url = f"fairqueue+socket://{path}?namespace={namespace}&workspace_concurrency=2"
+    for _ in brokers(FairQueueMiddleware(url=url)):
+
+        @dramatiq.actor
+        def work() -> None: ...
+
+        work.send_with_options(workspace="acme")
+        with FairQueue(redis_url, namespace=namespace) as core:
+            (row,) = core.admin.stats().workspaces
+        assert (row.workspace, row.limit) == ("acme", 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "stands_for"),
+    [
+        ("fairqueue://u:p@h:1/2", "redis://u:p@h:1/2"),
+        ("fairqueues://h/2", "rediss://h/2"),
+    ],
+)
+def test_schemes_of_a_celery_app(given: str, stands_for: str) -> None:
+    """They lead to the same server, with the same encryption."""
+    pools = [FairQueue(url).store.engine.client.connection_pool for url in (given, stands_for)]  # type: ignore[attr-defined]
+    facts = [
+        (pool.connection_class, *map(pool.connection_kwargs.get, ("host", "port", "db")))
+        for pool in pools
+    ]
+    assert facts[0] == facts[1]
+
+
+def test_a_worker_logs_what_is_in_force(caplog: pytest.LogCaptureFixture, start: Start) -> None:
+    """Its first line names the limits, and that they are only observed."""
+    caplog.set_level("INFO", logger="fairqueue_dramatiq")
+    limits: dict[str, Any] = {"workspaces": {"acme": {"weight": 2}}, "tasks": {"work": {"rate": 1}}}
+    middleware = FairQueueMiddleware(workspace_concurrency=2, enforce="observe", **limits)
+    for broker in brokers(middleware):
+        broker.declare_queue("default")
+        start(broker)
+    (line,) = [text for text in caplog.messages if text.startswith("fairqueue: namespace")]
+    assert "workspace_concurrency 2" in line
+    assert "limits of workspaces acme, limits of tasks work" in line
+    assert "limits are only observed, not enforced" in line
+
+
+def test_settings_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """django_dramatiq needs this, since it creates middleware without arguments."""
     monkeypatch.setenv("FAIRQUEUE_URL", "memory://by-variable")
     monkeypatch.setenv("FAIRQUEUE_WORKSPACE_CONCURRENCY", "3")
     broker = RedisBroker(middleware=[FairQueueMiddleware()])
@@ -57,8 +119,8 @@ KINDS = pytest.mark.parametrize(
 
 
 @KINDS
-def test_added_twice(kind: Callable[[], Any]) -> None:
-    """The second one is refused, whether or not there were actors."""
+def test_a_second_middleware_is_refused(kind: Callable[[], Any]) -> None:
+    """A broker has one middleware, with or without declared actors."""
     url = "memory://twice"
     broker = kind()
     broker.add_middleware(FairQueueMiddleware(url=url))
@@ -72,7 +134,7 @@ def test_added_twice(kind: Callable[[], Any]) -> None:
 
 
 @KINDS
-def test_one_for_two_brokers(kind: Callable[[], Any]) -> None:
+def test_one_middleware_cannot_serve_two_brokers(kind: Callable[[], Any]) -> None:
     """It serves the first, and refuses the second."""
     middleware = FairQueueMiddleware(url="memory://two")
     first, second = kind(), kind()
@@ -91,13 +153,13 @@ def test_workspace_of_an_actor_declared_too_early(kind: Callable[[], Any]) -> No
 
 
 def test_added_after_the_actors(start: Start) -> None:
-    """Actors that were there already run through the core; only `workspace=` needs it before."""
+    """Actors declared earlier run through the core; only `workspace=` needs it before."""
     broker = StubBroker()
     ran: list[str | None] = []
 
     @dramatiq.actor(broker=broker)
     def work() -> None:
-        ran.append(fairqueue.current_workspace())
+        ran.append(adapters.current_workspace())
 
     with pytest.raises(ValueError, match="workspace"):
 
@@ -114,7 +176,7 @@ def test_added_after_the_actors(start: Start) -> None:
 
 
 def test_an_unknown_actor_goes_to_the_dead_letters(broker: StubBroker, start: Start) -> None:
-    """At once, since a StubBroker's process is the only one; and the worker goes on."""
+    """It does so at once, since a StubBroker has one process only; the worker continues."""
     ran: list[int] = []
 
     @dramatiq.actor
@@ -129,8 +191,10 @@ def test_an_unknown_actor_goes_to_the_dead_letters(broker: StubBroker, start: St
     assert (ran, len(broker.dead_letters)) == ([1], 10)
 
 
-def test_an_undecodable_body_is_put_away(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    """It is a dead letter, and logged with job, workspace and queue; the worker goes on."""
+def test_an_undecodable_body_goes_to_the_dead_letters(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names job, workspace and queue; the worker continues."""
     url, ran = "memory://undecodable", []
     for broker in brokers(FairQueueMiddleware(url=url)):
 
@@ -144,17 +208,17 @@ def test_an_undecodable_body_is_put_away(start: Start, caplog: pytest.LogCapture
         start(broker)
         broker.join("default", timeout=60_000)
         with FairQueue(url) as core:
-            [letter] = core.dead_letters("ada")
+            [letter] = core.admin.dead_letters("ada")
     assert ran == [1]
     assert letter.reason.startswith("undecodable: DecodeError")
     assert "workspace 'ada' on queue 'default' cannot be decoded" in caplog.text
 
 
-def test_a_broker_of_ones_own_keeps_its_failures(
+def test_a_custom_broker_has_its_dead_letters_in_the_core(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nobody knows how it keeps dead letters, they are the core's."""
-    monkeypatch.setattr(broker_kinds, "bury", lambda *_, **__: False)
+    """The core keeps them, since it is not known how the broker stores its own."""
+    monkeypatch.setattr(broker_kinds, "add_dead_letter", lambda *_, **__: False)
     url = "memory://homemade"
     for broker in brokers(FairQueueMiddleware(url=url)):
 
@@ -166,12 +230,12 @@ def test_a_broker_of_ones_own_keeps_its_failures(
         start(broker)
         broker.join("default", timeout=60_000, fail_fast=False)
         with FairQueue(url) as core:
-            assert [letter.reason for letter in core.dead_letters("ada")] == ["failed"]
+            assert [letter.reason for letter in core.admin.dead_letters("ada")] == ["failed"]
 
 
 @pytest.mark.parametrize("eta", [None, "tomorrow", 5.5, -1])
-def test_a_strange_eta_is_no_delay(broker: StubBroker, start: Start, eta: Any) -> None:
-    """A user's own option of that name does not hold a message back, nor stop a worker."""
+def test_an_invalid_eta_is_ignored(broker: StubBroker, start: Start, eta: Any) -> None:
+    """A user's own option with that name neither delays a message nor stops a worker."""
     ran: list[int] = []
 
     @dramatiq.actor
@@ -184,8 +248,8 @@ def test_a_strange_eta_is_no_delay(broker: StubBroker, start: Start, eta: Any) -
     assert ran == [1]
 
 
-def test_a_name_that_cannot_be_a_workspace(broker: StubBroker) -> None:
-    """It is refused by send, and nothing is published."""
+def test_an_invalid_workspace_name_is_refused(broker: StubBroker) -> None:
+    """``send`` refuses it and publishes nothing."""
 
     @dramatiq.actor
     def work() -> None:
@@ -198,16 +262,16 @@ def test_a_name_that_cannot_be_a_workspace(broker: StubBroker) -> None:
     broker.join("default", timeout=60_000)
 
 
-def test_an_unknown_queue_on_a_stub_broker(broker: StubBroker) -> None:
-    """Dramatiq's own error."""
+def test_an_unknown_queue_on_a_stub_broker_is_refused(broker: StubBroker) -> None:
+    """Dramatiq raises its own error."""
     with pytest.raises(dramatiq.errors.QueueNotFound):
         broker.enqueue(Message("nowhere", "work", (), {}, {}))
     with pytest.raises(dramatiq.errors.QueueNotFound):
         broker.consume("nowhere")
 
 
-def test_a_worker_may_be_paused(broker: StubBroker) -> None:
-    """While it is, it claims nothing; then it goes on."""
+def test_a_paused_worker_claims_nothing(broker: StubBroker) -> None:
+    """It claims again when it is resumed."""
     ran: list[int] = []
 
     @dramatiq.actor

@@ -1,4 +1,4 @@
-"""What Dramatiq's own middleware does, it still does."""
+"""Dramatiq's own middleware works as before."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ from dramatiq.results import ResultFailure, Results
 from dramatiq.results.backends import StubBackend
 
 import fairqueue
+from fairqueue import adapters
 from fairqueue_dramatiq import FairQueueMiddleware
-from fairqueue_dramatiq.messages import FairMessage
+from fairqueue_dramatiq._messages import LeasedMessage
 from tests.integrations.dramatiq.conftest import Start, brokers
 
 pytestmark = pytest.mark.usefixtures("full")
@@ -40,9 +41,9 @@ pytestmark = pytest.mark.usefixtures("full")
 
 @pytest.fixture(params=["last", "first"])
 def full(request: pytest.FixtureRequest) -> Iterator[StubBroker]:
-    """Dramatiq's optional middleware as well, with ours at the end of the list or at its head.
+    """Dramatiq's optional middleware, with ours at the end or at the head of the list.
 
-    Each workspace has room for one waiting job: what follows from a job must get in nevertheless.
+    A workspace may have one waiting job; messages that follow from a job are accepted anyway.
     """
     middleware = FairQueueMiddleware(workspace_capacity=1, workspaces={"roomy": {"capacity": 99}})
     for broker in brokers(middleware):
@@ -61,7 +62,7 @@ def send(actor: Any, *args: Any, workspace: str = "roomy", **options: Any) -> An
 
 
 def test_results(full: StubBroker, start: Start) -> None:
-    """A result, and an exception, come back."""
+    """Results and exceptions are stored."""
 
     @dramatiq.actor(store_results=True, max_retries=0)
     def divide(a: int, b: int) -> float:
@@ -73,8 +74,8 @@ def test_results(full: StubBroker, start: Start) -> None:
         send(divide, 6, 0).get_result(block=True)
 
 
-def test_a_retry_comes_back_into_a_full_workspace(full: StubBroker, start: Start) -> None:
-    """It is not refused, keeps its workspace and message id, and the job ends."""
+def test_a_retry_is_accepted_in_a_full_workspace(full: StubBroker, start: Start) -> None:
+    """It keeps its workspace and message id, and the job ends."""
     seen: list[tuple[str, str]] = []
     filled = threading.Event()
 
@@ -104,11 +105,11 @@ def test_a_retry_comes_back_into_a_full_workspace(full: StubBroker, start: Start
 
 
 def test_callbacks_and_pipelines(full: StubBroker, start: Start) -> None:
-    """What follows belongs to the workspace of what it follows from."""
+    """They belong to the workspace of the job that they follow from."""
     seen: list[tuple[Any, str | None]] = []
 
     def note(what: Any) -> Any:
-        seen.append((what, fairqueue.current_workspace()))
+        seen.append((what, adapters.current_workspace()))
         return what
 
     @dramatiq.actor(max_retries=0)
@@ -141,7 +142,7 @@ def test_callbacks_and_pipelines(full: StubBroker, start: Start) -> None:
 
 
 def test_a_group_with_callbacks_is_admitted_whole(full: StubBroker, start: Start) -> None:
-    """Five members into a room for one, then its callback; a group that comes too late is not."""
+    """Five members are accepted where one job may wait, then the callback; a new group is not."""
     calls: list[str] = []
 
     @dramatiq.actor
@@ -169,7 +170,7 @@ def test_a_group_with_callbacks_is_admitted_whole(full: StubBroker, start: Start
 
 
 def test_time_limit(full: StubBroker, start: Start) -> None:
-    """An actor above its time limit is stopped by TimeLimit, and by nobody else."""
+    """TimeLimit stops an actor above its time limit."""
     stopped: list[str] = []
 
     @dramatiq.actor(time_limit=100, max_retries=0)
@@ -190,7 +191,7 @@ def test_time_limit(full: StubBroker, start: Start) -> None:
 
 
 def test_age_limit(full: StubBroker, start: Start) -> None:
-    """A message that has waited for too long is skipped, not run."""
+    """A message that is too old is skipped."""
     ran: list[int] = []
 
     @dramatiq.actor(max_age=50)
@@ -207,12 +208,12 @@ def test_age_limit(full: StubBroker, start: Start) -> None:
 
 
 def test_async_actors(full: StubBroker, start: Start) -> None:
-    """They know their job too, and what they publish inherits its workspace."""
+    """They have ``current()``, and what they publish inherits its workspace."""
     seen: list[Any] = []
 
     @dramatiq.actor
     def after() -> None:
-        seen.append(fairqueue.current_workspace())
+        seen.append(adapters.current_workspace())
 
     @dramatiq.actor
     async def work() -> None:
@@ -247,7 +248,7 @@ def test_delays_are_kept_in_the_core(full: StubBroker, start: Start) -> None:
 
 
 def test_shutdown_notifications(full: StubBroker) -> None:
-    """An actor that asks for it is told that its worker stops, and runs again elsewhere."""
+    """An actor that asks for it is interrupted when its worker stops, and runs again on another."""
     events: list[str] = []
     running = threading.Event()
 
@@ -261,7 +262,7 @@ def test_shutdown_notifications(full: StubBroker) -> None:
             for _ in range(500):
                 time.sleep(0.01)
         except Shutdown:
-            events.append("told")
+            events.append("interrupted")
             raise
 
     first = Worker(full, worker_timeout=50, worker_threads=1)
@@ -273,17 +274,17 @@ def test_shutdown_notifications(full: StubBroker) -> None:
     second.start()
     full.join("default", timeout=60_000)
     second.stop()
-    assert events == ["start", "told", "start"]
+    assert events == ["start", "interrupted", "start"]
 
 
-def test_hooks_come_in_their_natural_order(full: StubBroker, start: Start) -> None:
-    """A middleware of a user's own sees what it always saw, of the real job."""
+def test_hooks_are_called_in_their_usual_order(full: StubBroker, start: Start) -> None:
+    """A user's own middleware gets the hooks of the real message."""
     seen: list[str] = []
 
     class Diary(Middleware):
-        """Writes down what it is told."""
+        """Records which hooks are called."""
 
-    def telling(signal: str) -> Any:
+    def recording(signal: str) -> Any:
         def hook(self: Any, broker: Any, message: Any, *_: Any, **__: Any) -> None:
             seen.append(f"{signal} {message.actor_name}")
 
@@ -291,7 +292,7 @@ def test_hooks_come_in_their_natural_order(full: StubBroker, start: Start) -> No
 
     stages = [f"{when}_{what}" for what in STAGES for when in ("before", "after")]
     for stage in stages:
-        setattr(Diary, stage, telling(stage))
+        setattr(Diary, stage, recording(stage))
 
     @dramatiq.actor
     def work() -> None:
@@ -315,12 +316,12 @@ def test_hooks_come_in_their_natural_order(full: StubBroker, start: Start) -> No
 def test_an_exception_is_not_kept(
     full: StubBroker, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the StubBroker's wish to raise it in join, nothing refers to it afterwards."""
-    monkeypatch.setattr(FairMessage, "clear_exception", MessageProxy.clear_exception)
+    """No reference to it is left, except on a StubBroker, whose join raises it."""
+    monkeypatch.setattr(LeasedMessage, "clear_exception", MessageProxy.clear_exception)
     alive: list[weakref.ref[BaseException]] = []
 
     class Failure(Exception):
-        """Remembers nobody."""
+        """An exception of this test only."""
 
     @dramatiq.actor(max_retries=1, max_backoff=1)
     def fail() -> None:
@@ -347,6 +348,6 @@ def test_an_exception_is_not_kept(
 STAGES = ("enqueue", "process_message", "ack", "nack")
 
 
-def test_the_default_middleware_is_all_there() -> None:
-    """What these tests rely on is what Dramatiq adds by itself."""
+def test_the_default_middleware_is_present() -> None:
+    """These tests rely on what Dramatiq adds by itself."""
     assert {"Retries", "TimeLimit", "AgeLimit"} <= {m.__name__ for m in default_middleware}

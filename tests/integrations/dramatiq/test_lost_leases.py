@@ -1,4 +1,4 @@
-"""A run that has lost its lease: it is stopped, and nothing of it counts."""
+"""A run that has lost its lease is stopped and has no effect."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
 import fairqueue
-from fairqueue import FairQueue
-from fairqueue_dramatiq import CancelledInterrupt, FairQueueMiddleware, LeaseLostInterrupt
+from fairqueue import FairQueue, adapters
+from fairqueue_dramatiq import (
+    CancelledInterrupt,
+    FairQueueMiddleware,
+    LeaseLostInterrupt,
+    queue_of,
+)
 from tests.integrations.dramatiq.conftest import Start, brokers
 from tests.system.ledger import wait_for
 
@@ -41,29 +46,29 @@ def broker(url: str) -> Iterator[StubBroker]:
 
 @pytest.fixture
 def lose(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Take every lease away that is renewed from now on, as a store does that has reaped it."""
+    """Lose every lease at its next renewal, as if the store had reaped it."""
     renew, lost = FairQueue.renew, threading.Event()
     taken: set[int] = set()
 
-    def renewing(self: FairQueue, progress: Any) -> Any:
+    def renewing(self: FairQueue, progress: Any, **how: Any) -> Any:
         if lost.is_set():
             lost.clear()
             taken.update(fence for fence, _ in progress)
-        renewed = renew(self, [pair for pair in progress if pair[0] not in taken])
+        renewed = renew(self, [pair for pair in progress if pair[0] not in taken], **how)
         return replace(renewed, lost=renewed.lost | {f for f, _ in progress if f in taken})
 
     monkeypatch.setattr(FairQueue, "renew", renewing)
     return lost.set
 
 
-def test_it_is_interrupted_and_void(
+def test_a_stale_run_is_interrupted_and_has_no_effect(
     broker: StubBroker, start: Start, lose: Callable[[], None]
 ) -> None:
-    """No retry, result, callback or acknowledgement comes of it; the job runs again, once."""
+    """It causes no retry, result, callback or ack; the job runs again, once."""
     seen: list[Any] = []
 
     class Diary(Middleware):
-        """Sees what is told about the job."""
+        """Records which hooks are called."""
 
         def after_process_message(self, broker: Any, message: Any, **_: Any) -> None:
             seen.append("processed")
@@ -110,7 +115,7 @@ def test_it_is_interrupted_and_void(
 def test_an_async_actor_is_cancelled(
     broker: StubBroker, start: Start, lose: Callable[[], None]
 ) -> None:
-    """Its task in the event loop is, too."""
+    """Its task in the event loop is cancelled."""
     seen: list[str] = []
 
     @dramatiq.actor
@@ -129,12 +134,12 @@ def test_an_async_actor_is_cancelled(
     start(broker)
     work.send()
     broker.join("default", timeout=60_000)
-    wait_for(lambda: len(seen) == 3)  # the loop cancels it a moment after the interrupt
+    wait_for(lambda: len(seen) == 3)  # the loop cancels it soon after the interrupt
     assert sorted(seen) == ["cancelled", "start", "start"]
 
 
-def test_what_a_stale_run_publishes_is_refused(broker: StubBroker, start: Start, url: str) -> None:
-    """Once the store has given the lease up, a send from that run raises LeaseLost."""
+def test_a_publish_of_a_stale_run_is_refused(broker: StubBroker, start: Start) -> None:
+    """Once the store has dropped the lease, a send from that run raises LeaseLost."""
     seen: list[str] = []
 
     @dramatiq.actor
@@ -145,8 +150,7 @@ def test_what_a_stale_run_publishes_is_refused(broker: StubBroker, start: Start,
     def work() -> None:
         job = fairqueue.current()
         assert job is not None
-        with FairQueue(url) as core:  # somebody else ends it
-            core.finish([fairqueue.Finish(job.fence)])
+        queue_of(broker).finish([adapters.Finish(job.fence)])
         try:
             child.send()
         except fairqueue.LeaseLost as error:
@@ -159,8 +163,8 @@ def test_what_a_stale_run_publishes_is_refused(broker: StubBroker, start: Start,
     assert seen == ["LeaseLost"]
 
 
-def test_the_worker_lives_on(broker: StubBroker, start: Start, lose: Callable[[], None]) -> None:
-    """Interrupts that land at the very end of an actor kill no worker thread."""
+def test_the_worker_continues(broker: StubBroker, start: Start, lose: Callable[[], None]) -> None:
+    """An interrupt at the very end of an actor kills no worker thread."""
     ended: list[int] = []
 
     @dramatiq.actor
@@ -195,7 +199,7 @@ def test_a_job_longer_than_its_lease_keeps_it(broker: StubBroker, start: Start) 
 
 
 def test_a_cancelled_job_ends(broker: StubBroker, start: Start, url: str) -> None:
-    """Its actor is interrupted, and it is neither retried nor run again."""
+    """Its actor is interrupted, and the job is neither retried nor run again."""
     seen: list[Any] = []
 
     @dramatiq.actor(max_retries=5, min_backoff=10, max_backoff=20)
@@ -204,7 +208,7 @@ def test_a_cancelled_job_ends(broker: StubBroker, start: Start, url: str) -> Non
         assert job is not None
         seen.append("start")
         with FairQueue(url) as core:
-            core.cancel(job.job_id)
+            core.admin.cancel(job.job_id)
         try:
             while True:
                 time.sleep(0.01)
@@ -216,3 +220,36 @@ def test_a_cancelled_job_ends(broker: StubBroker, start: Start, url: str) -> Non
     work.send()
     broker.join("default", timeout=60_000)
     assert seen == ["start", ("interrupted", True, False)]
+
+
+@pytest.mark.parametrize("taken", [True, False], ids=["run elsewhere meanwhile", "still there"])
+def test_no_run_begins_on_a_lease_that_has_ended(
+    broker: StubBroker, start: Start, url: str, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    """The reply to its claim came after its lease: the job runs once, here or elsewhere."""
+    claim, late = FairQueue.claim, threading.Event()
+    ran: list[int] = []
+
+    def claim_slowly(self: FairQueue, *args: Any, **options: Any) -> Any:
+        claimed = claim(self, *args, **options)
+        if claimed.leases and not late.is_set():
+            late.set()
+            time.sleep(LEASE_SECONDS * 1.5)
+            if taken:
+                with FairQueue(url, lease_seconds=LEASE_SECONDS) as other:
+                    [lease] = wait_for(lambda: claim(other, ["default"]).leases)
+                    other.ack(lease)
+        return claimed
+
+    @dramatiq.actor(max_retries=0)
+    def work() -> None:
+        job = fairqueue.current()
+        assert job is not None
+        ran.append(job.deliveries)
+
+    monkeypatch.setattr(FairQueue, "claim", claim_slowly)
+    start(broker)
+    work.send()
+    wait_for(late.is_set)
+    broker.join("default", timeout=60_000)
+    assert len(ran) == (0 if taken else 1)

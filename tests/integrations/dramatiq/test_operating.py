@@ -1,4 +1,4 @@
-"""What an operator does with the messages of a broker, on a real Redis; who claims is the core."""
+"""Operations on the messages of a broker, on a real Redis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = {"tasks": {"mail": {"rate": 0.01, "burst": 2}}, "dead_letter_count": 
 
 @pytest.fixture
 def broker(redis_url: str, namespace: str) -> Iterator[StubBroker]:
-    """With two actors, one of which may start rarely."""
+    """A broker with two actors, one of which has a low rate."""
     middleware = FairQueueMiddleware(url=redis_url, namespace=namespace, **SETTINGS)
     for broker in brokers(middleware):
         for name in ("work", "mail"):
@@ -30,7 +30,7 @@ def broker(redis_url: str, namespace: str) -> Iterator[StubBroker]:
 
 @pytest.fixture
 def door(broker: StubBroker) -> Door:
-    """What a producer has, and an operator, and a worker."""
+    """What a producer, an operator and a worker have."""
 
     def send(workspace: str, actor: str = "work", **options: Any) -> Any:
         return broker.actors[actor].send_with_options(workspace=workspace, **options)
@@ -39,14 +39,14 @@ def door(broker: StubBroker) -> Door:
 
 
 class TestOperating(Operating):
-    """What the core promises of any framework's jobs."""
+    """The same tests as for every framework."""
 
 
 def test_the_rate_of_an_actor(door: Door) -> None:
-    """Two of all workspaces at once, then one in a hundred seconds; another actor goes on."""
+    """Two jobs start, then one in 100 s, over all workspaces; another actor continues."""
     for workspace in ("ada", "bea"):
         for actor in ["mail"] * 3 + ["work"] * 2:
             door.send(workspace, actor=actor)
     assert Counter(lease.job.task for lease in door.take()) == {"mail": 2, "work": 4}
-    found = door.core.why(workspace="ada")
-    assert (found.state, found.holds[0].kind) == (JobState.WAITING, "rate")
+    found = door.core.admin.why(workspace="ada")
+    assert (found.state, found.blockers[0].kind) == (JobState.WAITING, "rate")

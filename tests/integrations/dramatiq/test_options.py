@@ -1,4 +1,4 @@
-"""What a message may ask for: that it counts once, and that it does not come too late."""
+"""Options of a message: unique keys and expiry."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dramatiq.results.backends import StubBackend
 import fairqueue
 from fairqueue import FairQueue, Outcome
 from fairqueue_dramatiq import FairQueueMiddleware, Unique, unique_outcome
-from fairqueue_dramatiq.options import asked_in_any_case
+from fairqueue_dramatiq._options import exempt_options
 from tests.integrations.dramatiq.conftest import Start, brokers
 
 
 @pytest.fixture(params=["memory", "redis"])
 def url(request: pytest.FixtureRequest, namespace: str) -> str:
-    """Each store."""
+    """A broker on memory and on Redis."""
     if request.param == "memory":
         return f"memory://{namespace}"
     return str(request.getfixturevalue("redis_url"))
@@ -37,13 +37,13 @@ def broker(url: str, namespace: str) -> Iterator[StubBroker]:
 
 
 def outcome_of(message: Any) -> Outcome:
-    told = unique_outcome(message)
-    assert told is not None
-    return told.outcome
+    found = unique_outcome(message)
+    assert found is not None
+    return found.outcome
 
 
-def test_a_message_under_a_key_counts_once(broker: StubBroker, start: Start) -> None:
-    """The second caller is told of the first one's message; its retry gets in; then it is free."""
+def test_a_unique_key_admits_one_message(broker: StubBroker, start: Start) -> None:
+    """The second caller gets the first message's id; a retry is accepted; then the key is free."""
     ran: list[tuple[int, str]] = []
 
     @dramatiq.actor(store_results=True, max_retries=1, min_backoff=10, max_backoff=20)
@@ -67,8 +67,8 @@ def test_a_message_under_a_key_counts_once(broker: StubBroker, start: Start) -> 
     assert second.copy(message_id=first.message_id).get_result() == 1
 
 
-def test_a_key_lives_as_long_as_its_job(broker: StubBroker, start: Start) -> None:
-    """Without ``unique_for`` the next one is let in as soon as the first has ended."""
+def test_a_key_is_free_once_its_job_ends(broker: StubBroker, start: Start) -> None:
+    """Without ``unique_for``, the next message is accepted as soon as the first has ended."""
     ran: list[int] = []
 
     @dramatiq.actor(unique_key="the only one")
@@ -86,8 +86,8 @@ def test_a_key_lives_as_long_as_its_job(broker: StubBroker, start: Start) -> Non
     assert sorted(ran) == [1, 3, 4]
 
 
-def test_what_follows_from_a_job_takes_no_key(broker: StubBroker, start: Start) -> None:
-    """A pipeline goes on although its next message has a key that somebody holds."""
+def test_a_continuation_takes_no_key(broker: StubBroker, start: Start) -> None:
+    """A pipeline continues although the key of its next message is taken."""
     ran: list[str] = []
 
     @dramatiq.actor
@@ -103,10 +103,10 @@ def test_what_follows_from_a_job_takes_no_key(broker: StubBroker, start: Start) 
     assert sorted(ran) == ["first", "first", "held"]
 
 
-def test_what_has_expired_is_not_run(
+def test_an_expired_message_is_not_run(
     broker: StubBroker, start: Start, url: str, namespace: str
 ) -> None:
-    """By its own option, or its actor's; a delay does not lengthen it; it is a dead letter."""
+    """Its own option or its actor's applies, whatever its delay; it becomes a dead letter."""
     ran: list[str] = []
 
     @dramatiq.actor
@@ -127,12 +127,12 @@ def test_what_has_expired_is_not_run(
     broker.join("default", timeout=60_000)
     assert sorted(ran) == ["in time", "patient"]
     with FairQueue(url, namespace=namespace) as core:
-        letters = core.dead_letters("default")
+        letters = core.admin.dead_letters("default")
     assert [(letter.reason, letter.deliveries) for letter in letters] == [("expired", 0)] * 3
 
 
 def test_a_retry_expires_with_its_message(broker: StubBroker, start: Start) -> None:
-    """Its time runs from when the message was made, as that of ``max_age``."""
+    """Its age counts from the creation of the message, as for ``max_age``."""
     ran: list[int] = []
 
     @dramatiq.actor(max_retries=5, min_backoff=1000, max_backoff=1000)
@@ -151,6 +151,8 @@ def test_a_retry_expires_with_its_message(broker: StubBroker, start: Start) -> N
     [
         ({"unique_for": 5}, "unique_key"),
         ({"unique_key": "k", "unique_for": "soon"}, "unique_for must be a number"),
+        ({"unique_key": "k", "unique_for": -1}, "unique_for must be more than 0 seconds"),
+        ({"unique_key": "k", "unique_for": 0}, "unique_for must be more than 0 seconds"),
         ({"unique_key": "k" * 300}, "300 bytes"),
         ({"expires": "tomorrow"}, "expires must be a number"),
         ({"expires": -1}, "expires must be seconds from 0"),
@@ -158,8 +160,10 @@ def test_a_retry_expires_with_its_message(broker: StubBroker, start: Start) -> N
         ({"expires": True}, "expires must be a number"),
     ],
 )
-def test_what_cannot_be_is_refused(broker: StubBroker, options: dict[str, Any], named: str) -> None:
-    """By send, and where it is an actor's by its declaration; nothing is published."""
+def test_invalid_options_are_refused(
+    broker: StubBroker, options: dict[str, Any], named: str
+) -> None:
+    """``send`` refuses them, or the declaration of the actor; nothing is published."""
 
     @dramatiq.actor
     def work() -> None:
@@ -174,7 +178,7 @@ def test_what_cannot_be_is_refused(broker: StubBroker, options: dict[str, Any], 
 
 
 def test_adopted_messages_expire_too(broker: StubBroker, start: Start) -> None:
-    """Those of producers without the middleware, which may have any options."""
+    """Messages of producers without the middleware may have any options."""
     ran: list[int] = []
 
     @dramatiq.actor
@@ -200,8 +204,10 @@ def test_adopted_messages_expire_too(broker: StubBroker, start: Start) -> None:
         {"delay": 10**400},
     ],
 )
-def test_numbers_beyond_all_time_are_refused(broker: StubBroker, options: dict[str, Any]) -> None:
-    """JSON has whole numbers of any length: a clear error, and nothing is sent."""
+def test_numbers_beyond_every_float_are_refused(
+    broker: StubBroker, options: dict[str, Any]
+) -> None:
+    """JSON integers can have any length; a clear error is raised, and nothing is sent."""
 
     @dramatiq.actor
     def work() -> None:
@@ -211,10 +217,12 @@ def test_numbers_beyond_all_time_are_refused(broker: StubBroker, options: dict[s
         work.send_with_options(**options)
 
 
-def test_no_id_steers_a_log(broker: StubBroker, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever made the message chose its id, and a log may be read on a terminal."""
+def test_an_id_cannot_inject_into_the_log(
+    broker: StubBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The producer chooses the id, and a log may be read on a terminal."""
     nasty = "1\x1b[31m\n2"
-    asked_in_any_case(broker, Message("default", "work", (), {}, {"expires": "x"}, nasty))
+    exempt_options(broker, Message("default", "work", (), {}, {"expires": "x"}, nasty))
     assert "must not be lost" in caplog.text
     assert "\x1b" not in caplog.text
     assert len(caplog.text.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Whose a message is, in which order it comes, and what is refused."""
+"""The workspace of a message, the order of messages, and refusals."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import MiddlewareError
 
 import fairqueue
-from fairqueue_dramatiq import FairQueueMiddleware
+from fairqueue import adapters
+from fairqueue_dramatiq import FairQueueMiddleware, queue_of
 from tests.integrations.dramatiq.conftest import Start, brokers
 from tests.system.ledger import wait_for
 
 
 def resolver(_task: str, args: Any, _kwargs: Any, _headers: Any) -> str:
-    """A user's own, which knows no tenant 13."""
+    """A resolver that raises for 13."""
     if args[0] == 13:
-        raise LookupError("no such tenant")
-    return f"tenant-{args[0]}"
+        raise LookupError("no such customer")
+    return f"customer-{args[0]}"
 
 
 @pytest.fixture
@@ -29,18 +30,18 @@ def seen() -> list[Any]:
     return []
 
 
-def test_message_before_actor_before_surroundings_before_default(
+def test_precedence_of_message_actor_context_and_default(
     broker: StubBroker, start: Start, seen: list[Any]
 ) -> None:
-    """The nearest one counts."""
+    """The first source that names a workspace applies."""
 
     @dramatiq.actor
     def free() -> None:
-        seen.append(fairqueue.current_workspace())
+        seen.append(adapters.current_workspace())
 
     @dramatiq.actor(workspace="of-the-actor")
     def bound() -> None:
-        seen.append(fairqueue.current_workspace())
+        seen.append(adapters.current_workspace())
 
     with fairqueue.workspace("around"):
         bound.send_with_options(workspace="of-the-message")
@@ -53,44 +54,65 @@ def test_message_before_actor_before_surroundings_before_default(
 
 
 def test_workspace_from_a_function(start: Start, seen: list[Any]) -> None:
-    """A resolver is asked; what it raises stops the publish with its name."""
+    """The resolver decides; if it raises, nothing is published and the error names it."""
     middleware = FairQueueMiddleware(workspace_from=f"{__name__}:resolver")
     for broker in brokers(middleware):
 
         @dramatiq.actor
-        def work(tenant: int) -> None:
-            seen.append(fairqueue.current_workspace())
+        def work(number: int) -> None:
+            seen.append(adapters.current_workspace())
 
-        with pytest.raises(fairqueue.WorkspaceUnresolved, match="no such tenant"):
+        with pytest.raises(fairqueue.WorkspaceUnresolved, match="no such customer"):
             work.send(13)
         work.send(5)
         start(broker)
         broker.join("default", timeout=60_000)
-    assert seen == ["tenant-5"]
+    assert seen == ["customer-5"]
+
+
+def test_workspace_from_a_function_itself() -> None:
+    """The middleware takes the function, as it takes its name; a block takes a number."""
+    for broker in brokers(FairQueueMiddleware(workspace_from=["kwarg:tenant_id", resolver])):
+
+        @dramatiq.actor
+        def work(number: int | None = None, tenant_id: str | None = None) -> None: ...
+
+        work.send(5)
+        work.send(tenant_id="acme")
+        found = {row.workspace for row in queue_of(broker).admin.stats().workspaces}
+        assert found == {"customer-5", "acme"}
+    for broker in brokers(FairQueueMiddleware()):
+
+        @dramatiq.actor
+        def plain() -> None: ...
+
+        with fairqueue.workspace(42):
+            plain.send()
+        assert [row.workspace for row in queue_of(broker).admin.stats().workspaces] == ["42"]
 
 
 def test_a_resolver_that_raises_loses_no_retry(start: Start, seen: list[Any]) -> None:
-    """What must be published goes to the running job's workspace, and is told."""
+    """The retry goes to the running job's workspace, and an error is logged."""
     middleware = FairQueueMiddleware(workspace_from=f"{__name__}:resolver")
     for broker in brokers(middleware):
 
         @dramatiq.actor
-        def after(tenant: int) -> None:
-            seen.append((tenant, fairqueue.current_workspace()))
+        def after(number: int) -> None:
+            seen.append((number, adapters.current_workspace()))
 
         @dramatiq.actor
-        def work(tenant: int) -> int:
+        def work(number: int) -> int:
             return 13
 
         (work.message(5) | after.message()).run()
         start(broker)
         broker.join("default", timeout=60_000)
-    assert seen == [(13, "tenant-5")]
+    assert seen == [(13, "customer-5")]
 
 
 @pytest.mark.parametrize("broker", [{"fairness": "count"}], indirect=True)
 def test_priorities(broker: StubBroker, start: Start, seen: list[Any]) -> None:
-    """Workspaces take turns; within one broker_priority counts (high first), then the actor's."""
+    """Workspaces take turns; within one, a high broker_priority comes first, then the actor's."""
 
     @dramatiq.actor(priority=0)
     def dear(name: str) -> None:
@@ -115,8 +137,8 @@ def test_priorities(broker: StubBroker, start: Start, seen: list[Any]) -> None:
     assert [name[0] for name in seen] in (["a", "b"] * 4, ["b", "a"] * 4)
 
 
-def test_a_full_workspace_refuses_also_inside_an_actor(start: Start, seen: list[Any]) -> None:
-    """An actor's own publish may be refused: only what follows from a job never is."""
+def test_a_full_workspace_refuses_a_send_inside_an_actor(start: Start, seen: list[Any]) -> None:
+    """Only continuations of a job are never refused."""
     for broker in brokers(FairQueueMiddleware(workspace_capacity=2)):
 
         @dramatiq.actor
@@ -137,8 +159,8 @@ def test_a_full_workspace_refuses_also_inside_an_actor(start: Start, seen: list[
     assert seen == ["ada", "child", "child"]
 
 
-def test_a_limit_holds(start: Start) -> None:
-    """Never more at once than the limit, with more threads than that."""
+def test_a_concurrency_limit(start: Start) -> None:
+    """With more threads than the limit, no more jobs run at once."""
     most, now, lock = [0], [0], threading.Lock()
     for broker in brokers(FairQueueMiddleware(workspace_concurrency=2)):
 
@@ -158,8 +180,8 @@ def test_a_limit_holds(start: Start) -> None:
     assert most == [2]
 
 
-def test_flush_drops_what_waits(broker: StubBroker, start: Start, seen: list[Any]) -> None:
-    """As a user's tests do between each other."""
+def test_flush_removes_waiting_jobs(broker: StubBroker, start: Start, seen: list[Any]) -> None:
+    """Users flush a broker between their tests."""
 
     @dramatiq.actor
     def work() -> None:
@@ -174,11 +196,11 @@ def test_flush_drops_what_waits(broker: StubBroker, start: Start, seen: list[Any
 
 
 def test_join_times_out(broker: StubBroker) -> None:
-    """As Dramatiq's own does."""
+    """It raises Dramatiq's own error."""
 
     @dramatiq.actor
     def work() -> None:
-        """Nobody runs it."""
+        """Never runs."""
 
     work.send()
     with pytest.raises(dramatiq.errors.QueueJoinTimeout):
@@ -186,12 +208,12 @@ def test_join_times_out(broker: StubBroker) -> None:
 
 
 def test_a_full_queue_refuses(start: Start) -> None:
-    """A queue's own size may be bounded, too."""
+    """A queue may have a capacity, too."""
     for _ in brokers(FairQueueMiddleware(queue_capacity=1)):
 
         @dramatiq.actor
         def work() -> None:
-            """Nobody runs it."""
+            """Never runs."""
 
         work.send_with_options(workspace="ada")
         with pytest.raises(fairqueue.CapacityExceeded) as raised:
@@ -199,8 +221,8 @@ def test_a_full_queue_refuses(start: Start) -> None:
         assert (raised.value.scope, raised.value.queue) == ("queue", "default")
 
 
-def test_long_jobs_are_not_hoarded(start: Start) -> None:
-    """A worker leases no more long jobs than it has threads; the others are there for others."""
+def test_long_jobs_are_not_claimed_ahead(start: Start) -> None:
+    """A worker leases no more long jobs than it has threads; the rest stays for other workers."""
     url, go = "memory://hoard", threading.Event()
     for broker in brokers(FairQueueMiddleware(url=url)):
 
@@ -212,8 +234,8 @@ def test_long_jobs_are_not_hoarded(start: Start) -> None:
             work.send_with_options(workspace="ada")
         start(broker, threads=2)
         with fairqueue.FairQueue(url) as core:
-            wait_for(lambda: core.stats().workspaces[0].running == 2)
+            wait_for(lambda: core.admin.stats().workspaces[0].running == 2)
             time.sleep(0.1)
-            assert core.stats().workspaces[0].running == 2
+            assert core.admin.stats().workspaces[0].running == 2
         go.set()
         broker.join("default", timeout=60_000)

@@ -109,7 +109,7 @@ class Shop:
         return publisher
 
     def control(self, publisher: Publisher, *workers: Worker) -> Any:
-        """Remote control, once these workers hear it, or all: "ready" is said before it listens."""
+        """Remote control, once these workers (or all) answer; "ready" is logged before that."""
         control = publisher.app.control
         for worker in workers or self.workers:
             wait_for(partial(control.ping, [worker.name], timeout=1, limit=1))
@@ -126,9 +126,9 @@ class Shop:
         gc.collect()  # what Celery leaves behind complains here, and in no other test
 
     def row(self, workspace: str) -> Any:
-        """What the store says about a workspace."""
+        """The store's stats of a workspace."""
         with self.core() as core:
-            return {row.workspace: row for row in core.stats().workspaces}.get(workspace)
+            return {row.workspace: row for row in core.admin.stats().workspaces}.get(workspace)
 
     def running(self, workspace: str) -> int:
         row = self.row(workspace)
@@ -143,25 +143,25 @@ def _named(task: str) -> str:
 
 
 class Publisher:
-    """A producer that knows the tasks by name only."""
+    """A producer that knows the tasks only by name."""
 
     def __init__(self, app: Celery) -> None:
         self.app = app
 
     def send(self, task: str, *args: object, **options: Any) -> Any:
-        tenant = options.pop("tenant", None)
-        kwargs = {**options.pop("kwargs", {}), "tenant_id": tenant}
+        workspace = options.pop("workspace", None)
+        kwargs = {**options.pop("kwargs", {}), "tenant_id": workspace}
         return self.app.send_task(_named(task), args, kwargs, **options)
 
-    def signature(self, task: str, *args: object, tenant: str, **options: Any) -> Any:
-        return self.app.signature(_named(task), args, {"tenant_id": tenant}, **options)
+    def signature(self, task: str, *args: object, workspace: str, **options: Any) -> Any:
+        return self.app.signature(_named(task), args, {"tenant_id": workspace}, **options)
 
 
 @pytest.fixture(scope="module")
 def open_a_shop(
     redis_server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Shop]]:
-    """Makes shops that several tests of a module share, each with one of the apps."""
+    """Makes shops, each with one of the apps, that several tests of a module share."""
     with contextlib.ExitStack() as closing:
 
         def open_it(app_name: str) -> Shop:
@@ -176,7 +176,7 @@ def open_a_shop(
 
 @pytest.fixture(scope="module")
 def open_shop(open_a_shop: Callable[[str], Shop]) -> Shop:
-    """One of those, with one worker: prefork, two processes."""
+    """Such a shop with one worker: prefork, two processes."""
     shop = open_a_shop("curious")
     url = shop.url(workspace_concurrency=1, lease_seconds=30, max_deliveries=3)
     shop.config = {"result_backend": url}
@@ -186,7 +186,7 @@ def open_shop(open_a_shop: Callable[[str], Shop]) -> Shop:
 
 @pytest.fixture
 def shop(redis_server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterator[Shop]:
-    """A user's app with a broker namespace of its own; its workers end with the test."""
+    """A user's app with its own broker namespace; its workers end with the test."""
     shop = Shop(redis_server, namespace, tmp_path)
     yield shop
     shop.close()

@@ -1,4 +1,4 @@
-"""A TCP proxy before a Redis server whose links can fall silent: open, and nothing gets through."""
+"""A TCP proxy before a Redis server that can go silent: connections stay open, but stall."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ class SilentProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.silent = False
+        self.holding: bytes | None = None
+        """While set, what the server sends is held back from a chunk that contains this."""
+        self.held = False
+        """Whether something was held back."""
+        self.cutting: bytes | None = None
+        """What a client sends with this in it is passed on, and its connection cut; once."""
         self._closed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -40,7 +46,7 @@ class SilentProxy:
                 pass
 
     def _forward(self, other: dict[socket.socket, socket.socket]) -> bool:
-        """Whether both ends are still there."""
+        """Whether both ends are still open."""
         readable, _, _ = select.select(list(other), [], [], LOOK_EVERY_SECONDS)
         if self.silent:
             time.sleep(LOOK_EVERY_SECONDS)
@@ -49,11 +55,22 @@ class SilentProxy:
             data = end.recv(CHUNK_BYTES)
             if not data:
                 return False
+            if end.family == socket.AF_UNIX:
+                self._hold(data)
             other[end].sendall(data)
+            if self.cutting is not None and self.cutting in data:
+                self.cutting = None
+                time.sleep(LOOK_EVERY_SECONDS * 2)
+                return False
         return True
 
+    def _hold(self, data: bytes) -> None:
+        while self.holding is not None and self.holding in data and not self._closed:
+            self.held = True
+            time.sleep(LOOK_EVERY_SECONDS)
+
     def close(self) -> None:
-        """Let go of the port; connections end within a moment."""
+        """Close the port; connections end soon after."""
         self._closed = True
         self._listener.close()
 

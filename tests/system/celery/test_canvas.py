@@ -1,4 +1,4 @@
-"""Work put together: chains, groups, chords, links, errbacks, replace(), also where it is full."""
+"""Canvas: chains, groups, chords, links, errbacks and replace(), even in a full workspace."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
 
-tenants = (f"tenant-{n}" for n in itertools.count())
+tenants = (f"workspace-{n}" for n in itertools.count())
 CAPACITY = 4
 
 
 @pytest.fixture(scope="module")
 def kitchen(open_a_shop: Callable[..., Any]) -> Any:
-    """One worker for all tests here: one job of a workspace at a time, few may wait."""
+    """One worker for all tests here; a workspace's concurrency is one and its capacity small."""
     shop = open_a_shop("canvas")
     url = shop.url(workspace_concurrency=1, workspace_capacity=CAPACITY)
     shop.config = {"result_backend": url}
@@ -36,16 +36,16 @@ def app(kitchen: Any) -> Any:
 
 
 @pytest.fixture
-def tenant() -> str:
+def workspace() -> str:
     return next(tenants)
 
 
 @pytest.fixture
-def task(app: Any, tenant: str) -> Callable[..., Any]:
-    """A signature of one of the app's tasks, for this test's tenant."""
+def task(app: Any, workspace: str) -> Callable[..., Any]:
+    """A signature of one of the app's tasks, for this test's workspace."""
 
     def signature(name: str, *args: object, **kwargs: object) -> Any:
-        kwargs = kwargs if name == "report" else {**kwargs, "tenant_id": tenant}
+        kwargs = kwargs if name == "report" else {**kwargs, "tenant_id": workspace}
         return app.signature(f"canvas.{name}", args, kwargs)
 
     return signature
@@ -55,33 +55,33 @@ def workspaces(kitchen: Any, what: str) -> set[str]:
     return {row["workspace"] for row in kitchen.ledger.lines(what)}
 
 
-def test_a_chain_passes_its_results_on(task: Any) -> None:
-    """Each task gets the result of the one before, and the chain's result is the last one's."""
+def test_a_chain_passes_results_on(task: Any) -> None:
+    """Each task gets the result of the previous one; the chain's result is the last one's."""
     result = chain(task("add", 1, 1), task("add", 10), task("add", 100)).apply_async()
 
     assert result.get(timeout=60) == 112
     assert result.parent.get(timeout=1) == 12
 
 
-def test_a_group_gives_all_results_in_order(kitchen: Any, task: Any, tenant: str) -> None:
-    """Twelve at once, where four may wait: admitted whole, results in the order of the group."""
+def test_a_group_gives_all_results_in_order(kitchen: Any, task: Any, workspace: str) -> None:
+    """Twelve jobs with a capacity of four: admitted whole, results in the group's order."""
     result = group(task("add", n, 1) for n in range(12)).apply_async()
 
     assert result.get(timeout=60) == [n + 1 for n in range(12)]
-    assert workspaces(kitchen, "add") == {tenant}
+    assert workspaces(kitchen, "add") == {workspace}
 
 
-def test_a_chord_joins_its_header(kitchen: Any, task: Any, tenant: str) -> None:
-    """The body runs once, after all of the header, in the same workspace."""
+def test_a_chord_joins_its_header(kitchen: Any, task: Any, workspace: str) -> None:
+    """The body runs once, after the whole header, in the same workspace."""
     result = chord([task("add", n, n) for n in range(6)])(task("tally"))
 
     assert result.get(timeout=60) == 30
-    assert workspaces(kitchen, "tally") == {tenant}
+    assert workspaces(kitchen, "tally") == {workspace}
     assert len(kitchen.ledger.lines("tally")) == 1
 
 
-def test_nested_canvas_comes_to_an_end(task: Any) -> None:
-    """A chain that widens into groups twice and joins again gives what it should."""
+def test_nested_canvas_completes(task: Any) -> None:
+    """A chain that fans out into groups twice and joins again gives the right result."""
     work = chain(
         task("add", 1, 1),
         group(task("add", 10), task("add", 20)),
@@ -112,7 +112,7 @@ def test_starmap_runs_as_one_task(app: Any, task: Any) -> None:
     ]
 
 
-def test_links_are_called_with_the_result(kitchen: Any, task: Any, tenant: str) -> None:
+def test_links_are_called_with_the_result(kitchen: Any, task: Any, workspace: str) -> None:
     """Every link gets the result, in the workspace of its parent."""
     first = task("add", 2, 3)
     first.link(task("report"))
@@ -123,11 +123,11 @@ def test_links_are_called_with_the_result(kitchen: Any, task: Any, tenant: str) 
     kitchen.ledger.wait("add", 2)
 
     assert kitchen.ledger.lines("report")[0]["args"] == ["5"]
-    assert workspaces(kitchen, "report") | workspaces(kitchen, "add") == {tenant}
+    assert workspaces(kitchen, "report") | workspaces(kitchen, "add") == {workspace}
 
 
-def test_errbacks_are_called(kitchen: Any, task: Any, tenant: str) -> None:
-    """An errback runs once, in the failed task's workspace, with what Celery tells it."""
+def test_errbacks_are_called(kitchen: Any, task: Any, workspace: str) -> None:
+    """An errback runs once, in the failed task's workspace, with Celery's arguments."""
     failing = task("fail")
     failing.link_error(task("report"))
     result = failing.apply_async()
@@ -135,7 +135,7 @@ def test_errbacks_are_called(kitchen: Any, task: Any, tenant: str) -> None:
     kitchen.ledger.wait("report", 1)
 
     [row] = kitchen.ledger.lines("report")
-    assert row["workspace"] == tenant
+    assert row["workspace"] == workspace
     assert result.id in row["args"][0]
 
 
@@ -152,8 +152,8 @@ def test_a_failed_header_fails_the_chord(kitchen: Any, task: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["task", "chain", "group"])
-def test_a_task_replaces_itself(kitchen: Any, task: Any, tenant: str, kind: str) -> None:
-    """replace() with a task, a chain or a group: the caller gets the result of the other."""
+def test_a_task_replaces_itself(kitchen: Any, task: Any, workspace: str, kind: str) -> None:
+    """After replace() with a task, a chain or a group the caller gets the replacement's result."""
     other = {
         "task": task("add", 1, 2),
         "chain": chain(task("add", 1, 2), task("add", 4)),
@@ -163,11 +163,11 @@ def test_a_task_replaces_itself(kitchen: Any, task: Any, tenant: str, kind: str)
     result = task("become", other).apply_async()
 
     assert result.get(timeout=60) == {"task": 3, "chain": 7, "group": 10}[kind]
-    assert workspaces(kitchen, "add") == {tenant}
+    assert workspaces(kitchen, "add") == {workspace}
 
 
 def fill_up(task: Callable[..., Any]) -> None:
-    """Publish for this tenant until it is refused."""
+    """Publish for this workspace until a publish is refused."""
     for n in range(CAPACITY):
         task("add", n, n).apply_async()
     with pytest.raises(fairqueue.CapacityExceeded):
@@ -178,10 +178,10 @@ SLOW = 0.6
 
 
 @pytest.mark.parametrize("kind", ["link", "errback", "chain", "retry", "replace"])
-def test_what_follows_gets_into_a_full_workspace(
-    kitchen: Any, task: Any, tenant: str, kind: str
+def test_continuations_get_into_a_full_workspace(
+    kitchen: Any, task: Any, workspace: str, kind: str
 ) -> None:
-    """The workspace is full when a task ends: what must follow it is published all the same."""
+    """The workspace is full when a task ends; what follows it is published nevertheless."""
     linked, failing = task("add", 1, 1, seconds=SLOW), task("fail", SLOW)
     linked.link(task("report"))
     failing.link_error(task("report"))
@@ -193,16 +193,18 @@ def test_what_follows_gets_into_a_full_workspace(
         "replace": task("become", task("report"), SLOW),
     }[kind]
     work.apply_async()
-    wait_for(lambda: kitchen.running(tenant) == 1)
+    wait_for(lambda: kitchen.running(workspace) == 1)
     fill_up(task)
 
     kitchen.ledger.wait("report", 1)
 
 
-def test_a_chord_is_refused_whole_and_accepted_later(kitchen: Any, task: Any, tenant: str) -> None:
-    """What a refused chord has set up does not disturb the next one like it."""
+def test_a_chord_is_refused_whole_and_accepted_later(
+    kitchen: Any, task: Any, workspace: str
+) -> None:
+    """What a refused chord has stored does not disturb the same chord later."""
     task("add", 0, 0, seconds=SLOW).apply_async()
-    wait_for(lambda: kitchen.running(tenant) == 1)
+    wait_for(lambda: kitchen.running(workspace) == 1)
     fill_up(task)
 
     def publish() -> Any:

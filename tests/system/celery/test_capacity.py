@@ -1,4 +1,4 @@
-"""Full workspaces: refused at once, exactly, and groups and chords as a whole."""
+"""Full workspaces refuse at once and exactly; groups and chords are refused whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from celery import chord, group
 from kombu.exceptions import OperationalError
 
 import fairqueue
-from fairqueue_celery import crew
+from fairqueue_celery._consume import pool
 
 pytestmark = pytest.mark.system
 
@@ -21,16 +21,16 @@ ROUNDS, PROCESSES, EACH, CAPACITY = 20, 8, 20, 50
 
 
 def publish_rounds(shop: Any, url: str, barrier: Any, results: Any) -> None:
-    """In a process of its own: publish into workspace after workspace, together with the others."""
+    """In its own process: publish into one workspace after the other, beside other processes."""
     publisher = shop.publisher(url)
-    publisher.send("work", 0, tenant=f"warm-{multiprocessing.current_process().pid}")
+    publisher.send("work", 0, workspace=f"warm-{multiprocessing.current_process().pid}")
     for number in range(ROUNDS):
         barrier.wait()
         accepted, refused, slowest = 0, [], 0.0
         for n in range(EACH):
             begun = time.monotonic()
             try:
-                publisher.send("work", n, tenant=f"full-{number}")
+                publisher.send("work", n, workspace=f"full-{number}")
                 accepted += 1
             except fairqueue.CapacityExceeded as error:
                 refused.append((error.scope, error.limit, error.workspace, error.retry_after >= 1))
@@ -39,7 +39,7 @@ def publish_rounds(shop: Any, url: str, barrier: Any, results: Any) -> None:
 
 
 def test_capacity_is_exact_under_contention(shop: Any) -> None:
-    """Of 160 publishes at once into a capacity of 50, exactly 50 get in, 20 times out of 20.
+    """Of 160 concurrent publishes into a capacity of 50, exactly 50 succeed, 20 times out of 20.
 
     The publishers have no option set: the limits are read from what is stored.
     """
@@ -65,15 +65,15 @@ def test_capacity_is_exact_under_contention(shop: Any) -> None:
         assert refused == [("workspace", CAPACITY, f"full-{number}", True)] * 110
     # a connection's retries would make every round wait 0.6 s; a busy machine delays a few
     assert median(slowest for *_, slowest in found) < 0.5, "a refusal is no connection error"
-    shop.publisher(url).send("work", 0, tenant="another")
+    shop.publisher(url).send("work", 0, workspace="another")
 
 
-def test_a_refusal_is_typed_and_travels(shop: Any) -> None:
+def test_the_error_of_a_refusal_is_typed_and_can_be_pickled(shop: Any) -> None:
     """It is both fairqueue's and kombu's error, says what is full, and survives pickling."""
     publisher = shop.publisher(shop.url(workspace_capacity=1))
-    publisher.send("work", 1, tenant="ada")
+    publisher.send("work", 1, workspace="ada")
     with pytest.raises(fairqueue.CapacityExceeded) as raised:
-        publisher.send("work", 2, tenant="ada")
+        publisher.send("work", 2, workspace="ada")
 
     error = pickle.loads(pickle.dumps(raised.value))
     assert isinstance(error, OperationalError)
@@ -84,11 +84,11 @@ def test_a_refusal_is_typed_and_travels(shop: Any) -> None:
 
 @pytest.mark.parametrize("waiting", [0, 2, 3])
 def test_a_group_is_published_whole_or_not_at_all(shop: Any, waiting: int) -> None:
-    """A group of five into a capacity of three: all or nothing, however many wait already."""
+    """A group of five with a capacity of three is all or nothing, however many jobs wait."""
     publisher = shop.publisher(shop.url(workspace_capacity=3))
     for n in range(waiting):
-        publisher.send("work", n, tenant="ada")
-    five = group(publisher.signature("work", n, tenant="ada") for n in range(5))
+        publisher.send("work", n, workspace="ada")
+    five = group(publisher.signature("work", n, workspace="ada") for n in range(5))
 
     if waiting < 3:
         five.apply_async()
@@ -103,22 +103,22 @@ def test_a_group_is_published_whole_or_not_at_all(shop: Any, waiting: int) -> No
 def test_a_group_of_chains_is_published_whole(shop: Any) -> None:
     """Chains inside a group count as the group."""
     publisher = shop.publisher(shop.url(workspace_capacity=2))
-    one = publisher.signature("work", 1, tenant="ada")
+    one = publisher.signature("work", 1, workspace="ada")
     group(one | one.clone() for _ in range(4)).apply_async()
 
     with shop.core() as core:
         assert core.depth("celery") == 4
 
 
-def test_a_chord_at_the_brink_completes(shop: Any, redis_url: str) -> None:
-    """A chord that got in runs to its body, though the workspace is full all the time."""
+def test_a_chord_in_a_full_workspace_completes(shop: Any, redis_url: str) -> None:
+    """Once admitted, a chord runs to its body although the workspace stays full."""
     url = shop.url(workspace_capacity=3)
     shop.config = {"result_backend": url.replace("fairqueue+socket", "fairqueue+socket")}
     publisher = shop.publisher(url, backend=url)
-    publisher.send("work", 0, tenant="ada")
-    publisher.send("work", 1, tenant="ada")
-    header = [publisher.signature("work", n, tenant="ada") for n in range(5)]
-    chord(header)(publisher.signature("add_up", tenant="ada"))
+    publisher.send("work", 0, workspace="ada")
+    publisher.send("work", 1, workspace="ada")
+    header = [publisher.signature("work", n, workspace="ada") for n in range(5)]
+    chord(header)(publisher.signature("add_up", workspace="ada"))
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
 
     shop.ledger.wait("sum", 1)
@@ -127,68 +127,68 @@ def test_a_chord_at_the_brink_completes(shop: Any, redis_url: str) -> None:
 
 
 def test_a_chord_into_a_full_workspace_is_refused_whole(shop: Any) -> None:
-    """Refused, it leaves nothing behind."""
+    """The refused chord leaves nothing behind."""
     url = shop.url(workspace_capacity=1)
     publisher = shop.publisher(url, backend=url)
-    publisher.send("work", 0, tenant="ada")
-    header = [publisher.signature("work", n, tenant="ada") for n in range(5)]
+    publisher.send("work", 0, workspace="ada")
+    header = [publisher.signature("work", n, workspace="ada") for n in range(5)]
 
     with pytest.raises(fairqueue.CapacityExceeded):
-        chord(header)(publisher.signature("add_up", tenant="ada"))
+        chord(header)(publisher.signature("add_up", workspace="ada"))
 
     with shop.core() as core:
         assert core.depth("celery") == 1
 
 
-def test_retries_and_continuations_get_in_where_a_users_publish_does_not(shop: Any) -> None:
-    """Retries and chains pass a full workspace; a publish from a task's body is refused."""
+def test_retries_and_continuations_get_in_but_a_users_publish_does_not(shop: Any) -> None:
+    """A full workspace accepts retries and chains; a publish from a task's body is refused."""
     url = shop.url(workspace_capacity=2, workspace_concurrency=1)
     publisher = shop.publisher(url)
-    publisher.send("flaky", 1, kwargs={"failures": 2}, tenant="ada")
+    publisher.send("flaky", 1, kwargs={"failures": 2}, workspace="ada")
     (
-        publisher.signature("work", 2, tenant="ada")
-        | publisher.signature("work", 3, tenant="ada", immutable=True)
+        publisher.signature("work", 2, workspace="ada")
+        | publisher.signature("work", 3, workspace="ada", immutable=True)
     ).apply_async()
-    publisher.send("publish_more", 5, tenant="bea")
+    publisher.send("publish_more", 5, workspace="bea")
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
 
-    shop.ledger.wait("end", 3, tenant="ada")
+    shop.ledger.wait("end", 3, workspace="ada")
     shop.ledger.wait("published", 1)
 
-    assert [row["retries"] for row in shop.ledger.lines("start", n=1, tenant="ada")] == [0, 1, 2]
+    assert [row["retries"] for row in shop.ledger.lines("start", n=1, workspace="ada")] == [0, 1, 2]
     assert shop.ledger.lines("published")[0]["accepted"] == 2
     assert {row["error"] for row in shop.ledger.lines("refused")} == {"CapacityExceeded"}
 
 
-def test_a_producer_may_wait_for_room(shop: Any) -> None:
-    """With ``on_full`` ten tasks and a group of four all get in behind a capacity of two."""
+def test_a_producer_may_wait_for_capacity(shop: Any) -> None:
+    """With ``on_full`` ten tasks and a group of four all get in with a capacity of two."""
     url = shop.url(workspace_capacity=2, on_full="block", block_seconds=60)
     publisher = shop.publisher(url)
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
 
     for n in range(10):
-        publisher.send("work", n, tenant="ada", kwargs={"seconds": 0.05})
-    group(publisher.signature("work", n, tenant="ada") for n in range(10, 14)).apply_async()
+        publisher.send("work", n, workspace="ada", kwargs={"seconds": 0.05})
+    group(publisher.signature("work", n, workspace="ada") for n in range(10, 14)).apply_async()
 
-    shop.ledger.wait("end", 14, tenant="ada")
+    shop.ledger.wait("end", 14, workspace="ada")
     assert {row["n"] for row in shop.ledger.lines("end")} == set(range(14))
 
 
-def test_a_producer_waits_no_longer_than_it_is_told(
+def test_a_producer_waits_no_longer_than_block_seconds(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then it is refused as ever; the loop of a worker's main process does not wait at all."""
+    """Then the publish is refused; a worker's main process does not wait at all."""
     url = shop.url(workspace_capacity=1)
     options = {"on_full": "block", "block_seconds": 0.6}
     publisher = shop.publisher(url, broker_transport_options=options)
-    publisher.send("work", 1, tenant="ada")
+    publisher.send("work", 1, workspace="ada")
     begun = time.monotonic()
     with pytest.raises(fairqueue.CapacityExceeded):
-        publisher.send("work", 2, tenant="ada")
+        publisher.send("work", 2, workspace="ada")
     assert time.monotonic() - begun >= 0.6
 
     options["block_seconds"] = 600
     publisher = shop.publisher(url, broker_transport_options=options)
-    monkeypatch.setattr(crew, "is_worker", lambda: True)
+    monkeypatch.setattr(pool, "is_worker", lambda: True)
     with pytest.raises(fairqueue.CapacityExceeded):
-        publisher.send("work", 3, tenant="ada")
+        publisher.send("work", 3, workspace="ada")

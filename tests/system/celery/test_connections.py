@@ -1,4 +1,4 @@
-"""Redis goes away and comes back; workers stop warm, cold, and not at all."""
+"""Redis goes away and comes back; workers stop warm and cold."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def kill_clients(server: EmbeddedServer) -> None:
 def test_killed_connections_run_nothing_twice(
     own_shop: Any, own_server: EmbeddedServer, pool: str
 ) -> None:
-    """CLIENT KILL of all while late-acked tasks run: each runs once, and the worker goes on."""
+    """All connections are killed while late-acked tasks run: each runs once, the worker goes on."""
     if pool == "gevent":
         needs(pool)
     url = own_shop.url(lease_seconds=6)
     own_shop.worker("-P", pool, "-c", "2", url=url).ready()
     publisher = own_shop.publisher(url)
     for n in range(6):
-        publisher.send("work_late", n, kwargs={"seconds": 0.7}, tenant="ada")
+        publisher.send("work_late", n, kwargs={"seconds": 0.7}, workspace="ada")
     own_shop.ledger.wait("start", 2)
 
     kill_clients(own_server)
     own_shop.ledger.wait("end", 6)
-    publisher.send("work_late", 6, tenant="ada")
+    publisher.send("work_late", 6, workspace="ada")
     own_shop.ledger.wait("end", 7)
 
     assert len(own_shop.ledger.lines("start")) == 7
@@ -49,42 +49,44 @@ def test_killed_connections_run_nothing_twice(
 def test_a_restarted_redis_loses_and_repeats_nothing(
     own_shop: Any, own_server: EmbeddedServer, task: str
 ) -> None:
-    """Redis dies for two seconds and comes back with its file: every job runs once."""
+    """Redis is down for two seconds and comes back with its data: every job runs once."""
     url = own_shop.url(lease_seconds=10)
     own_shop.worker("-P", "prefork", "-c", "2", url=url).ready()
     publisher = own_shop.publisher(url)
     for n in range(8):
-        publisher.send(task, n, kwargs={"seconds": 1.0}, tenant="ada")
+        publisher.send(task, n, kwargs={"seconds": 1.0}, workspace="ada")
     own_shop.ledger.wait("start", 2)
 
     own_server.kill()
     time.sleep(2.0)
     own_server.start()
     own_shop.ledger.wait("end", 8, seconds=60)
-    publisher.send(task, 8, tenant="ada")
+    publisher.send(task, 8, workspace="ada")
     own_shop.ledger.wait("end", 9, seconds=30)
 
     assert len(own_shop.ledger.lines("start")) == 9
 
 
 def test_a_producer_waits_for_redis_to_come_back(own_shop: Any, own_server: EmbeddedServer) -> None:
-    """A publish while Redis is away is retried as Celery's policy says, and gets in."""
+    """A publish while Redis is down is retried by Celery's policy and succeeds."""
     publisher = own_shop.publisher()
-    publisher.send("work", 1, tenant="ada")
+    publisher.send("work", 1, workspace="ada")
     own_server.kill()
     threading.Timer(0.5, own_server.start).start()
-    publisher.send("work", 2, tenant="ada", retry_policy={"max_retries": 20, "interval_start": 0.2})
+    publisher.send(
+        "work", 2, workspace="ada", retry_policy={"max_retries": 20, "interval_start": 0.2}
+    )
 
     assert own_shop.row("ada").waiting == 2
 
 
-def test_warm_stop_finishes_what_runs_and_gives_the_rest_back(shop: Any) -> None:
-    """SIGTERM: running tasks end and are acked; nothing is held, nothing was delivered in vain."""
+def test_warm_stop_finishes_running_jobs_and_gives_the_rest_back(shop: Any) -> None:
+    """SIGTERM: running tasks end and are acked; no lease is held, no delivery was counted."""
     url = shop.url()
     worker = shop.worker("-P", "prefork", "-c", "2", url=url).ready()
     publisher = shop.publisher(url)
     for n in range(10):
-        publisher.send("work_late", n, kwargs={"seconds": 0.6}, tenant="ada")
+        publisher.send("work_late", n, kwargs={"seconds": 0.6}, workspace="ada")
     shop.ledger.wait("start", 2)
 
     assert worker.stop() == 0
@@ -95,11 +97,11 @@ def test_warm_stop_finishes_what_runs_and_gives_the_rest_back(shop: Any) -> None
 
 
 def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
-    """SIGQUIT: a late-acked task is cut off and runs again elsewhere as its first delivery."""
+    """SIGQUIT: a late-acked task is aborted and runs again elsewhere as its first delivery."""
     url = shop.url(max_deliveries=1, lease_seconds=300)
     worker = shop.worker("-P", "prefork", "-c", "1", url=url).ready()
     publisher = shop.publisher(url)
-    publisher.send("work_late", 1, kwargs={"seconds": 60}, tenant="ada")
+    publisher.send("work_late", 1, kwargs={"seconds": 60}, workspace="ada")
     shop.ledger.wait("start", 1)
     inspect = shop.control(publisher).inspect(timeout=60, limit=1)
     wait_for(lambda: inspect.active()[worker.name])  # what Celery has not heard of it waits for
@@ -112,13 +114,13 @@ def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
     assert not shop.ledger.lines("end")
 
 
-def test_solo_settles_what_it_ran(shop: Any) -> None:
-    """The solo pool blocks its loop; its endings reach the store all the same."""
+def test_solo_reports_its_endings(shop: Any) -> None:
+    """The solo pool blocks its loop; its endings reach the store nevertheless."""
     url = shop.url(workspace_concurrency=1)
     shop.worker("-P", "solo", url=url).ready()
     publisher = shop.publisher(url)
-    publisher.send("work", 1, tenant="ada")
-    publisher.send("work", 2, kwargs={"seconds": 2}, tenant="bea")
+    publisher.send("work", 1, workspace="ada")
+    publisher.send("work", 2, kwargs={"seconds": 2}, workspace="bea")
     shop.ledger.wait("start", 1, n=2)
     time.sleep(0.5)
 
@@ -128,23 +130,23 @@ def test_solo_settles_what_it_ran(shop: Any) -> None:
 
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])
 def test_green_pools_keep_the_limit(shop: Any, pool: str) -> None:
-    """With greenlets, where no event loop drives, limits hold and nothing runs twice."""
+    """With greenlets, without Celery's event loop, limits hold and no job runs twice."""
     needs(pool)
     url = shop.url(workspace_concurrency=2)
     shop.worker("-P", pool, "-c", "10", url=url).ready()
     publisher = shop.publisher(url)
     for n in range(30):
-        publisher.send("work", n, kwargs={"seconds": 0.02}, tenant=f"t{n % 3}")
+        publisher.send("work", n, kwargs={"seconds": 0.02}, workspace=f"t{n % 3}")
 
     shop.ledger.wait("end", 30)
 
     assert len(shop.ledger.lines("start")) == 30
-    assert all(shop.ledger.most_at_once(tenant=f"t{t}") <= 2 for t in range(3))
-    assert max(shop.ledger.most_at_once(tenant=f"t{t}") for t in range(3)) == 2
+    assert all(shop.ledger.most_at_once(workspace=f"t{t}") <= 2 for t in range(3))
+    assert max(shop.ledger.most_at_once(workspace=f"t{t}") for t in range(3)) == 2
 
 
 def test_stock_options_and_one_url_for_results(shop: Any) -> None:
-    """An app with visibility_timeout and other stock options set runs unchanged."""
+    """An app that sets visibility_timeout and other stock options runs unchanged."""
     url = shop.url()
     shop.config = {
         "result_backend": url,
@@ -165,16 +167,16 @@ def test_stock_options_and_one_url_for_results(shop: Any) -> None:
     publisher = shop.publisher(url, backend=url)
     publisher.app.conf.broker_transport_options = shop.config["broker_transport_options"]
 
-    assert publisher.send("work", 5, tenant="ada").get(timeout=60) == 5
+    assert publisher.send("work", 5, workspace="ada").get(timeout=60) == 5
     assert "visibility_timeout" in Path(worker.log).read_text()
 
 
 def test_rpc_results_are_plain(shop: Any) -> None:
-    """Results over rpc:// come back, take no slot and no capacity."""
+    """Results over rpc:// come back and take neither a slot nor capacity."""
     url = shop.url(workspace_concurrency=1, workspace_capacity=1)
     shop.config = {"result_backend": "rpc://"}
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
     publisher = shop.publisher(url, backend="rpc://")
 
     for n in range(5):
-        assert publisher.send("work", n, tenant="ada").get(timeout=60) == n
+        assert publisher.send("work", n, workspace="ada").get(timeout=60) == n

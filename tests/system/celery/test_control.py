@@ -22,12 +22,12 @@ from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
 
-tenants = (f"tenant-{n}" for n in itertools.count())
+tenants = (f"workspace-{n}" for n in itertools.count())
 
 
 @pytest.fixture(scope="module")
 def office(open_a_shop: Callable[..., Any]) -> Any:
-    """Two workers; the second one takes a queue of its own, so that the first runs the rest."""
+    """Two workers; the second has its own queue, so the first runs everything else."""
     shop = open_a_shop("shop")
     url = shop.url(workspace_concurrency=1)
     shop.config = {"result_backend": url, "worker_send_task_events": True}
@@ -44,7 +44,7 @@ def publisher(office: Any) -> Any:
 
 
 @pytest.fixture
-def tenant() -> str:
+def workspace() -> str:
     return next(tenants)
 
 
@@ -56,7 +56,7 @@ def first(office: Any) -> str:
 
 @pytest.fixture
 def ask(publisher: Any, first: str) -> Callable[..., Any]:
-    """What the first worker answers to an inspection."""
+    """Returns the first worker's answer to an inspection."""
 
     def ask(what: str, *args: Any, **kwargs: Any) -> Any:
         inspect = publisher.app.control.inspect([first], timeout=60, limit=1)
@@ -77,7 +77,7 @@ def celery(office: Any, *command: str) -> str:
 
 
 def test_workers_mingle_and_gossip(office: Any) -> None:
-    """The second worker syncs with the first at its start, and each hears the other."""
+    """The second worker syncs with the first at its start, and each sees the other."""
     first, second = (worker.log for worker in office.workers)
 
     wait_for(lambda: "mingle: sync with 1 nodes" in second.read_text(), seconds=60)
@@ -86,13 +86,13 @@ def test_workers_mingle_and_gossip(office: Any) -> None:
 
 
 def test_every_inspection_is_answered(
-    office: Any, publisher: Any, ask: Any, tenant: str, first: str
+    office: Any, publisher: Any, ask: Any, workspace: str, first: str
 ) -> None:
-    """All of ``inspect``'s commands answer; a job that runs is seen, one that waits is not."""
-    running = publisher.send("work", 1, kwargs={"seconds": 2}, tenant=tenant)
+    """All ``inspect`` commands answer; a running job is shown, a waiting one is not."""
+    running = publisher.send("work", 1, kwargs={"seconds": 2}, workspace=workspace)
     office.ledger.wait("start", 1)
-    publisher.send("work", 2, tenant=tenant)
-    publisher.send("work", 3, tenant=tenant, countdown=1.5)
+    publisher.send("work", 2, workspace=workspace)
+    publisher.send("work", 3, workspace=workspace, countdown=1.5)
 
     assert [request["id"] for request in ask("active")] == [running.id]
     assert ask("query_task", running.id)[running.id][0] == "active"
@@ -111,7 +111,7 @@ def test_every_inspection_is_answered(
 
 
 def test_control_changes_a_running_worker(publisher: Any, ask: Any, first: str) -> None:
-    """Rate and time limits and events are changed from outside."""
+    """Rate limits, time limits and events can be changed remotely."""
     control = publisher.app.control
 
     def order(what: str, *args: Any) -> str:
@@ -126,17 +126,17 @@ def test_control_changes_a_running_worker(publisher: Any, ask: Any, first: str) 
 
 
 def test_consumers_come_and_go(office: Any, publisher: Any, ask: Any, first: str) -> None:
-    """add_consumer takes a new queue at once; cancel_consumer leaves what comes later waiting."""
+    """add_consumer takes a new queue at once; after cancel_consumer its jobs wait."""
     control = publisher.app.control
     there = {"destination": [first], "reply": True, "timeout": 60, "limit": 1}
     control.add_consumer("visitors", **there)
-    publisher.send("work", 1, tenant="a", queue="visitors")
+    publisher.send("work", 1, workspace="a", queue="visitors")
     office.ledger.wait("end", 1, n=1)
     assert {queue["name"] for queue in ask("active_queues")} == {"celery", "visitors"}
 
     control.cancel_consumer("visitors", **there)
-    publisher.send("work", 2, tenant="a", queue="visitors")
-    publisher.send("work", 3, tenant="a")
+    publisher.send("work", 2, workspace="a", queue="visitors")
+    publisher.send("work", 3, workspace="a")
     office.ledger.wait("end", 1, n=3)
 
     assert not office.ledger.lines("start", n=2)
@@ -144,23 +144,23 @@ def test_consumers_come_and_go(office: Any, publisher: Any, ask: Any, first: str
         assert core.depth("visitors") == 1
 
 
-def test_purge_empties_what_waits(office: Any, publisher: Any) -> None:
-    """``celery purge`` drops waiting and scheduled jobs, and says how many."""
+def test_purge_drops_waiting_and_scheduled_jobs(office: Any, publisher: Any) -> None:
+    """``celery purge`` reports how many it dropped."""
     for n in range(3):
-        publisher.send("work", n, tenant="a", queue="nobody-takes")
-    publisher.send("work", 3, tenant="a", queue="nobody-takes", countdown=60)
+        publisher.send("work", n, workspace="a", queue="unconsumed")
+    publisher.send("work", 3, workspace="a", queue="unconsumed", countdown=60)
     with publisher.app.connection_for_write() as connection:
-        [count] = connection.default_channel.queue_declare("nobody-takes", passive=True)[1:2]
+        [count] = connection.default_channel.queue_declare("unconsumed", passive=True)[1:2]
     assert count == 4
 
-    assert "4 messages" in celery(office, "purge", "-f", "-Q", "nobody-takes")
+    assert "4 messages" in celery(office, "purge", "-f", "-Q", "unconsumed")
 
     with office.core() as core:
-        assert core.depth("nobody-takes") == 0
+        assert core.depth("unconsumed") == 0
 
 
 def revoke(publisher: Any, task_id: str, **options: object) -> None:
-    """Revoke, and wait until both workers have said that they know."""
+    """Revoke, and wait until both workers have confirmed."""
     arguments = {"task_id": task_id, **options}
     answers = publisher.app.control.broadcast(
         "revoke", arguments=arguments, reply=True, limit=2, timeout=60
@@ -169,15 +169,15 @@ def revoke(publisher: Any, task_id: str, **options: object) -> None:
 
 
 @pytest.mark.parametrize("countdown", [None, 0.5], ids=["waiting", "scheduled"])
-def test_a_job_that_the_core_holds_is_revoked(
-    office: Any, publisher: Any, tenant: str, countdown: float | None
+def test_a_job_that_waits_in_the_core_is_revoked(
+    office: Any, publisher: Any, workspace: str, countdown: float | None
 ) -> None:
-    """revoke() reaches a job that no worker has seen; its result is REVOKED, and the rest runs."""
-    publisher.send("work", 1, kwargs={"seconds": 1}, tenant=tenant)
+    """revoke() reaches a job that no worker has seen; its result is REVOKED, other jobs run."""
+    publisher.send("work", 1, kwargs={"seconds": 1}, workspace=workspace)
     office.ledger.wait("start", 1)
-    held = publisher.send("work", 2, tenant=tenant, countdown=countdown)
+    held = publisher.send("work", 2, workspace=workspace, countdown=countdown)
     revoke(publisher, held.id)
-    publisher.send("work", 3, tenant=tenant, countdown=countdown)
+    publisher.send("work", 3, workspace=workspace, countdown=countdown)
 
     office.ledger.wait("end", 1, n=3)
 
@@ -185,42 +185,42 @@ def test_a_job_that_the_core_holds_is_revoked(
     assert not office.ledger.lines("start", n=2)
 
 
-def waits(office: Any, tenant: str) -> int:
-    row = office.row(tenant)
+def waits(office: Any, workspace: str) -> int:
+    row = office.row(workspace)
     return int(row.waiting + row.scheduled) if row else 0
 
 
 @pytest.mark.parametrize("countdown", [None, 60], ids=["waiting", "scheduled"])
 def test_a_revoked_job_leaves_the_queue_at_once(
-    office: Any, publisher: Any, tenant: str, countdown: float | None
+    office: Any, publisher: Any, workspace: str, countdown: float | None
 ) -> None:
-    """Long before its turn, so that no restart of the workers brings it back; it is told once."""
-    running = publisher.send("work", 1, kwargs={"seconds": 3}, tenant=tenant)
+    """Long before its turn, so no restart brings it back; it is announced once."""
+    running = publisher.send("work", 1, kwargs={"seconds": 3}, workspace=workspace)
     office.ledger.wait("start", 1)
-    held = publisher.send("work", 2, tenant=tenant, countdown=countdown)
-    other = publisher.send("work", 3, tenant=tenant, countdown=countdown)
-    assert waits(office, tenant) == 2
+    held = publisher.send("work", 2, workspace=workspace, countdown=countdown)
+    other = publisher.send("work", 3, workspace=workspace, countdown=countdown)
+    assert waits(office, workspace) == 2
 
     revoke(publisher, held.id)
     revoke(publisher, running.id)
 
-    wait_for(lambda: waits(office, tenant) == 1)
+    wait_for(lambda: waits(office, workspace) == 1)
     wait_for(lambda: held.state == "REVOKED")
     assert not office.ledger.lines("end")  # what runs is left alone
     office.ledger.wait("end", 1, n=1)
     told = [worker.log.read_text().count(f"[{held.id}]") for worker in office.workers]
     assert sum(told) == 1
     publisher.app.control.revoke(other.id)
-    wait_for(lambda: waits(office, tenant) == 0 and office.running(tenant) == 0)
+    wait_for(lambda: waits(office, workspace) == 0 and office.running(workspace) == 0)
 
 
-def test_a_revoked_part_of_a_chord_fails_it(office: Any, publisher: Any, tenant: str) -> None:
-    """Nobody waits for ever for what was taken out of the queue."""
+def test_a_revoked_part_of_a_chord_fails_it(office: Any, publisher: Any, workspace: str) -> None:
+    """The chord does not wait for ever for the job that was taken out of the queue."""
     parts = [
-        publisher.app.signature("shop.work", (n,), {"tenant_id": tenant, "seconds": 2})
+        publisher.app.signature("shop.work", (n,), {"tenant_id": workspace, "seconds": 2})
         for n in (1, 2)
     ]
-    result = chord(parts)(publisher.app.signature("shop.add_up", kwargs={"tenant_id": tenant}))
+    result = chord(parts)(publisher.app.signature("shop.add_up", kwargs={"tenant_id": workspace}))
     office.ledger.wait("start", 1)
 
     revoke(publisher, result.parent.children[1].id)
@@ -232,19 +232,19 @@ def test_a_revoked_part_of_a_chord_fails_it(office: Any, publisher: Any, tenant:
 
 @pytest.mark.parametrize("countdown", [None, 0.5], ids=["waiting", "scheduled"])
 def test_jobs_are_revoked_by_a_stamped_header(
-    office: Any, publisher: Any, tenant: str, countdown: float | None
+    office: Any, publisher: Any, workspace: str, countdown: float | None
 ) -> None:
-    """revoke_by_stamped_headers() drops all that carry the stamp, and nothing else."""
-    publisher.send("work", 1, kwargs={"seconds": 1}, tenant=tenant)
+    """revoke_by_stamped_headers() drops the jobs with the stamp, and no others."""
+    publisher.send("work", 1, kwargs={"seconds": 1}, workspace=workspace)
     office.ledger.wait("start", 1)
     for n in (2, 3):
-        stamped = publisher.signature("work", n, tenant=tenant)
-        stamped.stamp(order=[f"{tenant}-7"])
+        stamped = publisher.signature("work", n, workspace=workspace)
+        stamped.stamp(order=[f"{workspace}-7"])
         stamped.apply_async(countdown=countdown)
-    other = publisher.signature("work", 4, tenant=tenant)
-    other.stamp(order=[f"{tenant}-8"])
+    other = publisher.signature("work", 4, workspace=workspace)
+    other.stamp(order=[f"{workspace}-8"])
     publisher.app.control.revoke_by_stamped_headers(
-        {"order": [f"{tenant}-7"]}, reply=True, limit=2, timeout=60
+        {"order": [f"{workspace}-7"]}, reply=True, limit=2, timeout=60
     )
     other.apply_async(countdown=countdown)
 
@@ -253,8 +253,8 @@ def test_jobs_are_revoked_by_a_stamped_header(
     assert {row["n"] for row in office.ledger.lines("start")} == {1, 4}
 
 
-def test_events_tell_of_tasks_and_workers(publisher: Any, tenant: str, first: str) -> None:
-    """A receiver sees heartbeats, and a task sent, received, started and done."""
+def test_events_of_tasks_and_workers(publisher: Any, workspace: str, first: str) -> None:
+    """A receiver sees heartbeats, and a task being sent, received, started and done."""
     publisher.app.conf.task_send_sent_event = True
     seen: set[str] = set()
     wanted = {"task-sent", "task-received", "task-started", "task-succeeded", "worker-heartbeat"}
@@ -268,7 +268,7 @@ def test_events_tell_of_tasks_and_workers(publisher: Any, tenant: str, first: st
         with receiver.consumer_context() as (receiving, _, _):
             with contextlib.suppress(TimeoutError):
                 receiving.drain_events(timeout=0.3)  # subscribes
-            sent = publisher.send("work", 1, tenant=tenant)
+            sent = publisher.send("work", 1, workspace=workspace)
             wait_for(lambda: _drained(receiving) and seen >= wanted)
 
 
@@ -289,7 +289,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def flower(office: Any) -> Iterator[Callable[[str], str]]:
-    """A running Flower; what it gives is asked for by path."""
+    """A running Flower; returns its pages by path."""
     pytest.importorskip("flower")
     port, log = free_port(), office.ledger.path.with_name("flower.log")
     environment = {
@@ -323,14 +323,14 @@ def flower(office: Any) -> Iterator[Callable[[str], str]]:
 
 
 def test_flowers_pages_load(
-    office: Any, publisher: Any, flower: Callable[[str], str], tenant: str, first: str
+    office: Any, publisher: Any, flower: Callable[[str], str], workspace: str, first: str
 ) -> None:
-    """Workers, a worker's detail, tasks, a task's detail and metrics show what happens.
+    """The pages of workers, one worker, tasks, one task and metrics show what happens.
 
     Its broker page knows a few schemes only, and ours is none of them.
     """
     wait_for(lambda: first in flower("/workers?json=1"))
-    done = publisher.send("work", 1, tenant=tenant)
+    done = publisher.send("work", 1, workspace=workspace)
     wait_for(lambda: json.loads(flower("/api/tasks")).get(done.id, {}).get("state") == "SUCCESS")
 
     assert first in flower("/workers")
@@ -348,12 +348,12 @@ def _processes(stats: Any) -> list[int]:
 
 
 def test_a_pool_grows_and_a_worker_is_shut_down(office: Any, publisher: Any) -> None:
-    """pool_grow lets more jobs run at once; shutdown() stops the worker that is named alone."""
+    """pool_grow lets more jobs run at once; shutdown() stops only the named worker."""
     control, spare = publisher.app.control, [f"w1@{office.namespace}"]
     control.pool_grow(1, destination=spare, reply=True, timeout=60, limit=1)
     wait_for(lambda: _processes(control.inspect(spare, timeout=60, limit=1).stats()) == [2])
     for n in range(2):
-        publisher.send("work", n, kwargs={"seconds": 0.5}, tenant=f"grown-{n}", queue="spare")
+        publisher.send("work", n, kwargs={"seconds": 0.5}, workspace=f"grown-{n}", queue="spare")
     office.ledger.wait("end", 2)
     assert office.ledger.most_at_once() == 2
 

@@ -1,4 +1,4 @@
-"""The example runs, as its reader would run it."""
+"""The example runs as a reader would run it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(*command: str, env: dict[str, str]) -> str:
 
 
 def test_the_example_runs(tmp_path: Path) -> None:
-    """A thousand reports of one tenant, the refusal of one more, and the other tenant's soon."""
+    """A thousand reports of one workspace, the refusal of one more, and another's report soon."""
     with embedded_redis() as server:  # its namespace is the default one
         env, log = surroundings(server), tmp_path / "log"
         assert "megacorp is full" in run("send.py", env=env)

@@ -1,4 +1,4 @@
-"""``;`` lists of brokers: the first is down, or dies while the others live."""
+"""Failover URLs, separated by ``;``: the first broker is down, or dies later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def address(namespace: str) -> Callable[[str], str]:
 
 @pytest.fixture
 def nowhere() -> Iterator[str]:
-    """A port that nobody answers at, taken so that nobody will."""
+    """A port that no server answers at, bound so that none will."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -42,10 +42,10 @@ PATIENT = {"max_retries": 20, "interval_start": 0.1, "interval_step": 0, "interv
 def test_the_first_broker_is_down(
     shop: Any, two_servers: Any, address: Any, nowhere: str, namespace: str
 ) -> None:
-    """Producer and worker go on to the second of the list, with the settings of the first."""
+    """Producer and worker use the second broker, with the settings of the first URL."""
     url = ";".join([address(nowhere), address(two_servers[1].tcp_address)])
     shop.worker("-P", "prefork", "-c", "1", url=url).ready()
-    shop.publisher(url).send("work", 1, tenant="ada", retry_policy=PATIENT)
+    shop.publisher(url).send("work", 1, workspace="ada", retry_policy=PATIENT)
 
     shop.ledger.wait("end", 1)
 
@@ -53,17 +53,17 @@ def test_the_first_broker_is_down(
         assert core.is_plain("celery") is False
 
 
-def test_a_broker_dies_in_between(shop: Any, two_servers: Any, address: Any) -> None:
-    """Worker and producer move to the next of the list, and jobs run there."""
+def test_a_broker_dies(shop: Any, two_servers: Any, address: Any) -> None:
+    """Worker and producer switch to the next broker, and jobs run there."""
     first, second = two_servers
     url = ";".join(address(server.tcp_address) for server in two_servers)
     shop.worker("-P", "prefork", "-c", "1", url=url).ready()
     publisher = shop.publisher(url)
-    publisher.send("work", 1, tenant="ada")
+    publisher.send("work", 1, workspace="ada")
     shop.ledger.wait("end", 1)
 
     first.kill()
-    publisher.send("work", 2, tenant="ada", retry_policy=PATIENT)
+    publisher.send("work", 2, workspace="ada", retry_policy=PATIENT)
 
     shop.ledger.wait("end", 2)
     assert second.pid

@@ -1,4 +1,4 @@
-"""An app's own function says what its tenants may, judged by the ledger."""
+"""An app's limit provider, judged by the ledger."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ pytestmark = pytest.mark.system
 def test_a_provider_s_limit_holds_and_changes_in_flight(
     shop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the first job on; a change that is told acts on the backlog, 0 stops it."""
+    """It holds from the first job on; an invalidated limit acts on the backlog, and 0 stops it."""
     tariff = Tariff(tmp_path, monkeypatch)
     tariff.says(ada={"concurrency": 1}, bea={"concurrency": 2})
     url = shop.url(limit_provider=tariff.source)
     publisher = shop.publisher(url)
     for n in range(6):
-        for tenant in ("ada", "bea"):
-            publisher.send("work", n, kwargs={"seconds": 0.05}, tenant=tenant)
+        for workspace in ("ada", "bea"):
+            publisher.send("work", n, kwargs={"seconds": 0.05}, workspace=workspace)
     shop.worker("-P", "prefork", "-c", "4", url=url, **tariff.environment)
     shop.ledger.wait("end", 12)
-    assert shop.ledger.most_at_once(tenant="ada") == 1
-    assert shop.ledger.most_at_once(tenant="bea") <= 2
+    assert shop.ledger.most_at_once(workspace="ada") == 1
+    assert shop.ledger.most_at_once(workspace="bea") <= 2
 
     tariff.says(ada={"concurrency": 0})
     with shop.core() as core:
         core.invalidate_limits("ada")
-        wait_for(lambda: core.limits("ada")["concurrency"].value == 0, seconds=60)
-        publisher.send("work", 6, tenant="ada")
-        publisher.send("work", 6, tenant="bea")
-        shop.ledger.wait("end", 7, tenant="bea")
-        assert len(shop.ledger.lines("start", tenant="ada")) == 6
+        wait_for(lambda: core.admin.limits("ada")["concurrency"].value == 0, seconds=60)
+        publisher.send("work", 6, workspace="ada")
+        publisher.send("work", 6, workspace="bea")
+        shop.ledger.wait("end", 7, workspace="bea")
+        assert len(shop.ledger.lines("start", workspace="ada")) == 6
         tariff.says(ada={"concurrency": 1})
         core.invalidate_limits("ada")
-    shop.ledger.wait("end", 7, tenant="ada")
+    shop.ledger.wait("end", 7, workspace="ada")

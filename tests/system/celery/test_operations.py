@@ -1,4 +1,4 @@
-"""What an operator does while real workers run: each test is one command's promise."""
+"""What an operator does while real workers run: each test is the promise of one command."""
 
 from __future__ import annotations
 
@@ -7,32 +7,44 @@ import time
 from typing import Any
 
 import pytest
+import redis
 from billiard.exceptions import WorkerLostError
 from celery.exceptions import TaskRevokedError
 from celery.result import AsyncResult
 from click.testing import CliRunner
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
-from fairqueue import Cancelled, CapacityExceeded, ConfigurationError, Outcome
+from fairqueue import (
+    Cancelled,
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueue,
+    Outcome,
+    StoreUnavailable,
+)
 from fairqueue.cli import main
+from fairqueue.testing import EmbeddedServer
 from fairqueue_celery import Unique, unique_outcome
+from tests.redis.proxy import proxy_before
 from tests.system.ledger import wait_for
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-def test_a_cancelled_task_is_stopped_and_says_so(shop: Any) -> None:
-    """Under prefork a running one ends within a lease, its result is REVOKED, the rest goes on."""
+def test_a_cancelled_task_is_stopped(shop: Any) -> None:
+    """Under prefork it ends within a lease, its result is REVOKED, and other tasks go on."""
     url = shop.url(lease_seconds=2, workspace_concurrency=1)
     shop.config = {"result_backend": url}
     shop.worker("-P", "prefork", "-c", "1", url=url).ready()
     publisher = shop.publisher(url, result_backend=url)
-    running = publisher.send("work_late", 1, kwargs={"seconds": 60}, tenant="ada")
-    publisher.send("work", 2, tenant="ada")
-    publisher.send("work", 3, tenant="bob")
+    running = publisher.send("work_late", 1, kwargs={"seconds": 60}, workspace="ada")
+    publisher.send("work", 2, workspace="ada")
+    publisher.send("work", 3, workspace="bob")
     shop.ledger.wait("start", 1, n=1)
     with shop.core(lease_seconds=2) as core:
-        found = core.cancel_workspace("ada")
-    assert (found.gone, found.told) == (1, 1)
+        found = core.admin.cancel_workspace("ada")
+    assert (found.removed, found.signalled) == (1, 1)
 
     with pytest.raises(TaskRevokedError):
         AsyncResult(running.id, app=publisher.app).get(timeout=60)
@@ -42,48 +54,100 @@ def test_a_cancelled_task_is_stopped_and_says_so(shop: Any) -> None:
     assert len(shop.ledger.lines("start", n=1)) == 1
 
 
-def test_a_thread_is_told_that_its_task_was_cancelled(shop: Any) -> None:
-    """Where no pool can stop it, the task itself sees it, within a lease."""
+def test_a_task_that_is_cancelled_while_it_waits_is_revoked(shop: Any) -> None:
+    """Its result says so, whether it was due or scheduled, alone or with its workspace."""
+    url = shop.url(workspace_concurrency=1)
+    shop.config = {"result_backend": url}
+    shop.worker("-P", "prefork", "-c", "1", url=url).ready()
+    publisher = shop.publisher(url, result_backend=url)
+    publisher.send("work", 1, kwargs={"seconds": 2}, workspace="ada")
+    shop.ledger.wait("start", 1)
+    waiting = publisher.send("work", 2, workspace="ada")
+    scheduled = publisher.send("work", 3, workspace="ada", countdown=600)
+    many = [publisher.send("work", 4, workspace="bob", countdown=600) for _ in range(20)]
+
+    where = ["--namespace", shop.namespace, "--url", url]
+    for sent in (waiting, scheduled):
+        told = CliRunner().invoke(main, ["cancel", "--task-id", sent.id, *where])
+        assert told.exit_code == 0, told.output
+    told = CliRunner().invoke(main, ["cancel", "--workspace", "bob", "--yes", *where])
+    assert "20 jobs removed" in told.output
+
+    for sent in (waiting, scheduled, *many):
+        with pytest.raises(TaskRevokedError, match="revoked"):
+            AsyncResult(sent.id, app=publisher.app).get(timeout=60)
+    shop.ledger.wait("end", 1)
+    assert {line["n"] for line in shop.ledger.lines("start")} == {1}
+    with shop.core() as core:
+        assert core.admin.dead_letters("ada") == []
+
+
+def test_a_task_is_revoked_though_the_reply_was_lost(
+    shop: Any, redis_server: EmbeddedServer
+) -> None:
+    """The process that takes it out hears nothing; the second time there is no such job."""
+    url = shop.url()
+    shop.config = {"result_backend": url}
+    publisher = shop.publisher(url, result_backend=url)
+    sent = publisher.send("work", 1, workspace="ada")
+    with proxy_before(redis_server.socket_path) as proxy:
+        client = redis.Redis(port=proxy.port, retry=Retry(NoBackoff(), 0))
+        with FairQueue(client=client, namespace=shop.namespace) as core:
+            (job_id,) = core.admin.find(sent.id.encode(), queue="celery")
+            assert core.admin.withdraw("another", queue="celery") is None  # loads the script
+            proxy.lose_reply_to(b"EVALSHA")
+            with pytest.raises(StoreUnavailable):
+                core.admin.withdraw(job_id, queue="celery")
+            assert core.admin.withdraw(job_id, queue="celery") is None
+    shop.worker("-P", "prefork", "-c", "1", url=url).ready()
+
+    with pytest.raises(TaskRevokedError, match="revoked"):
+        AsyncResult(sent.id, app=publisher.app).get(timeout=60)
+    assert shop.ledger.lines("start") == []
+
+
+def test_a_task_in_a_thread_sees_that_it_was_cancelled(shop: Any) -> None:
+    """The pool cannot stop it, but the task sees it within a lease."""
     url = shop.url(lease_seconds=2)
     shop.worker("-P", "threads", "-c", "1", url=url).ready()
-    shop.publisher(url).send("patient", 1, kwargs={"seconds": 30}, tenant="ada")
+    shop.publisher(url).send("patient", 1, kwargs={"seconds": 30}, workspace="ada")
     shop.ledger.wait("start", 1)
     with shop.core() as core:
-        (job,) = [fence for fence in core.stats().workspaces if fence.running]
+        (job,) = [fence for fence in core.admin.stats().workspaces if fence.running]
         assert job.workspace == "ada"
-        assert core.cancel_workspace("ada").told == 1
-        assert core.cancel("no such job") is Cancelled.UNKNOWN
+        assert core.admin.cancel_workspace("ada").signalled == 1
+        assert core.admin.cancel("no such job") is Cancelled.NOT_FOUND
     shop.ledger.wait("cancelled", 1)
 
 
-def test_nobody_waits_for_a_job_that_dies_of_crashes(shop: Any) -> None:
-    """After its last start its result says FAILURE, its errback and on_failure have run, once."""
+def test_a_job_that_crashes_every_time_fails(shop: Any) -> None:
+    """After its last start its result is FAILURE; errback and on_failure ran once."""
     url = shop.url(lease_seconds=3, max_deliveries=2)
     shop.config = {"result_backend": url}
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
     publisher = shop.publisher(url, result_backend=url)
     errback = publisher.app.signature("shop.mourn")
-    sent = publisher.send("poison", 1, tenant="ada", link_error=errback)
+    sent = publisher.send("poison", 1, workspace="ada", link_error=errback)
 
     with pytest.raises(WorkerLostError, match="2 starts"):
         AsyncResult(sent.id, app=publisher.app).get(timeout=60)
-    shop.ledger.wait("errback", 1, tenant="ada", error="WorkerLostError")
-    shop.ledger.wait("on_failure", 1, tenant="ada", id=sent.id)
+    shop.ledger.wait("errback", 1, workspace="ada", error="WorkerLostError")
+    shop.ledger.wait("on_failure", 1, workspace="ada", id=sent.id)
     time.sleep(3.5)  # a notice would be taken again after a lease
     assert len(shop.ledger.lines("start")) == 2
     assert len(shop.ledger.lines("on_failure")) == len(shop.ledger.lines("errback")) == 1
     with shop.core() as core:
-        (letter,) = core.dead_letters("ada")
+        (letter,) = core.admin.dead_letters("ada")
     assert [start.outcome for start in letter.history] == ["returned", "returned"]
 
 
-def test_another_worker_tells_of_a_job_that_killed_its_workers(shop: Any) -> None:
-    """Whole workers were lost, so the job is buried by the reaper: a later worker tells."""
+def test_another_worker_reports_a_job_that_killed_its_workers(shop: Any) -> None:
+    """Whole workers were lost, so the job became a dead letter; a later worker reports it."""
     url = shop.url(lease_seconds=2, max_deliveries=1)
     shop.config = {"result_backend": url}
     first = shop.worker("-P", "solo", url=url).ready()
     publisher = shop.publisher(url, result_backend=url)
-    sent = publisher.send("work_late", 1, kwargs={"seconds": 60}, tenant="ada")
+    sent = publisher.send("work_late", 1, kwargs={"seconds": 60}, workspace="ada")
     shop.ledger.wait("start", 1)
     first.kill()
     shop.worker("-P", "threads", "-c", "1", url=url).ready()
@@ -91,39 +155,39 @@ def test_another_worker_tells_of_a_job_that_killed_its_workers(shop: Any) -> Non
     with pytest.raises(WorkerLostError):
         AsyncResult(sent.id, app=publisher.app).get(timeout=60)
     with shop.core() as core:
-        (letter,) = core.dead_letters("ada")
+        (letter,) = core.admin.dead_letters("ada")
         assert [start.outcome for start in letter.history] == ["lost"]
-        assert core.replay("ada", letter.job.id)
+        assert core.admin.replay("ada", letter.job.id)
     shop.ledger.wait("start", 2)
 
 
 def test_an_expired_task_takes_no_slot_and_is_revoked(shop: Any) -> None:
-    """It never starts while its workspace is busy, and its result says REVOKED, as with stock."""
+    """It never starts while its workspace is busy; its result is REVOKED, as on stock."""
     url = shop.url(lease_seconds=3, workspace_concurrency=1)
     shop.config = {"result_backend": url}
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
     publisher = shop.publisher(url, result_backend=url)
-    publisher.send("work", 1, kwargs={"seconds": 4}, tenant="ada")
+    publisher.send("work", 1, kwargs={"seconds": 4}, workspace="ada")
     shop.ledger.wait("start", 1, n=1)
-    late = publisher.send("work", 2, tenant="ada", expires=1)
+    late = publisher.send("work", 2, workspace="ada", expires=1)
 
     with pytest.raises(TaskRevokedError, match="expired"):
         AsyncResult(late.id, app=publisher.app).get(timeout=60)
     shop.ledger.wait("end", 1, n=1)
     assert shop.ledger.lines(n=2) == []
     with shop.core() as core:
-        (letter,) = core.dead_letters("ada")
+        (letter,) = core.admin.dead_letters("ada")
     assert (letter.reason, letter.deliveries) == ("expired", 0)
 
 
-def test_a_task_under_a_key_is_sent_once(shop: Any) -> None:
-    """The second caller is told of the first one's task; its retry is let in; then it is free."""
+def test_a_task_with_a_unique_key_is_sent_once(shop: Any) -> None:
+    """The second caller gets the first one's task; a retry is accepted; then the key is free."""
     url = shop.url()
     publisher = shop.publisher(url)
-    options = {"kwargs": {"failures": 1}, "tenant": "ada", "unique_key": "invoice 7"}
+    options = {"kwargs": {"failures": 1}, "workspace": "ada", "unique_key": "invoice 7"}
     first = publisher.send("flaky", 1, **options)
     second = publisher.send("flaky", 2, **options)
-    other = publisher.send("flaky", 3, **{**options, "tenant": "bob"})
+    other = publisher.send("flaky", 3, **{**options, "workspace": "bob"})
     assert unique_outcome(second) == Unique(Outcome.EXISTING, first.id)
     assert unique_outcome(first) == Unique(Outcome.CREATED, first.id)
     assert unique_outcome(other.id) == Unique(Outcome.CREATED, other.id)
@@ -137,56 +201,56 @@ def test_a_task_under_a_key_is_sent_once(shop: Any) -> None:
     third = publisher.send("flaky", 4, **options)
     assert unique_outcome(third) == Unique(Outcome.CREATED, third.id)
     with pytest.raises(ConfigurationError, match="unique_key"):
-        publisher.send("flaky", 5, tenant="ada", unique_for=5)
+        publisher.send("flaky", 5, workspace="ada", unique_for=5)
 
 
-def test_a_paused_workspace_waits_and_a_draining_one_takes_nothing(shop: Any) -> None:
-    """Its running task finishes, others go on, and it starts again when it is resumed."""
+def test_a_paused_workspace_waits_and_a_draining_one_accepts_nothing(shop: Any) -> None:
+    """Its running task finishes, other workspaces go on, and it starts again when resumed."""
     url = shop.url(lease_seconds=3)
     shop.worker("-P", "threads", "-c", "2", url=url).ready()
     publisher = shop.publisher(url)
-    publisher.send("work", 1, kwargs={"seconds": 1.0}, tenant="ada")
+    publisher.send("work", 1, kwargs={"seconds": 1.0}, workspace="ada")
     shop.ledger.wait("start", 1, n=1)
     with shop.core() as core:
-        core.pause(workspace="ada")
-        publisher.send("work", 2, tenant="ada")
-        publisher.send("work", 3, tenant="bob")
+        core.admin.pause(workspace="ada")
+        publisher.send("work", 2, workspace="ada")
+        publisher.send("work", 3, workspace="bob")
         shop.ledger.wait("end", 1, n=1)
         shop.ledger.wait("end", 1, n=3)
         time.sleep(0.5)
         assert shop.ledger.lines(n=2) == []
-        core.drain(workspace="ada")
+        core.admin.drain(workspace="ada")
         shop.ledger.wait("end", 1, n=2)
         with pytest.raises(CapacityExceeded):
-            publisher.send("work", 4, tenant="ada")
-        core.resume(workspace="ada")
-        publisher.send("work", 5, tenant="ada")
+            publisher.send("work", 4, workspace="ada")
+        core.admin.resume(workspace="ada")
+        publisher.send("work", 5, workspace="ada")
         shop.ledger.wait("end", 1, n=5)
 
 
 def test_a_scheduled_task_is_cancelled_by_its_id(shop: Any) -> None:
-    """Who called it knows its Celery id: the job is found by it, and gone."""
+    """The caller knows its Celery id; the job is found by it and removed."""
     url = shop.url()
     publisher = shop.publisher(url)
-    publisher.send("work", 1, tenant="ada", countdown=600)
-    late = publisher.send("work", 2, tenant="ada", countdown=600)
+    publisher.send("work", 1, workspace="ada", countdown=600)
+    late = publisher.send("work", 2, workspace="ada", countdown=600)
     command = ["cancel", "--task-id", late.id, "--url", url, "--json"]
     where = ["--namespace", shop.namespace]
     result = CliRunner().invoke(main, [*command, *where])
-    assert json.loads(result.stdout)["outcome"] == "gone", result.output
+    assert json.loads(result.stdout)["outcome"] == "removed", result.output
     assert shop.row("ada").scheduled == 1
     assert CliRunner().invoke(main, [*command, *where]).exit_code == 1
 
 
 def test_a_task_is_paused_and_resumed(shop: Any) -> None:
-    """Its jobs stay where they are, in all workspaces; other tasks of the same queue go on."""
+    """Its jobs wait in all workspaces; other tasks of the same queue go on."""
     url = shop.url()
     publisher = shop.publisher(url)
     told = CliRunner().invoke(main, ["pause", "--task", "shop.work", "--url", url])
     assert told.exit_code == 0, told.output
-    for n, tenant in enumerate(("ada", "bob")):
-        publisher.send("work", n, tenant=tenant)
-        publisher.send("paced", n, tenant=tenant)
+    for n, workspace in enumerate(("ada", "bob")):
+        publisher.send("work", n, workspace=workspace)
+        publisher.send("paced", n, workspace=workspace)
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
     shop.ledger.wait("end", 2, task="paced")
     with shop.core() as core:

@@ -1,4 +1,4 @@
-"""Work that comes by other ways: old protocol, other languages, beat, other settings, no broker."""
+"""Jobs from elsewhere: the old protocol, other languages, beat, other settings, no broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture(scope="module")
 def depot(open_a_shop: Callable[..., Any]) -> Any:
-    """One worker, configured as Django projects are, its keys behind a prefix."""
+    """One worker, configured as in a Django project, its keys with a prefix."""
     shop = open_a_shop("djangoish")
     shop.worker("-P", "prefork", "-c", "2", url="", DEPOT_URL=shop.url()).ready()
     return shop
@@ -41,7 +41,7 @@ def app(depot: Any) -> Any:
 
 
 def test_settings_with_a_prefix_reach_worker_and_keys(depot: Any, app: Celery) -> None:
-    """``CELERY_BROKER_URL`` and the like count; ``global_keyprefix`` stands before every key."""
+    """``CELERY_BROKER_URL`` and the like are read; ``global_keyprefix`` precedes every key."""
     assert app.send_task("shop.work", (5,), {"tenant_id": "ada"}).get(timeout=60) == 5
 
     with depot._server.client() as client:
@@ -51,19 +51,19 @@ def test_settings_with_a_prefix_reach_worker_and_keys(depot: Any, app: Celery) -
 
 
 def test_protocol_1(depot: Any, app: Celery) -> None:
-    """Messages of the old protocol: their workspace, their eta and their result hold as well."""
+    """Messages of the old protocol keep their workspace, their eta and their result."""
     app.conf.task_protocol = 1
     sent = app.send_task("djangoish.whoami", kwargs={"tenant_id": "ada"})
     assert sent.get(timeout=60) == "ada"
 
     later = app.send_task("shop.work", (1,), {"tenant_id": "bea"}, countdown=0.7)
     with FairQueue(depot._server.url, namespace=f"mine:{depot.namespace}") as core:
-        assert {row.workspace: row.scheduled for row in core.stats().workspaces}["bea"] == 1
+        assert {row.workspace: row.scheduled for row in core.admin.stats().workspaces}["bea"] == 1
     assert later.get(timeout=60) == 1
 
 
 def put(depot: Any, queue: str, message: dict[str, Any]) -> None:
-    """What any Redis client in any language does: docs/producers.md."""
+    """As any Redis client in any language does: docs/producers.md."""
     with depot._server.client() as client:
         client.lpush(f"mine:{queue}", json.dumps(message))
 
@@ -87,7 +87,7 @@ def by_hand(task: str, kwargs: dict[str, Any], **headers: Any) -> dict[str, Any]
 
 
 def test_a_producer_that_is_not_python(depot: Any, app: Celery) -> None:
-    """A hand-made message in the queue's list: its workspace, its result and its eta hold."""
+    """A hand-made message in the queue's list keeps its workspace, its result and its eta."""
     now = by_hand("djangoish.whoami", {"tenant_id": "ada"})
     named = by_hand("djangoish.whoami", {"tenant_id": "ada"}, workspace="bea")
     soon = (datetime.now(timezone.utc) + timedelta(seconds=1)).isoformat()
@@ -100,19 +100,19 @@ def test_a_producer_that_is_not_python(depot: Any, app: Celery) -> None:
     assert told == ["ada", "bea", "cleo"]
 
 
-def test_a_bad_message_by_hand_is_buried(depot: Any, app: Celery) -> None:
-    """What lies in the list and is no task ends among the dead; the worker goes on."""
+def test_a_bad_hand_made_message_becomes_a_dead_letter(depot: Any, app: Celery) -> None:
+    """A message in the list that is no task becomes a dead letter; the worker goes on."""
     with depot._server.client() as client:
         client.lpush("mine:celery", b"hello")
     put(depot, "celery", {"body": "", "headers": {}, "properties": {}})
 
     with FairQueue(depot._server.url, namespace=f"mine:{depot.namespace}") as core:
-        wait_for(lambda: len(core.dead_letters("default")) == 2)
+        wait_for(lambda: len(core.admin.dead_letters("default")) == 2)
     assert app.send_task("shop.work", (5,), {"tenant_id": "ada"}).get(timeout=60) == 5
 
 
 def test_eager_mode_needs_no_broker() -> None:
-    """With task_always_eager a task runs where it is called, and is no job."""
+    """With task_always_eager a task runs where it is called and is no job."""
     code = (
         "import fairqueue, celery\n"
         "app = celery.Celery('x', broker='fairqueue://127.0.0.1:1/0')\n"
@@ -127,7 +127,7 @@ def test_eager_mode_needs_no_broker() -> None:
 
 @pytest.fixture
 def beat(depot: Any) -> Iterator[None]:
-    """A running ``celery beat`` with a schedule of four a second."""
+    """A running ``celery beat`` that sends four tasks a second."""
     environment = {**os.environ, "DEPOT_URL": depot.url(), "SHOP_LEDGER": str(depot.ledger.path)}
     schedule = depot.ledger.path.with_name("schedule")
     process = subprocess.Popen(
@@ -139,8 +139,8 @@ def beat(depot: Any) -> Iterator[None]:
     process.wait(60)
 
 
-def test_beat_sends_what_is_due(depot: Any, app: Celery, beat: None) -> None:
-    """Periodic tasks run again and again, in the workspace that their entry names."""
+def test_beat_sends_due_tasks(depot: Any, app: Celery, beat: None) -> None:
+    """Periodic tasks run again and again in the workspace that their entry names."""
     depot.ledger.wait("whoami", 3)
 
     assert {row["workspace"] for row in depot.ledger.lines("whoami")} == {"clock"}

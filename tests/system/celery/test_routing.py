@@ -1,4 +1,4 @@
-"""Exchanges, routes and queues lead where they lead on any broker; two workers share them."""
+"""Exchanges, routes and queues work as on any broker; two workers share them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BACK = "rendering,orders-audit,orders-back,news-eu,everybody"
 
 @pytest.fixture(scope="module")
 def both(open_a_shop: Callable[..., Any]) -> Any:
-    """Two workers, each with queues of its own; one process each."""
+    """Two workers, each with its own queues and one process."""
     shop = open_a_shop("routing")
     url = shop.url(workspace_concurrency=1)
     for queues in (FRONT, BACK):
@@ -43,15 +43,15 @@ def hosts(shop: Any) -> Counter[str]:
 
 
 def settled(shop: Any, count: int) -> Counter[str]:
-    """Who saw it, once as many runs are over and nothing waits."""
+    """The workers that ran it, once this many runs are over and no job waits."""
     shop.ledger.wait("seen", count)
     with shop.core() as core:
-        wait_for(lambda: not sum(core.stats().queues.values()))
+        wait_for(lambda: not sum(core.admin.stats().queues.values()))
     return hosts(shop)
 
 
 def test_task_routes_choose_the_queue(both: Any, app: Any) -> None:
-    """A router function and a pattern in task_routes lead to another worker's queue."""
+    """A router function and a pattern in task_routes choose another worker's queue."""
     app.send_task("routing.look", kwargs={"tenant_id": "a"})
     app.send_task("routing.look", kwargs={"tenant_id": "a", "heavy": True})
 
@@ -59,7 +59,7 @@ def test_task_routes_choose_the_queue(both: Any, app: Any) -> None:
 
 
 def test_a_direct_exchange_feeds_every_bound_queue(both: Any, app: Any) -> None:
-    """Two queues bound with one key get a job each; another key leads elsewhere."""
+    """Two queues bound with one key get a job each; another key selects another queue."""
     app.send_task("routing.order_tea", kwargs={"tenant_id": "a"})
     assert settled(both, 2) == {"w0": 1, "w1": 1}
 
@@ -76,7 +76,7 @@ def test_a_direct_exchange_feeds_every_bound_queue(both: Any, app: Any) -> None:
 def test_a_topic_exchange_matches_patterns(
     both: Any, app: Any, key: str, expected: dict[str, int]
 ) -> None:
-    """``news.#`` takes all, ``news.*.eu`` only what ends so."""
+    """``news.#`` matches all, ``news.*.eu`` only some."""
     given = {"tenant_id": "a"}
     app.send_task("routing.look", kwargs=given, queue="news-all", routing_key=key)
 
@@ -91,15 +91,15 @@ def test_a_broadcast_reaches_every_worker(both: Any, app: Any) -> None:
     assert settled(both, 2) == {"w0": 1, "w1": 1}
 
 
-def test_a_queue_that_nobody_declared_is_made(both: Any, app: Any) -> None:
-    """apply_async(queue=…) of a name in nobody's settings reaches the worker that takes it."""
+def test_an_undeclared_queue_is_created(both: Any, app: Any) -> None:
+    """apply_async(queue=…) with a name in no settings reaches the worker that consumes it."""
     app.send_task("routing.look", queue="loose", kwargs={"tenant_id": "a"})
 
     assert settled(both, 1) == {"w0": 1}
 
 
 def test_ten_priorities(both: Any, app: Any) -> None:
-    """All of 0–9 count, 0 first, and equals run in the order in which they came."""
+    """All of 0–9 count, 0 first; jobs of equal priority run in order."""
     app.send_task("shop.work", (0,), {"tenant_id": "a", "seconds": 0.6})
     both.ledger.wait("start", 1)
     order = [n for n in range(10) for _ in range(2)]

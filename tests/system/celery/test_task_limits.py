@@ -1,4 +1,4 @@
-"""Limits of tasks, set in ``broker_transport_options`` as a user would, judged by the ledger."""
+"""Limits of tasks, set in ``broker_transport_options``, judged by the ledger."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ TENANTS = ("ada", "bea", "cleo")
 
 
 def test_a_task_s_limit_holds_over_all_workers(shop: Any) -> None:
-    """Two at once in all, one per tenant, in two workers; another task is not kept back by it."""
+    """Two at once in total and one per workspace, over two workers; another task is not delayed."""
     limits = {"shop.work": {"concurrency": 2, "workspace_concurrency": 1}}
     shop.config = {"broker_transport_options": {"tasks": limits}}
     publisher = shop.publisher()
     for n in range(8):
-        for tenant in TENANTS:
-            publisher.send("work", n, kwargs={"seconds": 0.05}, tenant=tenant)
+        for workspace in TENANTS:
+            publisher.send("work", n, kwargs={"seconds": 0.05}, workspace=workspace)
     for n in range(6):
-        publisher.send("work_late", n, kwargs={"seconds": 0.05}, tenant="other")
+        publisher.send("work_late", n, kwargs={"seconds": 0.05}, workspace="other")
     for _ in range(2):
         shop.worker("-P", "prefork", "-c", "2", url=shop.url())
 
     shop.ledger.wait("end", 30, seconds=90)  # two workers boot meanwhile
 
     assert len(shop.ledger.lines("start")) == 30
-    limited = [row for row in shop.ledger.lines() if row["tenant"] in TENANTS]
+    limited = [row for row in shop.ledger.lines() if row["workspace"] in TENANTS]
     assert _most_at_once(limited) == 2
-    assert all(shop.ledger.most_at_once(tenant=tenant) == 1 for tenant in TENANTS)
+    assert all(shop.ledger.most_at_once(workspace=workspace) == 1 for workspace in TENANTS)
     first_24 = sorted(shop.ledger.lines("start"), key=lambda row: row["at"])[:24]
-    assert sum(row["tenant"] == "other" for row in first_24) == 6
+    assert sum(row["workspace"] == "other" for row in first_24) == 6
 
 
 def test_a_task_s_rate_spaces_starts_over_all_workers(shop: Any) -> None:
-    """Ten a second, two at once after a quiet time: in no second more than twelve start."""
+    """With ten a second and a burst of two, at most twelve start in any second."""
     shop.config = {"broker_transport_options": {"tasks": {"shop.work": {"rate": 10, "burst": 2}}}}
     publisher = shop.publisher()
     for n in range(8):
-        for tenant in TENANTS:
-            publisher.send("work", n, tenant=tenant)
+        for workspace in TENANTS:
+            publisher.send("work", n, workspace=workspace)
     for _ in range(2):
         shop.worker("-P", "threads", "-c", "4", url=shop.url())
 

@@ -23,12 +23,12 @@ def old_and_url(shop: Shop, **settings: object) -> str:
 
 
 def test_a_task_that_only_a_newer_worker_knows_waits_for_it(shop: Shop) -> None:
-    """The old worker gives the job back, unharmed, and works on; the new one runs it once."""
+    """The old worker gives the job back, uncounted, and goes on; the new one runs it once."""
     url = old_and_url(shop)
     [old] = shop.workers
     publisher = shop.publisher(url)
-    publisher.send("curious.whoami", tenant="acme")
-    publisher.send("work", 1, tenant="acme")
+    publisher.send("curious.whoami", workspace="acme")
+    publisher.send("work", 1, workspace="acme")
     wait_for(lambda: "does not know task 'curious.whoami'" in old.log.read_text())
     shop.ledger.wait("end", 1)
     assert (shop.row("acme").scheduled, shop.row("acme").dead) == (1, 0)
@@ -44,15 +44,15 @@ def test_a_task_that_only_a_newer_worker_knows_waits_for_it(shop: Shop) -> None:
 
 
 def test_the_newer_of_two_workers_gets_it_soon(shop: Shop) -> None:
-    """Beside an old worker that stays, an idle new one takes what the old one turned away.
+    """Beside an old worker an idle new one takes what the old one declined.
 
-    The old one looks for a job that it gave back later than who has not seen it.
+    The old one prefers jobs that it has not declined yet.
     """
     url = old_and_url(shop)
     [old] = shop.workers
     publisher = shop.publisher(url)
-    for n in range(JOBS):  # a little apart: who is busy leaves the next one to the other
-        publisher.send("curious.whoami", tenant=f"tenant-{n}")
+    for n in range(JOBS):  # with intervals: while one worker is busy the other takes the next one
+        publisher.send("curious.whoami", workspace=f"workspace-{n}")
         time.sleep(0.4)
     shop.app_name = "curious"
     shop.worker("-c", "1", url=url).ready()
@@ -62,19 +62,19 @@ def test_the_newer_of_two_workers_gets_it_soon(shop: Shop) -> None:
 
     assert old.log.read_text().count("does not know task") - before <= JOBS // 3
     assert len(shop.ledger.lines("whoami")) == JOBS
-    publisher.send("work", 1, tenant="acme")
+    publisher.send("work", 1, workspace="acme")
     shop.ledger.wait("end", 1)
 
 
-def test_a_task_that_nobody_knows_is_dead_in_the_end(shop: Shop) -> None:
+def test_a_task_that_no_worker_knows_becomes_a_dead_letter(shop: Shop) -> None:
     """After ``unknown_task_returns`` times it is a dead letter with its reason."""
     url = old_and_url(shop, unknown_task_returns=1)
     publisher = shop.publisher(url)
-    publisher.send("curious.whoami", tenant="acme")
+    publisher.send("curious.whoami", workspace="acme")
 
     wait_for(lambda: shop.row("acme").dead == 1)
 
     with shop.core() as core:
-        assert [letter.reason for letter in core.dead_letters("acme")] == ["unknown_task"]
-    publisher.send("work", 1, tenant="acme")
+        assert [letter.reason for letter in core.admin.dead_letters("acme")] == ["unknown_task"]
+    publisher.send("work", 1, workspace="acme")
     shop.ledger.wait("end", 1)

@@ -1,4 +1,4 @@
-"""What users of Celery on Redis have asked for, as docs/upstream.md says: here, and on stock."""
+"""What users of Celery on Redis have asked for (docs/upstream.md): here, and on stock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY_SECOND = {
     "unacked_restore_throttle": 1,
 }
 IMPATIENT = {"broker_transport_options": EVERY_SECOND}
-"""Stock redelivers after a second or two whatever was not acked."""
+"""Stock redelivers unacked messages after a second or two."""
 
 HELD = 120
 """Delayed tasks, more than any worker would prefetch."""
@@ -28,7 +28,7 @@ HELD = 120
 
 @pytest.fixture(scope="module")
 def settled(open_a_shop: Callable[..., Any]) -> Any:
-    """One worker that takes several queues, with the option that stock would trip over."""
+    """One worker with several queues, and the option that makes stock redeliver."""
     shop = open_a_shop("curious")
     shop.config = IMPATIENT
     shop.worker("-P", "prefork", "-c", "1", "-Q", "celery,a,b,c,d,e", url=shop.url()).ready()
@@ -37,7 +37,7 @@ def settled(open_a_shop: Callable[..., Any]) -> Any:
 
 @pytest.fixture
 def stock(shop: Any) -> Iterator[Any]:
-    """The same app on stock Redis: a server of its own, since its keys have no namespace."""
+    """The same app on stock Redis, on its own server since its keys have no namespace."""
     with embedded_redis() as server:
         shop.url = lambda: server.url.replace("unix://", "redis+socket://")
         yield shop
@@ -51,18 +51,18 @@ def held_in_memory(shop: Any, publisher: Any) -> int:
 
 def delay_many(publisher: Any) -> None:
     for n in range(HELD):
-        publisher.send("work", n, tenant="patient", countdown=60)
+        publisher.send("work", n, workspace="patient", countdown=60)
 
 
 def test_a_countdown_beyond_the_visibility_timeout_runs_once(settled: Any) -> None:
-    """Celery #5935, #3270, #2481, kombu #337: nothing is redelivered while it is not due."""
+    """Celery #5935, #3270, #2481, kombu #337: a job is not redelivered before it is due."""
     publisher = settled.publisher()
-    publisher.send("work", 1, tenant="late", countdown=2.5)
+    publisher.send("work", 1, workspace="late", countdown=2.5)
 
     settled.ledger.wait("end", 1, n=1)
     time.sleep(0.5)
 
-    assert len(settled.ledger.lines("start", tenant="late")) == 1
+    assert len(settled.ledger.lines("start", workspace="late")) == 1
 
 
 def test_delayed_tasks_are_not_held_by_a_worker(settled: Any) -> None:
@@ -75,19 +75,19 @@ def test_delayed_tasks_are_not_held_by_a_worker(settled: Any) -> None:
     assert settled.row("patient").scheduled == HELD
 
 
-def test_empty_queues_cost_nobody_a_turn(settled: Any, tmp_path: Path) -> None:
-    """Kombu #166: the one job of the last queue is among the first to start, beside a flood."""
-    publisher, gate = settled.publisher(), tmp_path / "gate"
-    publisher.send("curious.hold", 0, tenant="x", kwargs={"gate": str(gate)}, queue="d")
-    settled.ledger.wait("start", 1, tenant="x")
+def test_empty_queues_cost_no_turn(settled: Any, tmp_path: Path) -> None:
+    """Kombu #166: the only job of the last queue is among the first to start despite a flood."""
+    publisher, latch = settled.publisher(), tmp_path / "latch"
+    publisher.send("curious.hold", 0, workspace="x", kwargs={"latch": str(latch)}, queue="d")
+    settled.ledger.wait("start", 1, workspace="x")
     for n in range(40):
-        publisher.send("work", n, tenant="d", queue="d")
-    publisher.send("work", 1, tenant="e", queue="e")
-    gate.touch()
+        publisher.send("work", n, workspace="d", queue="d")
+    publisher.send("work", 1, workspace="e", queue="e")
+    latch.touch()
 
-    settled.ledger.wait("end", 40, tenant="d")
+    settled.ledger.wait("end", 40, workspace="d")
 
-    order = [row["tenant"] for row in settled.ledger.lines("start") if row["tenant"] in "de"]
+    order = [row["workspace"] for row in settled.ledger.lines("start") if row["workspace"] in "de"]
     assert order.index("e") <= 2
 
 
@@ -102,8 +102,8 @@ def test_stock_repeats_what_outlasts_the_visibility_timeout(stock: Any) -> None:
     stock.config = IMPATIENT
     stock.worker("-P", "prefork", "-c", "4", url=url).ready()
     publisher = stock.publisher(url)
-    publisher.send("work_late", 1, tenant="ada", kwargs={"seconds": 8})
-    publisher.send("work", 2, tenant="ada", countdown=8)
+    publisher.send("work_late", 1, workspace="ada", kwargs={"seconds": 8})
+    publisher.send("work", 2, workspace="ada", countdown=8)
 
     stock.ledger.wait("start", 2, n=1, seconds=60)
     stock.ledger.wait("start", 2, n=2, seconds=60)
@@ -114,7 +114,7 @@ def test_stock_waits_after_a_kill(stock: Any) -> None:
     """On ``redis://`` a killed worker's job has not come back after eight seconds."""
     url = stock.url()
     first = stock.worker("-P", "prefork", "-c", "1", url=url).ready()
-    stock.publisher(url).send("work_late", 1, tenant="ada", kwargs={"seconds": 60})
+    stock.publisher(url).send("work_late", 1, workspace="ada", kwargs={"seconds": 60})
     stock.ledger.wait("start", 1)
     stock.worker("-P", "prefork", "-c", "1", url=url).ready()
 
@@ -127,7 +127,7 @@ def test_stock_waits_after_a_kill(stock: Any) -> None:
 
 @pytest.mark.long
 def test_stock_holds_all_delayed_tasks_in_memory(stock: Any) -> None:
-    """On ``redis://`` one worker takes every delayed task there is."""
+    """On ``redis://`` one worker takes every delayed task."""
     url = stock.url()
     stock.worker("-P", "prefork", "-c", "1", url=url).ready()
     publisher = stock.publisher(url)
@@ -139,14 +139,14 @@ def test_stock_holds_all_delayed_tasks_in_memory(stock: Any) -> None:
 
 @pytest.mark.long
 def test_stock_lets_a_flood_go_first(stock: Any) -> None:
-    """On ``redis://`` a small tenant's job starts after all that came before it."""
+    """On ``redis://`` a small workspace's job starts after all jobs that came before it."""
     url = stock.url()
     publisher = stock.publisher(url)
     for n in range(40):
-        publisher.send("work", n, tenant="big")
-    publisher.send("work", 0, tenant="small")
+        publisher.send("work", n, workspace="big")
+    publisher.send("work", 0, workspace="small")
     stock.worker("-P", "prefork", "-c", "1", url=url).ready()
 
     stock.ledger.wait("end", 41)
 
-    assert stock.ledger.lines("start")[-1]["tenant"] == "small"
+    assert stock.ledger.lines("start")[-1]["workspace"] == "small"

@@ -13,8 +13,8 @@ from fairqueue.cli import main
 pytestmark = pytest.mark.system
 
 
-def test_a_task_tells_why_it_waits(shop: Any) -> None:
-    """It runs, is at its workspace's limit, waits for its time, or for a pause."""
+def test_why_a_task_waits(shop: Any) -> None:
+    """It runs, its workspace is at its limit, it is scheduled, or paused."""
     url = shop.url(workspace_concurrency=1)
     shop.worker("-P", "threads", "-c", "2", url=url).ready()
     publisher = shop.publisher(url)
@@ -25,17 +25,17 @@ def test_a_task_tells_why_it_waits(shop: Any) -> None:
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
 
-    runs = publisher.send("work", 1, kwargs={"seconds": 60}, tenant="ada")
-    shop.ledger.wait("start", 1, tenant="ada")
-    waits = publisher.send("work", 2, tenant="ada")
-    later = publisher.send("work", 3, tenant="bea", countdown=500)
+    runs = publisher.send("work", 1, kwargs={"seconds": 60}, workspace="ada")
+    shop.ledger.wait("start", 1, workspace="ada")
+    waits = publisher.send("work", 2, workspace="ada")
+    later = publisher.send("work", 3, workspace="bea", countdown=500)
     with shop.core(brings_limits=False) as core:
-        core.pause(workspace="cleo")
-    held = publisher.send("work", 4, tenant="cleo")
+        core.admin.pause(workspace="cleo")
+    held = publisher.send("work", 4, workspace="cleo")
 
     assert (why(runs)["state"], why(runs)["workspace"]) == ("running", "ada")
-    (hold,) = why(waits)["holds"]
+    (hold,) = why(waits)["blockers"]
     assert (hold["kind"], hold["scope"], hold["used"]) == ("concurrency", "workspace", 1)
-    assert why(later)["holds"][0]["kind"] == "time"
-    (hold,) = why(held)["holds"]
+    assert why(later)["blockers"][0]["kind"] == "time"
+    (hold,) = why(held)["blockers"]
     assert (hold["kind"], hold["name"]) == ("pause", "cleo")

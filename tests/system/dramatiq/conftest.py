@@ -65,7 +65,7 @@ class Worker:
         return [int(pid) for pid in found]
 
     def kill(self) -> None:
-        """Kill every process of it at once, those that are not ready yet, too."""
+        """Kill all its processes at once, including those that are not ready yet."""
         with contextlib.suppress(ProcessLookupError):  # they have ended
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
@@ -118,7 +118,7 @@ class Mill:
         command: str = "dramatiq",
         **environment: str,
     ) -> Worker:
-        """Start one; ``settings`` None: without the middleware."""
+        """Start a worker; ``settings`` None: without the middleware."""
         worker = Worker(
             {
                 **os.environ,
@@ -138,7 +138,7 @@ class Mill:
         return worker
 
     def _prometheus(self) -> dict[str, str]:
-        """Before Dramatiq 2 each worker serves it, on one port for all: the second one dies."""
+        """Before Dramatiq 2 every worker serves metrics on the same port: the second would fail."""
         folder = self._folder / f"prometheus-{len(self.workers)}"
         return {
             "dramatiq_prom_host": "127.0.0.1",
@@ -164,27 +164,27 @@ class Mill:
     def row(self, workspace: str) -> Any:
         """What the store says about a workspace."""
         with self.core() as core:
-            return {row.workspace: row for row in core.stats().workspaces}.get(workspace)
+            return {row.workspace: row for row in core.admin.stats().workspaces}.get(workspace)
 
 
 def message(
-    actor: str, n: int, *, tenant: str | None, queue: str = "default", **kwargs: Any
+    actor: str, n: int, *, workspace: str | None, queue: str = "default", **kwargs: Any
 ) -> Any:
-    """A message by name only, as a producer sends it that does not import the actors."""
+    """A message by actor name, as from a producer that does not import the actors."""
     return Message(
         queue_name=queue,
         actor_name=actor,
         args=(n,),
-        kwargs={"tenant_id": tenant, **kwargs},
+        kwargs={"tenant_id": workspace, **kwargs},
         options={},
     )
 
 
 @pytest.fixture(scope="session")
 def rabbit_server() -> Iterator[RabbitServer]:
-    """A RabbitMQ of this test process, if one is installed; CI has one."""
+    """A RabbitMQ for this test process, if it is installed; CI has it."""
     if not find_rabbitmq() and not os.environ.get("CI"):
-        pytest.skip("no rabbitmq-server here; CI has one")
+        pytest.skip("rabbitmq-server is not installed; CI has it")
     server = RabbitServer()
     try:
         server.start()
@@ -197,7 +197,7 @@ def rabbit_server() -> Iterator[RabbitServer]:
 def mill(
     request: pytest.FixtureRequest, redis_server: EmbeddedServer, namespace: str, tmp_path: Path
 ) -> Iterator[Mill]:
-    """A user's app on each broker, with a namespace of its own; its workers end with the test."""
+    """A user's app on each broker, with its own namespace; its workers end with the test."""
     if request.param == "redis":
         broker_url = redis_server.url
     else:
@@ -209,7 +209,7 @@ def mill(
 
 @pytest.fixture
 def redis_mill(redis_server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterator[Mill]:
-    """The app on RedisBroker, for what does not differ by broker."""
+    """The app on RedisBroker, for what is the same on every broker."""
     mill = Mill(redis_server.url, redis_server.url, namespace, tmp_path)
     yield mill
     mill.close()

@@ -1,4 +1,4 @@
-"""A RabbitMQ of one's own, without systemd: own ports, own folders, ended by its pids."""
+"""A private RabbitMQ without systemd: own ports, own folders, ended by its process ids."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _free_port() -> int:
 
 
 class RabbitServer:
-    """One broker on loopback. Its port mapper is a child of ours, too, and no daemon."""
+    """One broker on loopback. Its port mapper is a child process of this one, not a daemon."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="fairqueue-rabbit-"))

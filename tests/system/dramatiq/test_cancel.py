@@ -1,4 +1,4 @@
-"""What is cancelled while real workers run."""
+"""Jobs that are cancelled while real workers run."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tests.system.ledger import wait_for
 pytestmark = pytest.mark.system
 
 
-def test_a_running_actor_is_told_and_a_waiting_one_is_gone(mill: Any) -> None:
-    """The first is interrupted within a lease, the second never starts, another tenant's does."""
+def test_a_running_actor_is_interrupted_and_a_waiting_one_removed(mill: Any) -> None:
+    """Within a lease; the waiting one never starts; another workspace's job does."""
     settings = mill.settings(lease_seconds=2, workspace_concurrency=1)
     mill.worker("-p", "1", "-t", "2", settings=settings).ready()
     broker = mill.broker(settings)
-    broker.enqueue(message("patient", 1, tenant="ada"))
+    broker.enqueue(message("patient", 1, workspace="ada"))
     mill.ledger.wait("start", 1, n=1)
-    broker.enqueue(message("work", 2, tenant="ada"))
+    broker.enqueue(message("work", 2, workspace="ada"))
     with mill.core() as core:
-        found = core.cancel_workspace("ada")
-    assert (found.gone, found.told) == (1, 1)
-    broker.enqueue(message("work", 3, tenant="bea"))
-    mill.ledger.wait("cancelled", 1, n=1, told=True)
+        found = core.admin.cancel_workspace("ada")
+    assert (found.removed, found.signalled) == (1, 1)
+    broker.enqueue(message("work", 3, workspace="bea"))
+    mill.ledger.wait("cancelled", 1, n=1, flagged=True)
     mill.ledger.wait("end", 1, n=3)
     wait_for(lambda: mill.row("ada") is None or mill.row("ada").running == 0)
-    broker.enqueue(message("work", 4, tenant="ada"))
+    broker.enqueue(message("work", 4, workspace="ada"))
     mill.ledger.wait("end", 1, n=4)
     assert mill.ledger.lines(n=2) == []
     assert len(mill.ledger.lines("start", n=1)) == 1

@@ -1,4 +1,4 @@
-"""The example runs, as its reader would run it."""
+"""The example works as documented."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(*command: str, **environment: str) -> str:
 
 
 def test_the_example_runs(redis_server: EmbeddedServer, tmp_path: Path) -> None:
-    """A thousand reports of one tenant, the refusal of one more, and the other tenant's soon."""
+    """A thousand reports of one customer, one more is refused, and another's report starts soon."""
     said = run("send.py", REDIS_URL=redis_server.url)
     assert "megacorp is full" in said
     log = tmp_path / "log"
@@ -45,14 +45,14 @@ def test_the_example_runs(redis_server: EmbeddedServer, tmp_path: Path) -> None:
     )
     try:
         wait_for(lambda: log.exists() and log.read_text().count("report of") == 1001, seconds=60)
-        tenants = re.findall(r"report of .+? for (megacorp|ada)", log.read_text())
-        assert tenants.index("ada") < 20
+        workspaces = re.findall(r"report of .+? for (megacorp|ada)", log.read_text())
+        assert workspaces.index("ada") < 20
     finally:
         worker.end()
 
 
 def test_its_own_tests_pass() -> None:
-    """A user's unit tests on a StubBroker need no server."""
+    """Unit tests on a StubBroker need no server."""
     options = ["-q", "-p", "no:cacheprovider", "--rootdir", str(APP), "-c", os.devnull]
     said = run("-m", "pytest", *options)
     assert "2 passed" in said

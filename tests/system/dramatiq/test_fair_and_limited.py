@@ -1,4 +1,4 @@
-"""A flood beside small tenants, on two worker processes, judged by the ledger of the actors."""
+"""A flood beside small workspaces, on two worker processes, judged by the actors' ledger."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ SMALL = ("ada", "bea", "cleo")
 def flood(mill: Any, settings: dict[str, Any], *, seconds: float) -> None:
     broker = mill.broker(settings)
     for n in range(300):
-        broker.enqueue(message("work", n, tenant="big", seconds=seconds))
+        broker.enqueue(message("work", n, workspace="big", seconds=seconds))
     for n in range(10):
-        for tenant in SMALL:
-            broker.enqueue(message("work", n, tenant=tenant, seconds=seconds))
+        for workspace in SMALL:
+            broker.enqueue(message("work", n, workspace=workspace, seconds=seconds))
 
 
 def starts(mill: Any) -> list[dict[str, Any]]:
     return sorted(mill.ledger.lines("start"), key=lambda row: row["at"])
 
 
-def test_limit_holds_and_small_tenants_start_early(mill: Any) -> None:
+def test_the_limit_holds_and_small_workspaces_start_early(mill: Any) -> None:
     """330 jobs run once each, two at most per workspace; small ones start in the first quarter."""
     settings = mill.settings(workspace_concurrency=2)
     flood(mill, settings, seconds=0.01)
@@ -37,13 +37,13 @@ def test_limit_holds_and_small_tenants_start_early(mill: Any) -> None:
     mill.ledger.wait("end", 330)
 
     order = starts(mill)
-    assert len(order) == len({(row["tenant"], row["n"]) for row in order}) == 330
-    for tenant in ("big", *SMALL):
-        assert mill.ledger.most_at_once(tenant=tenant) <= 2
-    assert max(i for i, row in enumerate(order) if row["tenant"] != "big") < 330 / 4
+    assert len(order) == len({(row["workspace"], row["n"]) for row in order}) == 330
+    for workspace in ("big", *SMALL):
+        assert mill.ledger.most_at_once(workspace=workspace) <= 2
+    assert max(i for i, row in enumerate(order) if row["workspace"] != "big") < 330 / 4
 
 
-def test_without_a_limit_small_tenants_still_start_early(mill: Any) -> None:
+def test_without_a_limit_small_workspaces_start_early(mill: Any) -> None:
     """With no limit set, the 30 small jobs are among the first 70 starts."""
     settings = mill.settings()
     flood(mill, settings, seconds=0.01)
@@ -53,18 +53,18 @@ def test_without_a_limit_small_tenants_still_start_early(mill: Any) -> None:
 
     order = starts(mill)
     assert len(order) == 330
-    assert sum(row["tenant"] != "big" for row in order[:70]) == 30
+    assert sum(row["workspace"] != "big" for row in order[:70]) == 30
 
 
 def test_twenty_queues_and_two_threads(redis_mill: Any) -> None:
-    """No queue waits for an idle one: all that is published on any of 20 queues starts at once."""
+    """An idle queue delays no other: jobs of any of 20 queues start at once."""
     settings = redis_mill.settings()
     redis_mill.worker("-p", "1", "-t", "2", settings=settings, MILL_QUEUES="20").ready()
     broker = redis_mill.broker(settings)
     sent = {}
     for n in range(60):
         queue = 3 if n % 2 else n // 2 % 20
-        broker.enqueue(message(f"turn_{queue}", n, tenant="ada", queue=f"q{queue}"))
+        broker.enqueue(message(f"turn_{queue}", n, workspace="ada", queue=f"q{queue}"))
         sent[n] = time.monotonic()
         time.sleep(0.02)
     redis_mill.ledger.wait("end", 60)
@@ -72,35 +72,35 @@ def test_twenty_queues_and_two_threads(redis_mill: Any) -> None:
     assert median(waits) < 0.25, "an idle queue's wait is a second"
 
 
-def test_a_paused_actor_holds_up_no_other(redis_mill: Any) -> None:
-    """Its messages stay where they are until it is resumed; other actors' are run."""
+def test_a_paused_actor_delays_no_other(redis_mill: Any) -> None:
+    """Its messages wait until it is resumed; other actors' messages run."""
     settings = redis_mill.settings()
     broker = redis_mill.broker(settings)
     with redis_mill.core() as core:
-        core.pause(task="work")
-        for n, tenant in enumerate(SMALL):
-            broker.enqueue(message("work", n, tenant=tenant))
-            broker.enqueue(message("compute", n, tenant=tenant, seconds=0.0))
+        core.admin.pause(task="work")
+        for n, workspace in enumerate(SMALL):
+            broker.enqueue(message("work", n, workspace=workspace))
+            broker.enqueue(message("compute", n, workspace=workspace, seconds=0.0))
         redis_mill.worker("-p", "1", "-t", "2", settings=settings).ready()
         redis_mill.ledger.wait("end", 3)
         assert core.depth("default") == 3
-        core.resume(task="work")
+        core.admin.resume(task="work")
         redis_mill.ledger.wait("end", 6)
 
 
-def test_a_reserve_goes_first(redis_mill: Any) -> None:
-    """Behind thirty tenants who wait, the one with a reserved thread never waits for its turn."""
+def test_a_reserve_gets_the_next_free_thread(redis_mill: Any) -> None:
+    """Even if thirty other workspaces wait."""
     settings = redis_mill.settings(workspaces={"gold": {"reserve": 1}})
     broker = redis_mill.broker(settings)
     for n in range(2):
-        for tenant in range(30):
-            broker.enqueue(message("work", n, tenant=f"other-{tenant}", seconds=0.02))
+        for workspace in range(30):
+            broker.enqueue(message("work", n, workspace=f"other-{workspace}", seconds=0.02))
     for n in range(6):
-        broker.enqueue(message("work", n, tenant="gold", seconds=0.02))
+        broker.enqueue(message("work", n, workspace="gold", seconds=0.02))
     redis_mill.worker("-p", "1", "-t", "2", settings=settings)
 
     redis_mill.ledger.wait("end", 66)
 
     order = starts(redis_mill)
-    last = max(i for i, row in enumerate(order) if row["tenant"] == "gold")
+    last = max(i for i, row in enumerate(order) if row["workspace"] == "gold")
     assert last < 30, "in turn with the others it would start its second job after all 30"

@@ -18,24 +18,24 @@ pytestmark = pytest.mark.system
 
 
 def test_limits_and_retries(redis_mill: Any) -> None:
-    """A limit holds in a process of 20 greenlets; each job runs once, and retries come back."""
+    """With 20 greenlets in a process, a limit holds, each job runs once, and retries run."""
     settings = redis_mill.settings(workspace_concurrency=2)
     broker = redis_mill.broker(settings)
     for n in range(40):
-        broker.enqueue(message("work", n, tenant=f"t{n % 4}", seconds=0.02))
-    broker.enqueue(message("fails_twice", 40, tenant="ada"))
+        broker.enqueue(message("work", n, workspace=f"t{n % 4}", seconds=0.02))
+    broker.enqueue(message("fails_twice", 40, workspace="ada"))
     redis_mill.worker("-p", "1", "-t", "20", settings=settings, command="dramatiq-gevent")
     redis_mill.ledger.wait("end", 41)
     assert sorted(row["n"] for row in redis_mill.ledger.lines("start")) == [*range(41), 40, 40]
-    assert all(redis_mill.ledger.most_at_once(tenant=f"t{t}") == 2 for t in range(4))
+    assert all(redis_mill.ledger.most_at_once(workspace=f"t{t}") == 2 for t in range(4))
 
 
 @pytest.mark.long
 def test_a_lost_lease_interrupts_a_greenlet(redis_mill: Any) -> None:
-    """The one that waits in the actor, and no other; then the job runs to its end."""
+    """Only the greenlet that waits in the actor; then the job runs again, to its end."""
     settings = redis_mill.settings(lease_seconds=1)
     worker = redis_mill.worker("-p", "1", "-t", "4", settings=settings, command="dramatiq-gevent")
-    redis_mill.broker(settings).enqueue(message("work", 1, tenant="ada", seconds=2.5))
+    redis_mill.broker(settings).enqueue(message("work", 1, workspace="ada", seconds=2.5))
     redis_mill.ledger.wait("start", 1)
     [pid] = worker.children()
     os.kill(pid, signal.SIGSTOP)

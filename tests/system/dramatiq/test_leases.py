@@ -1,4 +1,4 @@
-"""Long actors, killed and stopped workers: who runs again, and when."""
+"""Long actors, killed and stopped workers: which jobs run again, and when."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_an_actor_longer_than_its_lease_runs_once(mill: Any) -> None:
     """A CPU-bound actor of 8 s, a lease of 3 s, an idle second worker: it runs once."""
     settings = mill.settings(lease_seconds=3)
     two_workers(mill, settings)
-    mill.broker(settings).enqueue(message("compute", 1, tenant="ada", seconds=8))
+    mill.broker(settings).enqueue(message("compute", 1, workspace="ada", seconds=8))
 
     mill.ledger.wait("end", 1)
     wait_for(lambda: not mill.row("ada") or mill.row("ada").running == 0)
@@ -47,7 +47,7 @@ def test_a_killed_workers_job_runs_again(mill: Any) -> None:
     """After kill -9 of its worker, a job runs again within 8 s (lease 3 s)."""
     settings = mill.settings(lease_seconds=3)
     two_workers(mill, settings)
-    mill.broker(settings).enqueue(message("work", 1, tenant="ada", seconds=1.5))
+    mill.broker(settings).enqueue(message("work", 1, workspace="ada", seconds=1.5))
     mill.ledger.wait("start", 1)
 
     holder(mill).kill()
@@ -58,12 +58,12 @@ def test_a_killed_workers_job_runs_again(mill: Any) -> None:
     mill.ledger.wait("end", 1)
 
 
-def test_a_worker_stopped_for_longer_than_its_lease_ends_nothing(redis_mill: Any) -> None:
-    """What it ran goes to another; once it is back it is interrupted, and above no limit."""
+def test_a_worker_stopped_for_longer_than_its_lease_is_fenced_off(redis_mill: Any) -> None:
+    """Its job goes to another worker; when it continues it is interrupted; the limit holds."""
     settings = redis_mill.settings(lease_seconds=2, workspace_concurrency=1)
     two_workers(redis_mill, settings)
     broker = redis_mill.broker(settings)
-    broker.enqueue(message("compute", 1, tenant="ada", seconds=6))
+    broker.enqueue(message("compute", 1, workspace="ada", seconds=6))
     redis_mill.ledger.wait("start", 1)
     stopped = holder(redis_mill)
 
@@ -79,16 +79,16 @@ def test_a_worker_stopped_for_longer_than_its_lease_ends_nothing(redis_mill: Any
     first, second = redis_mill.ledger.lines("start")
     assert [row["pid"] for row in redis_mill.ledger.lines("end")] == [second["pid"]]
     assert first["pid"] != second["pid"]
-    broker.enqueue(message("work", 2, tenant="ada"))
+    broker.enqueue(message("work", 2, workspace="ada"))
     redis_mill.ledger.wait("end", 1, n=2)
 
 
-def test_a_terminated_worker_ends_what_it_runs(redis_mill: Any) -> None:
-    """SIGTERM: running jobs end, waiting ones go to another worker, each runs once, at once."""
+def test_a_terminated_worker_finishes_its_running_jobs(redis_mill: Any) -> None:
+    """On SIGTERM running jobs finish; waiting ones go to another worker at once; all run once."""
     settings = redis_mill.settings()
     broker = redis_mill.broker(settings)
     for n in range(20):
-        broker.enqueue(message("work", n, tenant=f"t{n % 4}", seconds=0.4))
+        broker.enqueue(message("work", n, workspace=f"t{n % 4}", seconds=0.4))
     first = redis_mill.worker("-p", "2", "-t", "2", settings=settings)
     redis_mill.ledger.wait("start", 4)
 
@@ -103,12 +103,12 @@ def test_a_terminated_worker_ends_what_it_runs(redis_mill: Any) -> None:
 
 
 @pytest.mark.long
-def test_killed_workers_lose_nothing(redis_mill: Any) -> None:
-    """Killed again and again: all jobs end, none is above the limit while its lease lives."""
+def test_killed_workers_lose_no_job(redis_mill: Any) -> None:
+    """Workers are killed repeatedly: all jobs end, and the limit of live leases holds."""
     settings = redis_mill.settings(lease_seconds=1, workspace_concurrency=2)
     broker = redis_mill.broker(settings)
     for n in range(60):
-        broker.enqueue(message("work", n, tenant=f"t{n % 3}", seconds=0.05))
+        broker.enqueue(message("work", n, workspace=f"t{n % 3}", seconds=0.05))
     for _ in range(3):
         worker = redis_mill.worker("-p", "1", "-t", "4", settings=settings)
         count = len(redis_mill.ledger.lines("end"))
@@ -119,19 +119,19 @@ def test_killed_workers_lose_nothing(redis_mill: Any) -> None:
     wait_for(lambda: len({row["n"] for row in redis_mill.ledger.lines("end")}) == 60)
 
     twice = len(redis_mill.ledger.lines("start")) - 60
-    assert 0 <= twice <= 3 * 8, "only what was in hand at a kill, or not told yet, runs again"
+    assert 0 <= twice <= 3 * 8, "only what was in hand at a kill, or not reported yet, runs again"
 
 
-def test_a_job_that_kills_its_workers_is_buried(redis_mill: Any) -> None:
-    """After ``max_deliveries`` starts it is dead, its ``on_failure`` is told, the queue goes on."""
+def test_a_job_that_kills_its_workers_becomes_a_dead_letter(redis_mill: Any) -> None:
+    """After ``max_deliveries`` starts; ``on_failure`` is called, and the queue continues."""
     settings = redis_mill.settings(lease_seconds=1, max_deliveries=2)
     broker = redis_mill.broker(settings)
-    broker.enqueue(message("kills_its_worker", 1, tenant="ada"))
+    broker.enqueue(message("kills_its_worker", 1, workspace="ada"))
     for _ in range(2):  # Dramatiq waits 30 s for a process that dies before it is ready
         redis_mill.worker("-p", "1", "-t", "1", settings=settings).process.wait(90)
     redis_mill.worker("-p", "1", "-t", "1", settings=settings)
     wait_for(lambda: redis_mill.row("ada").dead == 1)
-    broker.enqueue(message("work", 2, tenant="ada"))
+    broker.enqueue(message("work", 2, workspace="ada"))
     redis_mill.ledger.wait("end", 1, n=2)
-    redis_mill.ledger.wait("mourned", 1, error="JobLost", workspace="ada")
+    redis_mill.ledger.wait("failure", 1, error="JobLost", workspace="ada")
     assert len(redis_mill.ledger.lines("start", n=1)) == 2

@@ -1,4 +1,4 @@
-"""Messages of the time before, and fleets of which only a part has the middleware."""
+"""Messages from before the middleware, and fleets of which only a part has it."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from tests.system.ledger import wait_for
 pytestmark = pytest.mark.system
 
 
-def test_what_waits_in_the_users_broker_is_adopted(mill: Any) -> None:
-    """Old messages, delayed ones too, run once each and obey the limit of their tenant."""
+def test_messages_in_the_users_broker_are_adopted(mill: Any) -> None:
+    """Old messages, including delayed ones, run once each within their workspace's limit."""
     old = mill.broker()
     for n in range(20):
-        old.enqueue(message("work", n, tenant="ada", seconds=0.02))
-    old.enqueue(message("work", 20, tenant="ada"), delay=1500)
+        old.enqueue(message("work", n, workspace="ada", seconds=0.02))
+    old.enqueue(message("work", 20, workspace="ada"), delay=1500)
     settings = mill.settings(workspace_concurrency=1)
     mill.worker("-p", "2", "-t", "2", settings=settings)
 
     mill.ledger.wait("end", 21)
 
     assert sorted(row["n"] for row in mill.ledger.lines("start")) == list(range(21))
-    assert mill.ledger.most_at_once(tenant="ada") == 1
+    assert mill.ledger.most_at_once(workspace="ada") == 1
 
 
 @pytest.mark.parametrize("mill", ["rabbitmq"], indirect=True)
-def test_a_worker_killed_while_it_adopts_doubles_nothing(mill: Any) -> None:
-    """RabbitMQ delivers again what it had no acknowledgement for; it is known to the core."""
+def test_a_worker_killed_while_adopting_duplicates_no_message(mill: Any) -> None:
+    """RabbitMQ redelivers what was not acknowledged; the core knows it already."""
     old = mill.broker()
     for n in range(600):
-        old.enqueue(message("work", n, tenant="ada"))
+        old.enqueue(message("work", n, workspace="ada"))
     settings = mill.settings()
     with mill.core() as core:
-        core.pause()
+        core.admin.pause()
         first = mill.worker("-p", "1", "-t", "2", settings=settings)
         wait_for(lambda: core.depth("default") > 20)
         first.kill()
@@ -44,7 +44,7 @@ def test_a_worker_killed_while_it_adopts_doubles_nothing(mill: Any) -> None:
         wait_for(lambda: core.depth("default") >= 600)
         time.sleep(0.5)
         assert core.depth("default") == 600
-        core.resume()
+        core.admin.resume()
 
     mill.ledger.wait("end", 600)
 
@@ -54,7 +54,7 @@ def test_a_worker_killed_while_it_adopts_doubles_nothing(mill: Any) -> None:
 def test_nothing_runs_twice_in_a_mixed_fleet(mill: Any) -> None:
     """Producers and workers with and without the middleware: each message runs once.
 
-    Nobody dies here: what a killed worker ran, runs again, with the middleware or without.
+    No worker is killed here: the job of a killed worker runs again, with or without it.
     """
     settings = mill.settings()
     mill.worker("-p", "1", "-t", "2", settings=settings).ready()
@@ -62,7 +62,7 @@ def test_nothing_runs_twice_in_a_mixed_fleet(mill: Any) -> None:
     with_it, without = mill.broker(settings), mill.broker()
     for n in range(60):
         broker = with_it if n % 2 else without
-        broker.enqueue(message("work", n, tenant=f"t{n % 3}", seconds=0.005))
+        broker.enqueue(message("work", n, workspace=f"t{n % 3}", seconds=0.005))
 
     mill.ledger.wait("end", 60)
 

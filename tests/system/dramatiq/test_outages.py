@@ -1,4 +1,4 @@
-"""Servers that go away and come back under real workers."""
+"""Servers that restart under real workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture
 def core_server() -> Iterator[EmbeddedServer]:
-    """A Redis for the core alone, that keeps what it has written."""
+    """A Redis for the core only, which persists its data."""
     with embedded_redis(persistent=True) as server:
         yield server
 
@@ -31,15 +31,15 @@ def core_server() -> Iterator[EmbeddedServer]:
 def test_the_cores_redis_restarts(
     core_server: EmbeddedServer, redis_server: EmbeddedServer, namespace: str, tmp_path: Path
 ) -> None:
-    """Killed and started again under load: every job ends, retries too, and none runs twice."""
+    """Killed and restarted under load: every job ends, retries included, and none runs twice."""
     mill = Mill(redis_server.url, core_server.url, namespace, tmp_path)
     try:
         settings = mill.settings(lease_seconds=10)
         broker = mill.broker(settings)
         for n in range(30):
-            broker.enqueue(message("work", n, tenant=f"t{n % 3}", seconds=0.3))
+            broker.enqueue(message("work", n, workspace=f"t{n % 3}", seconds=0.3))
         for n in range(30, 40):
-            broker.enqueue(message("fails_twice", n, tenant="ada"))
+            broker.enqueue(message("fails_twice", n, workspace="ada"))
         mill.worker("-p", "1", "-t", "4", settings=settings, dramatiq_restart_delay="300")
         mill.ledger.wait("start", 6)
 
@@ -58,7 +58,7 @@ def test_the_cores_redis_restarts(
 def test_the_users_rabbitmq_restarts(
     redis_server: EmbeddedServer, namespace: str, tmp_path: Path
 ) -> None:
-    """Jobs run on while RabbitMQ is away; what it kept on disk is adopted when it is back."""
+    """Jobs run while RabbitMQ is down; the messages on its disk are adopted when it is back."""
     if not find_rabbitmq():
         pytest.skip("no rabbitmq-server here; CI has one")
     server = RabbitServer()
@@ -69,14 +69,14 @@ def test_the_users_rabbitmq_restarts(
         settings = mill.settings()
         producer = mill.broker(settings)
         mill.worker("-p", "1", "-t", "2", settings=settings).ready()
-        producer.enqueue(message("work", 1, tenant="ada"))
+        producer.enqueue(message("work", 1, workspace="ada"))
         mill.ledger.wait("end", 1)
 
         server.kill()
-        producer.enqueue(message("work", 2, tenant="ada"))
+        producer.enqueue(message("work", 2, workspace="ada"))
         mill.ledger.wait("end", 1, n=2)
         server.start()
-        mill.broker().enqueue(message("work", 3, tenant="ada"))
+        mill.broker().enqueue(message("work", 3, workspace="ada"))
         mill.ledger.wait("end", 1, n=3)
 
         assert len(mill.ledger.lines("start")) == 3

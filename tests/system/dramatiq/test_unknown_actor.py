@@ -1,4 +1,4 @@
-"""A worker of an older release gets jobs of a newer one, or what nobody can read."""
+"""A worker of an older release gets jobs of a newer one, or unreadable ones."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.system.ledger import wait_for
 pytestmark = pytest.mark.system
 
 
-def test_an_actor_that_only_a_newer_worker_knows_waits_for_it(mill: Any) -> None:
-    """The old worker gives the job back, unharmed, and works on; the new one runs it once."""
+def test_an_unknown_actor_waits_for_a_newer_worker(mill: Any) -> None:
+    """The old worker returns the job and continues; the new one runs it once."""
     settings = mill.settings()
     old = mill.worker("-p", "1", "-t", "2", settings=settings).ready()
     broker = mill.broker(settings)
-    broker.enqueue(message("novel", 1, tenant="ada"))
-    broker.enqueue(message("work", 2, tenant="ada"))
-    wait_for(lambda: "does not know actor 'novel'" in old.log.read_text())
+    broker.enqueue(message("novel", 1, workspace="ada"))
+    broker.enqueue(message("work", 2, workspace="ada"))
+    wait_for(lambda: "does not know task 'novel'" in old.log.read_text())
     mill.ledger.wait("end", 1, n=2)
     wait_for(lambda: mill.row("ada").scheduled == 1)
     assert mill.row("ada").dead == 0
@@ -31,17 +31,17 @@ def test_an_actor_that_only_a_newer_worker_knows_waits_for_it(mill: Any) -> None
     assert [row["deliveries"] for row in mill.ledger.lines("novel")] == [1]
 
 
-def test_what_nobody_can_run_is_dead_in_the_end(mill: Any) -> None:
+def test_a_job_that_no_worker_can_run_becomes_a_dead_letter(mill: Any) -> None:
     """An unknown actor after ``unknown_task_returns`` times, an unreadable body at once."""
     settings = mill.settings(unknown_task_returns=1)
     mill.worker("-p", "1", "-t", "2", settings=settings).ready()
     broker = mill.broker(settings)
     with mill.core() as core:
         core.publish(b"\xff no message", queue="default", workspace="ada")
-        broker.enqueue(message("unheard_of", 1, tenant="ada"))
+        broker.enqueue(message("unheard_of", 1, workspace="ada"))
         wait_for(lambda: mill.row("ada").dead == 2)
-        undecodable, unknown = core.dead_letters("ada")
+        undecodable, unknown = core.admin.dead_letters("ada")
     assert undecodable.reason.startswith("undecodable")
     assert unknown.reason == "unknown_task"
-    broker.enqueue(message("work", 2, tenant="ada"))
+    broker.enqueue(message("work", 2, workspace="ada"))
     mill.ledger.wait("end", 1, n=2)

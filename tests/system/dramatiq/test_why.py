@@ -1,4 +1,4 @@
-"""Why a message waits, asked by its id while a real worker runs."""
+"""``why`` of a message id, while a real worker runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.system.dramatiq.conftest import message
 pytestmark = pytest.mark.system
 
 
-def test_a_message_tells_why_it_waits(redis_mill: Any) -> None:
-    """It runs, is at its workspace's limit, waits for its time, or for a pause."""
+def test_why_a_message_waits(redis_mill: Any) -> None:
+    """It runs, its workspace is at its limit, it is delayed, or it is paused."""
     settings = redis_mill.settings(workspace_concurrency=1)
     redis_mill.worker("-p", "1", "-t", "2", settings=settings).ready()
     broker = redis_mill.broker(settings)
@@ -26,17 +26,17 @@ def test_a_message_tells_why_it_waits(redis_mill: Any) -> None:
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
 
-    runs = broker.enqueue(message("work", 1, tenant="ada", seconds=60))
-    redis_mill.ledger.wait("start", 1, tenant="ada")
-    waits = broker.enqueue(message("work", 2, tenant="ada"))
-    later = broker.enqueue(message("work", 3, tenant="bea"), delay=500_000)
+    runs = broker.enqueue(message("work", 1, workspace="ada", seconds=60))
+    redis_mill.ledger.wait("start", 1, workspace="ada")
+    waits = broker.enqueue(message("work", 2, workspace="ada"))
+    later = broker.enqueue(message("work", 3, workspace="bea"), delay=500_000)
     with redis_mill.core(brings_limits=False) as core:
-        core.pause(workspace="cleo")
-    held = broker.enqueue(message("work", 4, tenant="cleo"))
+        core.admin.pause(workspace="cleo")
+    held = broker.enqueue(message("work", 4, workspace="cleo"))
 
     assert (why(runs)["state"], why(runs)["workspace"]) == ("running", "ada")
-    (hold,) = why(waits)["holds"]
+    (hold,) = why(waits)["blockers"]
     assert (hold["kind"], hold["scope"], hold["used"]) == ("concurrency", "workspace", 1)
-    assert why(later)["holds"][0]["kind"] == "time"
-    (hold,) = why(held)["holds"]
+    assert why(later)["blockers"][0]["kind"] == "time"
+    (hold,) = why(held)["blockers"]
     assert (hold["kind"], hold["name"]) == ("pause", "cleo")

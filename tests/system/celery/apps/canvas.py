@@ -1,4 +1,4 @@
-"""The same app, with tasks that are put together: they pass results on, fail, and replace."""
+"""The same app, with tasks for canvas: they pass results on, fail and replace themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fairqueue
 
 
 def workspace() -> str | None:
-    """Whose job runs here."""
+    """The workspace of the job that runs here."""
     job = fairqueue.current()
     return job.workspace if job else None
 
@@ -38,7 +38,7 @@ def fail(seconds: float = 0.0, *, tenant_id: str | None = None) -> None:
 
 @app.task(bind=True, max_retries=3)
 def insist(self: Task, seconds: float = 0.0, *, tenant_id: str | None = None) -> None:
-    """Ends well at the second try."""
+    """Succeeds at the second try."""
     time.sleep(seconds)
     if not self.request.retries:
         raise self.retry(countdown=0)
@@ -47,13 +47,13 @@ def insist(self: Task, seconds: float = 0.0, *, tenant_id: str | None = None) ->
 
 @app.task
 def report(*args: object) -> None:
-    """Called back: with a result, or with what an errback gets."""
+    """Called as a link with a result, or as an errback."""
     note("report", workspace=workspace(), args=[str(arg) for arg in args])
 
 
 @app.task(bind=True)
 def become(self: Task, other: Any, seconds: float = 0.0, *, tenant_id: str | None = None) -> Any:
-    """Ends as something else."""
+    """Replaces itself."""
     time.sleep(seconds)
     note("become", workspace=workspace())
     return self.replace(self.app.signature(other))

@@ -1,4 +1,4 @@
-"""The same app, with a task that asks where it runs, and one that ends when it is told to."""
+"""The same app, with a task that reports its context, and one that blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fairqueue
 
 @app.task
 def whoami(*, then: list[str] | None = None, tenant_id: str | None = None) -> str | None:
-    """What the surroundings say, here and in the tasks that this one publishes."""
+    """Note the current workspace, here and in the tasks that this one publishes."""
     job = fairqueue.current()
     note("whoami", workspace=job and job.workspace, deliveries=job and job.deliveries)
     for _ in then or ():
@@ -21,9 +21,9 @@ def whoami(*, then: list[str] | None = None, tenant_id: str | None = None) -> st
 
 
 @app.task
-def hold(n: int, *, gate: str, tenant_id: str | None = None) -> None:
-    """Occupy a process until the gate, a file, is there."""
-    note("start", n=n, tenant=tenant_id)
-    while not Path(gate).exists():
+def hold(n: int, *, latch: str, tenant_id: str | None = None) -> None:
+    """Occupy a process until the file ``latch`` exists."""
+    note("start", n=n, workspace=tenant_id)
+    while not Path(latch).exists():
         time.sleep(0.02)
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)

@@ -1,4 +1,4 @@
-"""The same app, configured from a module of prefixed settings, as Django projects do it."""
+"""The same app, configured from a module of prefixed settings as in Django projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module of settings, as Django has one: Celery's are those that begin with CELERY_."""
+"""A settings module as in Django: Celery's settings begin with CELERY_."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ HOW: dict[str, Callable[[Any], Any]] = {
 def victim(task: Any, how: str, *, seconds: float = 0.2, tenant_id: str | None = None) -> Any:
     """End as told at the first delivery; a later one just runs through."""
     redelivered = bool(task.request.delivery_info.get("redelivered"))
-    about = {"tenant": tenant_id, "run": secrets.token_hex(4), "job": "victim"}
+    about = {"workspace": tenant_id, "run": secrets.token_hex(4), "job": "victim"}
     note("start", **about, redelivered=redelivered, retries=task.request.retries)
     try:
         if redelivered or task.request.retries:
@@ -140,7 +140,7 @@ for _name, _late, _lost in [
 @app.task(acks_late=True)
 def follow(*, seconds: float = 0.0, job: str = "next", tenant_id: str | None = None) -> None:
     """The next job of the same workspace: its start shows that the slot is free."""
-    about = {"tenant": tenant_id, "run": secrets.token_hex(4), "job": job}
+    about = {"workspace": tenant_id, "run": secrets.token_hex(4), "job": job}
     note("start", **about)
     tick(seconds, **about)
     note("end", **about)
@@ -148,7 +148,7 @@ def follow(*, seconds: float = 0.0, job: str = "next", tenant_id: str | None = N
 
 def watch(task: Any, seconds: float, *, tenant_id: str | None = None) -> str:
     """Note every tenth of a second whether the lease is lost, and publish once it is."""
-    about = {"tenant": tenant_id, "run": secrets.token_hex(4), "job": "victim"}
+    about = {"workspace": tenant_id, "run": secrets.token_hex(4), "job": "victim"}
     redelivered = bool(task.request.delivery_info.get("redelivered"))
     note("start", **about, redelivered=redelivered)
     until, published = time.monotonic() + (0 if redelivered else seconds), False
@@ -177,13 +177,13 @@ app.task(watch, bind=True, name="ending_tasks.watch_late", acks_late=True)
 
 @app.task
 def called_back(_result: str, *, tenant_id: str | None = None) -> None:
-    note("called back", tenant=tenant_id, result=_result)
+    note("called back", workspace=tenant_id, result=_result)
 
 
 @app.task(acks_late=True)
 def hold_the_lock(seconds: float, *, tenant_id: str | None = None) -> None:
     """C code that does not let go of the interpreter's lock."""
-    about = {"tenant": tenant_id, "run": secrets.token_hex(4), "job": "victim"}
+    about = {"workspace": tenant_id, "run": secrets.token_hex(4), "job": "victim"}
     note("start", **about)
     ctypes.PyDLL(None).usleep(int(seconds * 1e6))
     note("end", **about)

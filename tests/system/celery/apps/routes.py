@@ -1,4 +1,4 @@
-"""Exchanges of each type, queues and routes, as a user declares them once for all processes."""
+"""Exchanges of each type, queues and routes, declared once for all processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ news = Exchange("news", type="topic")
 
 
 def queues() -> list[Queue]:
-    """New ones for each app: a Broadcast has a name of its own."""
+    """New ones for each app, since each Broadcast has its own name."""
     return [
         Queue("celery"),
         Queue("orders-in", orders, routing_key="order"),
@@ -26,7 +26,7 @@ def queues() -> list[Queue]:
 
 
 def by_weight(name: str, args: Any, kwargs: dict[str, Any], *_: Any, **__: Any) -> Any:
-    """A router function, as in Celery's manual."""
+    """A router function as in Celery's manual."""
     return {"queue": "rendering"} if kwargs.get("heavy") else None
 
 

@@ -1,4 +1,4 @@
-"""An app with exchanges of each type, routes, and queues that different workers take."""
+"""An app with exchanges of each type, routes, and queues that different workers consume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An app of a user's own: its tasks know nothing of queues, and write a ledger."""
+"""A user's app: its tasks know nothing of queues and write a ledger."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def note(what: str, **fields: object) -> None:
 
 @app.task
 def work(n: int, *, seconds: float = 0.0, tenant_id: str | None = None) -> int:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     time.sleep(seconds)
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)
     return n
 
 
@@ -40,7 +40,7 @@ def work_late(n: int, *, seconds: float = 0.0, tenant_id: str | None = None) -> 
 
 
 def burn(seconds: float) -> None:
-    """Hold the processor for that long."""
+    """Use the processor for this long."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         sum(range(10_000))
@@ -48,9 +48,9 @@ def burn(seconds: float) -> None:
 
 @app.task
 def compute(n: int, *, seconds: float, tenant_id: str | None = None) -> int:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     burn(seconds)
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)
     return n
 
 
@@ -64,29 +64,29 @@ def compute_late(n: int, *, seconds: float, tenant_id: str | None = None) -> int
 def breathe_late(
     n: int, *, seconds: float, deaf: bool = False, tenant_id: str | None = None
 ) -> None:
-    """Show signs of life; a deaf run heeds no polite request to end."""
+    """Show signs of life; a deaf run ignores SIGTERM."""
     if deaf:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        note("alive", n=n, tenant=tenant_id)
+        note("alive", n=n, workspace=tenant_id)
         time.sleep(0.02)
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)
 
 
 @app.task
 def add_up(numbers: list[int], *, tenant_id: str | None = None) -> int:
-    note("sum", total=sum(numbers), tenant=tenant_id)
+    note("sum", total=sum(numbers), workspace=tenant_id)
     return sum(numbers)
 
 
 @app.task(bind=True, max_retries=3)
 def flaky(self: Task, n: int, *, failures: int, tenant_id: str | None = None) -> int:
-    note("start", n=n, tenant=tenant_id, retries=self.request.retries)
+    note("start", n=n, workspace=tenant_id, retries=self.request.retries)
     if self.request.retries < failures:
         raise self.retry(countdown=0.05)
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)
     return n
 
 
@@ -98,22 +98,22 @@ def publish_more(count: int, *, tenant_id: str | None = None) -> int:
         try:
             work.delay(n, tenant_id=tenant_id)
         except Exception as error:  # noqa: BLE001 - whatever a user would see, by its name
-            note("refused", error=type(error).__name__, tenant=tenant_id)
+            note("refused", error=type(error).__name__, workspace=tenant_id)
         else:
             accepted += 1
-    note("published", accepted=accepted, tenant=tenant_id)
+    note("published", accepted=accepted, workspace=tenant_id)
     return accepted
 
 
 @app.task(rate_limit="5/s")
 def paced(n: int, *, tenant_id: str | None = None) -> None:
-    note("start", n=n, tenant=tenant_id, task="paced")
-    note("end", n=n, tenant=tenant_id, task="paced")
+    note("start", n=n, workspace=tenant_id, task="paced")
+    note("end", n=n, workspace=tenant_id, task="paced")
 
 
 @app.task(time_limit=0.6)
 def endless(n: int, *, tenant_id: str | None = None) -> None:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     while True:
         burn(0.05)
         note("alive", n=n)
@@ -121,51 +121,51 @@ def endless(n: int, *, tenant_id: str | None = None) -> None:
 
 @app.task
 def shoot_oneself(n: int, *, tenant_id: str | None = None) -> None:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     os.kill(os.getpid(), 9)
 
 
 @app.task(bind=True, acks_late=True, reject_on_worker_lost=True)
 def shoot_oneself_once(self: Task, n: int, *, tenant_id: str | None = None) -> None:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     if not self.request.delivery_info.get("redelivered"):
         os.kill(os.getpid(), 9)
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)
 
 
 class Mourned(Task):
-    """Notes that its failure path was run, and what it knew there."""
+    """Notes that its failure path was run, and in which workspace."""
 
     def on_failure(self, exc: Exception, task_id: str, *_: object) -> None:
         job = fairqueue.current()
-        note("on_failure", error=type(exc).__name__, id=task_id, tenant=job and job.workspace)
+        note("on_failure", error=type(exc).__name__, id=task_id, workspace=job and job.workspace)
 
 
 @app.task
 def mourn(request: object, error: Exception, _traceback: object) -> None:
     """An errback."""
     job = fairqueue.current()
-    note("errback", error=type(error).__name__, tenant=job and job.workspace)
+    note("errback", error=type(error).__name__, workspace=job and job.workspace)
 
 
 @app.task(base=Mourned, acks_late=True, reject_on_worker_lost=True)
 def poison(n: int, *, tenant_id: str | None = None) -> None:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     os.kill(os.getpid(), 9)
 
 
 @app.task(bind=True, acks_late=True)
 def turn_away(self: Task, n: int, *, requeue: bool, tenant_id: str | None = None) -> None:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     if not self.request.delivery_info.get("redelivered"):
         raise Reject("not now", requeue=requeue)
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)
 
 
 @app.task
 def patient(n: int, *, seconds: float, tenant_id: str | None = None) -> None:
-    """Stops when it is told that it was cancelled."""
-    note("start", n=n, tenant=tenant_id)
+    """Stops when it sees that it was cancelled."""
+    note("start", n=n, workspace=tenant_id)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         job = fairqueue.current()
@@ -173,4 +173,4 @@ def patient(n: int, *, seconds: float, tenant_id: str | None = None) -> None:
             note("cancelled", n=n)
             return
         time.sleep(0.02)
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)

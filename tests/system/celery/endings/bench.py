@@ -1,4 +1,4 @@
-"""Plays endings with real workers, and reads off the ledger what happened."""
+"""Plays endings with real workers, and reads from the ledger what happened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROCESSES = {"prefork": 5, "threads": 8, "solo": 1, "gevent": 16, "eventlet": 16
 
 @dataclass(frozen=True)
 class Seen:
-    """What the ledger, the result backend and the store saw of one cell."""
+    """What the ledger, the result backend and the store show of one cell."""
 
     pool: str
     ending: str
@@ -31,14 +31,14 @@ class Seen:
     recovery: float | None
     """Seconds from the last sign of the run that ended until its slot was free."""
     following: float | None
-    """Seconds from there to the next start in its workspace, which may wait for a process."""
+    """Seconds from then to the next start in its workspace, which may wait for a process."""
     most_slots: int = 0
-    """Taken at once in its workspace, whose limit is 1."""
+    """Slots held at once in its workspace, whose limit is 1."""
     lost: int = 0
     dead: int = 0
     worker_died: bool = False
     sizes: tuple[int, ...] = ()
-    """Of its pool at load and at rest, where that changes."""
+    """Processes of its pool under load and idle, where that changes."""
 
     def as_row(self) -> dict[str, Any]:
         return asdict(self)
@@ -46,19 +46,19 @@ class Seen:
 
 @dataclass
 class Trial:
-    """One victim in a workspace of its own."""
+    """One victim in its own workspace."""
 
     ending: str
     variant: str
-    tenant: str = field(default_factory=lambda: f"w-{secrets.token_hex(4)}")
+    workspace: str = field(default_factory=lambda: f"w-{secrets.token_hex(4)}")
     id: str = ""
     result: Any = None
     over: float | None = None
-    """When it ended, where only the bench knows."""
+    """When it ended, if only the bench knows."""
 
 
 class Bench:
-    """One worker, sometimes two, and the victims of one ending at a time."""
+    """One or two workers, and the victims of one ending at a time."""
 
     def __init__(self, shop: Any, pool: str, *, stock: bool = False) -> None:
         self.shop, self.pool, self.stock = shop, pool, stock
@@ -75,7 +75,7 @@ class Bench:
         return self._publisher.app.control
 
     def note_size(self, is_right: Callable[[int], bool]) -> None:
-        """Ask for the processes or greenlets of the pool until they are right, or time is up."""
+        """Ask for the number of processes or greenlets until it is right or the time is up."""
 
         def ask() -> bool:
             for stats in (self.control.inspect(timeout=10, limit=1).stats() or {}).values():
@@ -88,7 +88,7 @@ class Bench:
         self.sizes.append(asked[-1])
 
     def play(self, names: Sequence[str], variants: Sequence[str]) -> Iterator[Seen]:
-        """Every ending in turn, its variants side by side where the pool can do that."""
+        """Every ending in turn, its variants at the same time if the pool can do that."""
         for name in names:
             alone = self.pool == "solo" or self.pool in ENDINGS[name].alone_in
             for group in [[variant] for variant in variants] if alone else [variants]:
@@ -99,7 +99,7 @@ class Bench:
         self._man(ending)
         self.trials = [Trial(name, variant) for variant in variants]
         self.sizes = []
-        tenants = [trial.tenant for trial in self.trials]
+        tenants = [trial.workspace for trial in self.trials]
         client = self.shop._server.client()
         with SlotWatch(client, self.shop.namespace, tenants) as self._watch:
             self._run_through(ending)
@@ -120,7 +120,7 @@ class Bench:
     # Workers
 
     def _man(self, ending: Ending) -> None:
-        """See to a worker that fits the ending: the one of before, or a new one."""
+        """Have a worker that fits the ending: the previous one, or a new one."""
         fits = self.worker is not None and self.worker.process.poll() is None
         if fits and not ending.needs_worker(self.pool):
             return
@@ -172,33 +172,37 @@ class Bench:
         send = self._publisher.send
         if ending.first is not None:
             kwargs = {"job": "first", **ending.first}
-            send("ending_tasks.follow", kwargs=kwargs, tenant=trial.tenant)
+            send("ending_tasks.follow", kwargs=kwargs, workspace=trial.workspace)
             self.wait(lambda: self._rows(trial, "start", job="first"))
         task = f"ending_tasks.{ending.prefix}{trial.variant}"
         if ending.prefix:
             self._use_up_rate(task, trial)
         kwargs = {"seconds": ending.seconds}
-        trial.result = send(task, ending.how, kwargs=kwargs, tenant=trial.tenant, **ending.options)
+        trial.result = send(
+            task, ending.how, kwargs=kwargs, workspace=trial.workspace, **ending.options
+        )
         trial.id = trial.result.id
         if not ending.starts and ending.first is None:
             trial.over = time.monotonic()
         if not self.stock:
-            send("ending_tasks.follow", tenant=trial.tenant)
+            send("ending_tasks.follow", workspace=trial.workspace)
 
     def _use_up_rate(self, task: str, trial: Trial) -> None:
-        """What it allows at once, which after a rest is two before kombu 5.7, on any broker."""
+        """Jobs it runs at once, which after idling is two before kombu 5.7, on any broker."""
         for n in range(2):
             self._publisher.send(
-                task, "run_on", kwargs={"seconds": 0}, tenant=f"{trial.tenant}-{n}"
+                task, "run_on", kwargs={"seconds": 0}, workspace=f"{trial.workspace}-{n}"
             )
 
     def _rows(self, trial: Trial, what: str | None = None, **fields: Any) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.shop.ledger.lines(what, tenant=trial.tenant, **fields)
+        rows: list[dict[str, Any]] = self.shop.ledger.lines(
+            what, workspace=trial.workspace, **fields
+        )
         return rows
 
     @staticmethod
     def wait(condition: Callable[[], Any], *, seconds: float = LONGEST_SECONDS) -> bool:
-        """Whether it became true; what did not is seen in the row of the cell."""
+        """Whether it became true; what did not shows in the row of the cell."""
         until = time.monotonic() + seconds
         while not (done := bool(condition())) and time.monotonic() < until:
             time.sleep(0.05)
@@ -210,7 +214,7 @@ class Bench:
         return all(self._is_quiet(trial) for trial in self.trials)
 
     def _is_quiet(self, trial: Trial) -> bool:
-        """Nothing of it is on its way: neither in the store nor in a process."""
+        """Wait until nothing of it is left, neither in the store nor in a process."""
         rows = self._rows(trial)
         if rows and time.monotonic() - max(row["at"] for row in rows) < QUIET_SECONDS:
             return False
@@ -218,7 +222,7 @@ class Bench:
             return self._is_quiet_stock(trial, rows)
         if not self._rows(trial, "end", job="next"):
             return False
-        row = self.shop.row(trial.tenant)
+        row = self.shop.row(trial.workspace)
         return row is None or not (row.running or row.waiting or row.scheduled)
 
     @staticmethod
@@ -228,7 +232,7 @@ class Bench:
 
     def _seen(self, trial: Trial) -> Seen:
         starts = self._rows(trial, "start", job="victim")
-        row = None if self.stock else self.shop.row(trial.tenant)
+        row = None if self.stock else self.shop.row(trial.workspace)
         return Seen(
             pool=self.pool,
             ending=trial.ending,
@@ -239,7 +243,7 @@ class Bench:
             redelivered=sum(start["redelivered"] for start in starts),
             recovery=self._recovery(trial),
             following=self._following(trial),
-            most_slots=self._watch.most[trial.tenant] if self._watch else 0,
+            most_slots=self._watch.most[trial.workspace] if self._watch else 0,
             lost=row.lost if row else 0,
             dead=row.dead if row else 0,
             worker_died=self.worker.process.poll() is not None,
@@ -254,10 +258,10 @@ class Bench:
         return trial.over or max(mine, default=None)
 
     def _recovery(self, trial: Trial) -> float | None:
-        """What was free before its run had ended is a negative number of seconds."""
+        """Negative if the slot was free before the run had ended."""
         if ENDINGS[trial.ending].prefix:
             return self._following(trial)  # it holds none while it waits for its turn
-        over, freed = self._over(trial), self._watch and self._watch.first_freed(trial.tenant)
+        over, freed = self._over(trial), self._watch and self._watch.first_freed(trial.workspace)
         if not self._rows(trial, "start", job="victim") and not self._rows(trial, job="first"):
             return None  # it took no slot
         return None if over is None or not freed else round(freed - over, 2)

@@ -1,4 +1,4 @@
-"""The table: for every pool, ack mode and ending, what must be seen, or why there is no such cell.
+"""The table: for every pool, ack mode and ending the expected outcome, or why there is no cell.
 
 It says what Celery's documentation says, and for the slot what fairqueue promises.
 """
@@ -22,24 +22,24 @@ VARIANTS = ("early", "late", "early_lost", "late_lost")
 """Acked early or late, without and with ``task_reject_on_worker_lost``."""
 
 SEEN_SECONDS = 1.0
-"""A slot is free by then after an ending that anyone can see."""
+"""A slot is free by then after an ending that the worker or its parent can see."""
 BESIDE_OTHERS_SECONDS = 4.0
-"""The same where the tests share a loaded machine: long before a lease would have ended."""
+"""The same on a loaded machine: long before a lease would have ended."""
 UNSEEN_SECONDS = 5.0
-"""The same after the lease, where no one can."""
+"""The same after the lease, if nothing can see the ending."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What must be seen: how often the body starts and comes to an end, and what is stored."""
+    """The expected outcome: how often the body starts and ends, and what is stored."""
 
     starts: int
     ends: int
     state: str
     again: bool = False
-    """It is delivered once more, and told so."""
+    """It is delivered again, marked as redelivered."""
     visible: bool = True
-    """Somebody sees the ending; else the lease has to run out."""
+    """Something sees the ending; otherwise the lease has to expire."""
     lost: int = 0
     dead: int = 0
     asleep: float = 0.0
@@ -62,16 +62,16 @@ AGAIN = Cell(2, 2, "SUCCESS", again=True)
 KILLED_AGAIN = Cell(2, 1, "SUCCESS", again=True)
 RETRIED = Cell(2, 2, "SUCCESS")
 DROPPED = Cell(0, 0, "REVOKED")
-NOT_TOLD = Cell(1, 1, "PENDING")
+NOT_STORED = Cell(1, 1, "PENDING")
 
-CUT_OFF = Cell(1, 1, "RETRY")
+ABORTED = Cell(1, 1, "RETRY")
 # Whether Celery can store RETRY there depends on a connection that is open at that moment.
-CUT_OFF_OR_NOT_TOLD = Cell(1, 1, "RETRY or PENDING")
+ABORTED_OR_NOT_STORED = Cell(1, 1, "RETRY or PENDING")
 
-NO_CHILD = Absent("there is no child process: to kill the task is to kill the worker")
+NO_CHILD = Absent("there is no child process: killing the task means killing the worker")
 NO_LIMIT = Absent("Celery enforces this time limit in other pools only")
-NO_PROCESS_LIMIT = Absent("the setting replaces child processes, and there is none")
-NO_LOSS = Absent("the setting is about lost child processes, and there is none")
+NO_PROCESS_LIMIT = Absent("the setting replaces child processes, and there are none")
+NO_LOSS = Absent("the setting applies to lost child processes, and there are none")
 FIXED = Absent("the pool's size is fixed")
 NO_RESTART = Absent("the pool cannot be restarted; Celery ignores the command")
 TOO_OLD = Absent("soft shutdown came with Celery 5.5")
@@ -123,17 +123,17 @@ declare("error", POOLS, row(FAILED))
 declare("retry", POOLS, row(RETRIED))
 declare("reject", POOLS, row(FAILED, replace(FAILED, dead=1)))
 declare_older(
-    "reject", POOLS, (5, 7), row(NOT_TOLD, replace(NOT_TOLD, dead=1)),
+    "reject", POOLS, (5, 7), row(NOT_STORED, replace(NOT_STORED, dead=1)),
     "no state was stored for a `Reject`",
 )  # fmt: skip
-declare("reject_requeue", POOLS, row(NOT_TOLD, AGAIN))
-declare("ignore", POOLS, row(NOT_TOLD))
+declare("reject_requeue", POOLS, row(NOT_STORED, AGAIN))
+declare("ignore", POOLS, row(NOT_STORED))
 declare("system_exit", ("prefork",), row(FAILED, late_lost=AGAIN))
 declare_older(
-    "system_exit", ("prefork",), (5, 7), row(NOT_TOLD),
-    "it was an error like others, of which no state was stored, and no lost child",
+    "system_exit", ("prefork",), (5, 7), row(NOT_STORED),
+    "it was treated as an ordinary error without a stored state, and not as a lost child",
 )  # fmt: skip
-declare("system_exit", OTHERS, row(NOT_TOLD, AGAIN))
+declare("system_exit", OTHERS, row(NOT_STORED, AGAIN))
 declare("child_killed", ("prefork",), row(KILLED, late_lost=KILLED_AGAIN))
 declare("child_killed", OTHERS, row(NO_CHILD))
 declare("out_of_memory", POOLS, row(FAILED, AGAIN))
@@ -155,17 +155,21 @@ declare("soft", ("threads", *GREEN), row(RAN))
 declare("soft", ("prefork",), row(replace(RAN, asleep=4.0)))
 declare("soft", ("solo",), row(FAILED))
 declare_older("soft", POOLS, (5, 5), row(TOO_OLD), "there was no soft shutdown")
-declare("cold", ("prefork",), row(CUT_OFF, AGAIN))
+declare("cold", ("prefork",), row(ABORTED, AGAIN))
 declare_older(
-    "cold", ("prefork",), (5, 5), row(FAILED, AGAIN), "the children were killed, and not cancelled"
+    "cold",
+    ("prefork",),
+    (5, 5),
+    row(FAILED, AGAIN),
+    "the children were killed instead of cancelled",
 )
 declare("cold", ("threads",), row(RAN))  # nothing can cut them off
 declare("cold", ("solo",), row(FAILED))
 declare_older("cold", ("solo",), (5, 5), row(RAN), "the running task was not interrupted")
-declare("cold", GREEN, row(CUT_OFF_OR_NOT_TOLD, AGAIN))
+declare("cold", GREEN, row(ABORTED_OR_NOT_STORED, AGAIN))
 declare_older(
     "cold", GREEN, (5, 5), row(Cell(1, 0, "PENDING"), KILLED_AGAIN),
-    "greenlets were not cancelled: they ended with their process",
+    "greenlets were not cancelled but ended with their process",
 )  # fmt: skip
 declare("worker_killed", POOLS, row(
     Cell(1, 0, "PENDING", visible=False, lost=1),
@@ -198,7 +202,7 @@ def variants(pool: str, ending: str) -> tuple[str, ...]:
 
 
 def problems(seen: Seen, *, visible_seconds: float = SEEN_SECONDS) -> Iterator[str]:
-    """In what a cell differs from its entry."""
+    """How a cell differs from its entry."""
     cell = expected(seen.pool, seen.ending, seen.variant)
     assert isinstance(cell, Cell)
     if seen.state not in cell.state.split(" or "):

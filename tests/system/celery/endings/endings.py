@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LEASE_SECONDS = 3.0
-"""Short, where nobody can see the ending and the lease has to end."""
+"""Short, if nothing can see the ending and the lease has to expire."""
 
 STOPPED_SECONDS = 2 * LEASE_SECONDS
 
 Provoke = Callable[[Any], None]
-"""Gets the bench, once all victims of the ending run."""
+"""Called with the bench once all victims of the ending run."""
 
 
 def nothing(_bench: Any) -> None:
@@ -43,7 +43,7 @@ def kill_worker(bench: Any) -> None:
 
 
 def freeze_worker(bench: Any) -> None:
-    """Longer than the lease; then it goes on as if nothing had happened."""
+    """Stop for longer than the lease, then go on."""
     bench.worker.process.send_signal(signal.SIGSTOP)
     for trial in bench.trials:
         trial.over = time.monotonic()
@@ -77,10 +77,10 @@ class Ending:
     title: str
     how: str = "run_on"
     seconds: float = 0.2
-    """The victim shows signs of life for so long before it does ``how``."""
+    """The victim shows signs of life for this long before it does ``how``."""
     provoke: Provoke = nothing
     afterwards: Provoke = nothing
-    """Gets the bench, once all is quiet."""
+    """Called with the bench once nothing runs."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of the victim's publish."""
     prefix: str = ""
@@ -94,7 +94,7 @@ class Ending:
     own_worker: bool = False
     """It would disturb other endings in the same worker."""
     successor: bool = False
-    """A second worker stands by, since the first is gone after it."""
+    """A second worker is needed, since the first is gone afterwards."""
     ends_worker_of: tuple[str, ...] = ()
     """In these pools it needs both."""
     alone_in: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ ENDINGS = {
         afterwards=await_results,
     ),
     "rate_limited": Ending(
-        "`rate_limit`ed, beside quick ones", seconds=0.05, prefix="paced_", starts=False
+        "above its `rate_limit`, beside short tasks", seconds=0.05, prefix="paced_", starts=False
     ),
     "warm": of_worker("warm shutdown", send_signal(signal.SIGTERM), seconds=1.5),
     "soft": of_worker(

@@ -1,6 +1,6 @@
-"""Prints the whole table, as the ledger saw it, and writes it into the docs.
+"""Print the whole table and write it into the docs.
 
-python -m tests.system.celery.endings.report FILE     what the tests noted in FILE
+python -m tests.system.celery.endings.report FILE     FILE holds the results of the tests
 """
 
 from __future__ import annotations
@@ -36,33 +36,36 @@ HEADINGS = {
 INTRODUCTION = """\
 # What happens when a task ends
 
-Every pool of Celery, acked early (Celery's default) and late (`acks_late`), without and with `task_reject_on_worker_lost`, in every way in which a task, its process or its worker can end.
-Real workers played each cell, and the tasks wrote a ledger outside the broker: this is what it saw.
-`make endings` plays them again, prints this table and writes this page.
-This one was played on {versions}.
+This page shows how a task ends in every pool of Celery, with early acks (Celery's default) and late acks (`acks_late`), with and without `task_reject_on_worker_lost`.
+It covers every way in which a task, its process or its worker can end.
+Real workers ran each case, and the tasks recorded their starts and ends in a file outside the broker.
+`make endings` runs all cases again, prints the tables and writes this page.
+These results were measured on {versions}.
 
-A cell reads: **starts / ends** of the task's body, the state in the result backend, and the seconds from the last sign of life until the slot of the workspace was free.
-An end is counted when the body was left by returning or raising; a killed process leaves none.
-↻ means that it was delivered again, with `redelivered` set; "lost" that it was counted as lost, "dead" that it is among the dead letters.
+Each cell shows the **starts / ends** of the task's body, the state in the result backend, and the seconds from the task's last sign of life until the workspace's slot was free.
+An end is counted if the body returns or raises; a killed process counts no end.
+↻ means that the task was redelivered, with `redelivered` set.
+"lost" means that it was counted as lost, and "dead" that it became a dead letter.
 """  # noqa: E501 - one sentence per line
 
 ON_OLDER = """\
-The suite expects these cells there instead.
-They are what that Celery does, on `redis://` as well, but for the cold shutdown: on `redis://` prefork loses a late-acked task to it, and gevent and eventlet run an early-acked one twice.
-`make matrix TOX_ARGS="-e py310-celery53 -- -m 'long or not long' tests/system/celery/endings"` plays them on the oldest.
+On older versions of Celery, the tests expect these results instead.
+They are the behaviour of that version, also on `redis://`, except for the cold shutdown: on `redis://`, prefork loses a late-acked task, and gevent and eventlet run an early-acked task twice.
+`make matrix TOX_ARGS="-e py310-celery53 -- -m 'long or not long' tests/system/celery/endings"` runs them on the oldest version.
 """  # noqa: E501 - one sentence per line
 
 CLOSING = """\
 ## What to know
 
-- An ending that somebody sees frees the slot within a second; one that nobody sees (the main process killed or stopped) within the lease plus five seconds. The lease was 3 s here; it is 30 s by default.
-- With `acks_late` alone, Celery acks a task whose child process died as failed; with `task_reject_on_worker_lost` it runs again, at most `max_deliveries` times.
-- A task that was acked early is not run again, whatever happens: that is what an early ack means. The ack is sent as the task starts and is in Redis some milliseconds later, as on `redis://`: a whole worker that dies within them leaves a task that runs again.
-- What expired while it waited is announced by a worker that looks every second or two.
-- Stopped for longer than its lease, a worker has lost its late-acked tasks to another one. It stops its own runs where the pool can (prefork, eventlet, and gevent since Celery 5.5); elsewhere `fairqueue.current().lost` is true, and what such a run publishes is refused. Its write to the result backend is not prevented.
-- A task over its `rate_limit` is given back until its turn, so that it holds no slot; it is then a redelivered one, though its body starts once.
-- Out of memory, Celery's prefork and solo workers shut down. During a soft shutdown the main process of a prefork worker sleeps, and hears of its children when the time is over.
-- On `redis://` prefork stores the same states, but for a late-acked task out of memory: the first run's FAILURE stays. A late-acked task whose worker was killed, or that raised `SystemExit` in threads or gevent, was not seen again there: it waits for the visibility timeout, an hour by default. A late-acked task that a cold shutdown cut off under gevent did not run again there either.
+- If the worker sees the task end, the slot is free within a second. If it cannot (its main process was killed or stopped), the slot is free within the lease plus five seconds. The lease was 3 s here; the default is 30 s.
+- If a child process dies, Celery with `acks_late` alone marks its task as failed. With `task_reject_on_worker_lost` the task runs again, at most `max_deliveries` times.
+- An early-acked task does not run again, whatever happens. Its ack is sent when the task starts and reaches Redis some milliseconds later, as on `redis://`. If the whole worker dies within these milliseconds, the task runs again.
+- No task starts on a lease that has ended, early-acked or not: if a worker was stopped before the start, or its link to Redis was slow, it gives the job back instead.
+- A worker looks for expired tasks every second or two, and stores their result.
+- A worker that was stopped for longer than its lease has lost its late-acked tasks to another worker. It stops its own runs if the pool can do so (prefork, eventlet, and gevent since Celery 5.5). In other pools `fairqueue.current().lost` is true, and whatever such a run publishes is rejected. Its write to the result backend is not prevented.
+- A task above its `rate_limit` goes back to the queue until it may start, so it holds no slot meanwhile. It then counts as redelivered, although its body starts once.
+- Celery's prefork and solo workers shut down when they are out of memory. During a soft shutdown, the main process of a prefork worker sleeps, and sees that its children have ended only after the time-out.
+- On `redis://`, prefork stores the same states, except for a late-acked task that is out of memory: there the first run's FAILURE stays. A late-acked task whose worker was killed, or that raised `SystemExit` in threads or gevent, did not run again there during the test: it waits for the visibility timeout, an hour by default. A late-acked task that was cut off by a cold shutdown under gevent did not run again there either.
 """  # noqa: E501 - one sentence per line
 
 
@@ -78,7 +81,7 @@ def seen_cells(path: Path) -> Rows:
 def text(row: dict[str, Any] | None) -> str:
     """One cell."""
     if row is None:
-        return "not played"
+        return "not run"
     marks = [
         *(["↻"] if row["redelivered"] else []),
         *(["lost"] if row["lost"] else []),
@@ -127,7 +130,7 @@ def on_older() -> Iterator[list[str]]:
         for acks, before, now in _changes(name, pool):
             change = (ENDINGS[name].title, acks, until, before, now, older.reason)
             found.setdefault(change, []).append(pool)
-    yield ["ending", "pool", "ack", "Celery", "then", "now", "because"]
+    yield ["ending", "pool", "ack", "Celery", "result there", "result now", "reason"]
     for told, pools in found.items():
         yield [told[0], ", ".join(pools), *told[1:]]
 
@@ -161,9 +164,9 @@ def page(seen: Rows) -> str:
         parts.append(f"## {pool}\n")
         parts.append(table_of(lines(pool, seen)))
         if why := list(reasons(pool)):
-            parts.append("Not in this table:\n")
+            parts.append("Cases that this pool does not have:\n")
             parts.append("\n".join(why) + "\n")
-    parts.append(f"## On older versions\n\n{ON_OLDER}")
+    parts.append(f"## Older versions of Celery\n\n{ON_OLDER}")
     parts.append(table_of(on_older()))
     return "\n".join([*parts, CLOSING])
 
@@ -185,12 +188,12 @@ def columns(rows: Iterable[list[str]]) -> Iterator[str]:
 
 def printed(seen: Rows) -> Iterator[str]:
     """The same for a terminal."""
-    yield f"played on {played_on(seen)}"
+    yield f"run on {played_on(seen)}"
     for pool in POOLS:
         yield f"\n{pool}"
         yield from columns(lines(pool, seen))
         yield from (f"  {reason}" for reason in reasons(pool))
-    yield "\non older versions"
+    yield "\nolder versions of Celery"
     yield from columns(on_older())
 
 

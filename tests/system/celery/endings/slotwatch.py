@@ -1,4 +1,4 @@
-"""Watches, from outside, when the slots of workspaces are taken and given back."""
+"""Watches from outside when the slots of workspaces are taken and freed."""
 
 from __future__ import annotations
 

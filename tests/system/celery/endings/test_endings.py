@@ -1,4 +1,4 @@
-"""Every ending in every pool, with real workers: what the ledger saw is what the table says."""
+"""Every ending in every pool, with real workers: the ledger agrees with the table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.system.needs import needs
 pytestmark = pytest.mark.system
 
 REPORT = os.environ.get("FAIRQUEUE_TEST_ENDINGS")
-"""A file to which what was seen is added, a line per cell."""
+"""A file to which each outcome is appended, a line per cell."""
 
 QUICK = {
     "prefork": ("reject_requeue", "system_exit", "child_killed", "hard_limit", "terminate"),
@@ -69,17 +69,15 @@ def play(
 
 
 def versions(shop: Any) -> str:
-    with shop._server.client() as client:
-        server = client.info("server")["redis_version"]
     return (
         f"Celery {celery.__version__}, kombu {kombu.__version__}, redis-py {redis.__version__}, "
-        f"Redis {server} and Python {platform.python_version()}"
+        f"{shop._server.version} and Python {platform.python_version()}"
     )
 
 
 @pytest.mark.parametrize("pool", QUICK)
-def test_endings_that_everybody_meets(shop: Any, pool: str) -> None:
-    """The deaths of tasks and children, early and late acked: no slot waits for its lease."""
+def test_common_endings(shop: Any, pool: str) -> None:
+    """Deaths of tasks and children, early and late acked: no slot waits for lease expiry."""
     play(shop, pool, existing(pool, QUICK[pool]), seconds=cells.BESIDE_OTHERS_SECONDS)
 
 
@@ -94,7 +92,7 @@ def test_endings_of_tasks(shop: Any, pool: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("pool", "name"), alone())
 def test_endings_of_workers(shop: Any, pool: str, name: str) -> None:
-    """An ending that changes or ends the whole worker, in a worker of its own."""
+    """An ending that changes or ends the whole worker, in its own worker."""
     play(shop, pool, [name])
 
 
@@ -117,7 +115,7 @@ def test_the_page_shows_what_is_declared() -> None:
 
 @pytest.mark.skipif(cells.CELERY < cells.NEWEST, reason="the page is about the newest Celery")
 def test_the_page_shows_what_older_versions_do() -> None:
-    """The docs say what they were played on, and what is declared of older Celery."""
+    """The docs name the versions they were played on, and what is declared for older Celery."""
     shown = report.PAGE.read_text()
     assert report.table_of(report.on_older()) in shown
     assert f"Celery {'.'.join(map(str, cells.NEWEST))}" in shown

@@ -1,4 +1,4 @@
-"""A worker that could not renew: who is stopped, who runs on, and what no longer counts."""
+"""A worker that could not renew: which runs are stopped, which go on, what is refused."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def holder(shop: Any) -> int:
 
 
 def freeze_the_worker_of(shop: Any, task: str, pool: str) -> float:
-    """Run one job, stop its worker for two leases; two workers are there. When it was stopped."""
+    """Run one job, stop its worker for two leases beside another worker; return when."""
     shop.app_name = "ending_tasks"
     url = shop.url(lease_seconds=LEASE_SECONDS)
     for worker in [shop.worker("-P", pool, "-c", "2", url=url) for _ in range(2)]:
         worker.ready()
     publisher = shop.publisher(url)
     link = publisher.app.signature("ending_tasks.called_back", kwargs={"tenant_id": "ada"})
-    publisher.send(f"ending_tasks.{task}", WATCHED_SECONDS, tenant="ada", link=link)
+    publisher.send(f"ending_tasks.{task}", WATCHED_SECONDS, workspace="ada", link=link)
     shop.ledger.wait("start", 1)
     time.sleep(ACK_SECONDS)
     frozen, pid = time.monotonic(), holder(shop)
@@ -79,7 +79,7 @@ def test_a_child_learns_of_its_lost_lease_while_its_parent_is_stopped(shop: Any)
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_an_early_acked_run_is_never_stopped(shop: Any, pool: str) -> None:
-    """Nobody else will run it: it is not lost, ends, and its callback is published."""
+    """It is not run again, so it is not lost: it ends, and its callback is published."""
     freeze_the_worker_of(shop, "watch_early", pool)
     shop.ledger.wait("called back", 1)
 
@@ -106,8 +106,8 @@ def test_a_greenlet_that_lost_its_lease_is_ended(shop: Any, pool: str) -> None:
 
 
 @pytest.mark.parametrize("pool", UNSTOPPABLE)
-def test_a_stale_run_calls_nobody_back(shop: Any, pool: str) -> None:
-    """Where a run cannot be stopped it sees that it is lost, and only the new run counts."""
+def test_a_stale_run_publishes_no_callback(shop: Any, pool: str) -> None:
+    """A run that cannot be stopped sees that it is lost, and only the new run counts."""
     if pool in GREEN:
         needs(pool)
     freeze_the_worker_of(shop, "watch_late", pool)
@@ -133,7 +133,7 @@ def test_a_stale_run_calls_nobody_back(shop: Any, pool: str) -> None:
     ],
 )
 def test_leases_are_renewed_beside_a_busy_interpreter(shop: Any, pool: str, task: str) -> None:
-    """CPU-bound work, or C code that keeps a child's lock, longer than a lease: it runs once."""
+    """CPU-bound work, or C code that keeps the GIL, for longer than a lease runs once."""
     if pool in {"gevent", "eventlet"}:
         needs(pool)
     shop.app_name = "ending_tasks"
@@ -143,7 +143,7 @@ def test_leases_are_renewed_beside_a_busy_interpreter(shop: Any, pool: str, task
     args, kwargs = (7.0,), {}
     if task == "compute_late":
         args, kwargs = (1,), {"seconds": 7.0}
-    shop.publisher(url).send(task, *args, kwargs=kwargs, tenant="ada")
+    shop.publisher(url).send(task, *args, kwargs=kwargs, workspace="ada")
     shop.ledger.wait("end", 1)
     time.sleep(1.5)
 

@@ -1,4 +1,4 @@
-"""Redis is away for long, with two workers waiting: who runs on, who stops, who runs again."""
+"""A long outage of Redis, with two workers: which jobs go on, stop, and run again."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ pytestmark = [pytest.mark.system, pytest.mark.long]
 
 
 def run_through(shop: Any, pool: str, *, lease: float, away: float, task_seconds: float) -> None:
-    """One early and one late-acked job, each in a workspace of its own; two workers."""
+    """One early-acked and one late-acked job, each in its own workspace, and two workers."""
     url = shop.url(lease_seconds=lease, workspace_concurrency=1)
     for worker in [shop.worker("-P", pool, "-c", "2", url=url) for _ in range(2)]:
         worker.ready()
     publisher = shop.publisher(url)
     for task in ("work", "work_late"):
-        publisher.send(task, 1, kwargs={"seconds": task_seconds}, tenant=task)
+        publisher.send(task, 1, kwargs={"seconds": task_seconds}, workspace=task)
     shop.ledger.wait("start", 2)
     time.sleep(0.5)
     shop._server.kill()
     time.sleep(away)
     shop._server.start()
     back = time.monotonic()
-    shop.ledger.wait("end", 1, tenant="work", seconds=60)
-    shop.ledger.wait("end", 1, tenant="work_late", seconds=60)
-    publisher.send("work", 2, tenant="afterwards")
-    shop.ledger.wait("end", 1, tenant="afterwards")
+    shop.ledger.wait("end", 1, workspace="work", seconds=60)
+    shop.ledger.wait("end", 1, workspace="work_late", seconds=60)
+    publisher.send("work", 2, workspace="afterwards")
+    shop.ledger.wait("end", 1, workspace="afterwards")
     shop.resumed = time.monotonic() - back
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
 def test_an_outage_shorter_than_the_lease_costs_nothing(own_shop: Any, pool: str) -> None:
-    """Redis is away for 20 s, back with its file: each job runs once, the workers go on."""
+    """Redis is down for 20 s and keeps its data: each job runs once, the workers go on."""
     if pool in {"gevent", "eventlet"}:
         needs(pool)
     run_through(own_shop, pool, lease=30, away=20, task_seconds=24)
 
-    for tenant in ("work", "work_late"):
-        assert len(own_shop.ledger.lines("start", tenant=tenant)) == 1
-        assert len(own_shop.ledger.lines("end", tenant=tenant)) == 1
+    for workspace in ("work", "work_late"):
+        assert len(own_shop.ledger.lines("start", workspace=workspace)) == 1
+        assert len(own_shop.ledger.lines("end", workspace=workspace)) == 1
 
 
-def test_an_outage_longer_than_the_lease_stops_who_will_run_again(own_shop: Any) -> None:
-    """Away for three leases: a late-acked job is cut off and runs again, an early-acked runs on."""
+def test_an_outage_longer_than_the_lease_stops_late_acked_jobs(own_shop: Any) -> None:
+    """Down for three leases: a late-acked job is aborted and runs again, an early-acked goes on."""
     run_through(own_shop, "prefork", lease=3, away=9, task_seconds=12)
 
-    assert len(own_shop.ledger.lines("start", tenant="work")) == 1
-    assert len(own_shop.ledger.lines("end", tenant="work")) == 1
-    late = own_shop.ledger.lines("start", tenant="work_late")
+    assert len(own_shop.ledger.lines("start", workspace="work")) == 1
+    assert len(own_shop.ledger.lines("end", workspace="work")) == 1
+    late = own_shop.ledger.lines("start", workspace="work_late")
     assert len(late) == 2
-    assert len(own_shop.ledger.lines("end", tenant="work_late")) == 1
+    assert len(own_shop.ledger.lines("end", workspace="work_late")) == 1
     assert late[1]["at"] - late[0]["at"] > 9, "it never ran beside itself"
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
-def test_what_ended_while_redis_was_away_is_not_run_again(own_shop: Any, pool: str) -> None:
-    """It ended within its lease and could not be told for three leases: its ack still counts.
+def test_jobs_that_ended_during_an_outage_are_not_run_again(own_shop: Any, pool: str) -> None:
+    """It ended within its lease but could not be reported for three leases: the ack counts.
 
     Not under gevent: kombu sleeps there between its tries without letting greenlets run.
     """
     run_through(own_shop, pool, lease=3, away=9, task_seconds=2)
 
-    for tenant in ("work", "work_late"):
-        assert len(own_shop.ledger.lines("start", tenant=tenant)) == 1
+    for workspace in ("work", "work_late"):
+        assert len(own_shop.ledger.lines("start", workspace=workspace)) == 1

@@ -26,17 +26,19 @@ def open_broker(url: str, settings: dict[str, Any]) -> Broker:
     return broker
 
 
-def publish(broker: Broker, tenant: str, n: int = 0) -> None:
+def publish(broker: Broker, workspace: str, n: int = 0) -> None:
     """By name only: a producer need not know the actor."""
-    broker.enqueue(Message("default", "work", args=(n,), kwargs={"tenant_id": tenant}, options={}))
+    broker.enqueue(
+        Message("default", "work", args=(n,), kwargs={"tenant_id": workspace}, options={})
+    )
 
 
-def publish_round(broker: Broker, tenant: str, count: int) -> dict[str, Any]:
+def publish_round(broker: Broker, workspace: str, count: int) -> dict[str, Any]:
     accepted, refused, slowest = 0, [], 0.0
     for n in range(count):
         begun = time.monotonic()
         try:
-            publish(broker, tenant, n)
+            publish(broker, workspace, n)
             accepted += 1
         except fairqueue_dramatiq.CapacityExceeded as error:
             refused.append([error.scope, error.limit, error.workspace, error.retry_after >= 1])
@@ -54,5 +56,5 @@ if __name__ == "__main__":
     publish(broker, f"warm-{os.getpid()}")
     say("ready")
     for line in sys.stdin:
-        tenant, count = line.split()
-        say(json.dumps(publish_round(broker, tenant, int(count))))
+        workspace, count = line.split()
+        say(json.dumps(publish_round(broker, workspace, int(count))))

@@ -1,4 +1,4 @@
-"""An app of a user's own: its actors know nothing of tenants' limits, and write a ledger."""
+"""A user's app: its actors do not know of limits, and write a ledger."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from dramatiq.brokers.redis import RedisBroker
 from dramatiq.middleware import CurrentMessage
 
 import fairqueue
+from fairqueue import adapters
 from fairqueue_dramatiq import CancelledInterrupt, FairQueueMiddleware
 
 LEDGER = os.environ.get("MILL_LEDGER", os.devnull)
 
 
 def make_broker(url: str) -> Broker:
-    """The broker that this user has had for years."""
+    """The user's own broker."""
     if url.startswith("amqp"):
         return RabbitmqBroker(url=url)
     return RedisBroker(url=url, namespace=os.environ["MILL_NAMESPACE"])
@@ -44,37 +45,37 @@ def note(what: str, **fields: object) -> None:
 
 @dramatiq.actor(max_retries=0)
 def work(n: int, *, seconds: float = 0.0, tenant_id: str | None = None) -> None:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     time.sleep(seconds)
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)
 
 
 @dramatiq.actor(max_retries=0)
 def compute(n: int, *, seconds: float, tenant_id: str | None = None) -> None:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         sum(range(10_000))
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)
 
 
 @dramatiq.actor(min_backoff=100, max_backoff=200, max_retries=5)
 def fails_twice(n: int, *, tenant_id: str | None = None, tries: int = 2) -> None:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     message = CurrentMessage.get_current_message()
     if message is None or message.options.get("retries", 0) < tries:
         raise RuntimeError("not yet")
-    note("end", n=n, tenant=tenant_id)
+    note("end", n=n, workspace=tenant_id)
 
 
 @dramatiq.actor
-def mourn(message: dict[str, Any], error: dict[str, str]) -> None:
-    note("mourned", error=error["type"], workspace=fairqueue.current_workspace())
+def note_failure(message: dict[str, Any], error: dict[str, str]) -> None:
+    note("failure", error=error["type"], workspace=adapters.current_workspace())
 
 
-@dramatiq.actor(max_retries=3, on_failure="mourn")
+@dramatiq.actor(max_retries=3, on_failure="note_failure")
 def kills_its_worker(n: int, *, tenant_id: str | None = None) -> None:
-    note("start", n=n, tenant=tenant_id)
+    note("start", n=n, workspace=tenant_id)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -86,7 +87,7 @@ def patient(n: int, *, tenant_id: str | None = None) -> None:
         while job is not None:
             time.sleep(0.02)
     except CancelledInterrupt:
-        note("cancelled", n=n, told=job is not None and job.cancelled)
+        note("cancelled", n=n, flagged=job is not None and job.cancelled)
         raise
 
 
@@ -104,6 +105,6 @@ for number in range(int(os.environ.get("MILL_QUEUES", "0"))):
 
     @dramatiq.actor(queue_name=f"q{number}", actor_name=f"turn_{number}", max_retries=0)
     def turn(n: int, *, seconds: float = 0.0, tenant_id: str | None = None) -> None:
-        note("start", n=n, tenant=tenant_id)
+        note("start", n=n, workspace=tenant_id)
         time.sleep(seconds)
-        note("end", n=n, tenant=tenant_id)
+        note("end", n=n, workspace=tenant_id)

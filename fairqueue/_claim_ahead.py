@@ -1,0 +1,30 @@
+"""How many jobs a worker may claim before a slot is free for them: those that start in a moment."""
+
+from __future__ import annotations
+
+NEWEST_WEIGHT = 0.1  # of the newest duration in the moving average
+
+
+class ClaimAhead:
+    """Estimates from a moving average of durations how many jobs start within ``seconds``.
+
+    Not thread-safe: its owner holds a lock.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._mean: float | None = None
+
+    def record(self, duration_seconds: float) -> None:
+        """One job occupied its slot for this long."""
+        mean = duration_seconds if self._mean is None else self._mean
+        self._mean = mean + NEWEST_WEIGHT * (duration_seconds - mean)
+
+    def jobs(self, slots: int, *, at_most: int) -> int:
+        """Jobs to claim beside those that run; none before the first duration is known.
+
+        The k-th of them waits until about k / slots jobs have ended.
+        """
+        if self._mean is None or self._seconds <= 0:
+            return 0
+        return min(int(self._seconds * slots / max(self._mean, 1e-6)), at_most)

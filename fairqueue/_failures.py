@@ -1,0 +1,126 @@
+"""Reports jobs that ended in the store to an adapter, so that their failure is handled.
+
+If every delivery of a job kills its worker, the job becomes a dead letter when its last lease is
+reaped. Its framework never sees an end, and its result would stay pending for ever. The same holds
+for a job that expires, or is cancelled, while it waits. So each worker
+regularly takes notices of such failures on its queues. Every failure is reported at least once:
+the notice of a worker that dies meanwhile becomes available to another.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import uniform
+
+from fairqueue._context import JobContext, run_context
+from fairqueue._queue import FairQueue
+from fairqueue._types import DeadLetter
+from fairqueue._utils import Throttle
+from fairqueue.errors import StoreUnavailable
+
+log = logging.getLogger("fairqueue.failures")
+
+LOOK_EVERY_SECONDS = (1.0, 2.0)
+NOTICES_AT_ONCE = 16
+MOST_ATTEMPTS = 3
+"""A failure handler that raises this often for one job is not called again."""
+LOG_EVERY_SECONDS = 30.0
+LONGEST_REASON = 500  # characters
+
+
+class FailureReporter:
+    """Reports failed jobs of one worker's queues, from its own daemon thread.
+
+    ``report`` runs the framework's failure handling for one dead letter, with that job as
+    ``current()``. It returns False if this worker does not know the task; another worker will
+    report the failure. ``queues`` returns the queues that the worker consumes at that moment.
+    """
+
+    def __init__(
+        self,
+        queue: FairQueue,
+        queues: Callable[[], Sequence[str]],
+        report: Callable[[DeadLetter], bool],
+    ) -> None:
+        self._queue, self._queues, self._report = queue.clone(), queues, report
+        self._attempts: Counter[str] = Counter()
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._run, name="fairqueue-failures", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop the thread after its current report."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(uniform(*LOOK_EVERY_SECONDS)):  # noqa: S311 - no secret
+            try:
+                while self._report_some() == NOTICES_AT_ONCE and not self._stopped.is_set():
+                    pass  # there may be more
+            except StoreUnavailable as error:
+                log.debug("failed jobs will be reported later: %s", error)  # the worker logs it
+            except Exception as error:  # noqa: BLE001 - it is logged, and the loop goes on
+                self._log(error)
+        self._queue.close()
+
+    def _log(self, error: Exception) -> None:
+        if self._log_throttle.passes():
+            log.error("could not look for failed jobs, will retry", exc_info=error)
+
+    def _report_some(self) -> int:
+        """Report what is due, up to a number; return how many notices there were."""
+        queues = self._queues()
+        if not queues:
+            return 0
+        admin, lease_seconds = self._queue.admin, self._queue.settings.lease_seconds
+        notices = admin.take_failure_notices(queues, n=NOTICES_AT_ONCE, hold_seconds=lease_seconds)
+        for letter in notices:
+            if self._reported(letter):
+                admin.drop_failure_notices([letter])
+        return len(notices)
+
+    def _reported(self, letter: DeadLetter) -> bool:
+        """Report one failure; False: not done, its notice becomes available again."""
+        job = letter.job
+        try:
+            with run_context(_last_run(letter)):
+                reported = self._report(letter)
+        except Exception:
+            log.exception("the failure handler of job %r of task %r raised", job.id, job.task)
+            self._attempts[job.id] += 1
+            if self._attempts[job.id] < MOST_ATTEMPTS:
+                return False
+            reported = True
+        self._attempts.pop(job.id, None)
+        return reported
+
+
+def _last_run(letter: DeadLetter) -> JobContext:
+    return JobContext(
+        job_id=letter.job.id,
+        workspace=letter.job.workspace,
+        fence=letter.history[-1].fence if letter.history else 0,
+        deliveries=letter.deliveries,
+        redeliverable=False,
+        body_returned=True,
+    )
+
+
+def lost_worker_message(letter: DeadLetter) -> str:
+    """The text of the error that stands for a job whose every start ended in a lost worker."""
+    job = letter.job
+    return (
+        f"every one of its {letter.deliveries} starts ended in a lost worker; the job is kept as "
+        f"a dead letter of workspace {job.workspace!r} ({job.id})"
+    )
+
+
+def failure_reason(kind: str, error: BaseException) -> str:
+    """The reason of a dead letter: a word to search for, and the error."""
+    return f"{kind}: {type(error).__name__}: {error}"[:LONGEST_REASON]

@@ -1,0 +1,46 @@
+"""The workspace of a message that must not be lost, such as a retry or a callback.
+
+Such a message is published even if its workspace is unresolved or its name is invalid.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from fairqueue._context import current_workspace
+from fairqueue.errors import ConfigurationError, WorkspaceUnresolved
+
+log = logging.getLogger("fairqueue.publish")
+
+T = TypeVar("T")
+
+
+def workspace_or_current(what: str, resolve: Callable[[], str | None]) -> str | None:
+    """The workspace that ``resolve`` finds, else that of the running job; ``what`` is logged."""
+    try:
+        return resolve()
+    except WorkspaceUnresolved as error:
+        _log_fallback(what, error)
+        return current_workspace()
+
+
+def publish_or_default(what: str, workspace: str | None, publish: Callable[[str | None], T]) -> T:
+    """Publish for this workspace; if its name is invalid, for none, which is the current one."""
+    try:
+        return publish(workspace)
+    except ConfigurationError as error:
+        if workspace is None:
+            raise
+        _log_fallback(what, error)
+        return publish(None)
+
+
+def _log_fallback(what: str, error: ConfigurationError) -> None:
+    log.error(
+        "%s must not be lost: it is published for the workspace of the running job, or else the "
+        "default workspace, because %s",
+        what,
+        error,
+    )

@@ -1,0 +1,22 @@
+"""The settings: their model, how text is parsed, and error messages."""
+
+from __future__ import annotations
+
+from fairqueue._settings.model import (
+    QueueSettings,
+    Settings,
+    TaskSettings,
+    WorkspaceSettings,
+    live_limits,
+)
+from fairqueue._settings.url import mask_password, split_settings
+
+__all__ = [
+    "QueueSettings",
+    "Settings",
+    "TaskSettings",
+    "WorkspaceSettings",
+    "live_limits",
+    "mask_password",
+    "split_settings",
+]

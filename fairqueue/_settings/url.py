@@ -1,0 +1,69 @@
+"""Takes settings out of URLs, and masks passwords in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import parse_qsl
+
+from fairqueue._settings import problems
+from fairqueue._settings.model import Settings
+from fairqueue.errors import ConfigurationError
+
+_SEVERAL = re.compile(r";(?=[\w.+-]+:)")
+_PASSWORD = re.compile(r"(://[^:@/?#]*:).*@", re.DOTALL)
+_SECRET_OPTION = re.compile(r"([?&][^=&]*(?:pass|pwd|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
+
+
+def mask_password(url: str) -> str:
+    """Return the URL, or several joined by ``;``, with ``**`` in place of every password."""
+    return ";".join(
+        _SECRET_OPTION.sub(r"\1**", _PASSWORD.sub(r"\1**@", part)) for part in _SEVERAL.split(url)
+    )
+
+
+def split_settings(url: str) -> tuple[str, dict[str, Any]]:
+    """Take settings out of a URL's query; return the remaining URL and the settings.
+
+    ``redis://h/0?workspace_concurrency=2&socket_timeout=5`` gives ``redis://h/0?socket_timeout=5``
+    and ``{"workspace_concurrency": "2"}``. A name that occurs twice gives a list.
+    Raises ConfigurationError for a name that looks like a misspelt setting.
+    """
+    head, mark, query = url.partition("?")
+    if not mark:
+        return url, {}
+    kept, settings = [], []
+    for part in query.split("&"):
+        pairs = parse_qsl(part, keep_blank_values=True)
+        if pairs and _is_setting(pairs[0][0]):
+            settings += pairs
+        elif pairs:
+            kept.append(part)  # unchanged: masking a password needs a stray "@" as it was written
+    return (f"{head}?{'&'.join(kept)}" if kept else head), _gather(settings)
+
+
+def _is_setting(name: str) -> bool:
+    names: Collection[str] = Settings.model_fields
+    if name in names:
+        return True
+    if name in problems.MEANT or name in problems.OF_WORKSPACES:
+        remedy = problems.remedy_for(name, list(names))
+        raise ConfigurationError(f"unknown setting {name!r} in the URL; {remedy}")
+    close = get_close_matches(name.lower(), names, n=1, cutoff=0.85)
+    if close:
+        raise ConfigurationError(f"unknown setting {name!r} in the URL; did you mean {close[0]!r}?")
+    return False
+
+
+def _gather(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        earlier = found.get(name)
+        found[name] = value if earlier is None else [*_as_list(earlier), value]
+    return found
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,78 @@
+"""What runs the scripts: a Redis server, or this process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from fairqueue._keys import Keys
+from fairqueue._stores.linker import Read, read_source
+from fairqueue._stores.scripts import load
+from fairqueue._stores.waiter import Waiter
+
+Value = str | bytes | int | float
+
+
+def bytes_of(value: Value) -> bytes:
+    """Write an argument as it is sent."""
+    if isinstance(value, bytes):
+        return value
+    return (repr(value) if isinstance(value, float) else str(value)).encode()
+
+
+class Entry(NamedTuple):
+    """One key as it stands."""
+
+    key: bytes
+    value: Any
+    """Bytes, a list, a set, a dictionary of values, or one of scores."""
+    expires: bool
+
+
+class Engine(ABC):
+    """Runs each operation's script as one atomic step, on the keys of one namespace."""
+
+    def __init__(self, namespace: str, read: Read = read_source) -> None:
+        self.namespace, self.read = namespace, read
+        self.keys = Keys(namespace)
+        self._arguments = {name: source.arguments for name, source in load(read).items()}
+
+    def call(self, operation: str, /, **arguments: Value) -> Any:
+        """Run an operation; every argument of its header must be named, and no other."""
+        wanted = self._arguments[operation]
+        try:
+            given = [bytes_of(arguments[argument]) for argument in wanted]
+        except KeyError:
+            given = []
+        if len(given) != len(arguments):
+            raise TypeError(f"{operation} takes {wanted}, not {tuple(arguments)}")
+        return self._run(operation, given)
+
+    @abstractmethod
+    def _run(self, operation: str, values: Sequence[bytes]) -> Any:
+        """Run an operation's script; return its reply as redis-py does."""
+
+    @abstractmethod
+    def command(self, name: str, *arguments: Value) -> Any:
+        """Run one command by itself; an engine may know only those that the scripts use."""
+
+    @abstractmethod
+    def dump(self) -> Iterator[Entry]:
+        """Read every key of the namespace; where others are at work, not as one atomic step."""
+
+    @abstractmethod
+    def waiter(self, queues: Sequence[str]) -> Waiter:
+        """Make a waiter for the tokens of some queues."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise ConfigurationError or StoreUnavailable if the scripts cannot run here."""
+
+    @abstractmethod
+    def clone(self, *, timeout_seconds: float | None = None) -> Engine:
+        """Open the same keys over connections of its own."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close connections. The engine may be used again; it reconnects."""

@@ -1,0 +1,98 @@
+"""Reads what ``why`` found: what blocks each lane, and when its next job can be expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fairqueue._fairness import expected_wait
+from fairqueue._keys import decode
+from fairqueue._stores import replies
+from fairqueue._types import Blocker, JobState, QueuePosition, Why
+
+TASKS = frozenset({"task", "workspace_task"})
+OWN = frozenset({"workspace", "workspace_task"})
+TaskName = Callable[[bytes], str]
+
+
+def _number(text: bytes) -> float | None:
+    return None if text == b"-" else float(text)
+
+
+def _blocker(text: bytes, task_name: TaskName) -> Blocker:
+    kind, scope, name, limit, used, since, until = text.split()
+    of = scope.decode()
+    named = "" if of == "total" else task_name(name) if of in TASKS else decode(name)
+    runs = None if used == b"-" else int(used)
+    return Blocker(kind.decode(), of, named, _number(limit), runs, _number(since), _number(until))
+
+
+def _position(row: Sequence[Any], own: int, now: float, task_name: TaskName) -> QueuePosition:
+    """Read one lane; ``own``: what its workspace runs."""
+    queue, task, published, waiting, jobs, turns, in_line, running, cost, kept, seen = row
+    blockers, would_block = (tuple(_blocker(text, task_name) for text in of) for of in (kept, seen))
+    wait = expected_wait(
+        turns=int(turns),
+        jobs=int(jobs),
+        in_line=int(in_line),
+        running=int(running),
+        own=own,
+        cost=float(cost),
+        held=any(each.kind == "concurrency" and each.scope in OWN for each in blockers),
+    )
+    return QueuePosition(
+        queue=decode(queue),
+        task=task_name(task),
+        published=float(published),
+        waiting=int(waiting),
+        jobs_ahead=int(jobs),
+        turns_ahead=int(turns),
+        blockers=blockers,
+        would_block=would_block,
+        expected_seconds=_expected(wait, blockers, int(jobs), now),
+    )
+
+
+def _expected(
+    wait: float | None, blockers: Sequence[Blocker], jobs_ahead: int, now: float
+) -> float | None:
+    """Combine the wait for a slot with the blockers that end by themselves."""
+    if any(each.until is None and each.kind != "concurrency" for each in blockers):
+        return None
+    rates = [each for each in blockers if each.kind == "rate"]
+    ends = [(each.until or now) - now + jobs_ahead / (each.limit or 1) for each in rates]
+    if any(each.kind == "concurrency" for each in blockers):
+        return None if wait is None else max([wait, *ends])
+    return max([wait or 0.0, *ends]) if ends or wait is not None else None
+
+
+def _in_common(positions: Sequence[QueuePosition]) -> tuple[Blocker, ...]:
+    first, *rest = [position.blockers for position in positions] or [()]
+    return tuple(each for each in first if all(each in others for others in rest))
+
+
+def why(reply: Sequence[Any], job_id: str | None, task_name: TaskName) -> Why:
+    """Read all of it."""
+    time, state, workspace, facts, counts, rows, *observed = reply
+    now, found, named = float(time), JobState(state.decode()), decode(workspace) or None
+    waiting, scheduled, running, dead = map(int, counts)
+    positions = tuple(_position(row, running, now, task_name) for row in rows)
+    scope, name = ("workspace", named or "") if job_id is None else ("job", job_id)
+    is_due = found is not JobState.SCHEDULED
+    time_left = () if is_due else (Blocker("time", scope, name, until=float(facts[0])),)
+    has_facts = len(facts) > 1
+    return Why(
+        state=found,
+        workspace=named,
+        job_id=job_id,
+        now=now,
+        since=float(facts[0]) if has_facts else None,
+        detail=decode(facts[1]) if has_facts else None,
+        waiting=waiting,
+        scheduled=scheduled,
+        running=running,
+        dead=dead,
+        positions=positions,
+        blockers=(*time_left, *_in_common(positions)),
+        observed=None if observed[:1] in ([], [None]) else replies.counts(observed[0]),
+    )

@@ -1,0 +1,210 @@
+"""Runs the scripts in this process, on Lua over dictionaries; for tests and demos."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+from lupa import lua51
+
+from fairqueue._stores.engine import Engine, Entry, Value, bytes_of
+from fairqueue._stores.linker import Read, read_source
+from fairqueue._stores.memory.commands import NAMES, Commands, ScoreText, score_text
+from fairqueue._stores.memory.values import CommandError, List, Set, Values
+from fairqueue._stores.memory.waiter import MemoryWaiter, Tokens
+from fairqueue._stores.scripts import load
+from fairqueue.errors import ConfigurationError
+
+Script = Callable[..., Any]
+
+PRELUDE = b"""
+local commands = ...
+local loadstring, unpack = loadstring, unpack
+redis = { call = function(name, ...)
+  local reply = commands[name](...)
+  if reply == nil then return false end
+  return reply
+end }
+KEYS, ARGV = false, false
+local function refuse(what)
+  return function(_, name) error(what .. ' ' .. tostring(name), 2) end
+end
+setmetatable(commands, { __index = refuse('Unknown Redis command called from script:') })
+setmetatable(_G, {
+  __index = refuse('Script attempted to access nonexistent global variable'),
+  __newindex = refuse('Script attempted to create global variable'),
+})
+return function(text, name, ...)
+  local script, keys = assert(loadstring(text, name)), { ... }
+  return function(...)
+    KEYS, ARGV = keys, { ... }
+    return (script())
+  end
+end
+"""
+_LEAST = -(2**63)  # what C makes of a number that is too large, or none
+_LuaTable = type(lua51.LuaRuntime().table())
+
+
+def _reply(value: Any) -> Any:
+    """Read what a script returns as Redis and its client do."""
+    if isinstance(value, bytes) or value is None:
+        return value
+    if isinstance(value, bool):
+        return 1 if value else None
+    if isinstance(value, int | float):
+        return int(value) if abs(value) < -_LEAST else _LEAST
+    return _array(value) if isinstance(value, _LuaTable) else None
+
+
+def _array(table: Any) -> Any:
+    """Read a table up to its first nil; a status or an error has no first element."""
+    found: list[Any] = []
+    while (each := table[len(found) + 1]) is not None:
+        found.append(_reply(each))
+    if not found and table[b"err"] is not None:
+        raise CommandError(table[b"err"].decode())
+    return table[b"ok"] if not found and table[b"ok"] is not None else found
+
+
+class Database:
+    """Keys, the Lua that works on them, and their lock: what all that open one URL share."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.time,
+        random: Random | None = None,
+        score_text: ScoreText = score_text,
+    ) -> None:
+        self.lock = threading.RLock()
+        self.values = Values(clock)
+        self.tokens = Tokens(self.values, self.lock)
+        self._pid = os.getpid()
+        self._scripts: dict[tuple[str, ...], Script] = {}
+        lua = lua51.LuaRuntime(encoding=None, register_eval=False, register_builtins=False)
+        chosen = random or Random()  # noqa: S311 - HRANDFIELD is no secret
+        commands = Commands(self.values, lua.table_from, chosen, score_text)
+        named = {name.rstrip("_").upper().encode(): getattr(commands, name) for name in NAMES}
+        self.commands: Any = lua.table_from(named)
+        self._compile: Script = lua.execute(PRELUDE, self.commands)
+        # Lua and the commands hold each other, unseen by Python's garbage collector.
+        weakref.finalize(self, vars(commands).clear).atexit = False
+
+    def check(self) -> None:
+        """Raise ConfigurationError in a forked child: it would work on a copy of its own."""
+        if self._pid != os.getpid():
+            raise ConfigurationError(
+                "memory:// lives in one process, and this is a fork of it: "
+                "use redis://, or workers in threads"
+            )
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """One atomic step; tokens are handed out at its end."""
+        self.check()
+        with self.lock:
+            self.values.expire()
+            try:
+                yield
+            finally:
+                self.tokens.hand_out()
+
+    def script(self, name: str, text: str, keys: Sequence[str]) -> Script:
+        """Compile a script with its keys, once."""
+        with self.lock:
+            known = text, *keys
+            if known not in self._scripts:
+                given = (text, f"@{name}", *keys)
+                self._scripts[known] = self._compile(*map(str.encode, given))
+            return self._scripts[known]
+
+    def run(self, script: Script, values: Sequence[bytes]) -> Any:
+        """Run a script as one atomic step."""
+        with self.step():
+            return _reply(script(*values))
+
+    def command(self, name: str, values: Sequence[bytes]) -> Any:
+        """Run one command."""
+        with self.step():
+            return _reply(self.commands[name.encode()](*values))
+
+
+class MemoryEngine(Engine):
+    """Runs the scripts in this process."""
+
+    def __init__(
+        self,
+        database: Database | None = None,
+        *,
+        namespace: str = "fairqueue",
+        read: Read = read_source,
+    ) -> None:
+        super().__init__(namespace, read)
+        self._database = database or Database()
+        self._sources = load(read)
+        self._scripts: dict[str, Script] = {}
+
+    def _run(self, operation: str, values: Sequence[bytes]) -> Any:
+        script = self._scripts.get(operation)
+        if script is None:
+            source = self._sources[operation]
+            keys = [self.keys.key(kind) for kind in source.keys]
+            script = self._database.script(operation, source.text, keys)
+            self._scripts[operation] = script
+        return self._database.run(script, values)
+
+    def command(self, name: str, *arguments: Value) -> Any:
+        """Run one of the scripts' commands."""
+        return self._database.command(name, [bytes_of(each) for each in arguments])
+
+    def dump(self) -> Iterator[Entry]:
+        """Read every key of the namespace."""
+        values, prefix = self._database.values, self.keys.prefix.encode()
+        with self._database.step():
+            found = {key: value for key, value in values.by_key.items() if key.startswith(prefix)}
+            return iter(
+                [Entry(key, _plain(value), key in values.ends) for key, value in found.items()]
+            )
+
+    def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
+        """Make a waiter."""
+        tokens = [self.keys.key("token", queue).encode() for queue in queues]
+        return MemoryWaiter(self._database.tokens, tokens)
+
+    def check(self) -> None:
+        """Raise ConfigurationError in a forked child."""
+        self._database.check()
+
+    def clone(self, *, timeout_seconds: float | None = None) -> MemoryEngine:  # noqa: ARG002
+        """Open the same keys once more; there is no server to wait for."""
+        return MemoryEngine(self._database, namespace=self.namespace, read=self.read)
+
+    def close(self) -> None:
+        """Nothing is connected; the jobs stay for all that open the same URL."""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, List):
+        return list(value)
+    if isinstance(value, Set):
+        return set(value)
+    return dict(value) if isinstance(value, dict) else value
+
+
+_opened: dict[str, Database] = {}
+
+
+def open_memory(url: str, *, namespace: str) -> MemoryEngine:
+    """Open the keys of this URL: the same ones for all in this process that open it."""
+    parts = urlsplit(url)
+    name = (parts.netloc + parts.path).strip("/")
+    database = _opened.get(name) or _opened.setdefault(name, Database())
+    return MemoryEngine(database, namespace=namespace)

@@ -1,0 +1,440 @@
+"""What operators ask of a store: limits, pauses, cancelling, dead letters, imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from fairqueue._keys import decode, encode
+from fairqueue._stores import explain, limits_text, replies
+from fairqueue._stores.engine import Engine, Value
+from fairqueue._types import (
+    Cancelled,
+    DeadLetter,
+    Job,
+    Limits,
+    Pause,
+    Stats,
+    StoredLimits,
+    Why,
+    WithoutWorkspace,
+)
+from fairqueue.errors import FairQueueError
+
+PAGE = 100
+DIGEST_BYTES = 16
+FORGOTTEN_AT_ONCE = 50
+INDEXED_AT_ONCE = 200
+NOT_INDEXED = -2
+MOST_DROPPED = 500  # jobs in one call: a few milliseconds
+MOST_CANCELLED = 100  # each leaves a notice
+TASKS_REMEMBERED = 10_000  # names in this process
+EXPORT_PAGE = 50
+EXPORT_EACH = 10  # jobs of one workspace in one call
+
+
+class OperatorStore:
+    """The operators' half of the store; ``clock`` is the scripts' time, in seconds."""
+
+    def __init__(self, engine: Engine, *, clock: Callable[[], float] | None = None) -> None:
+        self.engine = engine
+        self._clock = clock
+        self._tasks: dict[bytes, str] = {}
+
+    def _call(self, operation: str, /, **arguments: Value) -> Any:
+        now = repr(self._clock()) if self._clock else ""
+        return self.engine.call(operation, now=now, **arguments)
+
+    def _task(self, number: bytes) -> str:
+        """Return the name of a task, empty if it is not known; a number never gets another name."""
+        name = self._tasks.get(number)
+        if name is None:
+            stored = self.engine.command("HGET", self.engine.keys.key("tasks"), b"#" + number)
+            if stored is None:
+                return ""
+            if len(self._tasks) >= TASKS_REMEMBERED:
+                self._tasks.clear()
+            name = self._tasks[number] = decode(stored)
+        return name
+
+    def has_limits(self) -> bool:
+        """Return whether limits were ever configured here, even if they are none by now.
+
+        False where a process with limits has configured them: the store has lost its data.
+        """
+        return bool(self._call("has_limits"))
+
+    def _call_indexed(self, operation: str, /, **arguments: Value) -> Any:
+        """Run an operation that gives limits to tasks; index their leases before, if it must be."""
+        reply = self._call(operation, **arguments)
+        while isinstance(reply, list) and reply[:1] == [NOT_INDEXED]:
+            for _ in self.index_tasks([int(task) for task in reply[1:]]):
+                pass
+            reply = self._call(operation, **arguments)
+        return reply
+
+    def index_tasks(self, numbers: Sequence[int]) -> Iterator[None]:
+        """Let every lease of these tasks hold slots of its task; bounded steps.
+
+        ``set_limits``, ``pause`` and ``configure`` do so before a task gets its first limit.
+        """
+        tasks, cursor = " ".join(map(str, numbers)), b"0"
+        begun = False
+        while not begun or cursor != b"0":
+            begun = True
+            cursor = self._call("index_tasks", tasks=tasks, cursor=cursor, count=INDEXED_AT_ONCE)
+            yield
+
+    def configure(self, limits: StoredLimits, *, authoritative: bool) -> bool:
+        """Store limits if none are stored yet, or always if ``authoritative``.
+
+        Returns whether the stored limits now equal ``limits``.
+        """
+        fields = "".join(f"{field} {text}\n" for field, text in limits_text.configured(limits))
+        is_ours, provider_is_gone = self._call_indexed(
+            "configure",
+            authoritative=int(authoritative),
+            digest=blake2b(fields.encode(), digest_size=DIGEST_BYTES).hexdigest() if fields else "",
+            fields=fields,
+            retention=limits_text.retention(limits),
+        )
+        if provider_is_gone:
+            sum(self.forget_provider_limits())
+        return bool(is_ours)
+
+    def forget_provider_limits(self) -> Iterator[int]:
+        """Forget what a limit provider said, once no configuration has one; bounded steps.
+
+        ``configure`` does so. Yields how many workspaces each step has forgotten.
+        """
+        forgotten = 1
+        while forgotten:
+            forgotten = int(self._call("forget_provider_limits", count=FORGOTTEN_AT_ONCE))
+            yield forgotten
+
+    def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
+        """Set live limits, which override configured ones; None removes them.
+
+        ``scope``: ``"workspace"``, ``"task"``, ``"queue"``, ``"default"`` or ``"total"``. They
+        apply to jobs already waiting. Raises ConfigurationError, and changes nothing, if the
+        workspace's reserve would exceed its concurrency.
+        """
+        changes = limits_text.text_of(limits) if limits else ""
+        stands = self._call_indexed("set_limits", scope=scope, name=encode(name), changes=changes)
+        if limits and isinstance(stands, list):
+            raise limits_text.too_high(name, limits, stands[0])
+
+    def get_limits(self, scope: str, name: str) -> list[tuple[str, Limits]]:
+        """Return the limits stored for a scope (as above) and name, with the source of each.
+
+        Sources, in rising precedence: ``"default"``, ``"live default"``, ``"configured"``,
+        ``"limit_provider"``, ``"live"``; only those that apply and set something.
+        """
+        found = self._call("get_limits", scope=scope, name=encode(name))
+        pairs = zip(found[::2], found[1::2], strict=True)
+        read = [(source.decode(), limits_text.limits_in(text.decode())) for source, text in pairs]
+        return [(source, limits) for source, limits in read if limits != Limits()]
+
+    def put_provider_limits(
+        self, workspace: str, limits: Limits | None, *, age_seconds: float = 0.0
+    ) -> bool:
+        """Store a limit provider's answer for a workspace; None: it has no limits for it.
+
+        It overrides configured limits, is overridden by live limits, and applies to jobs
+        already waiting. Returns whether it changed anything. ``age_seconds`` is how long ago the
+        provider was asked: an answer to a later question is not overwritten. A configuration
+        without a provider drops all answers.
+        """
+        text = "" if limits is None else limits_text.text_of(limits) or "named=1"
+        where = encode(workspace)
+        return bool(
+            self._call("put_provider_limits", workspace=where, text=text, age_seconds=age_seconds)
+        )
+
+    def stale_provider_limits(
+        self, *, n: int, older_seconds: float, forget_seconds: float
+    ) -> list[str]:
+        """Return up to ``n`` workspaces whose answer is older than ``older_seconds``.
+
+        Other callers are not given the same ones for that long. The answer for a workspace
+        without jobs, leases and debt is dropped after ``forget_seconds``.
+        """
+        names = self._call(
+            "stale_provider_limits", n=n, older_seconds=older_seconds, forget_seconds=forget_seconds
+        )
+        return [decode(name) for name in names]
+
+    def expire_provider_limits(self, workspace: str) -> bool:
+        """Make a workspace's answer stale; False: the provider was never asked for it.
+
+        It stays stale until a question asked after this call is answered.
+        """
+        return bool(self._call("expire_provider_limits", workspace=encode(workspace)))
+
+    def snapshot(self) -> Stats:
+        """Return how many jobs are waiting, scheduled, running and dead."""
+        rows, queues, cursor = {}, {}, b"0"
+        while True:
+            cursor, some_queues, some = self._call("snapshot", cursor=cursor, count=PAGE)
+            queues.update({decode(queue): int(depth) for queue, depth in some_queues})
+            rows.update({row[0]: replies.workspace_stats(row) for row in some})
+            if cursor == b"0":
+                found = tuple(sorted(rows.values(), key=lambda s: s.workspace))
+                return Stats(found, queues, self.without_workspace())
+
+    def without_workspace(self) -> dict[str, WithoutWorkspace]:
+        """Count the jobs that were published without a workspace, by task."""
+        return replies.without_workspace(self._call("without_workspace"))
+
+    def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
+        """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.
+
+        Without a queue the job is searched for on all queues. The cost grows with the queues
+        and lanes of that workspace, not with the number of workspaces. Two bounds apply: at most
+        10,000 jobs ahead in a lane are counted, and a dead job is searched for in the given
+        workspace, else in the 1,000 with the oldest dead letters.
+        """
+        where = {"workspace": workspace, "queue": queue, "id": job_id}
+        named = {argument: encode(name or "") for argument, name in where.items()}
+        return explain.why(self._call("why", **named), job_id, self._task)
+
+    def purge(
+        self,
+        queue: str | None = None,
+        workspace: str | None = None,
+        task: str | None = None,
+        *,
+        cancelled: bool = False,
+    ) -> Iterator[int]:
+        """Remove waiting and scheduled jobs that match everything given; running jobs go on.
+
+        Each item is one atomic step of bounded length: the number of jobs it removed. With
+        ``task`` every job of the queues concerned is examined. With ``cancelled`` each leaves a
+        failure notice, as with :meth:`cancel`.
+        """
+        queues = [encode(queue or "")]
+        if task is not None and queue is None:
+            found = self.engine.command("HKEYS", self.engine.keys.key("nodes"))
+            queues = [name.decode() for name in found]
+        most = MOST_CANCELLED if cancelled else MOST_DROPPED
+        named = {"workspace": encode(workspace or ""), "task": encode(task or "")}
+        how: dict[str, Value] = {"count": PAGE, "most": most, "cancelled": int(cancelled), **named}
+        for name in queues:
+            cursor = b"0"
+            while cursor:
+                cursor, dropped = self._call("purge", queue=name, cursor=cursor, **how)
+                yield int(dropped)
+
+    def cancel(self, job_id: str, queue: str | None = None) -> Cancelled:
+        """Cancel one job: remove it if it waits, signal its worker if it runs.
+
+        A running job that was cancelled is removed however its lease ends: it is neither run
+        again nor kept as a dead letter. Without a queue all queues are searched. In the same step
+        a waiting job leaves a failure notice with the reason ``cancelled``; so does a running one
+        when its lease expires or is released. A notice counts against the retention of dead
+        letters, in a store of its own per workspace.
+        """
+        found = self._call("cancel", queue=encode(queue or ""), id=encode(job_id))
+        return Cancelled(found.decode())
+
+    def withdraw(self, job_id: str, queue: str) -> Job | None:
+        """Cancel and return a waiting or scheduled job; None: there is none of this id.
+
+        It leaves a failure notice like :meth:`cancel`, so its end is reported whether or not the
+        reply arrives. A repeated call returns None. The delay and the expiry are not returned.
+        """
+        found = self._call("withdraw", queue=encode(queue), id=encode(job_id))
+        return replies.job(job_id, queue, found[0], self._task) if found else None
+
+    def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
+        """Yield ids of a queue's waiting, scheduled or running jobs whose payload contains a text.
+
+        With ``words``, one of them must stand between the first occurrence of the text and the
+        next quote. Every job is examined, in steps of bounded length; an id may come twice.
+        """
+        cursor = b""
+        while cursor != b"0":
+            cursor, *found = self._call(
+                "find",
+                queue=encode(queue),
+                cursor=cursor or b"0",
+                count=PAGE,
+                text=text,
+                words=b"\n".join(words),
+            )
+            yield [decode(job_id) for job_id in found]
+
+    def cancel_running(self, workspace: str) -> Iterator[int]:
+        """Cancel all running jobs of a workspace; items as in :meth:`purge`."""
+        cursor = b""
+        while cursor != b"0":
+            cursor, cancelled = self._call(
+                "cancel_running", workspace=encode(workspace), cursor=cursor or b"0", count=PAGE
+            )
+            yield int(cancelled)
+
+    def dead_letters(
+        self, workspace: str, *, job_id: str | None = None, start: int = 0, count: int = 100
+    ) -> list[DeadLetter]:
+        """Return a page of a workspace's dead letters, oldest first, or the one with this id.
+
+        Dead letters beyond their retention are removed; other jobs never are.
+        """
+        found = self._call(
+            "dead_letters",
+            workspace=encode(workspace),
+            id=encode(job_id or ""),
+            start=start,
+            count=count,
+        )
+        pairs = zip(found[::2], found[1::2], strict=True)
+        return [replies.dead_letter(*pair, self._task) for pair in pairs]
+
+    def replay(
+        self, workspace: str, *, job_id: str | None = None, spacing_seconds: float = 0.0
+    ) -> Iterator[int]:
+        """Re-enqueue dead letters: one, or all that are dead when it starts, oldest first.
+
+        Each keeps its workspace, queue, task and id and starts with no counted deliveries; no
+        capacity applies. With a spacing each is scheduled that long after the one before. One
+        whose id is in use again stays dead. Items as in :meth:`purge`.
+        """
+        until: Value = ""
+        replayed, skipped, moved = 0, 0, PAGE
+        while moved == PAGE:
+            until, some, living = self._call(
+                "replay",
+                workspace=encode(workspace),
+                id=encode(job_id or ""),
+                until_then=until,
+                skip=skipped,
+                count=PAGE,
+                delay=replayed * spacing_seconds,
+                spacing=spacing_seconds,
+            )
+            yield int(some)
+            replayed, skipped, moved = replayed + some, skipped + living, some + living
+
+    def purge_dead(self, workspace: str, *, job_id: str | None = None) -> Iterator[int]:
+        """Delete dead letters: one, or all that are dead when it starts; items as in purge."""
+        until: Value = ""
+        dropped = PAGE
+        while dropped == PAGE:
+            until, dropped = self._call(
+                "purge_dead",
+                workspace=encode(workspace),
+                id=encode(job_id or ""),
+                until_then=until,
+                count=PAGE,
+            )
+            yield int(dropped)
+
+    def take_failure_notices(
+        self, queues: Sequence[str], *, n: int, hold_seconds: float
+    ) -> list[DeadLetter]:
+        """Take up to ``n`` notices of dead or cancelled jobs of these queues.
+
+        There is a notice for each job that ended without a worker that could report it. It is
+        reserved for this caller for ``hold_seconds`` and then available again until
+        :meth:`drop_failure_notices`, so every failure is reported at least once. Replaying or
+        purging a dead letter removes its notice.
+        """
+        found = self._call(
+            "take_failure_notices",
+            queues=" ".join(map(encode, queues)),
+            n=n,
+            hold_seconds=hold_seconds,
+        )
+        pairs = zip(found[1::3], found[2::3], strict=True)
+        return [replies.dead_letter(*pair, self._task) for pair in pairs]
+
+    def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
+        """Mark these failures as reported; return how many were not reported before.
+
+        A dead letter stays; nothing stays of a cancelled job.
+        """
+        text = " ".join(map(replies.notice_text, letters))
+        return int(self._call("drop_failure_notices", notices=text))
+
+    def pause(self, scope: str, name: str, how: Pause | None) -> Pause | None:
+        """Pause, drain or, with None, resume a scope; return its previous state.
+
+        ``scope``: ``"workspace"``, ``"queue"``, ``"task"`` or ``"total"``. Running jobs finish. The
+        state lasts until it is resumed, whatever limits are set meanwhile. A pause earns no credit
+        in the fair order. A paused task does not hold back other tasks.
+        """
+        wanted = how.value if how else ""
+        before = self._call_indexed("pause", scope=scope, name=encode(name), how=wanted)
+        return Pause(before.decode()) if before else None
+
+    def pauses(self) -> dict[tuple[str, str], Pause]:
+        """Return what is paused or draining, by scope and name."""
+        found = self._call("pauses")
+        triples = zip(found[::3], found[1::3], found[2::3], strict=True)
+        return {(of.decode(), decode(name)): Pause(how.decode()) for of, name, how in triples}
+
+    def import_message(
+        self, source: str, job: Job, *, kind: str, without_workspace: bool = False
+    ) -> bool:
+        """Replace the next message of another system's list with a job, in one step.
+
+        ``source`` is the list's key in the same store; its last element is the next message and
+        must equal the job's payload. False: it does not, so nothing was done. No capacity applies,
+        since the message was accepted elsewhere. ``kind`` is counted, see :meth:`imported`. Raises
+        FairQueueError while imports are suspended, see :meth:`suspend_imports`.
+        """
+        done = self._call(
+            "import_message",
+            list=source,
+            message=job.payload,
+            **replies.job_arguments(job),
+            kind=kind,
+            unnamed=int(without_workspace),
+        )
+        if done == -1:
+            raise FairQueueError(
+                "imports are suspended while jobs are exported to the other system: "
+                "import again when the export has ended, or call suspend_imports(0)"
+            )
+        return bool(done)
+
+    def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
+        """Move a queue's waiting and scheduled jobs into another system's lists in this store.
+
+        ``lists`` holds (least priority, key) pairs in rising order. Items as in :meth:`purge`;
+        workspaces take turns. Running jobs go on.
+        """
+        text = " ".join(f"{least} {encode(name)}" for least, name in lists)
+        moved = 1
+        while moved:
+            moved = 0
+            for some in self._export_pages(encode(queue), text, b"0"):
+                moved += some
+                yield some
+        yield from self._export_pages(encode(queue), text, b"jobs:0")
+
+    def _export_pages(self, queue: str, lists: str, cursor: bytes) -> Iterator[int]:
+        begun = False
+        while not begun or cursor != b"0":
+            begun = True
+            cursor, moved = self._call(
+                "export_jobs",
+                queue=queue,
+                lists=lists,
+                cursor=cursor,
+                count=EXPORT_PAGE,
+                each=EXPORT_EACH,
+            )
+            yield int(moved)
+
+    def suspend_imports(self, seconds: float) -> None:
+        """Refuse imports for this many seconds, while jobs are being exported; 0: allow them."""
+        self._call("suspend_imports", seconds=seconds)
+
+    def imported(self) -> Mapping[str, int]:
+        """Return how many messages were ever imported, by kind."""
+        found = self._call("imported")
+        return {
+            kind.decode(): int(count) for kind, count in zip(found[::2], found[1::2], strict=True)
+        }

@@ -1,0 +1,113 @@
+"""Explains why Redis refuses a call, and checks a server at start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+import redis.exceptions
+
+from fairqueue.errors import ConfigurationError, StoreUnavailable
+
+OLDEST = (6, 2)
+
+SCRIPT_DENIED = ("user executing the script", "ACL failure in script")
+"""What the errors say when the ACL forbids a script's command: Redis 7.0; Redis 7.2 and Valkey."""
+
+REMEDIES = {
+    "OOM": "Redis is out of memory (maxmemory reached): raise maxmemory, or let workers drain it",
+    "READONLY": "this Redis is a read-only replica: point the URL at the master",
+    "MISCONF": "Redis cannot save to its disk and refuses writes: free the disk, or see its log",
+    "NOREPLICAS": "Redis has fewer replicas than min-replicas-to-write: bring them back",
+    "LOADING": "Redis is loading its data: it will answer when it is done",
+    "BUSY": "a script of another client keeps Redis busy: look at its SLOWLOG",
+    "MASTERDOWN": "this replica has lost its master",
+    "CLUSTERDOWN": "the Redis Cluster is down",
+}
+
+
+WRONG_SERVER = frozenset({"READONLY", "MASTERDOWN", "LOADING"})
+"""What a server says that is no primary, or not yet: by now its address may lead to another."""
+
+_CODES = {  # the client leaves these out of the text; a subclass before its base
+    redis.ReadOnlyError: "READONLY",
+    redis.BusyLoadingError: "LOADING",
+    redis.exceptions.MasterDownError: "MASTERDOWN",
+    redis.exceptions.ClusterDownError: "CLUSTERDOWN",
+}
+
+
+def _code(error: Exception) -> str | None:
+    """Return the code of a refusal that has a remedy; Redis 6.2 quotes it from inside a script."""
+    of_kind = (code for kind, code in _CODES.items() if isinstance(error, kind))
+    text = str(error)
+    in_text = (
+        code
+        for code in REMEDIES
+        if text.startswith((code + " ", "-" + code)) or f"-{code} " in text
+    )
+    code = next(of_kind, None) or next(in_text, None)
+    return "OOM" if code is None and "maxmemory" in text else code
+
+
+def is_from_wrong_server(error: Exception) -> bool:
+    """Whether an error says that another server may have taken over."""
+    return _code(error) in WRONG_SERVER
+
+
+def _remedy(error: Exception) -> str | None:
+    return REMEDIES.get(_code(error) or "")
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Turn errors of the client into ours; the original stays as the cause."""
+    try:
+        yield
+    except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
+        raise _refused(error) from error
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        text = _remedy(error) or f"Redis cannot be reached ({error}): is it running?"
+        raise StoreUnavailable(text) from error
+    except redis.ResponseError as error:
+        if any(text in str(error) for text in SCRIPT_DENIED):
+            raise _refused(error) from error
+        remedy = _remedy(error)
+        if remedy is None:
+            raise
+        raise StoreUnavailable(remedy) from error
+
+
+def _refused(error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        f"Redis refuses this user ({error}): check the URL's user and password, and that its "
+        "ACL allows scripts, BLPOP, and in scripts the data commands on the namespace's keys"
+    )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
+
+
+def check_server(client: Any) -> None:
+    """Raise ConfigurationError if this server cannot keep the promises."""
+    try:
+        info = client.info()
+    except redis.ResponseError as error:
+        if "unknown command" not in str(error):
+            raise
+        return  # rename-command has hidden INFO: nothing can be checked
+    version, policy = info.get("redis_version", "0.0"), info.get("maxmemory_policy", "noeviction")
+    if _version(version) < OLDEST:
+        raise ConfigurationError(
+            f"this Redis is {version}, too old: fairqueue needs 6.2 or later (or Valkey)"
+        )
+    if policy != "noeviction":
+        raise ConfigurationError(
+            f"this Redis has maxmemory-policy {policy!r} and would drop jobs when it is full: "
+            "set maxmemory-policy to noeviction"
+        )
+    if info.get("role") == "slave":
+        raise ConfigurationError(REMEDIES["READONLY"])

@@ -1,0 +1,195 @@
+"""Reads the scripts' replies, and writes a job's part of their arguments."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from fairqueue._fairness import retry_after
+from fairqueue._keys import decode, encode
+from fairqueue._stores.engine import Value
+from fairqueue._types import (
+    CANCELLED,
+    Admission,
+    Claimed,
+    DeadLetter,
+    Delivery,
+    Finish,
+    Job,
+    Lease,
+    Outcome,
+    Published,
+    Renewed,
+    WithoutWorkspace,
+    WorkspaceStats,
+)
+from fairqueue.errors import CapacityExceeded, LeaseLost
+
+TaskName = Callable[[bytes], str]
+"""Tells the name of a task by its number."""
+
+
+def finishes_text(finishes: Iterable[Finish]) -> str:
+    """Write endings as a claimer sends them."""
+    return " ".join(f"{f.fence}:{f.ending.value}:{f.seconds!r}" for f in finishes)
+
+
+def fences(reply: bytes) -> frozenset[int]:
+    """Read fences separated by spaces."""
+    return frozenset(map(int, reply.split()))
+
+
+def renewed(reply: bytes) -> Renewed:
+    """Read what a renewal found out."""
+    lost, _, cancelled = reply.partition(b"|")
+    return Renewed(fences(lost), fences(cancelled))
+
+
+def job_arguments(job: Job) -> dict[str, Value]:
+    """Write what every job has, but its payload."""
+    return {
+        "queue": encode(job.queue),
+        "id": encode(job.id),
+        "workspace": encode(job.workspace),
+        "task": encode(job.task),
+        "priority": job.priority,
+        "delay": job.delay_seconds or 0,
+    }
+
+
+def more_text(job: Job, admission: Admission) -> str:
+    """Write what few publishes have: expiry and unique key; empty where there is neither."""
+    if job.expires_seconds is None and admission.unique_key is None:
+        return ""
+    bounds = (job.expires_seconds, admission.unique_for)
+    texts = ("-" if bound is None else repr(float(bound)) for bound in bounds)
+    return " ".join((*texts, encode(admission.unique_key or "")))
+
+
+OUTCOMES = {
+    0: Outcome.REPEATED,
+    1: Outcome.CREATED,
+    3: Outcome.EXISTING,
+    4: Outcome.REPLACED,
+}
+
+
+def published(status: int, rest: Sequence[Any], job: Job) -> Published:
+    """Read what became of a publish, or raise what refused it."""
+    if status == -1:
+        raise LeaseLost(job.id, job.workspace)
+    if status not in OUTCOMES:
+        raise refusal(rest, job)
+    return Published(OUTCOMES[status], decode(rest[0]) if rest else job.id)
+
+
+def refusal(reply: Sequence[Any], job: Job) -> CapacityExceeded:
+    """Read why a publish was refused."""
+    scope, limit, waiting, start_interval, idle = reply
+    idle, draining, limit = float(idle), limit < 0, max(0, limit)
+    after = retry_after(waiting - limit + 1, float(start_interval), idle if idle >= 0 else None)
+    return CapacityExceeded(
+        scope.decode(), limit, waiting, after, job.workspace, job.queue, job.task, draining
+    )
+
+
+def lease(
+    about: bytes, record: bytes, owner: str, lease_seconds: float, sent: float, name: TaskName
+) -> Lease:
+    """Read one leased job: what the claim says about it, and its record."""
+    fence, job_id, queue, deliveries = about.split()
+    header, _, payload = record.partition(b"\n")
+    workspace, task, priority, _, history, _ = header.split()
+    handed = int(history.partition(b",")[0].partition(b"/")[0])
+    job = Job(decode(job_id), decode(workspace), decode(queue), name(task), payload, int(priority))
+    return Lease(
+        job,
+        int(fence),
+        int(deliveries),
+        handed > 0,
+        lease_seconds,
+        owner,
+        sent,
+        declined=max(0, handed - 1),
+    )
+
+
+def claimed(
+    reply: Sequence[Any], owner: str, lease_seconds: float, sent: float, name: TaskName
+) -> Claimed:
+    """Read what one finish-and-claim brought."""
+    _, lost, wait, *jobs = reply
+    pairs = zip(jobs[::2], jobs[1::2], strict=True)
+    leases = tuple(lease(*pair, owner, lease_seconds, sent, name) for pair in pairs)
+    return Claimed(leases, fences(lost), float(wait))
+
+
+def _delivery(text: str) -> Delivery:
+    fence, owner, claimed, ended, seconds, outcome = text.split(":")
+    times = float(claimed), float(ended), float(seconds)
+    return Delivery(int(fence), decode(owner), *times, outcome)
+
+
+def dead_letter(job_id: bytes, letter: bytes, name: TaskName) -> DeadLetter:
+    """Read one dead letter: how it died, and the job's record."""
+    about, _, record = letter.partition(b"\n")
+    died, queue, reason, deliveries = about.split()
+    history = record.split(None, 5)[4]
+    starts = history.decode().split(",")[1:]
+    return DeadLetter(
+        job(decode(job_id), decode(queue), record, name),
+        decode(reason),
+        float(died),
+        int(deliveries),
+        tuple(map(_delivery, starts)),
+    )
+
+
+def notice_text(letter: DeadLetter) -> str:
+    """Name a notice: queue, name under which its letter is kept, and job."""
+    queue, workspace, job_id = map(encode, (letter.job.queue, letter.job.workspace, letter.job.id))
+    return f"{queue}:{'!' if letter.reason == CANCELLED else ''}{workspace}:{job_id}"
+
+
+def job(job_id: str, queue: str, record: bytes, name: TaskName) -> Job:
+    """Read a job's record."""
+    header, _, payload = record.partition(b"\n")
+    workspace, task, priority, *_ = header.split()
+    return Job(job_id, decode(workspace), queue, name(task), payload, int(priority))
+
+
+def clock() -> float:
+    """Read this process's monotonic clock; a lease counts from before the claim was sent."""
+    return time.monotonic()
+
+
+def counts(text: bytes) -> dict[str, int]:
+    """Read counts by what they count."""
+    words = (word.split("=") for word in text.decode().split())
+    return {what: int(count) for what, count in words}
+
+
+def without_workspace(found: Sequence[bytes]) -> dict[str, WithoutWorkspace]:
+    """Read how many jobs named no workspace, by task."""
+    tasks, texts = map(decode, found[::2]), (text.split() for text in found[1::2])
+    pairs = zip(tasks, texts, strict=True)
+    return {task: WithoutWorkspace(int(jobs), float(last)) for task, (jobs, last) in pairs}
+
+
+def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
+    """Read one row of a snapshot."""
+    name, waiting, scheduled, running, limit, oldest, dead, lost, seen = row
+    observed = counts(seen)
+    return WorkspaceStats(
+        workspace=decode(name),
+        waiting=int(waiting),
+        scheduled=int(scheduled),
+        running=int(running),
+        limit=int(float(limit)) if limit else None,
+        oldest_wait_seconds=float(oldest) if oldest else None,
+        dead=int(dead),
+        lost=int(lost),
+        would_block=observed.get("starts", 0),
+        would_reject=observed.get("publishes", 0),
+    )

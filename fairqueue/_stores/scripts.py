@@ -1,0 +1,39 @@
+"""Links the operations' scripts and reads their headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from fairqueue._stores.linker import Modules, Read, operations, read_source
+
+
+@dataclass(frozen=True)
+class Source:
+    """One operation, linked; the header is its interface."""
+
+    name: str
+    text: str
+    keys: tuple[str, ...]
+    """Kinds of keys that it takes; it spells the others from the names that it reads."""
+    arguments: tuple[str, ...]
+
+
+def _header(text: str, field: str) -> tuple[str, ...]:
+    found = re.search(rf"^-- {field} (.*)$", text, re.MULTILINE)
+    return tuple(found.group(1).split()) if found else ()
+
+
+@cache
+def load(read: Read = read_source) -> Mapping[str, Source]:
+    """Link every operation; ``read`` lets a test bring its own build of a file."""
+    modules = Modules(read)
+    bodies = {name: read(name) for name in operations()}
+    return {name: _source(name, modules, body) for name, body in bodies.items()}
+
+
+def _source(name: str, modules: Modules, body: str) -> Source:
+    text, kinds = modules.link(body)
+    return Source(name, text, tuple(kinds), _header(body, "ARGV"))

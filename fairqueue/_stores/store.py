@@ -1,0 +1,226 @@
+"""The store: one method per operation, whichever engine runs the scripts.
+
+It keeps these promises, which one test suite checks on each engine.
+
+1. A job is in exactly one state: scheduled, waiting in a lane, leased, dead, or removed.
+2. No concurrency limit is exceeded, in any interleaving. Lowering a limit stops no running job.
+3. Usage is the number of leases. A lease counts until it is acked, released, rejected or reaped.
+4. Only the current fencing token of a job has an effect, and only in a call of the lease's owner.
+   A call with another token, or of another owner, changes nothing and returns that the lease was
+   lost. Fencing tokens only grow, also where the store has lost its newest writes.
+5. Workspaces of a queue are served in the order of their finish tags (worker-seconds divided by
+   weight). Jobs of a workspace are served by priority, 0 first, then in order of arrival. A job
+   that is given back goes to the head of its lane. Workspaces below their reserve are served
+   before all others, in the same order among themselves.
+6. The capacity check and the enqueue are atomic. A rejected publish stores nothing.
+7. After a lost reply a call can be repeated, even much later; it takes effect only once.
+8. All times are by the store's clock. Only tests replace it.
+9. An idle waiter is given a runnable job within one wake-up or poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairqueue._keys import encode
+from fairqueue._stores import replies
+from fairqueue._stores.engine import Value
+from fairqueue._stores.operators import OperatorStore
+from fairqueue._stores.polling import poll_seconds
+from fairqueue._stores.waiter import Waiter
+from fairqueue._types import Admission, Claimed, Finish, Job, Published, Renewed
+from fairqueue.errors import FairQueueError
+
+RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
+
+
+class Store(OperatorStore):
+    """One method per operation. Each is one atomic step unless it says otherwise.
+
+    It writes the arguments, runs the operation's script and reads the reply.
+    """
+
+    def _numbered(self, name: str, owner: str, number: int, **values: Value) -> Any:
+        reply = self._call(name, owner=encode(owner), number=number, **values)
+        if reply in (-1, [-1]):
+            raise FairQueueError(
+                f"call {number} of owner {owner!r} came after a later one and was not carried out"
+            )
+        return reply
+
+    def check(self) -> None:
+        """Raise ConfigurationError or StoreUnavailable if the server cannot keep the promises."""
+        self.engine.check()
+
+    def publish(self, job: Job, admission: Admission) -> Published:
+        """Enqueue one job, unless its id was published before or its unique key is held.
+
+        A job that is not started before it expires becomes a dead letter (``expired``) with a
+        failure notice. Raises CapacityExceeded if a capacity is reached, and LeaseLost if the
+        parent's lease was lost.
+        """
+        status, *rest = self._call(
+            "publish",
+            **replies.job_arguments(job),
+            exempt=int(admission.exempt),
+            group=encode(admission.group or ""),
+            parent=admission.parent_fence or "",
+            more=replies.more_text(job, admission),
+            unnamed=int(admission.without_workspace),
+            payload=job.payload,
+        )
+        return replies.published(status, rest, job)
+
+    def claim(
+        self,
+        *,
+        owner: str,
+        number: int,
+        queues: Sequence[str],
+        n: int,
+        lease_seconds: float,
+        max_deliveries: int | None,
+        finishes: Sequence[Finish] = (),
+        yield_first: bool = False,
+    ) -> Claimed:
+        """End the leases in ``finishes``, then lease up to ``n`` jobs, in one step.
+
+        ``number`` grows by one with every call of an owner. The same number again returns the
+        same reply, without leases that were lost meanwhile; a lower one raises FairQueueError.
+        Queues with runnable jobs take turns, job by job. ``n`` 0 only finishes. ``yield_first``:
+        this claimer has declined jobs recently, so other waiting claimers are woken before it.
+        """
+        sent = replies.clock()
+        reply = self._numbered(
+            "claim",
+            owner,
+            number,
+            queues=" ".join(map(encode, queues)),
+            n=n,
+            lease_seconds=lease_seconds,
+            max_deliveries=max_deliveries or "",
+            poll_seconds=poll_seconds(lease_seconds),
+            finishes=replies.finishes_text(finishes),
+            yield_first=int(yield_first),
+        )
+        return replies.claimed(reply, owner, lease_seconds, sent, self._task)
+
+    def renew(
+        self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
+    ) -> Renewed:
+        """Extend leases of one owner, given (fence, worker-seconds so far).
+
+        Returns which of them are lost or cancelled.
+        """
+        lost: frozenset[int] = frozenset()
+        cancelled: frozenset[int] = frozenset()
+        for first in range(0, max(1, len(progress)), RENEWED_AT_ONCE):
+            some = progress[first : first + RENEWED_AT_ONCE]
+            text = " ".join(f"{fence}:{seconds!r}" for fence, seconds in some)
+            reply = self._call(
+                "renew", owner=encode(owner), lease_seconds=lease_seconds, progress=text
+            )
+            found = replies.renewed(reply)
+            lost, cancelled = lost | found.lost, cancelled | found.cancelled
+        return Renewed(lost, cancelled)
+
+    def ack(
+        self, *, owner: str, number: int, lease_seconds: float, finishes: Sequence[Finish]
+    ) -> frozenset[int]:
+        """Finish without claiming, numbered like a claim; return the fences that are lost."""
+        text = replies.finishes_text(finishes)
+        reply = self._numbered("ack", owner, number, lease_seconds=lease_seconds, finishes=text)
+        return replies.fences(reply[1])
+
+    def release(
+        self,
+        fence: int,
+        *,
+        owner: str,
+        number: int,
+        lease_seconds: float,
+        delay_seconds: float,
+        counted: bool,
+        seconds: float,
+        max_deliveries: int | None,
+        declined: bool = False,
+    ) -> bool:
+        """Give a job back to the head of its lane, or schedule it after a delay; False: lost.
+
+        Numbered like a claim. Unless ``counted``, the delivery does not count towards
+        ``max_deliveries``; a counted one that reaches it makes the job a dead letter. With
+        ``seconds`` 0 the whole charge is refunded. A job that was acked early is removed instead.
+        ``declined``: the worker cannot run it; :attr:`Lease.declined` counts how often.
+        """
+        reply = self._numbered(
+            "release",
+            owner,
+            number,
+            lease_seconds=lease_seconds,
+            fence=fence,
+            delay=delay_seconds,
+            counted=int(counted),
+            seconds=seconds,
+            max_deliveries=max_deliveries or "",
+            declined=int(declined),
+        )
+        return bool(reply)
+
+    def reject(
+        self,
+        fence: int,
+        *,
+        owner: str,
+        number: int,
+        lease_seconds: float,
+        reason: str,
+        seconds: float,
+    ) -> bool:
+        """Move a leased job to its workspace's dead letters, numbered like a claim; False: lost."""
+        reply = self._numbered(
+            "reject",
+            owner,
+            number,
+            lease_seconds=lease_seconds,
+            fence=fence,
+            reason=encode(reason),
+            seconds=seconds,
+        )
+        return bool(reply)
+
+    def reap(self, *, max_deliveries: int | None) -> int:
+        """Process a bounded number of expired leases and due timers; return how many.
+
+        A lease that ended while the store was away is kept for one lease of its own length.
+        """
+        return int(self._call("reap", max_deliveries=max_deliveries or ""))
+
+    def depth(self, queue: str, *, running: bool = False) -> int:
+        """Count a queue's waiting and scheduled jobs and, with ``running``, its running ones."""
+        return int(self._call("depth", queue=encode(queue), running=int(running)))
+
+    def declare(self, queue: str, *, plain: bool) -> None:
+        """Store a queue's kind: plain ones bypass fairqueue (control, events, results)."""
+        self._call("declare", queue=encode(queue), kind="plain" if plain else "task")
+
+    def is_plain(self, queue: str) -> bool | None:
+        """Return a queue's declared kind; None: never declared. A publish declares it not plain."""
+        kind = self._call("is_plain", queue=encode(queue))
+        return kind == b"plain" if kind else None
+
+    def waiter(self, queues: Sequence[str]) -> Waiter:
+        """Make a waiter for these queues, with its own connection."""
+        return self.engine.waiter(queues)
+
+    def clone(self, *, timeout_seconds: float | None = None) -> Store:
+        """Return the same store over separate connections, for a background thread.
+
+        With a timeout no call waits longer for the server, and none is retried automatically.
+        """
+        engine = self.engine.clone(timeout_seconds=timeout_seconds)
+        return Store(engine, clock=self._clock)
+
+    def close(self) -> None:
+        """Close all connections. The store can be used again; it reconnects."""
+        self.engine.close()

@@ -1,0 +1,35 @@
+"""How an idle owner waits for a wake-up; each engine has its own waiter."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+SLACK_SECONDS = 5.0
+"""How long after its time is up an armed wait may take to end."""
+
+
+class Waiter(ABC):
+    """Waits for a wake-up of some queues, blocking or in an event loop."""
+
+    answered_by: float
+    """When an armed wait has ended, by the monotonic clock: after that its link is dead."""
+
+    @abstractmethod
+    def arm(self, seconds: float) -> None:
+        """Start waiting for at most ``seconds``. Arming an armed waiter has no effect."""
+
+    @abstractmethod
+    def fileno(self) -> int:
+        """Return a descriptor that becomes readable when the wait ends. Valid while armed."""
+
+    @abstractmethod
+    def collect(self) -> bool:
+        """End an armed wait that became readable; True: woken, False: timed out."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> bool:
+        """Arm, block and collect: True if woken within ``seconds``."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop waiting and free the descriptor; a wake-up already received is passed on."""

@@ -1,0 +1,51 @@
+"""What became of publishes under a unique key, by the framework's own message ids.
+
+A job under a key has an id that ends in the id of its message, so a publish that finds the key
+taken can name the message that holds it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from fairqueue._types import JobId, Outcome
+from fairqueue._validation import new_job_id
+
+REMEMBERED = 1000
+LONGEST_JOB_ID = 200  # characters
+
+T = TypeVar("T")
+
+
+def job_id_ending_in(tail: str, *, start: str | None = None) -> str:
+    """A job id that ends in ``tail``; it starts with ``start``, else with a new random id."""
+    return f"{start or new_job_id()}.{tail}"[:LONGEST_JOB_ID]
+
+
+class UniqueOutcomes(Generic[T]):
+    """The latest outcomes of this process, each made by ``make(outcome, holder)``.
+
+    The holder is the id of the message that holds the key.
+    """
+
+    def __init__(self, make: Callable[[Outcome, str], T]) -> None:
+        self._make = make
+        self._outcomes: OrderedDict[str, T] = OrderedDict()
+
+    def remember(self, message_id: str, job: JobId) -> None:
+        """Keep what became of a message that was published under a key.
+
+        A repeated publish is one whose reply was lost: the first attempt created the job.
+        """
+        existing = job.outcome is Outcome.EXISTING
+        holder = job.partition(".")[2] if existing else message_id
+        outcome = Outcome.CREATED if job.outcome is Outcome.REPEATED else job.outcome
+        self._outcomes[message_id] = self._make(outcome, holder)
+        while len(self._outcomes) > REMEMBERED:
+            self._outcomes.popitem(last=False)
+
+    def get(self, message_id: str) -> T | None:
+        """What became of it; None: it had no key, or 1,000 others came after it."""
+        return self._outcomes.get(message_id)

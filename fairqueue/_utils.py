@@ -1,0 +1,50 @@
+"""Small helpers: import a function by name, throttle a repeated message."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from fairqueue.errors import ConfigurationError
+
+
+def load_function(
+    source: str, *, setting: str, error: type[ConfigurationError] = ConfigurationError
+) -> Callable[..., Any]:
+    """Import ``package.module:function``; raise ``error``, naming the setting, if that fails."""
+    try:
+        found = _find(source)
+    except (ImportError, AttributeError) as reason:
+        raise error(
+            f"setting {setting!r}: cannot import {source!r}: {reason}; "
+            "expected 'package.module:function'"
+        ) from reason
+    if not callable(found):
+        raise error(f"setting {setting!r}: {source!r} is not callable")
+    return found  # type: ignore[no-any-return]
+
+
+def _find(source: str) -> Any:
+    module, _, name = source.partition(":")
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+class Throttle:
+    """Lets one call through per period; the first one immediately."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._passed = float("-inf")
+
+    def passes(self) -> bool:
+        """Return True, and start a new period, if the last one is over."""
+        now = time.monotonic()
+        if now - self._passed < self._seconds:
+            return False
+        self._passed = now
+        return True

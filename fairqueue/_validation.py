@@ -1,0 +1,120 @@
+"""Checks of names, ids and durations that callers pass in."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from fairqueue.errors import ConfigurationError
+
+MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "namespace": 100, "unique key": 255}
+EMPTY_ALLOWED = frozenset({"task"})
+LEAST_URGENT = 2**24 - 1  # fits the two priorities of a Dramatiq job in one number
+ID_BYTES = 12  # 96 random bits in 16 characters
+
+
+def new_job_id() -> str:
+    """Return a random id. It never starts with ``-``, which a command line takes for an option."""
+    return secrets.token_urlsafe(ID_BYTES).replace("-", "_")
+
+
+def check_name(kind: str, name: object) -> str:
+    """Return the name if it is allowed for this kind, else raise ConfigurationError.
+
+    Any UTF-8 text of at most ``MAX_BYTES[kind]`` bytes is allowed: names are percent-encoded
+    before they become part of a Redis key. A workspace may also be an int or a UUID.
+    """
+    if kind == "workspace":
+        name = text_of_id(name)
+    if not isinstance(name, str):
+        raise ConfigurationError(
+            f"a {kind} name must be a str, not {type(name).__name__}: "
+            f"convert it to str, or pass None for no {kind}"
+        )
+    if not name and kind not in EMPTY_ALLOWED:
+        raise ConfigurationError(f"a {kind} name must not be empty")
+    return _check_bytes(kind, name)
+
+
+def text_of_id(value: object) -> object:
+    """Return an int or a UUID, common as ids, as text; anything else as it is."""
+    if isinstance(value, int | UUID) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+def check_text(kind: str, text: object) -> str:
+    """Return an id or similar text, of any length, if it can be stored as UTF-8."""
+    if not isinstance(text, str):
+        raise ConfigurationError(f"a {kind} must be a str, not {type(text).__name__}")
+    _size(kind, text)
+    return text
+
+
+def _size(kind: str, text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"the {kind} {ascii(text)[:80]} is not valid UTF-8 (it contains a lone surrogate)"
+        ) from None
+
+
+def _check_bytes(kind: str, name: str) -> str:
+    size = _size(f"{kind} name", name)
+    if size > MAX_BYTES[kind]:
+        raise ConfigurationError(
+            f"the {kind} name {name[:40]!r}… is {size} bytes long, "
+            f"at most {MAX_BYTES[kind]} are allowed; shorten or hash it"
+        )
+    return name
+
+
+def check_namespace(name: object) -> str:
+    """Return the key prefix if it is printable and has no braces (Redis's hash tags)."""
+    text = check_name("namespace", name)
+    if not text.isprintable() or "{" in text or "}" in text:
+        raise ConfigurationError(
+            f"the namespace {text!r} must be printable and must not contain '{{' or '}}'"
+        )
+    return text
+
+
+def seconds_from_zero(name: str, value: Any) -> float:
+    """Return the value as seconds, a negative one as 0.
+
+    Raises ConfigurationError, with ``name``, unless it is a finite number.
+    """
+    try:
+        number = math.nan if isinstance(value, bool | str | bytes) else float(value)
+    except OverflowError:
+        number = math.inf
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigurationError(f"{name} must be a finite number of seconds, not {value!r:.40}")
+    return max(0.0, number)
+
+
+def wrong_kind(
+    values: Mapping[str, Any], kinds: Mapping[str, Any], whose: str = "its"
+) -> str | None:
+    """Say which value is not of its kind (as ``isinstance`` takes it); a missing one is None."""
+    for name, kind in kinds.items():
+        value = values.get(name)
+        if not isinstance(value, kind):
+            return f"{whose} {name} is of the type {type(value).__name__}"
+    return None
+
+
+def check_priority(priority: Any) -> int:
+    """Return the priority as a plain int, or raise ConfigurationError."""
+    if not isinstance(priority, int) or not 0 <= priority <= LEAST_URGENT:
+        raise ConfigurationError(
+            f"priority must be a whole number from 0 (most urgent) to {LEAST_URGENT}, "
+            f"not {priority!r}"
+        )
+    return int(priority)

@@ -1,0 +1,292 @@
+"""Reads the raw keys of one shard and parses their records.
+
+Names stay percent-encoded, as in the keys. The keys are not read in one atomic step: while others
+write, only what is found twice is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairqueue._keys import LAYOUT, decode
+from fairqueue._stores.engine import Engine
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRow:
+    """How a workspace stands in one node."""
+
+    lane_key: str
+    """``queue``, or ``queue/task`` for a task that has a limit of its own."""
+    node: str
+    """The lane key, and ``@parent`` for a workspace in a group."""
+    state: str
+    reserved: bool
+    """It is ready, and goes before others because its workspace runs below its reserve."""
+    since: float
+    tag: float
+    arrival: int | None
+    cost: float
+    lanes: tuple[str, ...]
+    returned: tuple[str, ...]
+    """The priorities of the lanes that have jobs which came back."""
+    holes: Mapping[str, int]
+    """How many elements of each lane are holes, by priority; none are not named."""
+
+    @property
+    def queue(self) -> str:
+        """The queue that it is in."""
+        return self.lane_key.partition("/")[0]
+
+    @property
+    def task(self) -> str:
+        """The number of the one task whose jobs are here; empty: all tasks that have no limit."""
+        return self.lane_key.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """The node of a queue."""
+
+    virtual_time: float
+    last_fence: int
+    """The fence of its last dispatch; 0: there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerNodeRow:
+    """A node inside another, and how it stands there."""
+
+    id: str
+    virtual_time: float
+    max_step: float
+    weight: float
+    total: int
+    members: int
+    held: int
+    share: int
+    state: str
+    reserved: bool
+    tag: float
+    arrival: int | None
+    cost: float
+
+    @property
+    def group(self) -> str:
+        """The group whose workspaces are in it; empty: it is a task's."""
+        return self.id.partition("@")[2]
+
+    @property
+    def up(self) -> str:
+        """The node that it is in."""
+        return self.id.rpartition("@" if self.group else "/")[0]
+
+    @property
+    def limit_key(self) -> str:
+        """The shared limit that closes it."""
+        return f"@{self.group}" if self.group else "/" + self.id.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLimitRow:
+    """A limit that many workspaces share."""
+
+    block: str | None
+    tat: float
+    timer: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceRow:
+    """The record of one workspace."""
+
+    name: str
+    weight: float
+    parent: str | None
+    tat: float
+    scheduled: float | None
+    expiring: float | None
+    timer: float | None
+    flows: tuple[FlowRow, ...]
+    duration_estimates: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRow:
+    """The record of one lease."""
+
+    lane_key: str
+    queue: str
+    job: str
+    workspace: str
+    task: str
+    charged: float
+    claimed: float
+    ran: float
+    owner: str
+    early: bool
+    cancelled: bool
+    deliveries: int
+    length: float
+    ended: float | None
+    """When it did, if it has been spared since."""
+
+
+def _number(text: str) -> float | None:
+    return None if text == "-" else float(text)
+
+
+def _arrival(text: str) -> int | None:
+    return None if text == "-" else int(text)
+
+
+def _state(text: str) -> tuple[str, bool]:
+    """The state, and whether it is below its reserve."""
+    return ("ready", True) if text == "reserved" else (text, False)
+
+
+def _flow(text: str, parent: str | None) -> FlowRow:
+    lane_key, state, since, tag, arrival, cost, lanes, *more = text.split(" ")
+    pairs = (entry.split("=") for entry in more[0].split(",")) if more else ()
+    holes = {priority: int(n) for priority, n in pairs}
+    node = lane_key if parent is None else f"{lane_key}@{parent}"
+    marked = lanes.split(",") if lanes else []
+    priorities = tuple(each.rstrip("+") for each in marked)
+    returned = tuple(each.rstrip("+") for each in marked if each.endswith("+"))
+    begins = float(since), float(tag)
+    stand, reserved = _state(state)
+    standing = stand, reserved, *begins, _arrival(arrival), float(cost)
+    return FlowRow(lane_key, node, *standing, priorities, returned, holes)
+
+
+def _node(text: str) -> NodeRow:
+    virtual_time, _max_step, _last_start, _start_interval, last_fence, *_ = text.split(" ")
+    return NodeRow(float(virtual_time), int(last_fence))
+
+
+def _inner_node(name: str, text: str) -> InnerNodeRow:
+    *numbers, total, members, held, share, state, _since, tag, arrival, cost = text.split(" ")
+    virtual_time, max_step, weight = map(float, numbers)
+    counts = int(total), int(members), int(held), int(share)
+    stand, reserved = _state(state)
+    return InnerNodeRow(
+        name,
+        virtual_time,
+        max_step,
+        weight,
+        *counts,
+        stand,
+        reserved,
+        float(tag),
+        _arrival(arrival),
+        float(cost),
+    )
+
+
+def _shared_limit(text: str) -> SharedLimitRow:
+    block, tat, timer = text.split(" ")
+    return SharedLimitRow(None if block == "-" else block, float(tat), _number(timer))
+
+
+def _workspace(name: str, text: str) -> WorkspaceRow:
+    head, flows, estimates = text.split("|")
+    weight, tat, _last_start, _start_interval, scheduled, timer, *group = head.split(" ")
+    parent = group[0] if group else None
+    due, _, expiring = scheduled.partition("/")
+    pairs = (entry.split("=") for entry in estimates.split(";") if entry)
+    return WorkspaceRow(
+        name,
+        float(weight),
+        parent,
+        float(tat),
+        _number(due),
+        _number(expiring or "-"),
+        _number(timer),
+        tuple(_flow(entry, parent) for entry in flows.split(";") if entry),
+        {task: float(estimate) for task, estimate in pairs},
+    )
+
+
+def _lease(text: str) -> LeaseRow:
+    lane_key, job, workspace, task, _, *more, owner, marks, deliveries, lasts = text.split()
+    charged, claimed, ran = map(float, more)
+    length, _, ended = lasts.partition("/")
+    return LeaseRow(
+        lane_key,
+        lane_key.partition("/")[0],
+        job,
+        workspace,
+        task,
+        charged,
+        claimed,
+        ran,
+        decode(owner),
+        early=marks in "13",
+        cancelled=marks in "23",
+        deliveries=int(deliveries),
+        length=float(length),
+        ended=float(ended) if ended else None,
+    )
+
+
+def _text(value: Any) -> Any:
+    """Turn bytes into text; keep only the header of a record with a payload."""
+    if isinstance(value, bytes):
+        return value.partition(b"\n")[0].decode()
+    if isinstance(value, dict):
+        return {_text(name): _text(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_text(entry) for entry in value]
+    return {_text(entry) for entry in value} if isinstance(value, set) else value
+
+
+class Keyspace:
+    """Every key of a namespace, by its kind and the names in it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._by_kind: dict[str, dict[Names, Any]] = {kind: {} for kind in LAYOUT}
+        self.strangers: list[str] = []
+        """Keys under the prefix that are not in the layout."""
+        self.mortal: set[str] = set()
+        """Kinds with a key that has a time to live."""
+        self.immortal: set[str] = set()
+        """Kinds with a key that has none."""
+        for key, value, expires in engine.dump():
+            rest = key.decode().removeprefix(engine.keys.prefix)
+            self._enter(rest, _text(value), expires=expires)
+        self._parse()
+
+    def _enter(self, rest: str, value: Any, *, expires: bool) -> None:
+        kind, *names = rest.split(":")
+        if len(names) != len(LAYOUT.get(kind, (None,) * 99)):
+            self.strangers.append(rest)
+            return
+        (self.mortal if expires else self.immortal).add(kind)
+        self._by_kind[kind][tuple(names)] = value
+
+    def _parse(self) -> None:
+        self.workspaces = {n: _workspace(n, t) for n, t in self.one("workspaces", {}).items()}
+        self.leases = {fence: _lease(text) for fence, text in self.one("leases", {}).items()}
+        self.inner_nodes = {
+            name: _inner_node(name, text) for name, text in self.one("inner_nodes", {}).items()
+        }
+        self.shared_limits = {
+            key: _shared_limit(text) for key, text in self.one("shared_limits", {}).items()
+        }
+        self.nodes = {queue: _node(text) for queue, text in self.one("nodes", {}).items()}
+
+    def one(self, kind: str, otherwise: Any) -> Any:
+        """The key of a kind of which there is one."""
+        return self._by_kind[kind].get((), otherwise)
+
+    def of(self, kind: str, *names: str, otherwise: Any = ()) -> Any:
+        """The key of a kind and these names."""
+        return self._by_kind[kind].get(names, otherwise)
+
+    def all(self, kind: str) -> Iterable[tuple[Names, Any]]:
+        """Every key of a kind."""
+        return self._by_kind[kind].items()

@@ -1,0 +1,77 @@
+"""Reads stored limits back: live overrides configured, own overrides default."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_WORD = re.compile(r"(\w+)=(\S+)")
+_DEFAULT_WORKSPACE = "default"
+TEXTS = frozenset({"exempt", "fairness", "parent"})
+
+
+def _own(name: str) -> tuple[str, str, str]:
+    """Name the fields of one workspace; the last overrides the others."""
+    return f"configured:workspace:{name}", f"provider:workspace:{name}", f"live:workspace:{name}"
+
+
+class Levels:
+    """What applies at each level; names are encoded as in the keys."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        self._fields = fields
+
+    @property
+    def observed(self) -> bool:
+        """Limits are only observed: they block nothing."""
+        return bool(self._fields.get("configured:observe:"))
+
+    def _merged(self, *names: str) -> dict[str, str]:
+        """Merge fields; a later one overrides the others."""
+        words: dict[str, str] = {}
+        for name in names:
+            words.update(_WORD.findall(self._fields.get(name, "")))
+        return words
+
+    def _numbers(self, *names: str) -> dict[str, float]:
+        words = self._merged(*names)
+        numeric = {name: word for name, word in words.items() if name not in TEXTS}
+        return {name: float(word) for name, word in numeric.items()}
+
+    def of_workspace(self, name: str) -> dict[str, float]:
+        """Limits of one workspace."""
+        own = _own(name)
+        default = ("configured:default:", "live:default:")
+        exempt = self._merged(*default).get("exempt", _DEFAULT_WORKSPACE)
+        if exempt == name and not any(self._fields.get(field) for field in own):
+            return self._numbers(f"pause:workspace:{name}")
+        return self._numbers(*default, *own, f"pause:workspace:{name}")
+
+    def of_queue(self, name: str) -> dict[str, float]:
+        """Limits of one queue."""
+        own = f"configured:queue:{name}", f"live:queue:{name}", f"pause:queue:{name}"
+        return self._numbers("configured:queue_default:", *own)
+
+    def parent_of(self, name: str) -> str | None:
+        """The group of a workspace."""
+        return self._merged(*_own(name)).get("parent")
+
+    def _of_task(self, number: str) -> tuple[str, ...]:
+        """Name the fields of a task. One that is paused has a node, as one that has a limit."""
+        held = f"pause:task:{number}"
+        more = (held,) if "paused" in self._fields.get(held, "") else ()
+        return f"configured:task:{number}", f"live:task:{number}", *more
+
+    def of_shared(self, key: str) -> dict[str, float] | None:
+        """Limits of a task (``/number``) or group (``@name``); None: a task that has none."""
+        kind, name = ("workspace", key[1:]) if key[0] == "@" else ("task", key[1:])
+        fields = _own(name) if kind == "workspace" else self._of_task(name)
+        if kind == "task" and not any(self._fields.get(field) for field in fields):
+            return None
+        numbers = self._numbers(*fields)
+        shared = numbers if kind == "task" else {"concurrency": numbers.get("concurrency")}
+        return {limit: number for limit, number in shared.items() if number is not None}
+
+    def of_total(self) -> dict[str, float]:
+        """Limits of the whole shard."""
+        return self._numbers("configured:total:", "live:total:", "pause:total:")

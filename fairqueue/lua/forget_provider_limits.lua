@@ -1,0 +1,12 @@
+-- Forget a page of what a limit provider said: no process has one any more.
+-- ARGV now count
+-- RETURNS how many workspaces were forgotten
+local _, count = unpack(ARGV)
+
+if call('HEXISTS', K.limits(), 'configured:provider:') == 1 then return 0 end
+local names = Limits.forget_provider(count)
+for _, name in ipairs(names) do
+  Settle.workspace(Records.workspace(name))
+  Settle.group_changed(name)
+end
+return #names

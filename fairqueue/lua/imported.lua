@@ -1,0 +1,5 @@
+-- How many messages were imported from other systems' lists, by kind.
+-- ARGV now
+-- RETURNS kind, count, ...
+-- WRITES nothing
+return call('HGETALL', K.imported())

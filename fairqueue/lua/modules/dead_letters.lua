@@ -1,0 +1,117 @@
+-- Dead letters: jobs that are kept with the reason of their death, for a time and up to a number.
+--   letter: died queue reason deliveries\nthe job's record
+-- A cancelled job is no dead letter, but one is kept in the same way until its notice is dropped:
+-- under its workspace's name behind a '!', which no encoded name has.
+local KEPT_SECONDS, KEPT_COUNT = 2592000, 10000 -- unless a process has configured others
+local EXPIRE_MOST = 32
+local retention
+
+-- COLD
+-- nil in a field: no bound.
+function DeadLetters.retention()
+  if retention then return retention end
+  local seconds, count = match(call('GET', K.retention()) or '', '^(%S+) (%S+)$')
+  retention = { seconds = KEPT_SECONDS, count = KEPT_COUNT }
+  if seconds then retention = { seconds = tonumber(seconds), count = tonumber(count) } end
+  return retention
+end
+
+function DeadLetters.read(name, id)
+  return call('HGET', K.dead_letters(name), id)
+end
+
+function DeadLetters.queue_of(letter)
+  return match(letter, '^%S+ (%S+)')
+end
+
+function DeadLetters.record_of(letter)
+  return match(letter, '^[^\n]*\n(.*)$')
+end
+
+-- When a job died, and why.
+function DeadLetters.death_of(letter)
+  return match(letter, '^(%S+) %S+ (%S+)')
+end
+
+-- List a workspace by its oldest letter.
+function DeadLetters.list_workspace(name)
+  local oldest = call('ZRANGE', K.dead_letters_by_age(name), 0, 0, 'WITHSCORES')[2]
+  if oldest then
+    call('ZADD', K.dead_workspaces(), oldest, name)
+  else
+    call('ZREM', K.dead_workspaces(), name)
+  end
+end
+
+-- With a notice, a worker reports the failure to the framework. A caller that rejects a job reports
+-- it by itself.
+function DeadLetters.add(name, queue, id, reason, deliveries, record, has_notice)
+  DeadLetters.take(name, id)
+  call('HSET', K.dead_letters(name), id,
+    concat({ now_text, queue, reason, int(deliveries) }, ' ') .. '\n' .. record)
+  call('ZADD', K.dead_letters_by_age(name), now_text, id)
+  if has_notice then call('ZADD', K.unreported(queue), now_text, name .. ' ' .. id) end
+  local most = DeadLetters.retention().count
+  local over = most and call('ZCARD', K.dead_letters_by_age(name)) - most or 0
+  if over > 0 then
+    local oldest = call('ZRANGE', K.dead_letters_by_age(name), 0, min(over, EXPIRE_MOST) - 1)
+    for _, old in ipairs(oldest) do DeadLetters.take(name, old) end
+  end
+  DeadLetters.list_workspace(name)
+end
+
+-- A job was cancelled while no worker ran it that could report its end.
+function DeadLetters.add_cancelled(name, queue, id, deliveries, record)
+  DeadLetters.add('!' .. name, queue, id, 'cancelled', deliveries, record, true)
+end
+
+function DeadLetters.is_of_cancelled(name)
+  return name:sub(1, 1) == '!'
+end
+
+-- A failure was reported: a dead letter stays, that of a cancelled job goes. Return how many
+-- notices there were.
+function DeadLetters.drop_notice(queue, name, id)
+  local n = call('ZREM', K.unreported(queue), name .. ' ' .. id)
+  if n == 1 and DeadLetters.is_of_cancelled(name) then
+    DeadLetters.take(name, id)
+    DeadLetters.list_workspace(name)
+  end
+  return n
+end
+
+-- Remove a letter and return it; nil: there is none.
+function DeadLetters.take(name, id)
+  local letter = DeadLetters.read(name, id)
+  if not letter then return nil end
+  call('HDEL', K.dead_letters(name), id)
+  call('ZREM', K.dead_letters_by_age(name), id)
+  call('ZREM', K.unreported(DeadLetters.queue_of(letter)), name .. ' ' .. id)
+  return letter
+end
+
+-- Ids of one letter or of the oldest ones, after the first `skip`; only of jobs that died up to
+-- `until_then`.
+function DeadLetters.chosen(name, id, until_then, skip, count)
+  if id ~= '' then return { id } end
+  local by_age = K.dead_letters_by_age(name)
+  return call('ZRANGEBYSCORE', by_age, '-inf', until_then, 'LIMIT', skip, count)
+end
+
+-- Drop the letters of a workspace that are too old.
+function DeadLetters.expire(name)
+  local seconds = DeadLetters.retention().seconds
+  if not seconds then return end
+  local old = DeadLetters.chosen(name, '', num(now - seconds), 0, EXPIRE_MOST)
+  for _, id in ipairs(old) do DeadLetters.take(name, id) end
+  if #old > 0 then DeadLetters.list_workspace(name) end
+end
+
+-- The same for the workspace with the oldest letter.
+function DeadLetters.expire_oldest()
+  local seconds = DeadLetters.retention().seconds
+  if not seconds then return end
+  local until_then = num(now - seconds)
+  local names = call('ZRANGEBYSCORE', K.dead_workspaces(), '-inf', until_then, 'LIMIT', 0, 1)
+  for _, name in ipairs(names) do DeadLetters.expire(name) end
+end

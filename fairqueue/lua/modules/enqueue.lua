@@ -1,0 +1,112 @@
+-- What is accepted: capacity, groups that are admitted whole, and unique keys; and how a job
+-- enters.
+local LOOKED_AT = 3 -- this many keys are checked for being out of date with every new one
+
+-- Only a capacity needs to know for long which groups are in. Where there is none, a group is known
+-- as long as the id of an ended job, for a capacity or drain that is set while it is published.
+function Enqueue.admit(group, has_capacity)
+  if not has_capacity then return Shard.remember_ended('@' .. group) end
+  local window, ended, last = Shard.group_window(0), Shard.last_windows()
+  call('SADD', K.groups(window), group)
+  if last == tonumber(window) then return end
+  Shard.drop_groups()
+  Shard.set_last_windows(ended, tonumber(window))
+end
+
+function Enqueue.is_admitted(exempt, group)
+  if exempt == '1' then return true end
+  if group == '' then return false end
+  return call('SISMEMBER', K.groups(Shard.group_window(0)), group) == 1
+    or call('SISMEMBER', K.groups(Shard.group_window(1)), group) == 1
+    or Shard.has_ended('@' .. group)
+end
+
+-- A draining scope has no capacity; its limit is then told as -1.
+function Enqueue.full(scope, limits, waiting, at)
+  if waiting < limits.capacity then return nil end
+  local limit = limits.draining and -1 or limits.capacity
+  local idle = at.last_start ~= '0' and num(now - at.last_start) or '-1'
+  return { 2, scope, limit, waiting, at.start_interval, idle }
+end
+
+-- The rejection of one more job, or nil.
+function Enqueue.rejection(ws, queue, task)
+  local node, own = Records.node(queue), Limits.of_workspace(ws)
+  local limits, total = Limits.of_queue(node)
+  local full = own.capacity and Enqueue.full('workspace', own, Lanes.waiting_of(ws), ws)
+    or limits.capacity and Enqueue.full('queue', limits, Lanes.depth_of(queue), node)
+    or Limits.is_draining(task) and { 2, 'task', 0, 0, '0', '-1' }
+    or total.capacity and Enqueue.full('total', total, Lanes.total_depth(), node)
+  if not full and own.would then Explain.observe_publish(ws, queue) end
+  return full or nil
+end
+
+-- A job whose record is stored enters its lane, or waits for its time.
+function Enqueue.enter(ws, queue, lane_key, priority, element, delay)
+  Records.register(queue)
+  if delay == '0' then
+    Lanes.push(ws, Records.flow(ws, lane_key), priority, element)
+  else
+    Timers.schedule(ws, queue, priority, element, now + delay)
+  end
+  Settle.workspace(ws)
+end
+
+-- A job of this task named no workspace.
+--   without_workspace: task -> how many there were, and when the last was published
+function Enqueue.count_unnamed(task)
+  local jobs = match(call('HGET', K.without_workspace(), task) or '0', '^%d+')
+  call('HSET', K.without_workspace(), task, int(jobs + 1) .. ' ' .. now_text)
+end
+
+-- COLD
+-- Unique keys, of a workspace and task: one job at a time holds each.
+function Enqueue.is_alive(queue, id)
+  return call('HEXISTS', K.jobs(queue), id) == 1
+end
+
+function Enqueue.is_dead(field, id)
+  return call('HEXISTS', K.dead_letters(match(field, '^[^:]+')), id) == 1
+end
+
+function Enqueue.forget_key(queue, id)
+  local field = call('HGET', K.keyed(), queue .. ' ' .. id)
+  if not field then return end
+  call('HDEL', K.keyed(), queue .. ' ' .. id)
+  call('HDEL', K.unique(), field)
+end
+
+function Enqueue.sweep_keys()
+  for _, field in ipairs(call('HRANDFIELD', K.unique(), LOOKED_AT)) do
+    local queue, id, until_then = match(call('HGET', K.unique(), field), '^(%S+) (%S+) (%S+)$')
+    local dead = Enqueue.is_dead(field, id)
+    if not dead and tonumber(until_then) <= now and not Enqueue.is_alive(queue, id) then
+      Enqueue.forget_key(queue, id)
+    end
+  end
+end
+
+-- The id of the job that holds the key, or nil; and whether the job that held it is dead.
+-- A key counts while its job lives, or, with a time of its own, for that time and no longer.
+function Enqueue.key_holder(field)
+  local held = call('HGET', K.unique(), field)
+  if not held then return nil, false end
+  local queue, id, until_then = match(held, '^(%S+) (%S+) (%S+)$')
+  if Enqueue.is_dead(field, id) and not Enqueue.is_alive(queue, id) then return nil, true end
+  local counts
+  if until_then == '0' then
+    counts = Enqueue.is_alive(queue, id)
+  else
+    counts = now < tonumber(until_then)
+  end
+  return counts and id or nil, false
+end
+
+function Enqueue.take_key(field, queue, id, seconds)
+  local held = call('HGET', K.unique(), field)
+  if held then Enqueue.forget_key(match(held, '^(%S+) (%S+)')) end
+  local until_then = seconds == '-' and '0' or num(now + seconds)
+  call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' '))
+  call('HSET', K.keyed(), queue .. ' ' .. id, field)
+  Enqueue.sweep_keys()
+end

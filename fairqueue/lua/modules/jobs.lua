@@ -1,0 +1,122 @@
+-- The job's record, and the elements by which lanes and schedules name a job. Only this module
+-- knows their form.
+--   record:   workspace task priority deliveries history published[/expires]\npayload
+--   history:  0, or 1 + how often it was declined and the fence of its first start, then each start
+--             that counts, the oldest first: 1/fence,fence:owner:claimed:ended:seconds:outcome,...
+--   element:  task:id, in a lane
+--   entry:    queue priority task:id, in a schedule or among the jobs that expire
+local STARTS_KEPT = 16
+
+function Jobs.read(queue, id)
+  return call('HGET', K.jobs(queue), id)
+end
+
+function Jobs.write(queue, id, record)
+  call('HSET', K.jobs(queue), id, record)
+end
+
+-- Write the record of a new job; false: there is a job of this id.
+function Jobs.add(queue, id, record)
+  return call('HSETNX', K.jobs(queue), id, record) == 1
+end
+
+function Jobs.record(workspace, task, priority, deliveries, history, published, payload)
+  local header = concat({ workspace, task, priority, deliveries, history, published }, ' ')
+  return header .. '\n' .. payload
+end
+
+-- expires: '/' and the time, or nothing.
+function Jobs.new(workspace, task, priority, payload, expires)
+  local published = now_text:sub(1, 14) .. (expires or '')
+  return Jobs.record(workspace, task, priority, 0, 0, published, payload)
+end
+
+function Jobs.deliveries_of(record)
+  return tonumber(match(record, '^%S+ %S+ %S+ (%S+)'))
+end
+
+function Jobs.element(task, id)
+  return task .. ':' .. id
+end
+
+function Jobs.task_of(element)
+  return match(element, '^%d+')
+end
+
+function Jobs.task_and_id(element)
+  return match(element, '^(%d+):(.*)$')
+end
+
+function Jobs.id_of(element)
+  return match(element, '^%d+:(.*)$')
+end
+
+function Jobs.entry(queue, priority, element)
+  return concat({ queue, priority, element }, ' ')
+end
+
+function Jobs.read_entry(entry)
+  return match(entry, '^(%S+) (%S+) (.*)$')
+end
+
+-- COLD
+-- Workspace, task and priority of a record.
+function Jobs.identity_of(record)
+  return match(record, '^(%S+) (%S+) (%S+)')
+end
+
+function Jobs.history_of(record)
+  return match(record, '^%S+ %S+ %S+ %S+ (%S+)')
+end
+
+function Jobs.published_at(record)
+  return match(record, '^%S+ %S+ %S+ %S+ %S+ ([^/\n]+)')
+end
+
+function Jobs.expires_at(record)
+  return tonumber(match(record, '^%S+ %S+ %S+ %S+ %S+ [^/\n]*/(%S+)\n'))
+end
+
+function Jobs.payload_of(record)
+  return match(record, '^[^\n]*\n(.*)$')
+end
+
+-- Where the payload begins in a record.
+function Jobs.payload_start(record)
+  return find(record, '\n', 1, true) + 1
+end
+
+-- The starts after a lease ended; outcome is nil for a start that does not count.
+function Jobs.starts_after(starts, l, outcome, seconds)
+  if not outcome or outcome == 'declined' then return starts end
+  local _, kept = string.gsub(starts, ',', ',')
+  if kept >= STARTS_KEPT then starts = string.gsub(starts, ',[^,]*', '', 1) end
+  local start = { l.fence, l.owner, l.claimed, now_text, num(seconds), outcome }
+  return starts .. ',' .. concat(start, ':')
+end
+
+-- The history after a lease ended, and the fence of its first start.
+function Jobs.history_after(history, l, outcome, seconds)
+  local handed, first_fence, starts = match(history, '^(%d+)/?(%d*)(.*)$')
+  if first_fence == '' then first_fence = l.fence end
+  handed = max(1, tonumber(handed)) + (outcome == 'declined' and 1 or 0)
+  starts = Jobs.starts_after(starts, l, outcome, seconds)
+  return int(handed) .. '/' .. first_fence .. starts, first_fence
+end
+
+-- The record of a leased job after its lease, and the fence of its first start.
+function Jobs.record_after(l, deliveries, outcome, seconds)
+  local history, published, payload, first_fence =
+    match(Jobs.read(l.queue, l.id), '^%S+ %S+ %S+ %S+ (%S+) (%S+)\n(.*)$')
+  history, first_fence = Jobs.history_after(history, l, outcome, seconds)
+  return Jobs.record(l.workspace, l.task, l.priority, int(deliveries), history, published, payload),
+    first_fence
+end
+
+-- The record of a job that is published again from the dead letters: it has not been declined yet.
+function Jobs.published_again(record)
+  local workspace, task, priority = Jobs.identity_of(record)
+  local history = string.gsub(Jobs.history_of(record), '^[1-9]%d*/?%d*', '1')
+  local published, payload = now_text:sub(1, 14), Jobs.payload_of(record)
+  return Jobs.record(workspace, task, priority, 0, history, published, payload)
+end

@@ -1,0 +1,295 @@
+-- Lanes: one list of elements per workspace, lane key and priority. The flow names the priorities
+-- in use.
+--
+-- Jobs that came back stand before all others of their lane, in the order of their first starts:
+-- they are in a set of their own, by the fence of that start, and the flow marks the priority by +.
+--
+-- A job that is taken out of the middle leaves its element behind as a hole, since to find it would
+-- take as long as the lane. The hole is marked (element -> how many) and counted in the flow. It
+-- goes when it comes to an end of the lane, or with the last job of the lane. Where a job is
+-- published again under the id of a hole, it stands behind that hole, so the first of two is meant.
+local SLICE = 64 -- elements that one step looks at
+function Lanes.is_used(lanes, priority)
+  if lanes == priority then return true end
+  for p in gmatch(lanes, '%d+') do
+    if p == priority then return true end
+  end
+end
+
+function Lanes.with(lanes, lane)
+  local all = { lane }
+  for each in gmatch(lanes, '[^,]+') do insert(all, each) end
+  table.sort(all, function(a, b) return tonumber(match(a, '%d+')) < tonumber(match(b, '%d+')) end)
+  return concat(all, ',')
+end
+
+function Lanes.push(ws, flow, priority, element)
+  call('RPUSH', K.lane(ws.name, flow.lane_key, priority), element)
+  if not Lanes.is_used(flow.lanes, priority) then
+    flow.lanes, ws.dirty = Lanes.with(flow.lanes, priority), true
+  end
+  flow.first_task = nil
+end
+
+function Lanes.pop(ws, flow)
+  local priority, mark, others = match(flow.lanes, '^(%d+)(%+?),?(.*)$')
+  if mark ~= '' then return Lanes.take_returned(ws, flow, priority, 1)[1], priority end
+  local lane = K.lane(ws.name, flow.lane_key, priority)
+  local element, following_element = unpack(call('LRANGE', lane, 0, 1))
+  call('LPOP', lane)
+  flow.first_task = following_element and Jobs.task_of(following_element)
+  if not following_element then flow.lanes = others end
+  if flow.holes then Lanes.tidy(ws, flow, priority) end
+  return element, priority
+end
+
+-- The task of the first job.
+function Lanes.first_task(ws, flow)
+  if flow.first_task then return flow.first_task end
+  local priority, mark = match(flow.lanes, '^(%d+)(%+?)')
+  if mark ~= '' then return Jobs.task_of(Lanes.first_returned(ws, flow, priority)) end
+  return Jobs.task_of(call('LINDEX', K.lane(ws.name, flow.lane_key, priority), 0))
+end
+
+-- A task that has a limit of its own has lanes of its own.
+function Lanes.key_of(queue, task)
+  return Limits.any('tasks') and Limits.of_task(task) and queue .. '/' .. task or queue
+end
+
+function Lanes.length(ws, flow, priority)
+  local n = call('LLEN', K.lane(ws.name, flow.lane_key, priority))
+  if flow.holes then n = n - Lanes.holes_of(flow, priority) end
+  if not find(flow.lanes, '+', 1, true) then return n end
+  return n + call('ZCARD', K.returned(ws.name, flow.lane_key, priority))
+end
+
+function Lanes.waiting_of(ws)
+  local n = ws.scheduled and call('ZCARD', K.scheduled(ws.name)) or 0
+  for _, flow in ipairs(ws.flows) do
+    for priority in gmatch(flow.lanes, '%d+') do
+      n = n + Lanes.length(ws, flow, priority)
+    end
+  end
+  return n
+end
+
+function Lanes.depth_of(queue)
+  return call('HLEN', K.jobs(queue)) - call('HLEN', K.slots_of_queue(queue))
+end
+
+function Lanes.total_depth()
+  local n = -call('ZCARD', K.expiry())
+  for _, queue in ipairs(call('HKEYS', K.nodes())) do n = n + call('HLEN', K.jobs(queue)) end
+  return n
+end
+
+-- COLD
+function Lanes.without(lanes, priority)
+  local kept = {}
+  for each in gmatch(lanes, '[^,]+') do
+    if match(each, '%d+') ~= priority then insert(kept, each) end
+  end
+  return concat(kept, ',')
+end
+
+function Lanes.has_returned(flow, priority)
+  return find(',' .. flow.lanes, ',' .. priority .. '+', 1, true)
+end
+
+function Lanes.first_returned(ws, flow, priority)
+  return call('ZRANGE', K.returned(ws.name, flow.lane_key, priority), 0, 0)[1]
+end
+
+-- Write into the flow that a lane has jobs that came back ('+'), or has none any more ('').
+function Lanes.mark_returned(ws, flow, priority, mark)
+  flow.lanes = Lanes.with(Lanes.without(flow.lanes, priority), priority .. mark)
+  ws.dirty, flow.first_task = true, nil
+end
+
+-- A job comes back, which was first started with this fence.
+function Lanes.put_back(ws, flow, priority, element, first_fence)
+  call('ZADD', K.returned(ws.name, flow.lane_key, priority), first_fence, element)
+  Lanes.mark_returned(ws, flow, priority, '+')
+end
+
+-- Jobs that came back were taken.
+function Lanes.tidy_returned(ws, flow, priority)
+  flow.first_task = nil
+  if call('EXISTS', K.returned(ws.name, flow.lane_key, priority)) == 1 then return end
+  Lanes.mark_returned(ws, flow, priority, '')
+  Lanes.tidy(ws, flow, priority)
+end
+
+function Lanes.take_returned(ws, flow, priority, count)
+  local returned = K.returned(ws.name, flow.lane_key, priority)
+  local jobs = call('ZRANGE', returned, 0, count - 1)
+  call('ZREM', returned, unpack(jobs))
+  Lanes.tidy_returned(ws, flow, priority)
+  return jobs
+end
+
+-- The first of the jobs that came back goes to the lane of another flow, with those of its task
+-- that follow it, at most `most`.
+function Lanes.move_returned(ws, flow, priority, to, most)
+  local returned, jobs, scored = K.returned(ws.name, flow.lane_key, priority), {}, {}
+  local found = call('ZRANGE', returned, 0, most - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    if Jobs.task_of(found[i]) ~= Jobs.task_of(found[1]) then break end
+    insert(jobs, found[i])
+    insert(scored, found[i + 1])
+    insert(scored, found[i])
+  end
+  call('ZREM', returned, unpack(jobs))
+  call('ZADD', K.returned(ws.name, to.lane_key, priority), unpack(scored))
+  Lanes.mark_returned(ws, to, priority, '+')
+  Lanes.tidy_returned(ws, flow, priority)
+end
+
+function Lanes.holes_of(flow, priority)
+  return flow.holes and flow.holes[priority] or 0
+end
+
+function Lanes.count_holes(ws, flow, priority, more)
+  local n = Lanes.holes_of(flow, priority) + more
+  flow.holes = flow.holes or {}
+  flow.holes[priority] = n > 0 and n or nil
+  if not next(flow.holes) then flow.holes = nil end
+  ws.dirty = true
+end
+
+-- This element is taken from its lane. Return whether it is a hole, whose mark goes with it.
+function Lanes.unmark(ws, flow, priority, element)
+  local holes = K.holes(ws.name, flow.lane_key, priority)
+  local n = tonumber(call('HGET', holes, element) or nil)
+  if not n then return false end
+  if n > 1 then call('HINCRBY', holes, element, -1) else call('HDEL', holes, element) end
+  Lanes.count_holes(ws, flow, priority, -1)
+  return true
+end
+
+-- How many holes stand at one end of a lane, one after the other, at most `most`.
+function Lanes.holes_at(ws, flow, priority, most, at_tail)
+  local first, last = 0, most - 1
+  if at_tail then first, last = -most, -1 end
+  local some = call('LRANGE', K.lane(ws.name, flow.lane_key, priority), first, last)
+  local marks = call('HMGET', K.holes(ws.name, flow.lane_key, priority), unpack(some))
+  local n = 0
+  while n < #some and marks[at_tail and #some - n or n + 1] do n = n + 1 end
+  return n, #some
+end
+
+-- Take the holes from one end of a lane; false: there are more than this call has steps for.
+function Lanes.trim(ws, flow, priority, at_tail)
+  local lane, most = K.lane(ws.name, flow.lane_key, priority), 1
+  while Lanes.holes_of(flow, priority) > 0 do
+    local n, seen = Lanes.holes_at(ws, flow, priority, most, at_tail)
+    if n == 0 then return true end
+    local kept = {} -- a job may have the id of a hole that stands before it
+    for _, element in ipairs(call(at_tail and 'RPOP' or 'LPOP', lane, n)) do
+      if not Lanes.unmark(ws, flow, priority, element) then insert(kept, 1, element) end
+    end
+    for _, element in ipairs(kept) do call(at_tail and 'RPUSH' or 'LPUSH', lane, element) end
+    if n < seen or #kept > 0 then return true end
+    if most == SLICE and not Shard.take_step() then return false end
+    most = SLICE
+  end
+  return true
+end
+
+-- The next job of a lane stands at its head; false: it is further away than this call has steps.
+function Lanes.reach_job(ws, flow)
+  local priority, mark = match(flow.lanes, '^(%d+)(%+?)')
+  return mark ~= '' or not flow.holes or Lanes.trim(ws, flow, priority)
+end
+
+-- Elements were taken out of a lane, or became holes: it may have no job any more.
+function Lanes.tidy(ws, flow, priority)
+  local lane, holes = K.lane(ws.name, flow.lane_key, priority), Lanes.holes_of(flow, priority)
+  flow.first_task = nil
+  if call('LLEN', lane) > holes then
+    if holes > 0 and Lanes.trim(ws, flow, priority) then Lanes.trim(ws, flow, priority, true) end
+    return
+  end
+  if holes > 0 then
+    call('DEL', lane)
+    call('UNLINK', K.holes(ws.name, flow.lane_key, priority))
+    Lanes.count_holes(ws, flow, priority, -holes)
+  end
+  if Lanes.has_returned(flow, priority) then return end
+  flow.lanes = Lanes.without(flow.lanes, priority)
+  Wakeups.touched[flow.queue] = true
+end
+
+-- Take a job out of a lane, which leaves a hole unless the job had come back.
+function Lanes.remove(ws, flow, priority, element)
+  if Lanes.has_returned(flow, priority)
+    and call('ZREM', K.returned(ws.name, flow.lane_key, priority), element) == 1 then
+    return Lanes.tidy_returned(ws, flow, priority)
+  end
+  call('HINCRBY', K.holes(ws.name, flow.lane_key, priority), element, 1)
+  Lanes.count_holes(ws, flow, priority, 1)
+  Lanes.tidy(ws, flow, priority)
+end
+
+-- Which of these elements, just taken from the head of a lane, name a job.
+function Lanes.without_holes(ws, flow, priority, elements)
+  if Lanes.holes_of(flow, priority) == 0 or #elements == 0 then return elements end
+  local marks, jobs = call('HMGET', K.holes(ws.name, flow.lane_key, priority), unpack(elements)), {}
+  for i, element in ipairs(elements) do
+    local is_hole = marks[i] and Lanes.unmark(ws, flow, priority, element)
+    if not is_hole then insert(jobs, element) end
+  end
+  return jobs
+end
+
+-- Take up to `count` elements from the head of the first lane; return the jobs among them.
+function Lanes.take(ws, flow, count)
+  local priority, mark = match(flow.lanes, '^(%d+)(%+?)')
+  if mark ~= '' then return Lanes.take_returned(ws, flow, priority, count), priority end
+  local some = call('LPOP', K.lane(ws.name, flow.lane_key, priority), count)
+  local jobs = Lanes.without_holes(ws, flow, priority, some)
+  Lanes.tidy(ws, flow, priority)
+  return jobs, priority
+end
+
+-- The first element that names a job, or that of a hole where many holes come first.
+function Lanes.first(ws, flow, priority)
+  if Lanes.has_returned(flow, priority) then return Lanes.first_returned(ws, flow, priority) end
+  local lane = K.lane(ws.name, flow.lane_key, priority)
+  local n = flow.holes and Lanes.holes_at(ws, flow, priority, SLICE) or 0
+  return call('LINDEX', lane, n) or call('LINDEX', lane, 0)
+end
+
+-- How many elements stand before this one; nil: it is not among the first `most` of the list.
+function Lanes.rank(ws, flow, priority, element, most)
+  local returned = K.returned(ws.name, flow.lane_key, priority)
+  local at = call('ZRANK', returned, element)
+  if at then return at end
+  at = call('LPOS', K.lane(ws.name, flow.lane_key, priority), element, 'MAXLEN', most)
+  return at and at + call('ZCARD', returned)
+end
+
+function Lanes.may_hold(flow, queue, priority, task)
+  return flow.queue == queue and (not flow.task or flow.task == task)
+    and Lanes.is_used(flow.lanes, priority)
+end
+
+-- The flow in whose lane a waiting job stands. There are two where its task has got or lost a limit
+-- of its own since: then the shorter lane is searched.
+function Lanes.flow_of(ws, queue, priority, element)
+  local task, found, length, other = Jobs.task_of(element)
+  for _, flow in ipairs(ws.flows) do
+    if Lanes.may_hold(flow, queue, priority, task) then
+      if Lanes.has_returned(flow, priority)
+        and call('ZSCORE', K.returned(ws.name, flow.lane_key, priority), element) then
+        return flow
+      end
+      local n = call('LLEN', K.lane(ws.name, flow.lane_key, priority))
+      if not found or n < length then found, length, other = flow, n, found else other = flow end
+    end
+  end
+  if not other then return found end
+  local before = call('HGET', K.holes(ws.name, found.lane_key, priority), element) or 0
+  local lane = K.lane(ws.name, found.lane_key, priority)
+  return call('LPOS', lane, element, 'RANK', before + 1) and found or other
+end

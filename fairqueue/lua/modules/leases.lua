@@ -1,0 +1,193 @@
+-- Leases: granted with a fence, found by it, and dropped from every level at once; and what becomes
+-- of the job then: it is finished, redelivered, or dead. Each true-up is worker-seconds minus what
+-- was charged.
+local lease_end -- one script has one lease length
+
+function Leases.end_of(lease_seconds)
+  lease_end = lease_end or num(now + lease_seconds)
+  return lease_end
+end
+
+-- The lease of this fence, if this owner holds it. Where Redis has lost writes and its clock has
+-- gone back, too, a fence may have been given to another owner.
+function Leases.held(fence, owner)
+  local l = Records.lease(fence)
+  return l and l.owner == owner and l or nil
+end
+
+-- Usage is the size of these sets: a lease is in all of them or in none.
+function Leases.drop(l)
+  call('ZREM', K.expiry(), l.fence)
+  call('HDEL', K.leases(), l.fence)
+  call('SREM', K.slots_of_workspace(l.workspace), l.fence)
+  call('HDEL', K.slots_of_queue(l.queue), l.id)
+  Wakeups.slot_freed(Records.node(l.queue))
+  local ws = Records.workspace(l.workspace)
+  if ws.parent or Limits.any('indexed') then Settle.shared_limits(SharedLimits.give_back(ws, l)) end
+  return ws
+end
+
+-- How fast a limited capacity drains, for the rejections to come.
+function Leases.record_interval(at)
+  local interval, last_start = tonumber(at.start_interval), tonumber(at.last_start)
+  at.start_interval = num(Fairness.start_interval_after(interval, last_start, now))
+  at.last_start = now_text
+end
+
+-- What limits must know of a start.
+function Leases.record_start(ws, node)
+  local own, limits, total = Limits.of_workspace(ws), Limits.of_queue(node)
+  if own.capacity then Leases.record_interval(ws) end
+  if limits.capacity or total.capacity then Leases.record_interval(node) end
+  if own.rate then ws.tat = num(Fairness.tat_after(tonumber(ws.tat), now, own.rate)) end
+end
+
+-- Lease the first job of the flow at the head of its node; it must be runnable.
+function Leases.grant(ws, flow, owner, lease_seconds)
+  local element, priority = Lanes.pop(ws, flow)
+  local task, id = Jobs.task_and_id(element)
+  local queue, node = flow.queue, Records.node(flow.queue)
+  if ws.expiring then Timers.drop_expiry(ws, queue, priority, element) end
+  local record = Jobs.read(queue, id)
+  local l = { fence = Shard.next_fence(), lane_key = flow.lane_key, queue = queue, id = id,
+    workspace = ws.name, task = task, priority = priority, charged = flow.cost, claimed = now_text,
+    ran = '0', owner = owner, early = false, deliveries = Jobs.deliveries_of(record) + 1,
+    length = lease_seconds }
+  if Limits.of_workspace(ws).would then Explain.observe_start(ws, flow, task) end
+  call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
+  Records.save_lease(l)
+  call('SADD', K.slots_of_workspace(ws.name), l.fence)
+  call('HSET', K.slots_of_queue(queue), id, l.fence)
+  local keys = (flow.up or Limits.any('indexed')) and SharedLimits.take(ws, l)
+  node.last_fence, node.dirty = l.fence, true
+  Leases.record_start(ws, node)
+  Settle.start(ws, flow)
+  if keys then Settle.shared_limits(keys) end
+  return l, record
+end
+
+function Leases.remove_job(l)
+  call('HDEL', K.jobs(l.queue), l.id)
+  Shard.remember_ended(l.id)
+end
+
+function Leases.true_up(ws, l, seconds)
+  if Limits.of_workspace(ws).fairness == 'count' and seconds ~= 0 then seconds = l.charged end
+  Order.charge(ws, l.lane_key, seconds - l.charged)
+end
+
+function Leases.finish(l, seconds)
+  local ws = Leases.drop(l)
+  seconds = Fairness.worker_seconds(seconds, now - l.claimed)
+  Leases.remove_job(l)
+  Order.record_duration(ws, l.task, seconds)
+  Leases.true_up(ws, l, max(seconds, Fairness.FLOOR_SECONDS))
+  Settle.workspace(ws)
+end
+
+function Leases.finish_early(l)
+  l.early = true
+  Records.save_lease(l)
+end
+
+-- "fence:ending:seconds ..." as a claimer sends it; return the fences that were lost.
+function Leases.finish_all(finishes, owner)
+  local lost = {}
+  for fence, ending, seconds in gmatch(finishes, '(%d+):(%a+):(%S+)') do
+    local l = Leases.held(fence, owner)
+    if not l then insert(lost, fence)
+    elseif ending == 'ack' then Leases.finish(l, tonumber(seconds))
+    else Leases.finish_early(l) end
+  end
+  return concat(lost, ' ')
+end
+
+-- COLD
+-- It has ended, and is kept until then.
+function Leases.spare(l, until_then)
+  call('ZADD', K.expiry(), num(until_then), l.fence)
+  Records.save_lease(l)
+end
+
+-- Mark a running job as cancelled; false: it was before.
+function Leases.cancel(l)
+  if l.cancelled then return false end
+  l.cancelled = true
+  Records.save_lease(l)
+  return true
+end
+
+-- The job goes to the head of its lane, or waits until it is due.
+function Leases.redeliver(ws, l, deliveries, due, outcome, seconds)
+  local element = Jobs.element(l.task, l.id)
+  local record, first_fence = Jobs.record_after(l, deliveries, outcome, seconds)
+  local expires = Jobs.expires_at(record)
+  if expires then Timers.add_expiry(ws, l.queue, l.priority, element, expires) end
+  Jobs.write(l.queue, l.id, record)
+  if due then return Timers.schedule(ws, l.queue, l.priority, element, due) end
+  local flow = Records.flow(ws, Lanes.key_of(l.queue, l.task))
+  Lanes.put_back(ws, flow, l.priority, element, first_fence)
+end
+
+function Leases.move_to_dead_letters(l, reason, outcome, seconds, has_notice)
+  local record = Jobs.record_after(l, l.deliveries, outcome, seconds)
+  DeadLetters.add(l.workspace, l.queue, l.id, reason, l.deliveries, record, has_notice)
+  Leases.remove_job(l)
+end
+
+-- A job that was cancelled while it ran, and whose worker did not end it: it is not run again.
+function Leases.cancelled(l, outcome, seconds)
+  local record = Jobs.record_after(l, l.deliveries, outcome, seconds)
+  DeadLetters.add_cancelled(l.workspace, l.queue, l.id, l.deliveries, record)
+  Leases.remove_job(l)
+end
+
+-- A job that was acked early is not run again, as its user chose; it is counted as lost.
+function Leases.lose(l)
+  Leases.remove_job(l)
+  call('HINCRBY', K.lost(), l.workspace, 1)
+end
+
+-- Its start counts: the last one that it has makes it a dead letter.
+function Leases.redeliver_counted(ws, l, max_deliveries, due, outcome, seconds)
+  if max_deliveries and l.deliveries >= max_deliveries then
+    return Leases.move_to_dead_letters(l, 'max_deliveries', outcome, seconds, true)
+  end
+  Leases.redeliver(ws, l, l.deliveries, due, outcome, seconds)
+end
+
+-- Its worker reports nothing more. So the job is charged for the whole time for which it held the
+-- slot: charged for what was reported, a workspace whose jobs kill their workers would pay nothing,
+-- and would go to the head again and again.
+function Leases.expire(l, max_deliveries)
+  local ws = Leases.drop(l)
+  Leases.true_up(ws, l, Fairness.held_seconds(l.ran, l.ended - l.claimed))
+  if l.early then Leases.lose(l)
+  elseif l.cancelled then Leases.cancelled(l, 'lost', tonumber(l.ran))
+  else Leases.redeliver_counted(ws, l, max_deliveries, nil, 'lost', tonumber(l.ran)) end
+  Settle.workspace(ws)
+end
+
+function Leases.release(l, due, counted, seconds, max_deliveries, declined)
+  local ws = Leases.drop(l)
+  seconds = Fairness.worker_seconds(seconds, now - l.claimed)
+  Leases.true_up(ws, l, seconds)
+  if l.early then Leases.remove_job(l)
+  elseif l.cancelled then Leases.cancelled(l, counted and 'returned', seconds)
+  elseif counted then Leases.redeliver_counted(ws, l, max_deliveries, due, 'returned', seconds)
+  else Leases.redeliver(ws, l, l.deliveries - 1, due, declined and 'declined') end
+  if due and declined then Wakeups.resign() end
+  Settle.workspace(ws)
+end
+
+function Leases.reject(l, reason, seconds)
+  local ws = Leases.drop(l)
+  seconds = Fairness.worker_seconds(seconds, now - l.claimed)
+  Leases.true_up(ws, l, seconds)
+  if l.cancelled then
+    Leases.remove_job(l)
+  else
+    Leases.move_to_dead_letters(l, reason, 'rejected', seconds)
+  end
+  Settle.workspace(ws)
+end

@@ -1,0 +1,197 @@
+-- Limits as they are stored: which apply, and which of two counts more.
+-- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
+local FEW = 32 -- up to this many fields are read at once, more are read by name
+local NONE = { weight = 1, burst = 1 }
+local limits_by_text, limits_of_task = {}, {}
+local limit_fields, limit_marks
+
+function Limits.load()
+  local many = call('HLEN', K.limits())
+  limit_fields = many <= FEW and {}
+  local all = many > 0 and limit_fields and call('HGETALL', K.limits()) or {}
+  for i = 1, #all, 2 do
+    if all[i + 1] ~= '' then limit_fields[all[i]] = all[i + 1] end
+  end
+end
+
+function Limits.none_is_set()
+  if limit_fields == nil then Limits.load() end
+  return limit_fields and next(limit_fields) == nil
+end
+
+-- The texts of some fields, '' for those that are not set.
+function Limits.texts(...)
+  local texts = limit_fields and {} or call('HMGET', K.limits(), ...)
+  for i, name in ipairs({ ... }) do
+    texts[i] = limit_fields and limit_fields[name] or texts[i] or ''
+  end
+  return texts
+end
+
+-- The later text counts more. Most workspaces share their texts, so the result is kept by text.
+function Limits.merged(texts)
+  local key = concat(texts, '|')
+  if limits_by_text[key] then return limits_by_text[key] end
+  local limits = { weight = 1, burst = 1 }
+  for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
+    limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
+  end
+  if limits.observe then limits = Limits.observed(limits) end
+  if limits.draining then limits.capacity = 0 end
+  limits_by_text[key] = limits
+  return limits
+end
+
+-- The default workspace is under the default limits only if it has limits of its own.
+function Limits.of_workspace(ws)
+  if ws.limits then return ws.limits end
+  if Limits.none_is_set() then return NONE end
+  local texts = Limits.texts('configured:default:', 'live:default:',
+    'configured:workspace:' .. ws.name, 'provider:workspace:' .. ws.name,
+    'live:workspace:' .. ws.name, 'pause:workspace:' .. ws.name, 'configured:observe:')
+  local limits = Limits.merged(texts)
+  local has_own = texts[3] ~= '' or texts[4] ~= '' or texts[5] ~= ''
+  if not has_own and (limits.exempt or 'default') == ws.name then
+    limits = { weight = 1, burst = 1, fairness = limits.fairness, paused = limits.paused,
+      capacity = limits.draining and 0, draining = limits.draining, would = limits.would and NONE }
+  end
+  ws.limits = limits
+  return limits
+end
+
+-- Whether any task has a limit ('tasks') or had one ('indexed'), or any workspace has a reserve
+-- ('reserves').
+function Limits.any(what)
+  if Limits.none_is_set() then return false end
+  if limit_fields then return limit_fields[what] ~= nil end
+  if not limit_marks then
+    local marks = call('HMGET', K.limits(), 'tasks', 'reserves', 'indexed')
+    limit_marks = { tasks = marks[1], reserves = marks[2], indexed = marks[3] }
+  end
+  return limit_marks[what] ~= false
+end
+
+-- The limits of a node's queue, and of the total.
+function Limits.of_queue(node)
+  if Limits.none_is_set() then return NONE, NONE end
+  if not node.limits then
+    local texts = Limits.texts('configured:total:', 'live:total:', 'configured:queue_default:',
+      'configured:queue:' .. node.queue, 'live:queue:' .. node.queue, 'pause:total:',
+      'pause:queue:' .. node.queue, 'configured:observe:')
+    node.total = Limits.merged({ texts[1], texts[2], texts[6], texts[8] })
+    node.limits = Limits.merged({ texts[3], texts[4], texts[5], texts[7], texts[8] })
+  end
+  return node.limits, node.total
+end
+
+-- The members of a queue that is closed keep their positions and tags.
+function Limits.is_open(node)
+  local limits, total = Limits.of_queue(node)
+  if limits.paused or total.paused then return false end
+  if limits.concurrency and call('HLEN', K.slots_of_queue(node.queue)) >= limits.concurrency then
+    return false
+  end
+  return not (total.concurrency and call('ZCARD', K.expiry()) >= total.concurrency)
+end
+
+function Limits.usage_of(ws)
+  return call('SCARD', K.slots_of_workspace(ws.name))
+end
+
+-- Which of its own limits blocks a workspace.
+function Limits.block_of(ws)
+  local limits = Limits.of_workspace(ws)
+  if limits.paused then return 'paused' end
+  local at = limits.rate and Fairness.next_start(tonumber(ws.tat), limits.rate, limits.burst)
+  if at and at > now + 1e-9 then return 'rate' end
+  if limits.concurrency and Limits.usage_of(ws) >= limits.concurrency then return 'at_limit' end
+end
+
+-- A task that drains needs no node: only publishes ask.
+function Limits.is_draining(number)
+  return Limits.any('tasks') and find(Limits.texts('pause:task:' .. number)[1], 'draining') ~= nil
+end
+
+-- COLD
+-- Limits that are only observed: everything but pauses and drains goes to `would`.
+function Limits.observed(would)
+  return { weight = would.weight, burst = 1, parent = would.parent, fairness = would.fairness,
+    exempt = would.exempt, paused = would.paused, draining = would.draining, would = would }
+end
+
+-- False: it has no limit of its own and is not paused, so it has no node either.
+function Limits.of_task(number)
+  if limits_of_task[number] == nil then
+    local texts = Limits.texts('configured:task:' .. number, 'live:task:' .. number,
+      'pause:task:' .. number, 'configured:observe:')
+    local has_own = texts[1] ~= '' or texts[2] ~= '' or find(texts[3], 'paused') ~= nil
+    limits_of_task[number] = has_own and Limits.merged(texts)
+  end
+  return limits_of_task[number]
+end
+
+-- What the workspaces of a group share; the defaults apply to single workspaces.
+function Limits.of_group(name)
+  return Limits.merged(Limits.texts('configured:workspace:' .. name, 'provider:workspace:' .. name,
+    'live:workspace:' .. name, 'configured:observe:'))
+end
+
+-- The fields of a workspace, a task, a queue, the default or the total, as {source, field, ...}.
+function Limits.sources(scope, name)
+  local own = scope .. ':' .. name
+  local sources = { 'configured', 'configured:' .. own, 'live', 'live:' .. own }
+  if scope == 'queue' then return { 'default', 'configured:queue_default:', unpack(sources) } end
+  if scope ~= 'workspace' then return sources end
+  insert(sources, 3, 'limit_provider')
+  insert(sources, 4, 'provider:' .. own)
+  local default = call('HGET', K.limits(), 'configured:default:') or ''
+  local configured, provided, live =
+    unpack(call('HMGET', K.limits(), sources[2], sources[4], sources[6]))
+  local is_exempt = (match(default, 'exempt=(%S+)') or 'default') == name
+  if is_exempt and not (configured or provided or live) then return sources end
+  return { 'default', 'configured:default:', 'live default', 'live:default:', unpack(sources) }
+end
+
+-- The concurrency that a workspace has without its live limits; nil: none.
+function Limits.concurrency_below_live(name)
+  local texts = Limits.texts('configured:default:', 'live:default:',
+    'configured:workspace:' .. name, 'provider:workspace:' .. name)
+  return Limits.merged(texts).concurrency
+end
+
+-- Set or delete one field. Some kinds of fields are listed, so that none of the others is read to
+-- find out whether there are any.
+function Limits.put(field, text)
+  if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
+  local is_set, scope = text ~= '', match(field, ':(%a+):')
+  Limits.list('capacity', field, find(text, 'capacity=') or find(text, 'draining='))
+  Limits.list('tasks', field, is_set and scope == 'task')
+  Limits.list('reserves', field, find(text, 'reserve='))
+  Limits.list('pauses', field, is_set and match(field, '^pause:'))
+  if find(text, 'reserve=') then call('HSET', K.limits(), 'reserves', 1) end
+end
+
+function Limits.list(what, field, belongs)
+  call(belongs and 'SADD' or 'SREM', K.limits_with(what), field)
+  if what == 'capacity' or what == 'tasks' then Limits.mark(what) end
+end
+
+-- Note whether there is any: where there is none, publishes and claims do not look.
+function Limits.mark(what)
+  if call('EXISTS', K.limits_with(what)) == 1 then
+    call('HSET', K.limits(), what, 1)
+  else
+    call('HDEL', K.limits(), what)
+  end
+end
+
+-- No process has a limit provider any more: forget what it said, of at most `most` workspaces.
+-- Return their names.
+function Limits.forget_provider(most)
+  local names = call('ZRANGE', K.asked(), 0, most - 1)
+  for _, name in ipairs(names) do
+    Limits.put('provider:workspace:' .. name, '')
+    call('ZREM', K.asked(), name)
+  end
+  return names
+end

@@ -1,0 +1,208 @@
+-- The order of flows in a node: entering it with a tag, leaving it, moving by a charge or a weight;
+-- what a job is expected to cost; and which flows go first because their workspace is below its
+-- reserve. Only settle.lua calls Order.enter and Order.leave.
+local ESTIMATES_KEPT = 16 -- tasks whose average duration a workspace keeps
+local averages = {}
+
+function Order.member_of(entity, flow)
+  return ('000000000000000' .. flow.arrival):sub(-15) .. ':' .. entity.name
+end
+
+function Order.insert(entity, flow, tag)
+  flow.tag = num(tag)
+  call('ZADD', K.ready(flow.node), flow.tag, Order.member_of(entity, flow))
+  if flow.reserved then
+    call('ZADD', K.reserved(flow.node), flow.tag, Order.member_of(entity, flow))
+  end
+end
+
+function Order.leave(entity, flow)
+  if not flow.arrival then return end
+  call('ZREM', K.ready(flow.node), Order.member_of(entity, flow))
+  if flow.reserved then Order.set_reserved(entity, flow, false) end
+  flow.arrival = nil
+end
+
+-- The tag of the last start, as text; nil: none, or forgotten.
+function Order.finish_tag_of(entity, flow)
+  if flow.finish_tag == nil then
+    flow.finish_tag = call('ZSCORE', K.finish(flow.node), entity.name)
+  end
+  return flow.finish_tag or nil
+end
+
+function Order.set_finish_tag(entity, flow, finish_tag)
+  flow.finish_tag = finish_tag
+  call('ZADD', K.finish(flow.node), finish_tag, entity.name)
+end
+
+function Order.set_state(flow, state)
+  if flow.state ~= state then flow.state, flow.since = state, now_text end
+end
+
+-- The workspace or inner node that stands in a node as this member, or has the lowest tag, and its
+-- flow. An inner node is its own flow.
+function Order.head_of(node, member)
+  member = member or call('ZRANGE', K.ready(node.id), 0, 0)[1]
+  if not member then return nil end
+  local name = member:sub(17)
+  if node.has_inner and match(name, '[/@]') then
+    return Records.inner_node(name), Records.inner_node(name)
+  end
+  local ws = Records.workspace(name)
+  return ws, Records.flow(ws, node.lane_key)
+end
+
+function Order.catch_up(node)
+  local entity, flow = Order.head_of(node)
+  local highest = not entity and call('ZREVRANGE', K.finish(node.id), 0, 0, 'WITHSCORES')[2]
+  local tag, step = entity and tonumber(flow.tag), entity and flow.cost / entity.weight
+  local virtual_time = Fairness.caught_up(node.virtual_time, tag, step, tonumber(highest or nil))
+  if virtual_time ~= node.virtual_time then node.virtual_time, node.dirty = virtual_time, true end
+end
+
+function Order.enter(entity, flow, cost)
+  local node, step, state = Records.node(flow.node), cost / entity.weight, flow.state
+  if state == 'idle_with_debt' then call('ZREM', K.indebted(flow.node), entity.name) end
+  if state == 'idle' or state == 'idle_with_debt' or state == 'busy' or state == 'paused' then
+    Order.catch_up(node)
+  end
+  local finish_tag = tonumber(Order.finish_tag_of(entity, flow))
+  flow.cost, flow.arrival = num(cost), Shard.next_arrival()
+  local base = Fairness.base_of(state, node.virtual_time, finish_tag, step, node.max_step)
+  Order.insert(entity, flow, base + step)
+  Order.set_state(flow, 'ready')
+  Wakeups.touched[node.queue] = true
+end
+
+-- Move the finish tag, and the tag with it, by worker-seconds used more or less than charged. There
+-- is a finish tag: it is not forgotten while a lease lives.
+function Order.charge(ws, lane_key, seconds)
+  if seconds == 0 then return end
+  local flow = Records.flow(ws, lane_key)
+  if flow.up then Order.charge_levels(ws, flow, seconds) else Order.shift(ws, flow, seconds) end
+end
+
+function Order.shift(entity, flow, seconds)
+  local by = num(seconds / entity.weight)
+  entity.dirty = true
+  flow.finish_tag = call('ZINCRBY', K.finish(flow.node), by, entity.name)
+  if flow.arrival then
+    flow.tag = call('ZINCRBY', K.ready(flow.node), by, Order.member_of(entity, flow))
+  end
+  if flow.reserved then
+    call('ZINCRBY', K.reserved(flow.node), by, Order.member_of(entity, flow))
+  end
+end
+
+function Order.load_averages(task)
+  if averages[task] ~= nil then return end
+  local average, all = unpack(call('HMGET', K.duration_estimates(), task, 'all'))
+  averages[task] = tonumber(average or nil) or false
+  if averages.count then return end
+  local sum, count = match(all or '0 0', '^(%S+) (%S+)$')
+  averages.sum, averages.count = tonumber(sum), tonumber(count)
+end
+
+-- The average over all workspaces.
+function Order.average_of(task)
+  Order.load_averages(task)
+  return averages[task] or (averages.count > 0 and averages.sum / averages.count or 0)
+end
+
+function Order.own_estimate(ws, task)
+  return tonumber(match(ws.duration_estimates, ';' .. task .. '=([^;]+)'))
+end
+
+function Order.set_own_estimate(ws, task, seconds)
+  local entry = ';' .. task .. '=' .. num(seconds)
+  local text, replaced = string.gsub(ws.duration_estimates, ';' .. task .. '=[^;]+', entry)
+  if replaced == 0 then
+    local _, kept = string.gsub(text, ';', ';')
+    if kept >= ESTIMATES_KEPT then text = match(text, '^;[^;]+(.*)$') end
+    text = text .. entry
+  end
+  ws.duration_estimates = text
+end
+
+function Order.record_duration(ws, task, seconds)
+  Order.set_own_estimate(ws, task, Fairness.mean_after(Order.own_estimate(ws, task), seconds))
+  Order.load_averages(task)
+  averages[task] = Fairness.mean_after(averages[task] or nil, seconds)
+  averages.sum, averages.count = averages.sum + seconds, averages.count + 1
+  local all = num(averages.sum) .. ' ' .. int(averages.count)
+  call('HSET', K.duration_estimates(), task, num(averages[task]), 'all', all)
+end
+
+-- The cost of a flow's next job. An unknown one costs no more than the flow at the head.
+function Order.cost_of(ws, flow)
+  if Limits.of_workspace(ws).fairness == 'count' then return 1 end
+  local task = Lanes.first_task(ws, flow)
+  local own = Order.own_estimate(ws, task)
+  if own then return max(own, Fairness.FLOOR_SECONDS) end
+  local _, head = Order.head_of(Records.node(flow.node))
+  return Fairness.guessed_cost(Order.average_of(task), head and tonumber(head.cost))
+end
+
+-- COLD
+-- A new weight rescales the distances from virtual time, as if old charges had been made under it.
+function Order.reweigh(entity, flow, ratio)
+  local virtual_time = Records.node(flow.node).virtual_time
+  local finish_tag = Order.finish_tag_of(entity, flow)
+  if finish_tag then
+    Order.set_finish_tag(entity, flow, num(Fairness.rescaled(finish_tag, virtual_time, ratio)))
+  end
+  if flow.arrival then
+    Order.insert(entity, flow, Fairness.rescaled(flow.tag, virtual_time, ratio))
+  end
+end
+
+-- What is used is charged at each level. A task that has lost its limit may have forgotten a finish
+-- tag.
+function Order.charge_levels(entity, flow, seconds)
+  while true do
+    if not Order.finish_tag_of(entity, flow) then
+      Order.set_finish_tag(entity, flow, num(Records.node(flow.node).virtual_time))
+    end
+    Order.shift(entity, flow, seconds)
+    entity, flow = flow.up, flow.up
+    if not flow.up then return end
+  end
+end
+
+-- Worker-seconds that a job of this task is expected to take in this workspace; 0: not known.
+function Order.expected_seconds(ws, task)
+  local own = Order.own_estimate(ws, task)
+  return own and max(own, Fairness.FLOOR_SECONDS) or Order.average_of(task)
+end
+
+-- Beside each ready set is an index of the flows that are below their reserve, with the same tags.
+function Order.set_reserved(entity, flow, is_below)
+  if (flow.reserved or false) == (is_below or false) then return end
+  if is_below then
+    call('ZADD', K.reserved(flow.node), flow.tag, Order.member_of(entity, flow))
+  else
+    call('ZREM', K.reserved(flow.node), Order.member_of(entity, flow))
+  end
+  flow.reserved = is_below or nil
+end
+
+-- An inner node goes first while one of its members does.
+function Order.set_node_reserved(b)
+  if b.reserved or Limits.any('reserves') then
+    Order.set_reserved(b, b, Limits.any('reserves') and call('EXISTS', K.reserved(b.id)) == 1)
+  end
+end
+
+-- Whether it starts though others have lower tags. Then virtual time stays, or it would run ahead
+-- of those that wait. The finish tag is charged as ever, but stays within a bound of virtual time,
+-- or the workspace would pay for it without end; or within the next that goes first, or those that
+-- share an overcommitted reserve would lose their order.
+function Order.jumps(entity, node, flow, step)
+  local head = call('ZRANGE', K.ready(node.id), 0, 0)[1]
+  if head == Order.member_of(entity, flow) then return false end
+  local following = tonumber(call('ZRANGE', K.reserved(node.id), 0, 1, 'WITHSCORES')[4])
+  local most = max(Fairness.farthest(node.virtual_time, step, node.max_step), following or 0)
+  if tonumber(flow.tag) > most then flow.tag = num(most) end
+  return true
+end

@@ -1,0 +1,300 @@
+-- The records that a script reads once and writes once: workspaces, nodes, shared limits; and the
+-- leases. Numbers stay text until they are needed: to format one costs as much as a command.
+--
+-- Workspace: one hash field.
+--   weight tat last_start start_interval scheduled[/expiring] timer [parent]|;flow...|;estimate...
+-- An estimate of a task's duration: task=seconds
+-- A flow is how a workspace stands in one node: lane_key state since tag arrival cost lanes
+--   lane_key: a queue, or queue/task for a task that has a limit of its own
+--   state: ready, reserved (ready, and below its reserve), at_limit, at_task_limit (at its task's
+--     limit per workspace), paused, rate, busy (nothing waits here, some of it runs), idle,
+--     idle_with_debt (idle, and its finish tag is ahead of virtual time)
+--   arrival: its position among equal tags, '-' unless it is in the ready set
+--   lanes: the priorities in use, each with + where jobs have come back; a space and
+--     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
+--     middle
+--
+-- Node of a queue: virtual_time max_step last_start start_interval last_fence [has_inner]
+--   last_fence: of its last dispatch
+-- Inner node, of a task that has a limit or of a group: queue/task, queue@group or queue/task@group
+-- ->
+--   virtual_time max_step weight total members held share state since tag arrival cost
+-- Among its siblings an inner node counts as one flow. That of a task weighs as much as its members
+-- that are ready or busy (total, in units), that of a group as much as the group.
+--   held: how many of its members a limit or a rate holds back; at_task_limit: some, and no other
+--     is ready
+--
+-- Shared limit, of a task (/number) or a group (@name), in every queue: block tat timer
+--   block: why its nodes are closed; timer: when its rate opens them
+--
+-- Lease: lane_key id workspace task priority charged claimed ran owner marks deliveries
+--   length[/ended]
+--   marks: 1 acked early, 2 cancelled, 3 both
+--   length: of the lease, in seconds; ended: when it did, if it has been spared since
+Records.workspaces, Records.nodes, Records.shared_limits = {}, {}, {}
+local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
+local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
+local INNER_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
+local LEASE = '^(([^ /]+)%S*)' .. string.rep(' (%S+)', 10) .. ' ([^/]+)/?(%S*)$'
+
+function Records.add_flows(ws, text)
+  for lane_key, state, since, tag, arrival, cost, lanes, holes in
+    gmatch(text, ';(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ([^; ]*)([^;]*)') do
+    local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = state,
+      since = since, tag = tag, cost = cost, lanes = lanes }
+    if arrival ~= '-' then flow.arrival = arrival end
+    if state == 'reserved' then flow.state, flow.reserved = 'ready', true end
+    if holes ~= '' then flow.holes = Records.read_holes(holes) end
+    insert(ws.flows, flow)
+    if ws.parent or find(lane_key, '/', 1, true) then Records.attach(ws, flow) end
+  end
+end
+
+function Records.read_head(ws, head)
+  local scheduled, timer, parent
+  ws.weight, ws.tat, ws.last_start, ws.start_interval, scheduled, timer, parent =
+    match(head, WORKSPACE_HEAD)
+  ws.parent = parent ~= '' and parent or nil
+  local first, expiring = match(scheduled, '^([^/]+)/?(.*)$')
+  ws.scheduled, ws.expiring, ws.timer = tonumber(first), tonumber(expiring), tonumber(timer)
+end
+
+function Records.workspace(name)
+  local ws = Records.workspaces[name]
+  if ws then return ws end
+  local raw = call('HGET', K.workspaces(), name)
+  if raw then
+    local head, flows, estimates = match(raw, '^([^|]*)|([^|]*)|(.*)$')
+    ws = { name = name, raw = raw, flows = {}, duration_estimates = estimates, weight = '1',
+      tat = '0', last_start = '0', start_interval = '0' }
+    if head ~= PLAIN_HEAD then Records.read_head(ws, head) end
+    Records.add_flows(ws, flows)
+  else
+    ws = { name = name, flows = {}, duration_estimates = '', tat = '0', last_start = '0',
+      start_interval = '0' }
+  end
+  Records.workspaces[name] = ws
+  return ws
+end
+
+-- The priorities in use of one flow, read from a workspace's record without the rest; '' if it has
+-- none.
+function Records.lanes_in(raw, lane_key)
+  local _, at = find(raw, ';' .. lane_key .. ' ', 1, true)
+  return at and match(raw, '^%S+ %S+ %S+ %S+ %S+ ([^;| ]*)', at + 1) or ''
+end
+
+function Records.flow(ws, lane_key)
+  for _, flow in ipairs(ws.flows) do
+    if flow.lane_key == lane_key then return flow end
+  end
+  local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = 'idle',
+    since = now_text, tag = '0', cost = '0', lanes = '' }
+  insert(ws.flows, flow)
+  if ws.parent or find(lane_key, '/', 1, true) then
+    Records.attach(ws, flow)
+    Records.add_members(flow.up, 1)
+    ws.dirty = true
+  end
+  return flow
+end
+
+function Records.flow_text(f)
+  local text = ';' .. f.lane_key .. ' ' .. (f.reserved and 'reserved' or f.state) .. ' '
+    .. f.since .. ' ' .. f.tag .. ' ' .. (f.arrival or '-') .. ' ' .. f.cost .. ' ' .. f.lanes
+  return f.holes and text .. Records.holes_text(f.holes) or text
+end
+
+function Records.workspace_text(ws)
+  local head = ws.weight .. ' ' .. ws.tat .. ' ' .. ws.last_start .. ' ' .. ws.start_interval .. ' '
+    .. (ws.scheduled and num(ws.scheduled) or '-')
+    .. (ws.expiring and '/' .. num(ws.expiring) or '')
+    .. ' ' .. (ws.timer and num(ws.timer) or '-') .. (ws.parent and ' ' .. ws.parent or '') .. '|'
+  if #ws.flows == 1 then
+    return head .. Records.flow_text(ws.flows[1]) .. '|' .. ws.duration_estimates
+  end
+  local flows = {}
+  for i, flow in ipairs(ws.flows) do flows[i] = Records.flow_text(flow) end
+  return head .. concat(flows) .. '|' .. ws.duration_estimates
+end
+
+-- A workspace of which nothing is left leaves no record.
+function Records.save_workspace(ws)
+  if not ws.dirty then return end
+  if #ws.flows > 0 or ws.timer then
+    call('HSET', K.workspaces(), ws.name, Records.workspace_text(ws))
+  elseif ws.raw then
+    call('HDEL', K.workspaces(), ws.name)
+  end
+end
+
+-- The node of a queue. One that is new is not stored until it changes or is registered.
+function Records.node(queue)
+  local node = Records.nodes[queue]
+  if node then return node end
+  local text = call('HGET', K.nodes(), queue)
+  local virtual_time, max_step, last_start, start_interval, last_fence, has_inner =
+    match(text or '0 0 0 0 0', '^(%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$')
+  node = { id = queue, queue = queue, lane_key = queue, is_new = not text,
+    virtual_time = tonumber(virtual_time), max_step = tonumber(max_step),
+    last_start = last_start, start_interval = start_interval, last_fence = last_fence }
+  if has_inner ~= '' then node.has_inner = has_inner end
+  Records.nodes[queue] = node
+  return node
+end
+
+-- The queue is known from now on, also while nothing waits on it.
+function Records.register(queue)
+  local node = Records.node(queue)
+  if node.is_new then node.dirty = true end
+  return node
+end
+
+function Records.save_node(node)
+  if not node.dirty then return end
+  if node.up then return Records.save_inner_node(node) end
+  call('HSET', K.nodes(), node.queue, concat({ num(node.virtual_time), num(node.max_step),
+    node.last_start, node.start_interval, node.last_fence, node.has_inner }, ' '))
+end
+
+-- Write what the script has changed.
+function Records.save()
+  for _, ws in pairs(Records.workspaces) do Records.save_workspace(ws) end
+  for _, node in pairs(Records.nodes) do Records.save_node(node) end
+  for _, shared in pairs(Records.shared_limits) do Records.save_shared_limit(shared) end
+  Shard.save()
+end
+
+function Records.lease_text(l)
+  return concat({ l.lane_key, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed,
+    l.ran, l.owner, (l.early and 1 or 0) + (l.cancelled and 2 or 0), int(l.deliveries),
+    l.length .. (l.ended and '/' .. l.ended or '') }, ' ')
+end
+
+function Records.lease(fence)
+  local text = call('HGET', K.leases(), fence)
+  return text and Records.read_lease(fence, text) or nil
+end
+
+function Records.read_lease(fence, text)
+  local l, marks, ended = { fence = fence }
+  l.lane_key, l.queue, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed, l.ran, l.owner,
+    marks, l.deliveries, l.length, ended = match(text, LEASE)
+  l.deliveries = tonumber(l.deliveries)
+  if ended ~= '' then l.ended = ended end
+  l.early, l.cancelled = marks == '1' or marks == '3', marks >= '2'
+  return l
+end
+
+function Records.save_lease(l)
+  call('HSET', K.leases(), l.fence, Records.lease_text(l))
+end
+
+-- COLD
+-- How many elements of each lane of a flow are holes, by priority.
+function Records.read_holes(text)
+  local holes = {}
+  for priority, n in gmatch(text, '(%d+)=(%d+)') do holes[priority] = tonumber(n) end
+  return holes
+end
+
+function Records.holes_text(holes)
+  local texts = {}
+  for priority, n in pairs(holes) do insert(texts, priority .. '=' .. int(n)) end
+  return #texts > 0 and ' ' .. concat(texts, ',') or ''
+end
+
+function Records.inner_node(id)
+  if Records.nodes[id] then return Records.nodes[id] end
+  local queue, task, group = match(id, '^([^/@]+)([^@]*)(.*)$')
+  local text = call('HGET', K.inner_nodes(), id)
+  local b = { id = id, name = id, queue = queue, lane_key = queue .. task, has_inner = '1' }
+  b.limit_key = group ~= '' and group or task
+  local up = group == '' and queue or queue .. task
+  b.up = up == queue and Records.register(queue) or Records.inner_node(up)
+  b.node = up
+  local virtual_time, max_step, weight, total, members, held, share, state, since, tag, arrival,
+    cost = match(text or ('0 0 1 0 0 0 0 idle ' .. now_text .. ' 0 - 0'), INNER_NODE)
+  b.virtual_time, b.max_step = tonumber(virtual_time), tonumber(max_step)
+  b.weight, b.share = tonumber(weight), tonumber(share)
+  b.total, b.members, b.held = tonumber(total), tonumber(members), tonumber(held)
+  b.state, b.since, b.tag, b.cost = state, since, tag, cost
+  b.was_held = Fairness.is_held(state)
+  b.arrival = arrival ~= '-' and arrival or nil
+  if b.state == 'reserved' then b.state, b.reserved = 'ready', true end
+  Records.nodes[id] = b
+  if not text then Records.create_inner_node(b) end
+  return b
+end
+
+function Records.create_inner_node(b)
+  call('SADD', K.nodes_of_shared_limit(b.limit_key), b.id)
+  Records.add_members(b.up, 1)
+  if not b.up.has_inner then b.up.has_inner = '1' end
+  b.dirty, b.up.dirty = true, true
+end
+
+function Records.save_inner_node(b)
+  if b.gone then return end
+  local weights = { num(b.virtual_time), num(b.max_step), num(b.weight), format('%.0f', b.total),
+    int(b.members), int(b.held), format('%.0f', b.share) }
+  local stand = { b.reserved and 'reserved' or b.state, b.since, b.tag, b.arrival or '-', b.cost }
+  call('HSET', K.inner_nodes(), b.id, concat(weights, ' ') .. ' ' .. concat(stand, ' '))
+end
+
+-- n more flows stand in this node. The members of a queue's own node are not counted.
+function Records.add_members(node, n)
+  if node.up then node.members, node.dirty = node.members + n, true end
+end
+
+-- A flow that stands in an inner node; the node is created if there is none.
+function Records.attach(ws, flow)
+  flow.task = match(flow.lane_key, '/(%d+)$')
+  flow.up = Records.inner_node(ws.parent and flow.lane_key .. '@' .. ws.parent or flow.lane_key)
+  flow.node, flow.queue = flow.up.id, flow.up.queue
+  flow.share, flow.was_held = Records.share_of(ws, flow), Fairness.is_held(flow.state)
+end
+
+-- What a flow adds to the weight of its inner node.
+function Records.share_of(entity, flow)
+  local counts = flow.state == 'ready' or flow.state == 'busy'
+  return counts and Fairness.units_of(tonumber(entity.weight)) or 0
+end
+
+-- It was settled: what it adds to its inner node may have changed.
+function Records.update_share(entity, flow, gone)
+  local share = gone and 0 or Records.share_of(entity, flow)
+  local is_held, node = not gone and Fairness.is_held(flow.state), flow.up
+  if node.up then
+    node.total, node.dirty = node.total + share - flow.share, true
+    node.held = node.held + (is_held and 1 or 0) - (flow.was_held and 1 or 0)
+  end
+  flow.share, flow.was_held = share, is_held
+end
+
+function Records.shared_limit(key)
+  local shared = Records.shared_limits[key]
+  if shared then return shared end
+  local text = call('HGET', K.shared_limits(), key) or '- 0 -'
+  local block, tat, timer = match(text, '^(%S+) (%S+) (%S+)$')
+  shared = { key = key, tat = tonumber(tat), timer = tonumber(timer) }
+  if block ~= '-' then shared.block = block end
+  shared.before = Records.shared_limit_text(shared)
+  Records.shared_limits[key] = shared
+  return shared
+end
+
+function Records.shared_limit_text(shared)
+  local tat = shared.tat > now and num(shared.tat) or '0'
+  return concat({ shared.block or '-', tat, shared.timer and num(shared.timer) or '-' }, ' ')
+end
+
+function Records.save_shared_limit(shared)
+  local text = Records.shared_limit_text(shared)
+  if text == shared.before then return end
+  if text == '- 0 -' then
+    call('HDEL', K.shared_limits(), shared.key)
+  else
+    call('HSET', K.shared_limits(), shared.key, text)
+  end
+end

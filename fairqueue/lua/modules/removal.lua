@@ -1,0 +1,137 @@
+-- Jobs that are removed where they wait: dropped for good, cancelled, or expired into the dead
+-- letters.
+Removal.leaves_notices = false -- whether a worker is to report the end of each
+
+-- COLD
+-- The id is remembered, so that a repeated publish is not a new job.
+function Removal.job(queue, element)
+  local id = Jobs.id_of(element)
+  if Removal.leaves_notices then Removal.leave_notice(queue, id) end
+  Shard.remember_ended(id)
+  Enqueue.forget_key(queue, id)
+  return call('HDEL', K.jobs(queue), id)
+end
+
+function Removal.leave_notice(queue, id)
+  local record = Jobs.read(queue, id)
+  local deliveries = Jobs.deliveries_of(record)
+  DeadLetters.add_cancelled(Jobs.identity_of(record), queue, id, deliveries, record)
+end
+
+function Removal.lanes(ws, flow, most)
+  local n = 0
+  while n < most and flow.lanes ~= '' do
+    local jobs, priority = Lanes.take(ws, flow, most - n)
+    for _, element in ipairs(jobs) do
+      n = n + Removal.job(flow.queue, element)
+      if ws.expiring then Timers.drop_expiry(ws, flow.queue, priority, element) end
+    end
+    if #jobs == 0 and not Shard.take_step() then break end
+  end
+  return n
+end
+
+function Removal.scheduled(ws, most)
+  local n = 0
+  for _, entry in ipairs(call('ZRANGE', K.scheduled(ws.name), 0, most - 1)) do
+    local queue, _, element = Jobs.read_entry(entry)
+    n = n + Removal.job(queue, element) * call('ZREM', K.scheduled(ws.name), entry)
+    if ws.expiring then call('ZREM', K.expiring(ws.name), entry) end
+  end
+  Timers.refresh_scheduled(ws)
+  if ws.expiring then Timers.refresh_expiring(ws) end
+  return n
+end
+
+-- What stands in the lanes of a workspace, of one queue or of all (''); of all, also what is
+-- scheduled.
+function Removal.waiting(ws, queue, most)
+  local n = 0
+  for _, flow in ipairs(ws.flows) do
+    if n < most and flow.lanes ~= '' and (queue == '' or flow.queue == queue) then
+      n = n + Removal.lanes(ws, flow, most - n)
+      Wakeups.touched[flow.queue] = true
+    end
+  end
+  if n < most and queue == '' and ws.scheduled then n = n + Removal.scheduled(ws, most - n) end
+  if n > 0 or ws.dirty then Settle.workspace(ws) end
+  return n
+end
+
+-- A page of the jobs of a queue that wait or are scheduled, of one workspace and task or of all
+-- (nil): by their records, since a schedule has those of all queues, and a lane of all tasks. Each
+-- record that is removed is added to `records`, if that is given.
+function Removal.page(queue, cursor, count, name, task, records)
+  local following_cursor, found = unpack(call('HSCAN', K.jobs(queue), cursor, 'COUNT', count))
+  local n, seen = 0, {}
+  for i = 1, #found, 2 do
+    local of, its_task = Jobs.identity_of(found[i + 1])
+    if (not name or of == name) and (not task or its_task == task) then
+      local ws = Removal.by_record(queue, found[i], found[i + 1])
+      if ws then n, seen[of] = n + 1, ws end
+      if ws and records then insert(records, found[i + 1]) end
+    end
+  end
+  for _, ws in pairs(seen) do Settle.workspace(ws) end
+  return following_cursor, n
+end
+
+-- Take one job out of its schedule or lane; false: it is in neither.
+function Removal.pick(ws, queue, priority, element)
+  if call('ZREM', K.scheduled(ws.name), Jobs.entry(queue, priority, element)) == 1 then
+    Timers.refresh_scheduled(ws)
+    return true
+  end
+  local id = Jobs.id_of(element)
+  if call('HEXISTS', K.slots_of_queue(queue), id) == 1 then return false end
+  local flow = call('HEXISTS', K.jobs(queue), id) == 1
+    and Lanes.flow_of(ws, queue, priority, element)
+  if flow then Lanes.remove(ws, flow, priority, element) end
+  return flow and true or false
+end
+
+-- The same for good: return its workspace, which the caller settles, or nil if it waits nowhere.
+function Removal.by_record(queue, id, record)
+  local name, task, priority = Jobs.identity_of(record)
+  local ws, element = Records.workspace(name), Jobs.element(task, id)
+  if not Removal.pick(ws, queue, priority, element) then return end
+  Removal.job(queue, element)
+  Timers.drop_expiry(ws, queue, priority, element)
+  return ws
+end
+
+-- Cancel it by its id: return its record; nil: it waits nowhere. Its notice is left in the same
+-- step, so that no lost reply can hide its end.
+function Removal.by_id(queue, id)
+  local record = Jobs.read(queue, id)
+  Removal.leaves_notices = true
+  local ws = record and Removal.by_record(queue, id, record)
+  if not ws then return end
+  Settle.workspace(ws)
+  return record
+end
+
+function Removal.move_to_dead_letters(ws, queue, element)
+  local id = Jobs.id_of(element)
+  local record = Jobs.read(queue, id)
+  DeadLetters.add(ws.name, queue, id, 'expired', Jobs.deliveries_of(record), record, true)
+  call('HDEL', K.jobs(queue), id)
+  Shard.remember_ended(id)
+end
+
+-- Remove what has expired, at most `most`, each of which is a step; return how many. The caller
+-- settles the workspace.
+function Removal.expired(ws, most)
+  if not ws.expiring or ws.expiring > now then return 0 end
+  local expired = call('ZRANGEBYSCORE', K.expiring(ws.name), '-inf', now_text, 'LIMIT', 0, most)
+  for _, entry in ipairs(expired) do
+    local queue, priority, element = Jobs.read_entry(entry)
+    call('ZREM', K.expiring(ws.name), entry)
+    if Removal.pick(ws, queue, priority, element) then
+      Removal.move_to_dead_letters(ws, queue, element)
+    end
+  end
+  Timers.refresh_expiring(ws)
+  Shard.took_steps(#expired)
+  return #expired
+end

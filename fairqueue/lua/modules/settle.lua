@@ -1,0 +1,287 @@
+-- Settle decides where a workspace stands, after every event that can change it, and where the
+-- nodes above it stand. No other module puts a flow into a ready set or takes one out: a start,
+-- too, takes its flow out by Settle.start.
+local REST_SECONDS = 60 -- without a start, until the debts of an empty queue are forgotten
+
+function Settle.forget(ws, flow)
+  call('ZREM', K.finish(flow.node), ws.name)
+  Settle.unmark_idle(ws, flow)
+end
+
+function Settle.unmark_idle(entity, flow)
+  if flow.state == 'idle_with_debt' then call('ZREM', K.indebted(flow.node), entity.name) end
+end
+
+-- An empty flow: its finish tag is forgotten once it is behind virtual time, nothing waits and no
+-- lease lives.
+function Settle.retire(ws, flow)
+  Order.leave(ws, flow)
+  local finish_tag = Order.finish_tag_of(ws, flow)
+  if finish_tag and flow.task and Limits.of_task(flow.task) then
+    if Settle.is_busy(ws, flow) then return true end
+  elseif finish_tag and Limits.usage_of(ws) > 0 then
+    if flow.state ~= 'idle_with_debt' then Order.set_state(flow, 'idle') end
+    return true
+  end
+  if finish_tag and tonumber(finish_tag) > Records.node(flow.node).virtual_time then
+    call('ZADD', K.indebted(flow.node), finish_tag, ws.name)
+    Order.set_state(flow, 'idle_with_debt')
+    return true
+  end
+  Settle.forget(ws, flow)
+end
+
+function Settle.flow(ws, flow, block, is_below)
+  if flow.lanes == '' then return Settle.retire(ws, flow) end
+  if flow.task then block = block or SharedLimits.task_block(ws, flow) end
+  if block then
+    Order.leave(ws, flow)
+    Settle.unmark_idle(ws, flow)
+    Order.set_state(flow, block)
+  elseif not flow.arrival then
+    Order.enter(ws, flow, Order.cost_of(ws, flow))
+  end
+  if flow.arrival and (is_below or flow.reserved) then Order.set_reserved(ws, flow, is_below) end
+  return true
+end
+
+function Settle.weigh(ws)
+  local limits = Limits.of_workspace(ws)
+  if limits.parent ~= ws.parent then Settle.join_group(ws, limits.parent) end
+  local old, new = ws.weight and tonumber(ws.weight), limits.weight
+  if old == new then return end
+  ws.weight = num(new)
+  if not old then return end
+  for _, flow in ipairs(ws.flows) do Order.reweigh(ws, flow, old / new) end
+end
+
+function Settle.workspace(ws)
+  ws.dirty = true
+  Settle.weigh(ws)
+  local block, kept, reserve = Limits.block_of(ws), {}, Limits.of_workspace(ws).reserve
+  local is_below = reserve and Limits.usage_of(ws) < reserve
+  for _, flow in ipairs(ws.flows) do
+    local stays = Settle.flow(ws, flow, block, is_below)
+    if stays then insert(kept, flow) end
+    if flow.up then Settle.member(ws, flow, stays) end
+  end
+  ws.flows = kept
+  Timers.arm(ws)
+end
+
+-- A job of this flow starts: virtual time moves to its tag, and its workspace is settled.
+function Settle.start(ws, flow)
+  local node, step = Records.node(flow.node), flow.cost / ws.weight
+  if not (flow.reserved and Order.jumps(ws, node, flow, step)) then
+    node.virtual_time = max(node.virtual_time, tonumber(flow.tag))
+  end
+  node.max_step, node.dirty, ws.dirty = Fairness.largest_step(node.max_step, step), true, true
+  if flow.up then Settle.start_above(node, flow.cost) end
+  Order.leave(ws, flow)
+  Order.set_finish_tag(ws, flow, flow.tag)
+  Settle.workspace(ws)
+end
+
+-- Settle flows that are idle with a debt which virtual time has passed, at most `most`; return how
+-- many.
+function Settle.sweep_indebted(node, most)
+  local until_then, debts, n = num(node.virtual_time), K.indebted(node.id), 0
+  for _, name in ipairs(call('ZRANGEBYSCORE', debts, '-inf', until_then, 'LIMIT', 0, most)) do
+    if n >= most then break end
+    if match(name, '[/@]') then
+      n = n + Settle.sweep_node(Records.inner_node(name), most - n)
+    else
+      Settle.workspace(Records.workspace(name))
+      n = n + 1
+    end
+  end
+  return n
+end
+
+-- COLD
+-- In a queue where nothing is ready, nothing runs and nothing has started for a while, virtual time
+-- rises to where the next flow to join would lift it. So no debt outlives the work of its queue by
+-- long; and a queue that is empty for a moment does not cost a workspace its duration estimates.
+function Settle.rest(node)
+  if now - node.last_fence / 1000000 < REST_SECONDS then return end -- fences are times
+  local is_at_rest = call('EXISTS', K.ready(node.id), K.slots_of_queue(node.queue)) == 0
+  if is_at_rest then Order.catch_up(node) end
+end
+
+-- Nothing waits in this flow of a task that has a limit; while some of it runs, it is busy.
+function Settle.is_busy(ws, flow)
+  if SharedLimits.running(ws, flow) == 0 then return false end
+  Settle.unmark_idle(ws, flow)
+  Order.set_state(flow, 'busy')
+  return true
+end
+
+-- A start in the inner nodes above a flow, for a job of this cost: what is in the tag is the cost
+-- of the flow that was at the head when the node got it.
+function Settle.start_above(b, cost)
+  while b.up do
+    local step = b.cost / b.weight
+    if not (b.reserved and Order.jumps(b, b.up, b, step)) then
+      b.up.virtual_time = max(b.up.virtual_time, tonumber(b.tag))
+    end
+    b.up.max_step, b.up.dirty, b.dirty = Fairness.largest_step(b.up.max_step, step), true, true
+    Order.set_finish_tag(b, b, num(tonumber(b.tag) + (cost - b.cost) / b.weight))
+    Order.leave(b, b)
+    b = b.up
+  end
+end
+
+-- A member of an inner node was settled: the node is settled with it.
+function Settle.member(ws, flow, stays)
+  Records.update_share(ws, flow, not stays)
+  if not stays then Records.add_members(flow.up, -1) end
+  Settle.upwards(flow.up)
+end
+
+-- This node and those above it, up to the queue's own.
+function Settle.upwards(node)
+  while node.up do
+    Settle.node(node)
+    node = node.up
+  end
+end
+
+-- Where an inner node stands among its siblings.
+function Settle.node(b)
+  b.dirty = true
+  Settle.weigh_node(b)
+  local block = Settle.shared_limit(b.limit_key)
+  if call('ZCARD', K.ready(b.id)) == 0 then
+    Settle.retire_node(b)
+  elseif block then
+    Order.leave(b, b)
+    Settle.unmark_idle(b, b)
+    Order.set_state(b, block)
+  elseif not b.arrival then
+    local _, flow = Order.head_of(b)
+    Order.enter(b, b, tonumber(flow.cost))
+  end
+  if b.arrival then Order.set_node_reserved(b) end
+  Records.update_share(b, b, b.gone)
+end
+
+function Settle.weigh_node(b)
+  local old = b.weight
+  if b.limit_key:sub(1, 1) == '@' then
+    b.weight = Limits.of_group(b.limit_key:sub(2)).weight
+  elseif b.total > 0 then
+    b.weight = Fairness.weight_of(b.total)
+  end
+  if old ~= b.weight then Order.reweigh(b, b, old / b.weight) end
+end
+
+-- An inner node with no runnable member. It is forgotten as a workspace is.
+function Settle.retire_node(b)
+  Order.leave(b, b)
+  local finish_tag = Order.finish_tag_of(b, b)
+  -- A member runs, or is blocked by a limit or a pause of its own.
+  if call('ZCARD', K.indebted(b.id)) < b.members then
+    Settle.unmark_idle(b, b)
+    return Order.set_state(b, b.held > 0 and 'at_task_limit' or b.total > 0 and 'busy' or 'idle')
+  end
+  if b.members > 0 or finish_tag and tonumber(finish_tag) > b.up.virtual_time then
+    return Settle.mark_node_indebted(b, finish_tag)
+  end
+  Settle.forget_node(b)
+end
+
+-- Every member is idle: the next to come would find virtual time level with the highest finish tag,
+-- so it rises now.
+function Settle.mark_node_indebted(b, finish_tag)
+  local highest = call('ZREVRANGE', K.finish(b.id), 0, 0, 'WITHSCORES')[2]
+  b.virtual_time = Fairness.caught_up(b.virtual_time, nil, 0, tonumber(highest))
+  -- One without a finish tag gets one: virtual time must not start again before it is forgotten.
+  if not finish_tag then Order.set_finish_tag(b, b, num(b.up.virtual_time)) end
+  call('ZADD', K.indebted(b.node), b.finish_tag, b.id)
+  Order.set_state(b, 'idle_with_debt')
+end
+
+function Settle.forget_node(b)
+  call('ZREM', K.finish(b.node), b.id)
+  Settle.unmark_idle(b, b)
+  Order.set_state(b, 'idle')
+  if b.gone then return end
+  b.gone, Records.nodes[b.id] = true, nil
+  call('HDEL', K.inner_nodes(), b.id)
+  call('SREM', K.nodes_of_shared_limit(b.limit_key), b.id)
+  Settle.shared_limit(b.limit_key)
+  Records.add_members(b.up, -1)
+end
+
+-- Virtual time has passed an inner node that is idle, or its members.
+function Settle.sweep_node(b, most)
+  local n = Settle.sweep_indebted(b, most)
+  if not b.gone then Settle.upwards(b) end
+  return n + 1
+end
+
+-- A slot of a shared limit was taken or freed, or time has passed. Return why it is closed.
+function Settle.shared_limit(key)
+  local shared, changed = SharedLimits.refresh(key)
+  if changed then Settle.nodes_of(key) end
+  return shared.block
+end
+
+function Settle.shared_limits(keys)
+  for _, key in ipairs(keys) do Settle.shared_limit(key) end
+end
+
+function Settle.nodes_of(key)
+  local ids = call('SMEMBERS', K.nodes_of_shared_limit(key))
+  table.sort(ids)
+  for _, id in ipairs(ids) do
+    if Records.nodes[id] or call('HEXISTS', K.inner_nodes(), id) == 1 then
+      Settle.upwards(Records.inner_node(id))
+    end
+  end
+end
+
+-- The limits of a task were changed.
+function Settle.task_changed(task)
+  Settle.shared_limit('/' .. task)
+  Settle.nodes_of('/' .. task)
+end
+
+-- The weight or the limit of a group was changed.
+function Settle.group_changed(name)
+  if call('EXISTS', K.nodes_of_shared_limit('@' .. name)) == 0 then return end
+  Settle.shared_limit('@' .. name)
+  Settle.nodes_of('@' .. name)
+end
+
+-- A workspace joins or leaves a group, and its flows and slots with it.
+function Settle.join_group(ws, parent)
+  local old = ws.parent
+  ws.parent, ws.dirty = parent, true
+  for _, flow in ipairs(ws.flows) do Settle.change_node(ws, flow) end
+  local fences = call('SMEMBERS', K.slots_of_workspace(ws.name))
+  for _, key in ipairs({ old and '@' .. old or false, parent and '@' .. parent or false }) do
+    if key then
+      local change = parent and key == '@' .. parent and 'SADD' or 'SREM'
+      for _, fence in ipairs(fences) do call(change, K.slots_of_shared_limit(key), fence) end
+      Settle.shared_limit(key)
+    end
+  end
+end
+
+-- A flow moves to the node of its new group. It keeps what it has used too much, and no credit.
+function Settle.change_node(ws, flow)
+  local node, finish_tag = Records.node(flow.node), Order.finish_tag_of(ws, flow)
+  local ahead = finish_tag and max(0, tonumber(finish_tag) - node.virtual_time)
+  Order.leave(ws, flow)
+  Settle.forget(ws, flow)
+  if flow.up then Settle.member(ws, flow, false) end
+  flow.node, flow.up, flow.share, flow.finish_tag, flow.state = flow.lane_key, nil, nil, nil, 'idle'
+  if ws.parent or flow.task then
+    Records.attach(ws, flow)
+    Records.add_members(flow.up, 1)
+  end
+  if ahead then
+    Order.set_finish_tag(ws, flow, num(Records.node(flow.node).virtual_time + ahead))
+  end
+end

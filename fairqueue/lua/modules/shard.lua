@@ -1,0 +1,131 @@
+-- The shard's own record, the numbers of its tasks, and the ids of jobs that ended a moment ago.
+-- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
+--   fence arrival beat gaps watcher watched drain window offset
+-- beat: when a script last ran; gaps: when none ran, see Sweep.beat; watcher, watched: the
+-- owner that looks at the next event, and when; drain: how far a changed default has come; window:
+-- when the sets below were last written, as ended[/groups]; offset: what is added to Redis's clock,
+-- see base.lua.
+Shard.STEPS = 32 -- the most that one call does besides its own n
+Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a sweep
+Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
+local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
+local GROUP_WINDOW_SECONDS = 3600 -- a group's jobs follow its first within this time of the last
+local meta
+local steps_taken = 0
+
+function Shard.load()
+  if meta then return meta end
+  meta = {}
+  meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched, meta.drain,
+    meta.window = match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
+  return meta
+end
+
+function Shard.next_arrival()
+  local n = int(Shard.load().arrival + 1)
+  meta.arrival = n
+  return n
+end
+
+-- A fence is above the last one and above the time in microseconds. So fences keep growing where
+-- Redis has lost its data or its newest writes, and no old lease is taken for a new one.
+function Shard.next_fence()
+  meta.fence = int(max(tonumber(Shard.load().fence), now * 1000000) + 1)
+  return meta.fence
+end
+
+function Shard.save()
+  local meta = Shard.load()
+  local text = concat({ meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched,
+    meta.drain, meta.window, offset }, ' ')
+  if text ~= meta_text then call('SET', K.meta(), text) end
+end
+
+-- One more step of what a call does besides its own n; false: this call has none left.
+function Shard.take_step()
+  if Shard.is_spent() then return false end
+  steps_taken = steps_taken + 1
+  return true
+end
+
+function Shard.steps_left()
+  return max(0, Shard.STEPS - steps_taken)
+end
+
+function Shard.is_spent()
+  return steps_taken >= Shard.STEPS
+end
+
+-- This many more were taken at once.
+function Shard.took_steps(n)
+  steps_taken = steps_taken + n
+end
+
+-- Tasks are numbered, so that lanes and records stay small. A number is the time, in microseconds,
+-- when its task was first named: so a number from before Redis lost its data never names another.
+function Shard.task_number(name)
+  local n = call('HGET', K.tasks(), name)
+  if n then return n end
+  n = format('%.0f', max(tonumber(call('HGET', K.tasks(), '#') or 0) + 1, now * 1000000))
+  call('HSET', K.tasks(), name, n, '#' .. n, name, '#', n)
+  return n
+end
+
+-- The last windows in which a job ended, and in which a group was let in.
+function Shard.last_windows()
+  local ended, groups = match(Shard.load().window, '^(%d+)/?(%d*)$')
+  return tonumber(ended), tonumber(groups) or 0
+end
+
+function Shard.set_last_windows(ended, groups)
+  Shard.load().window = int(ended) .. (groups > 0 and '/' .. int(groups) or '')
+end
+
+-- Sets of a kind rotate, and only the last two are in use. This gives the windows of those that are
+-- there and no longer in use. They go by UNLINK and not by a time to live: one may be so large that
+-- to free it in the foreground would stop Redis.
+function Shard.outdated(last, window)
+  local found = {}
+  for w = max(1, last - 1), last do
+    if w < window - 1 then insert(found, int(w)) end
+  end
+  return found
+end
+
+function Shard.drop_ended()
+  local last, groups = Shard.last_windows()
+  local windows = Shard.outdated(last, tonumber(Shard.window(0)))
+  for _, window in ipairs(windows) do call('UNLINK', K.ended(window)) end
+  if #windows == 2 then Shard.set_last_windows(0, groups) end
+end
+
+-- Two sets that rotate hold the ids of ended jobs, so that a repeated publish is not a new job.
+function Shard.window(ago)
+  return int((now - now % WINDOW_SECONDS) / WINDOW_SECONDS - ago)
+end
+
+function Shard.has_ended(id)
+  return call('SISMEMBER', K.ended(Shard.window(0)), id) == 1
+    or call('SISMEMBER', K.ended(Shard.window(1)), id) == 1
+end
+
+function Shard.remember_ended(id)
+  local window, last, groups = tonumber(Shard.window(0)), Shard.last_windows()
+  call('SADD', K.ended(int(window)), id)
+  if last == window then return end
+  Shard.drop_ended()
+  Shard.set_last_windows(window, groups)
+end
+
+-- Groups that were let in while a capacity was set, by the hour.
+function Shard.group_window(ago)
+  return int((now - now % GROUP_WINDOW_SECONDS) / GROUP_WINDOW_SECONDS - ago)
+end
+
+function Shard.drop_groups()
+  local ended, last = Shard.last_windows()
+  if last == 0 then return end
+  local windows = Shard.outdated(last, tonumber(Shard.group_window(0)))
+  for _, window in ipairs(windows) do call('UNLINK', K.groups(window)) end
+  if #windows == 2 then Shard.set_last_windows(ended, 0) end
+end

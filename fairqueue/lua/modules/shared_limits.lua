@@ -1,0 +1,132 @@
+-- Limits and pauses that many workspaces share: of a task (/number) or of a group (@name), over all
+-- queues. They close inner nodes; a lease holds a slot of each that applies to it.
+local FEW = 64 -- leases that are indexed at once
+local indexed_tasks = {}
+
+-- COLD
+function SharedLimits.limits_of(key)
+  if key:sub(1, 1) == '@' then return Limits.of_group(key:sub(2)) end
+  return Limits.of_task(key:sub(2))
+end
+
+function SharedLimits.next_start(shared)
+  local limits = SharedLimits.limits_of(shared.key)
+  if not limits or not limits.rate or shared.key:sub(1, 1) == '@' then return 0 end
+  return Fairness.next_start(shared.tat, limits.rate, limits.burst)
+end
+
+-- Why nothing may start in its nodes now.
+function SharedLimits.block_of(shared)
+  local limits = SharedLimits.limits_of(shared.key)
+  if limits and limits.paused then return 'paused' end
+  if SharedLimits.next_start(shared) > now + 1e-9 then return 'rate' end
+  local most = limits and limits.concurrency
+  if most and call('SCARD', K.slots_of_shared_limit(shared.key)) >= most then return 'at_limit' end
+end
+
+-- A slot was taken or freed, or time has passed. Return the shared limit, and whether its nodes
+-- must be settled.
+function SharedLimits.refresh(key)
+  local shared = Records.shared_limit(key)
+  local before = shared.block
+  shared.block = SharedLimits.block_of(shared)
+  if shared.block and call('EXISTS', K.nodes_of_shared_limit(key)) == 0 then shared.block = nil end
+  SharedLimits.arm(shared)
+  return shared, shared.block ~= before
+end
+
+-- One that its rate has closed opens at a known time.
+function SharedLimits.arm(shared)
+  local at = shared.block == 'rate' and SharedLimits.next_start(shared) or nil
+  if at == shared.timer then return end
+  shared.timer = at
+  if not at then return call('ZREM', K.timer(), shared.key) end
+  call('ZADD', K.timer(), num(at), shared.key)
+  for _, id in ipairs(call('SMEMBERS', K.nodes_of_shared_limit(shared.key))) do
+    Wakeups.due[match(id, '^[^/@]+')] = at
+  end
+end
+
+-- A lease holds slots of its task if the task has ever had a limit.
+function SharedLimits.is_indexed(task)
+  if not Limits.any('indexed') then return false end
+  if indexed_tasks[task] == nil then
+    indexed_tasks[task] = call('HEXISTS', K.indexed_tasks(), task) == 1
+  end
+  return indexed_tasks[task]
+end
+
+function SharedLimits.change_slots(change, l)
+  call(change, K.slots_of_shared_limit('/' .. l.task), l.fence)
+  call(change, K.slots_of_workspace_task(l.workspace, l.task), l.fence)
+end
+
+-- A lease takes or gives back its slots of shared limits: return those limits.
+function SharedLimits.move(change, ws, l)
+  local keys = {}
+  if SharedLimits.is_indexed(l.task) then
+    SharedLimits.change_slots(change, l)
+    if Limits.of_task(l.task) then insert(keys, '/' .. l.task) end
+  end
+  if ws.parent then
+    call(change, K.slots_of_shared_limit('@' .. ws.parent), l.fence)
+    insert(keys, '@' .. ws.parent)
+  end
+  return keys
+end
+
+-- A start counts for the rate of its task.
+function SharedLimits.take(ws, l)
+  local limits = Limits.any('tasks') and Limits.of_task(l.task)
+  if limits and limits.rate then
+    local shared = Records.shared_limit('/' .. l.task)
+    shared.tat = Fairness.tat_after(shared.tat, now, limits.rate)
+  end
+  return SharedLimits.move('SADD', ws, l)
+end
+
+function SharedLimits.give_back(ws, l)
+  return SharedLimits.move('SREM', ws, l)
+end
+
+function SharedLimits.running(ws, flow)
+  return call('SCARD', K.slots_of_workspace_task(ws.name, flow.task))
+end
+
+-- A task's limit per workspace blocks that lane alone.
+function SharedLimits.task_block(ws, flow)
+  local limits = Limits.of_task(flow.task)
+  local most = limits and limits.workspace_concurrency
+  return most and SharedLimits.running(ws, flow) >= most and 'at_task_limit' or nil
+end
+
+-- Before tasks get a limit, all of their leases must hold slots of them. Return the tasks of which
+-- some may not; where few leases live, they get them now. From now on each new lease does.
+function SharedLimits.not_indexed(tasks)
+  local missing = {}
+  for _, task in ipairs(tasks) do
+    if call('HGET', K.indexed_tasks(), task) ~= 'all' then
+      call('HSET', K.indexed_tasks(), task, 'new')
+      call('HSET', K.limits(), 'indexed', 1)
+      insert(missing, task)
+    end
+  end
+  if #missing == 0 or call('HLEN', K.leases()) > FEW then return missing end
+  SharedLimits.index(call('HGETALL', K.leases()), missing)
+  SharedLimits.all_indexed(missing)
+  return {}
+end
+
+-- Give these leases, {fence, record, ...}, their slots of these tasks.
+function SharedLimits.index(leases, tasks)
+  local wanted = {}
+  for _, task in ipairs(tasks) do wanted[task] = true end
+  for i = 1, #leases, 2 do
+    local l = Records.read_lease(leases[i], leases[i + 1])
+    if wanted[l.task] then SharedLimits.change_slots('SADD', l) end
+  end
+end
+
+function SharedLimits.all_indexed(tasks)
+  for _, task in ipairs(tasks) do call('HSET', K.indexed_tasks(), task, 'all') end
+end

@@ -1,0 +1,151 @@
+-- What time alone brings: expired leases, due timers, a changed default that must reach every
+-- workspace, and to forget what is idle.
+local AGAIN_SECONDS = 0.05 -- until the next call, where one has not forgotten everything
+local SHORTEST_GAP = 0.05 -- half of the shortest lease
+local gaps
+
+-- The times in which no script ran, as away:back,... with the oldest first.
+-- While the store was away no worker could renew. A gap of half a lease shows that it was away:
+-- idle claimers poll more often, and a lease that is renewed by thirds outlives a shorter one.
+-- Leases have their own lengths, so each is compared with all gaps. A gap is forgotten after twice
+-- its length, when it spares no lease any more; so there are few: each is at least half as long as
+-- the time that has passed since.
+function Sweep.gaps()
+  if gaps then return gaps end
+  gaps = {}
+  for away, back in gmatch(Shard.load().gaps, '([^:,]+):([^,]+)') do
+    if now < back + 2 * (back - away) then insert(gaps, { away = away, back = back }) end
+  end
+  return gaps
+end
+
+-- Note that a script ran.
+function Sweep.beat()
+  local meta = Shard.load()
+  local beat, texts = meta.beat, {}
+  local is_gap = beat ~= '0' and now - beat > SHORTEST_GAP
+  meta.beat = now_text
+  if not is_gap and meta.gaps == '-' then return end
+  if is_gap then insert(Sweep.gaps(), { away = beat, back = now_text }) end
+  for i, gap in ipairs(Sweep.gaps()) do texts[i] = gap.away .. ':' .. gap.back end
+  meta.gaps = #texts > 0 and concat(texts, ',') or '-'
+end
+
+-- Until when a lease that has ended is kept, if its owner could not renew it: for one lease after
+-- the store came back. One that had ended a lease before the gap is not spared again, or a process
+-- that calls rarely would never reap.
+function Sweep.spared_until(l)
+  local until_then
+  for _, gap in ipairs(Sweep.gaps()) do
+    local ends = gap.back + l.length
+    local is_outage = gap.back - gap.away > l.length / 2
+    if is_outage and tonumber(l.ended) > gap.away - l.length and now < ends then
+      until_then = ends
+    end
+  end
+  return until_then
+end
+
+function Sweep.reap(max_deliveries, most)
+  local found, reaped = call('ZRANGEBYSCORE', K.expiry(), '-inf', now_text, 'WITHSCORES', 'LIMIT',
+    0, most), 0
+  for i = 1, #found, 2 do
+    local l = Records.lease(found[i])
+    l.ended = l.ended or found[i + 1]
+    local until_then = Sweep.spared_until(l)
+    if until_then then
+      Leases.spare(l, until_then)
+    else
+      Leases.expire(l, max_deliveries)
+      reaped = reaped + 1
+    end
+  end
+  Shard.took_steps(#found / 2)
+  return reaped
+end
+
+function Sweep.steps_left()
+  return Shard.steps_left() - Shard.STEPS_KEPT
+end
+
+function Sweep.due_timers()
+  local most = max(0, Sweep.steps_left())
+  return call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'LIMIT', 0, most)
+end
+
+-- Each job that a timer moves is a step, and so is a timer that moves none.
+function Sweep.fire_timers(names)
+  local fired = 0
+  for _, name in ipairs(names) do
+    local most, n = Sweep.steps_left(), 0
+    if most <= 0 then break end
+    if match(name, '^[/@]') then
+      Settle.shared_limit(name)
+    else
+      n = Sweep.fire_timer(Records.workspace(name), most)
+    end
+    if n == 0 then Shard.took_steps(1) end
+    fired = fired + n
+  end
+  return fired
+end
+
+-- Jobs of one workspace that are due or have expired, at most `most`.
+function Sweep.fire_timer(ws, most)
+  local fired = Timers.fire(ws, most)
+  Shard.took_steps(fired)
+  ws.fired = true
+  if ws.expiring and fired < most then fired = fired + Removal.expired(ws, most - fired) end
+  Settle.workspace(ws)
+  return fired
+end
+
+-- Some workspaces are settled in each call until all are.
+function Sweep.drain_change()
+  local meta = Shard.load()
+  if meta.drain == '-' then return end
+  local most = max(1, Sweep.steps_left())
+  local cursor, found = unpack(call('HSCAN', K.workspaces(), meta.drain, 'COUNT', int(most)))
+  local names = {}
+  for i = 1, #found, 2 do insert(names, found[i]) end
+  table.sort(names)
+  for _, name in ipairs(names) do Settle.workspace(Records.workspace(name)) end
+  Shard.took_steps(#names)
+  meta.drain = cursor == '0' and '-' or cursor
+end
+
+-- Forget idle flows of a queue from which nothing was claimed, at most `most`; return how many.
+function Sweep.forget_idle(queue, most)
+  if call('EXISTS', K.indebted(queue)) == 0 then return 0 end
+  local node = Records.node(queue)
+  Settle.rest(node)
+  return Settle.sweep_indebted(node, most)
+end
+
+-- The same of the queues of a claim. One that found no job has more time for it, and its claimer
+-- comes back soon while more is left.
+function Sweep.forget_idle_of(queues, has_claimed)
+  local left = has_claimed and Shard.steps_left() or Shard.IDLE_STEPS
+  for _, queue in ipairs(queues) do
+    if left <= 0 then break end
+    if has_claimed then
+      left = left - Settle.sweep_indebted(Records.register(queue), left)
+    else
+      left = left - Sweep.forget_idle(queue, left)
+    end
+  end
+  if left <= 0 and not has_claimed then Wakeups.again = now + AGAIN_SECONDS end
+end
+
+-- Leases and timers share the steps of the call: timers get half of them, if any is due.
+function Sweep.all(max_deliveries)
+  Sweep.beat()
+  local names, most = Sweep.due_timers(), Sweep.steps_left()
+  local reaped = Sweep.reap(max_deliveries, #names > 0 and int(most / 2) or most)
+  if reaped > 0 then names = Sweep.due_timers() end
+  local n = reaped + Sweep.fire_timers(names)
+  Sweep.drain_change()
+  Shard.drop_ended()
+  Shard.drop_groups()
+  return n
+end

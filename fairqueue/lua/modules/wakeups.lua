@@ -1,0 +1,92 @@
+-- Which claimers are woken, and when. A queue has at most one token: there is one while it is open
+-- and has runnable work, and no claimer is on its way.
+Wakeups.touched = {} -- queues whose token must be checked
+Wakeups.due = {} -- when time will bring something to a queue
+Wakeups.freed = 0 -- slots of the total that this script has freed
+Wakeups.most = 0 -- the total's limit, then
+Wakeups.again = math.huge -- when this claimer must come back for what it has left over
+
+function Wakeups.touch_all()
+  for _, queue in ipairs(call('HKEYS', K.nodes())) do Wakeups.touched[queue] = true end
+end
+
+-- A slot was freed: other workspaces may wait for it on this queue, or on any.
+function Wakeups.slot_freed(node)
+  local limits, total = Limits.of_queue(node)
+  if limits.concurrency then Wakeups.touched[node.queue] = true end
+  if total.concurrency then Wakeups.freed, Wakeups.most = Wakeups.freed + 1, total.concurrency end
+end
+
+-- The total was full and is not: every queue that has runnable work may go on. One whose freed slot
+-- was taken again by the same script wakes no owner.
+function Wakeups.touch_if_total_opened()
+  local used = call('ZCARD', K.expiry())
+  if used >= Wakeups.most or used + Wakeups.freed < Wakeups.most then return end
+  for _, queue in ipairs(call('HKEYS', K.nodes())) do
+    if call('EXISTS', K.ready(queue)) == 1 then Wakeups.touched[queue] = true end
+  end
+end
+
+-- Wake one waiter of this queue, whether or not there is work yet.
+function Wakeups.alert(queue)
+  if call('EXISTS', K.token(queue)) == 0 then call('RPUSH', K.token(queue), 1) end
+end
+
+-- Leave a token where there is runnable work, and take it away where there is none.
+function Wakeups.settle_tokens()
+  if Wakeups.freed > 0 then Wakeups.touch_if_total_opened() end
+  for queue in pairs(Wakeups.touched) do
+    if call('ZCARD', K.ready(queue)) == 0 or not Limits.is_open(Records.node(queue)) then
+      call('DEL', K.token(queue))
+    else
+      Wakeups.alert(queue)
+    end
+  end
+  Wakeups.alert_early()
+end
+
+-- What is due before the watcher looks again needs another watcher; so it does if there is none.
+function Wakeups.alert_early()
+  for queue, at in pairs(Wakeups.due) do
+    local watched = tonumber(Shard.load().watched)
+    if at < watched or watched < now then Wakeups.alert(queue) end
+  end
+end
+
+-- When the next lease ends or the next timer is due, or when to sweep again.
+function Wakeups.next_event()
+  local lease = tonumber(call('ZRANGE', K.expiry(), 0, 0, 'WITHSCORES')[2])
+  local timer = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
+  return min(lease or math.huge, timer or math.huge, Wakeups.again)
+end
+
+-- One claimer watches for the next event; the others poll. An overdue watcher is replaced.
+-- One that yields has declined a job: it looks a little later, and any other may take its place.
+function Wakeups.watch(owner, yields, poll_seconds)
+  local meta, at = Shard.load(), Wakeups.next_event()
+  local until_then, name = tonumber(meta.watched), owner
+  if yields then at, name = at + 0.1, '!' .. owner end
+  local vacant = meta.watcher == name or until_then < now - 1 or at < until_then - 0.001
+    or not yields and match(meta.watcher, '^!')
+  if not vacant then return poll_seconds end
+  local wait = max(0, min(at - now, poll_seconds))
+  meta.watcher, meta.watched = name, num(now + wait)
+  return wait
+end
+
+-- There is no watcher: a worker that declined a job must not be the first to see it again.
+function Wakeups.resign()
+  local meta = Shard.load()
+  meta.watcher, meta.watched = '-', '0'
+end
+
+-- A watcher that found work stops watching. If a timer is due before the next poll, another must
+-- watch.
+function Wakeups.unwatch(owner, queues, poll_seconds)
+  local meta = Shard.load()
+  if meta.watcher ~= owner and meta.watcher ~= '!' .. owner then return end
+  Wakeups.resign()
+  local at = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
+  if not at or at > now + poll_seconds then return end
+  for _, queue in ipairs(queues) do Wakeups.due[queue] = at end
+end

@@ -1,0 +1,23 @@
+-- Workspaces for which the limit provider must be asked again; no other caller gets them soon.
+-- The answer for a workspace that has nothing left is forgotten once every process must ask again.
+-- ARGV now n older_seconds forget_seconds
+-- RETURNS {name, ...}
+local _, n, older_seconds, forget_seconds = unpack(ARGV)
+local SEEN = 256 -- at most this many are looked at
+n = tonumber(n)
+
+local due =
+  call('ZRANGEBYSCORE', K.asked(), '-inf', num(now - older_seconds), 'WITHSCORES', 'LIMIT', 0, SEEN)
+local found = {}
+for i = 1, #due, 2 do
+  local name = due[i]
+  if call('HEXISTS', K.workspaces(), name) == 1 then
+    if #found >= n then break end
+    insert(found, name)
+    call('ZADD', K.asked(), now_text, name)
+  elseif math.abs(tonumber(due[i + 1])) <= now - forget_seconds then
+    call('ZREM', K.asked(), name)
+    Limits.put('provider:workspace:' .. name, '')
+  end
+end
+return found

@@ -1,0 +1,5 @@
+-- How many jobs named no workspace, by task, and when the last of them was published.
+-- ARGV now
+-- RETURNS task, "jobs last", ...
+-- WRITES nothing
+return call('HGETALL', K.without_workspace())

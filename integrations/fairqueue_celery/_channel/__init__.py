@@ -1,0 +1,1 @@
+"""kombu channels whose task queues go through the core."""

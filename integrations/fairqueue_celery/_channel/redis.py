@@ -1,0 +1,89 @@
+"""The kombu channel of a Redis: task queues go to the core, everything else stays stock."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kombu.transport import redis as stock
+
+from fairqueue_celery._channel.task_queues import RedisQoS, TaskQueues
+
+BINDINGS_FRESH_SECONDS = 1.0
+"""An exchange's bindings are read again after this, or at once when they lead nowhere."""
+
+
+class _NoClientYet:
+    """Stands in for the Redis client while a channel is made: most publish to the core only.
+
+    The stock channel opens a connection of its own at once, to see whether there is a server; the
+    transport has checked that already.
+    """
+
+    def ping(self) -> None:
+        """Stock kombu's check."""
+
+
+class Channel(TaskQueues, stock.Channel):
+    """Sockets, TLS, fanout, exchanges and plain queues are inherited."""
+
+    QoS = RedisQoS
+    keyprefix_fanout: str
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._tables: dict[str, tuple[float, Any]] = {}
+        self.__dict__["client"] = _NoClientYet()
+        super().__init__(*args, **kwargs)
+        del self.__dict__["client"]
+        db = self._prepare_virtual_host(self.connection.client.virtual_host)
+        self.keyprefix_fanout = self.keyprefix_fanout.format(db=db)  # stock: when it connects
+
+    # Exchanges
+
+    def _fresh_table(self, exchange: str) -> Any:
+        known = self._tables.get(exchange)
+        if known is None or time.monotonic() - known[0] > BINDINGS_FRESH_SECONDS:
+            return None
+        return known[1]
+
+    def get_table(self, exchange: str) -> Any:
+        """The bindings of an exchange, remembered for a moment."""
+        table = self._fresh_table(exchange)
+        if table is None:
+            now, table = time.monotonic(), super().get_table(exchange)
+            self._tables[exchange] = now, table
+        return table
+
+    def _lookup(self, exchange: str, routing_key: str, default: Any = None) -> Any:
+        table = self._fresh_table(exchange) if exchange else None
+        found = table and self.typeof(exchange).lookup(table, exchange, routing_key, None)
+        if not found:
+            self._tables.pop(exchange, None)
+            return super()._lookup(exchange, routing_key, default)
+        return found
+
+    def _queue_bind(self, exchange: str, *args: Any) -> None:
+        self._tables.pop(exchange, None)
+        fanout = self.typeof(exchange).type == "fanout"
+        if fanout or (exchange, *args) not in self.broker.bindings:
+            super()._queue_bind(exchange, *args)
+            self.broker.bindings.add((exchange, *args))
+
+    # Queues
+
+    def _delete(self, queue: str, exchange: str, *args: Any, **kwargs: Any) -> None:
+        self._tables.pop(exchange, None)
+        self.broker.bindings.clear()
+        super()._delete(queue, exchange, *args, **kwargs)
+
+    @property
+    def active_queues(self) -> list[str]:
+        """The queues that stock kombu polls: the plain ones."""
+        return [queue for queue in super().active_queues if queue not in self._core_queues]
+
+    # Connections
+
+    def _connparams(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002
+        params = super()._connparams(asynchronous=asynchronous)
+        params.pop("virtual_host", None)
+        return params

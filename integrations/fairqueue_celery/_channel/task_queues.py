@@ -1,0 +1,236 @@
+"""Task queues of a kombu channel go through the core; everything else stays the channel's own.
+
+:class:`TaskQueues` stands before a channel of stock kombu in a class's bases and overrides its
+virtual methods.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from itertools import count
+from queue import Empty
+from typing import Any
+
+from kombu.transport import redis, virtual
+from kombu.utils.json import loads
+
+from fairqueue import FairQueueError, Lease
+from fairqueue.adapters import early_seconds
+from fairqueue_celery._channel.broker import Broker
+from fairqueue_celery._channel.queue_kinds import exchange_type
+from fairqueue_celery._consume.leases import Verdict
+from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
+from fairqueue_celery._publish.publish import is_task, publish
+
+logger = logging.getLogger("fairqueue_celery.channel")
+
+METADATA = "fairqueue"
+"""The message property from which a running task knows its lease."""
+
+TAG_PREFIX = f"{secrets.token_hex(8)}."
+_tags = count()
+
+
+def raw_message(lease: Lease) -> dict[str, Any]:
+    """The message as its producer stored it, with this delivery's tag; ValueError if unreadable.
+
+    The tag is the fence of this claim. What a producer stamps survives redelivery, so with that a
+    stale worker could ack the run of another.
+    """
+    raw = loads(lease.job.payload)
+    job = lease.job
+    try:
+        properties, headers = raw["properties"], raw["headers"]
+        info = properties.setdefault("delivery_info", {})
+        properties["delivery_tag"] = lease.fence
+        early = early_seconds(lease.lease_seconds)
+        properties[METADATA] = [job.id, job.workspace, lease.fence, lease.deliveries, early]
+        if lease.redelivered:
+            info["redelivered"] = headers["redelivered"] = True
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"this is no kombu message: {error!r} is missing or wrong") from error
+    return raw  # type: ignore[no-any-return]
+
+
+def _is_malformed(error: Exception) -> bool:
+    return isinstance(error, MALFORMED)
+
+
+class QoS(virtual.QoS):
+    """Acks and rejections. A leased job is known by its delivery tag, a whole number: its fence."""
+
+    def append(self, message: Any, delivery_tag: Any) -> None:
+        """A message was delivered; a lease needs no second record of it."""
+        if not isinstance(delivery_tag, int):
+            super().append(message, delivery_tag)
+
+    def ack(self, delivery_tag: Any) -> None:
+        """Do not redeliver."""
+        if not self._decided(delivery_tag, Verdict.ACK):
+            super().ack(delivery_tag)
+
+    def reject(self, delivery_tag: Any, requeue: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Give back, or move to the dead letters."""
+        if not self._decided(delivery_tag, Verdict.REQUEUE if requeue else Verdict.DROP):
+            super().reject(delivery_tag, requeue=requeue)
+
+    def _decided(self, delivery_tag: Any, verdict: Verdict) -> bool:
+        """Whether it was a lease; one that is not held any more was settled or lost before."""
+        if not isinstance(delivery_tag, int):
+            return False
+        self.channel.broker.leases.decide(delivery_tag, verdict)
+        return True
+
+
+class RedisQoS(QoS, redis.QoS):
+    """The same, with stock kombu's for the plain messages of a Redis."""
+
+
+class TaskQueues(virtual.Channel):
+    """Publishing to task queues, and consuming from them."""
+
+    QoS = QoS
+    supports_batch_publish = False
+
+    def __init__(self, connection: Any, *args: Any, **kwargs: Any) -> None:
+        self._core_queues: set[str] = set()
+        self._no_ack: set[str] = set()
+        super().__init__(connection, *args, **kwargs)
+        self.broker: Broker = connection.broker
+        self.claims = self.broker.new_claims(self)
+
+    # Publishing
+
+    def _put(self, queue: str, message: dict[str, Any], **kwargs: Any) -> None:
+        kinds = self.broker.kinds
+        if is_task(message) or kinds.is_task_queue(queue):
+            priority = self._get_message_priority(message, reverse=False)
+            publish(self.broker.core, queue, message, priority=priority)
+            kinds.published(queue)
+        else:
+            super()._put(queue, message, **kwargs)
+
+    def _next_delivery_tag(self) -> str:
+        """Unique like stock's UUID, for those that read the message elsewhere; made faster."""
+        return f"{TAG_PREFIX}{os.getpid():x}.{next(_tags):x}"
+
+    def typeof(self, exchange: str, default: str = "direct") -> Any:
+        """How an exchange routes; one that this process never declared is looked up in its apps."""
+        known = not exchange or exchange in self.state.exchanges
+        return super().typeof(exchange, default if known else exchange_type(exchange) or default)
+
+    # Queues
+
+    def _new_queue(self, queue: str, **kwargs: Any) -> None:
+        if not self.broker.kinds.declared(queue, kwargs):
+            super()._new_queue(queue, **kwargs)
+
+    def _size(self, queue: str) -> int:
+        if self.broker.kinds.is_task_queue(queue):
+            return self.broker.core.depth(queue)
+        return int(super()._size(queue))
+
+    def _has_queue(self, queue: str, **kwargs: Any) -> bool:
+        return self.broker.kinds.is_task_queue(queue) or super()._has_queue(queue, **kwargs)
+
+    def _purge(self, queue: str) -> int:
+        return self._purge_core(queue) + int(super()._purge(queue))
+
+    def _purge_core(self, queue: str) -> int:
+        if not self.broker.kinds.is_task_queue(queue):
+            return 0
+        return self.broker.core.admin.purge(queue)
+
+    def _delete(self, queue: str, exchange: str, *args: Any, **kwargs: Any) -> None:
+        self._purge_core(queue)
+        super()._delete(queue, exchange, *args, **kwargs)
+
+    # Consuming
+
+    def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:  # noqa: FBT001
+        """Take jobs from a task queue, or messages from a plain one."""
+        if self.broker.kinds.is_task_queue(queue):
+            self._core_queues.add(queue)
+            if no_ack:
+                self._no_ack.add(queue)
+            self.claims.add(queue)
+            self.connection.claims_changed(self.claims)
+        return super().basic_consume(queue, no_ack, *args, **kwargs)
+
+    def _basic_cancel(self, consumer_tag: str) -> Any:
+        queue = self._tag_to_queue.get(consumer_tag)
+        result = super()._basic_cancel(consumer_tag)
+        if queue in self._core_queues and queue not in self._active_queues:
+            self._core_queues.discard(queue)
+            self._no_ack.discard(queue)
+            self.claims.remove(queue)
+            self.connection.claims_changed(self.claims)  # the wait for all its queues has ended
+        return result
+
+    def deliver(self, lease: Lease) -> None:
+        """Hand a leased job to its queue's consumer."""
+        leases, queue = self.broker.leases, lease.job.queue
+        held = leases.hold(lease, self.claims, self.claims.pool)
+        is_wanted = queue in self.connection._callbacks  # noqa: SLF001 - the transport is ours
+        if not is_wanted or not leases.may_begin(held):
+            leases.release(held)
+            return
+        try:
+            raw = raw_message(lease)
+            if queue in self._no_ack:
+                self.basic_ack(held.fence)
+            self.connection._deliver(raw, queue)  # noqa: SLF001
+        except Exception as error:
+            began = held.started is not None or held.settled or held.verdict is not None
+            if began or self._is_outage(error) or not (held.untouched or _is_malformed(error)):
+                raise
+            reject_malformed(leases, held, error)
+
+    def _is_outage(self, error: Exception) -> bool:
+        """Whether a connection broke; kombu counts a KeyError as that, and would start over."""
+        return isinstance(error, self.connection.connection_errors) and not _is_malformed(error)
+
+    def basic_get(self, queue: str, no_ack: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002
+        """Take one message now, or None."""
+        if not self.broker.kinds.is_task_queue(queue):
+            return super().basic_get(queue, no_ack=no_ack, **kwargs)
+        leases = self.broker.leases
+        leases.flush()  # what was given back a moment ago may be the next one
+        claimed = self.broker.core.claim([queue], 1)
+        if not claimed.leases:
+            return None
+        held = leases.hold(claimed.leases[0], self.claims, self.claims.pool)
+        message = self.Message(raw_message(held.lease), channel=self)
+        if no_ack:
+            self.basic_ack(held.fence)
+        return message
+
+    def _get(self, queue: str, timeout: float | None = None) -> Any:  # noqa: ARG002 - kombu's
+        if self.broker.kinds.is_task_queue(queue):
+            raise Empty
+        return super()._get(queue)
+
+    # The end
+
+    def close(self) -> None:
+        """Stop taking jobs and give back what has not started. What runs keeps its lease."""
+        if not self.closed:
+            try:
+                self._give_back()
+            except FairQueueError as error:
+                logger.warning(
+                    "Redis did not answer while a channel closed; its jobs are given back later: "
+                    "%s",
+                    error,
+                )
+        super().close()
+
+    def _give_back(self) -> None:
+        claims, leases = self.claims, self.broker.leases
+        claims.close()
+        for held in leases.of(claims):
+            if held.pool is claims or held.request is None:  # else a worker's pool has it
+                leases.abandon(held)
+        leases.flush()

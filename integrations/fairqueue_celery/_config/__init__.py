@@ -1,0 +1,1 @@
+"""Where the broker is, and how it is set."""

@@ -1,0 +1,223 @@
+"""Where the broker is: a kombu connection or a URL, read as the address of a Redis.
+
+kombu keeps a URL that a transport parses itself as the hostname, password and query included.
+Celery shows that hostname in ``inspect stats``, and takes a failover URL's query for arguments of
+its own. So both are taken out of kombu's connection here.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
+
+from fairqueue import ConfigurationError
+
+CERT_REQS = {ssl.CERT_NONE: "none", ssl.CERT_OPTIONAL: "optional", ssl.CERT_REQUIRED: "required"}
+UNSUPPORTED = frozenset({"sentinel", "cluster"})
+ENCODED = "in a user or password '/', '?', '#' and '@' must be percent-encoded"
+TLS_SCHEMES = frozenset({"fairqueues", "rediss"})
+
+
+@dataclass(frozen=True)
+class Address:
+    """One Redis."""
+
+    host: str | None = None
+    port: int | None = None
+    user: str | None = None
+    password: str | None = None
+    db: str = "0"
+    path: str | None = None
+    """Of a unix socket."""
+    memory: bool = False
+    tls: Mapping[str, Any] | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    """The URL's query, without what is about TLS."""
+
+    def core_url(self, options: Mapping[str, Any]) -> str:
+        """The core's URL, with ``options`` for the client in its query."""
+        if self.memory:
+            return f"memory://{quote(self.host or '', safe='')}"
+        query = urlencode({**options, **_tls_query(self.tls)})
+        return self._without_query() + (f"?{query}" if query else "")
+
+    def _without_query(self) -> str:
+        login = _login(self.user, self.password)
+        if self.path is not None:
+            return f"unix://{login}{quote(self.path)}"
+        scheme = "rediss" if self.tls is not None else "redis"
+        host = self.host or "localhost"
+        shown = f"[{host}]" if ":" in host else quote(host, safe="")
+        return f"{scheme}://{login}{shown}:{self.port or 6379}/{self.db}"
+
+    @property
+    def client_db(self) -> dict[str, str]:
+        """The database of a unix socket, whose URL's path cannot name it."""
+        return {"db": self.db} if self.path is not None and self.db != "0" else {}
+
+
+def read_address(client: Any) -> Address:
+    """Read a kombu connection, which holds a whole URL or its parts."""
+    hostname = client.hostname or ""
+    if "://" in hostname:
+        return _from_url(hostname, client)
+    scheme = client.transport_cls if isinstance(client.transport_cls, str) else ""
+    if scheme.endswith("+socket"):
+        return Address(user=client.userid, password=client.password, path=_rooted(client))
+    if scheme.endswith("+memory"):
+        return Address(memory=True)
+    return Address(
+        host=hostname or None,
+        port=client.port,
+        user=client.userid,
+        password=client.password,
+        db=_database(client.virtual_host),
+        tls=_tls(scheme, client.ssl, {}),
+    )
+
+
+def read_url(url: str) -> Address:
+    """Read a URL."""
+    return _from_url(url, SimpleNamespace(userid=None, password=None, ssl=False))
+
+
+def _rooted(client: Any) -> str:
+    return "/" + str(client.virtual_host or "").lstrip("/")
+
+
+def _from_url(url: str, client: Any) -> Address:
+    parts = _split(url)
+    scheme = parts.scheme.removeprefix("fairqueue+")
+    if scheme in UNSUPPORTED:
+        raise ConfigurationError(
+            f"fairqueue+{scheme}:// is not supported yet: use the URL of one Redis primary"
+        )
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    tls_query = {name: query.pop(name) for name in list(query) if name.startswith("ssl_")}
+    user = _decoded(parts.username) or client.userid
+    password = _decoded(parts.password) or client.password
+    if scheme == "memory":
+        return Address(memory=True, host=_decoded(parts.hostname), query=query)
+    if scheme in {"socket", "unix"}:
+        db = query.pop("virtual_host", query.pop("db", "0"))
+        return Address(
+            path=unquote(parts.path), db=_database(db), query=query, user=user, password=password
+        )
+    return Address(
+        host=_decoded(parts.hostname),
+        port=_port(parts),
+        db=_database(unquote(parts.path)),
+        tls=_tls(scheme, client.ssl, tls_query),
+        query=query,
+        user=user,
+        password=password,
+    )
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:  # its text may quote a password
+        raise ConfigurationError(f"the broker URL's host cannot be read; {ENCODED}") from None
+
+
+def _decoded(text: str | None) -> str | None:
+    return unquote(text) if text else None
+
+
+def _port(parts: Any) -> int | None:
+    try:
+        return parts.port  # type: ignore[no-any-return]
+    except ValueError:
+        raise ConfigurationError(
+            f"the broker URL's port must be a number from 0 to 65535; {ENCODED}"
+        ) from None
+
+
+def _database(virtual_host: Any) -> str:
+    text = str(virtual_host or "").strip("/") or "0"
+    if not text.isdecimal():
+        raise ConfigurationError(
+            f"the broker URL ends in {text!r}, but a Redis database is a number, such as /0"
+        )
+    return text
+
+
+def _tls(scheme: str, given: Any, query: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """TLS options, or None for plain TCP. Certificates are checked by default."""
+    if scheme not in TLS_SCHEMES and not given and not query:
+        return None
+    options = dict(given) if isinstance(given, Mapping) else {}
+    options.update(query)
+    options["ssl_cert_reqs"] = _cert_reqs(options.get("ssl_cert_reqs", "required"))
+    return options
+
+
+def _cert_reqs(value: Any) -> str:
+    """The core's word for it; apps write the constant, its name or the word."""
+    text = CERT_REQS.get(value, str(value)).lower().removeprefix("cert_")
+    if text not in CERT_REQS.values():
+        raise ConfigurationError(
+            f"ssl_cert_reqs is {value!r}; it must be one of {', '.join(CERT_REQS.values())}"
+        )
+    return text
+
+
+def _tls_query(tls: Mapping[str, Any] | None) -> dict[str, str]:
+    return {name: str(value) for name, value in (tls or {}).items()}
+
+
+def _login(user: str | None, password: str | None) -> str:
+    if not user and not password:
+        return ""
+    return f"{quote(user or '', safe='')}:{quote(password or '', safe='')}@"
+
+
+class ParsedClient:
+    """kombu's connection as the stock Redis transport expects it, with its URL parsed."""
+
+    def __init__(self, client: Any, address: Address, options: Mapping[str, Any]) -> None:
+        self._client = client
+        self.transport_options = dict(options)
+        self.hostname = address.host
+        self.port = address.port
+        self.userid = address.user
+        self.password = address.password
+        self.virtual_host = address.db
+        self.ssl = dict(address.tls) if address.tls is not None else False
+        if address.path is not None:
+            login = _login(address.user, address.password)
+            self.hostname = f"socket://{login}{quote(address.path)}"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def hide_login(client: Any, address: Address) -> None:
+    """Move user and password out of the hostname to attributes that kombu masks."""
+    hostname = client.hostname or ""
+    netloc = urlsplit(hostname).netloc if "://" in hostname else ""
+    if "@" in netloc:
+        client.hostname = hostname.replace(netloc, netloc.rpartition("@")[2], 1)
+        client.userid, client.password = address.user, address.password
+
+
+def collect_failover_settings(client: Any) -> None:
+    """Move the settings in failover URLs to the options; the first URL that names one counts."""
+    alternates = getattr(client, "alt", None) or []
+    if not any("?" in url for url in alternates):
+        return
+    found: dict[str, str] = {}
+    for number, url in enumerate(alternates):
+        head, _, query = url.partition("?")
+        pairs = parse_qsl(query, keep_blank_values=True)
+        of_tls = [(name, value) for name, value in pairs if name.startswith("ssl_")]
+        found = {**dict(pair for pair in pairs if pair not in of_tls), **found}
+        alternates[number] = f"{head}?{urlencode(of_tls)}" if of_tls else head
+    client.transport_options = {**found, **(client.transport_options or {})}
+    client.cycle = client.failover_strategy(alternates)
+    next(client.cycle)

@@ -1,0 +1,263 @@
+"""The jobs that one channel claims: for free processes, a few ahead, in one call with endings."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from fairqueue import FairQueue, Lease
+from fairqueue.adapters import ClaimAhead, Claimed
+from fairqueue_celery._consume.leases import HeldLease, HeldLeases
+from fairqueue_celery._consume.pool import most_jobs, worker_of
+
+logger = logging.getLogger("fairqueue_celery.claims")
+
+HOLD_BACK_SECONDS = 0.005
+"""An early ack waits this long for the end of its job, and an end for a process to claim for."""
+
+MOST_PENDING = 32
+"""Endings that wait at most before they are reported."""
+
+MOST_AHEAD_PER_PROCESS = 4
+"""What stock Celery holds."""
+
+MOST_AHEAD_FOR_FEW = 8
+"""What a lone process may hold, so that jobs share the cost of a call."""
+
+STALE_SECONDS = 0.05
+"""What was claimed ahead and has not started by then is given back."""
+
+
+def most_ahead(processes: int) -> int:
+    """Jobs that are claimed ahead at most, however short they are."""
+    return max(MOST_AHEAD_FOR_FEW, MOST_AHEAD_PER_PROCESS * processes)
+
+
+class Claims:
+    """Takes jobs from the task queues of one channel.
+
+    Its owner, a poller or the hub's driver, calls :meth:`step` when something may have changed,
+    and waits on :meth:`fileno` while :attr:`waiting`.
+    """
+
+    def __init__(self, core: FairQueue, leases: HeldLeases, channel: Any) -> None:
+        self._core, self._leases, self._channel = core, leases, channel
+        self.queues: list[str] = []
+        self._ahead: deque[tuple[Lease, float]] = deque()
+        self._claim_ahead = ClaimAhead(core.settings.claim_ahead_seconds)
+        self._call_lock = threading.RLock()
+        self._waiter: Any = None
+        self._watched: int | None = None  # the descriptor by which its owner may watch the waiter
+        self.waiting = False
+        """The store had no job for us: claim again when the waiter's time is up."""
+        self._overfull = False
+        self.changed: Callable[[HeldLease], None] | None = None
+        self.closing: Callable[[int], None] | None = None
+        """Called before the waiter's descriptor is closed, since its number is used again."""
+
+    @property
+    def ahead(self) -> int:
+        """Jobs that were claimed and not delivered."""
+        return len(self._ahead)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether endings are to be reported, or jobs were claimed ahead."""
+        return bool(self._leases.pending or self._leases.unbegun or self._ahead)
+
+    # Queues
+
+    def add(self, queue: str) -> None:
+        """Take jobs from this queue too."""
+        if queue not in self.queues:
+            self.queues.append(queue)
+            self.stop_waiting()
+            if self.pool is not self:
+                self._leases.assign(self.pool, self)
+
+    def remove(self, queue: str) -> None:
+        """Take no more jobs from this queue; give back what was claimed from it ahead."""
+        if queue in self.queues:
+            self.queues.remove(queue)
+            self.stop_waiting()
+            self._give_back(lambda lease: lease.job.queue == queue)
+
+    # Free processes
+
+    @property
+    def pool(self) -> Any:
+        """Whose processes the jobs occupy: the worker's, else these claims stand for one."""
+        worker = worker_of(self._channel.connection)
+        return self if worker is None else worker
+
+    def _processes(self) -> int:
+        pool = self.pool
+        return 1 if pool is self else most_jobs(pool)
+
+    def _free(self) -> int:
+        """Jobs that can start now."""
+        pool = self.pool
+        occupied = self._leases.count(pool)
+        if pool is not self:
+            return most_jobs(pool) - occupied
+        prefetch = self._channel.qos.prefetch_count
+        return min(1, prefetch - occupied) if prefetch else 1
+
+    def took(self, seconds: float) -> None:
+        """A job of this channel occupied its process for this long."""
+        self._claim_ahead.record(seconds)
+
+    # The step
+
+    def step(self, *, most: int | None = None) -> bool:
+        """Do what is due: deliver (``most`` jobs at most), finish, claim. True: it delivered."""
+        self._end_interrupted()
+        if self.waiting and time.monotonic() >= self._waiter.answered_by:
+            logger.warning("Redis left a wait for jobs unanswered; claiming over a new connection")
+            self.stop_waiting()
+        with self._call_lock:
+            left = self._deliver_ahead(most)
+            if self._call_is_due():
+                self._call()
+                left = self._deliver_ahead(left)
+            return left != most
+
+    def _end_interrupted(self) -> None:
+        """End runs that were cancelled, and lost ones that will be redelivered elsewhere."""
+        for held in self._leases.take_interrupted():
+            if self._leases.end_run is not None and self.pool is not self:
+                self._leases.end_run(held)
+
+    def _deliver_ahead(self, most: int | None) -> int | None:
+        left = -1 if most is None else most
+        while left and self.deliver_next():
+            left -= 1
+        return None if most is None else left
+
+    def deliver_next(self) -> bool:
+        """Deliver a job that was claimed ahead, if a process is free."""
+        if not self._ahead or self._free() <= 0:
+            return False
+        self._channel.deliver(self._ahead.popleft()[0])
+        return True
+
+    def _wanted(self) -> int:
+        """How many jobs to claim now."""
+        if not self.queues:
+            return 0
+        processes = self._processes()
+        ahead = self._claim_ahead.jobs(processes, at_most=most_ahead(processes))
+        return max(0, max(0, self._free()) + ahead - len(self._ahead))
+
+    def _call_is_due(self) -> bool:
+        return self._overfull or self._endings_are_due() or self._is_hungry()
+
+    def _endings_are_due(self) -> bool:
+        leases = self._leases
+        if not leases.pending:
+            return False
+        if leases.pending >= MOST_PENDING or self._endings_due_in() <= 0:
+            return True
+        # a process is free: an ending may let a waiting job run
+        free = bool(self.queues) and not self._ahead and self._free() > 0
+        return free and leases.frees_a_slot
+
+    def _is_hungry(self) -> bool:
+        if self.waiting:
+            return False
+        wanted = self._wanted()
+        if self._free() > 0 and not self._ahead:
+            return wanted > 0
+        return wanted > 0 and wanted >= len(self._ahead)
+
+    def _call(self) -> None:
+        wanted = self._wanted()
+        claimed = self._claim(wanted)
+        self._overfull = False
+        now = time.monotonic()
+        self._ahead.extend((lease, now) for lease in claimed.leases)
+        if self.queues and len(claimed.leases) < wanted:
+            self._wait(claimed.wait_seconds)
+
+    def _claim(self, wanted: int) -> Claimed:
+        finishes = self._leases.take()
+        try:
+            if not self.queues:
+                return Claimed((), self._core.finish(finishes) if finishes else frozenset(), 0.0)
+            claimed = self._core.claim(self.queues, wanted, finishes=finishes)
+        except BaseException:
+            self._leases.put_back(finishes)
+            raise
+        self._leases.confirm(finishes, claimed.lost)
+        return claimed
+
+    def due_in(self) -> float | None:
+        """Seconds until the next step, if nothing else happens; None: no step is due."""
+        if self._call_is_due():
+            return 0.0  # what was delivered did not stay: it was revoked, or declined
+        if self._leases.pending:
+            return max(0.0, self._endings_due_in())
+        if self._leases.unbegun:
+            return HOLD_BACK_SECONDS
+        if self._ahead:
+            return STALE_SECONDS
+        return max(0.0, self._waiter.answered_by - time.monotonic()) if self.waiting else None
+
+    def _endings_due_in(self) -> float:
+        return self._leases.pending_since + HOLD_BACK_SECONDS - time.monotonic()
+
+    # Waiting
+
+    def _wait(self, seconds: float) -> None:
+        if self._waiter is None:
+            self._waiter = self._core.waiter(self.queues)
+        self._waiter.arm(seconds)
+        self._watched = self._waiter.fileno()
+        self.waiting = True
+
+    def fileno(self) -> int | None:
+        """Readable when the wait is over; None: not waiting."""
+        return self._waiter.fileno() if self.waiting else None
+
+    def wake(self) -> None:
+        """The wait is over. Even a busy consumer claims: the wake-up may be meant for another."""
+        if self.waiting:
+            self.waiting = False
+            self._overfull = self._waiter.collect()
+
+    def stop_waiting(self) -> None:
+        """End the wait; a wake-up that came meanwhile is passed on."""
+        waiter, self._waiter = self._waiter, None
+        watched, self._watched = self._watched, None
+        self.waiting = False
+        if waiter is None:
+            return
+        if self.closing is not None and watched is not None:
+            self.closing(watched)  # its owner may watch it even between two waits
+        waiter.close()
+
+    # Giving back
+
+    def give_back_stale(self) -> None:
+        """Give back what was claimed ahead and could not start soon after all."""
+        oldest = time.monotonic() - STALE_SECONDS
+        if self._ahead and self._ahead[0][1] < oldest:
+            self._give_back(lambda _: True)
+
+    def _give_back(self, which: Callable[[Lease], bool]) -> None:
+        with self._call_lock:  # the flusher's thread comes here, too
+            back = [lease for lease, _ in self._ahead if which(lease)]
+            self._ahead = deque(waiting for waiting in self._ahead if not which(waiting[0]))
+        for lease in reversed(back):  # each goes to the head of its lane
+            self._leases.release(self._leases.hold(lease, None, None))
+
+    def close(self) -> None:
+        """Take no more jobs; give back what did not start."""
+        self.changed = None
+        self.queues.clear()
+        self.stop_waiting()
+        self._give_back(lambda _: True)

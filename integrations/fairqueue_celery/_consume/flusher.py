@@ -1,0 +1,72 @@
+"""A thread that reports what the consuming thread is too busy to report.
+
+A solo pool runs its task in the event loop, and a script that drains one message may come back an
+hour later. What they acked, and what was claimed ahead for them, must not wait that long.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from fairqueue import FairQueueError
+from fairqueue.adapters import Throttle
+
+logger = logging.getLogger("fairqueue_celery.flusher")
+
+LOOK_EVERY_SECONDS = 0.02
+LOG_EVERY_SECONDS = 10.0
+
+
+class Flusher:
+    """One thread per process, asleep while nothing is pending."""
+
+    def __init__(self) -> None:
+        self._flushes: list[Callable[[], bool]] = []
+        self._wanted = threading.Event()
+        self._pid: int | None = None
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+
+    def serve(self, flush: Callable[[], bool]) -> None:
+        """Call ``flush`` after each :meth:`look`, and again soon while it returns True."""
+        self._flushes.append(flush)
+
+    def look(self) -> None:
+        """Something may be pending."""
+        if self._pid != os.getpid():
+            self._start()
+        if not self._wanted.is_set():
+            self._wanted.set()
+
+    def _start(self) -> None:
+        self._pid = os.getpid()
+        self._wanted = threading.Event()
+        threading.Thread(target=self._run, name="fairqueue-flusher", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.wait()
+            self._wanted.clear()
+            busy = True
+            while busy:
+                time.sleep(LOOK_EVERY_SECONDS)
+                busy = sum(self._flush(flush) for flush in list(self._flushes)) > 0
+
+    def _flush(self, flush: Callable[[], bool]) -> bool:
+        try:
+            return flush()
+        except FairQueueError as error:
+            self._log("job endings could not be reported to Redis, trying again: %s", error)
+        except Exception as error:  # noqa: BLE001 - the loop must live; it is logged
+            self._log("reporting job endings failed, trying again: %r", error)
+        return True
+
+    def _log(self, text: str, error: Exception) -> None:
+        if self._log_throttle.passes():
+            logger.warning(text, error)
+
+
+flusher = Flusher()

@@ -1,0 +1,131 @@
+"""Drives the claims from the worker's event loop.
+
+Whatever may change what is due (an ack, an end, a wake-up) schedules one step on the loop's timer.
+Timers fire after the acks that Celery has queued and before the pool looks for jobs to write to
+its processes, so what a step delivers is on its way in the same turn of the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from typing import Any
+
+from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, Claims
+from fairqueue_celery._consume.flusher import flusher
+from fairqueue_celery._consume.leases import HeldLease
+
+RETRY_SECONDS = 0.1
+"""After an error that the event loop logs, and goes on."""
+
+
+class HubDriver:
+    """Steps the claims of one transport's channels in one event loop."""
+
+    def __init__(self, hub: Any) -> None:
+        self._hub = hub
+        self._thread = threading.get_ident()
+        self._claims: list[Claims] = []
+        self._timer: Any = None
+        self._due = 0.0
+        self._readers: dict[int, Claims] = {}
+        self._pipe_reader, self._pipe_writer = os.pipe()
+        os.set_blocking(self._pipe_reader, False)
+        os.set_blocking(self._pipe_writer, False)
+        hub.add_reader(self._pipe_reader, self._woken)
+
+    def drive(self, claims: Claims) -> None:
+        """Step these claims too."""
+        if claims not in self._claims:
+            self._claims.append(claims)
+        claims.changed = self._changed
+        claims.closing = self._unwatch
+        self._schedule(0.0)
+
+    # Scheduling
+
+    def _changed(self, held: HeldLease) -> None:
+        if threading.get_ident() != self._thread:
+            self._wake()
+        elif held.running:
+            self._schedule(HOLD_BACK_SECONDS)  # an early ack: the end may follow at once
+        else:
+            self._deliver_next(held)
+            self._schedule(0.0)
+
+    def _deliver_next(self, held: HeldLease) -> None:
+        for claims in self._claims:
+            if claims is held.owner:
+                claims.deliver_next()
+
+    def _wake(self) -> None:
+        flusher.look()  # the loop may be gone, or stand still while the worker stops
+        with contextlib.suppress(OSError):  # full, so the loop will wake; or closed
+            os.write(self._pipe_writer, b"!")
+
+    def _woken(self, *_: object) -> None:
+        os.read(self._pipe_reader, 4096)
+        self._schedule(0.0)
+
+    def _schedule(self, delay: float) -> None:
+        flusher.look()  # a step that is due never comes once the loop has ended
+        due = time.monotonic() + delay
+        if self._timer is not None:
+            if self._due <= due:
+                return
+            self._timer.cancel()
+        self._due = due
+        self._timer = self._hub.call_later(delay, self._step_all)
+
+    # Stepping
+
+    def _step_all(self) -> None:
+        self._timer = None
+        for claims in list(self._claims):
+            claims.give_back_stale()
+            self._step(claims)
+
+    def _step(self, claims: Claims) -> None:
+        try:
+            claims.step()
+        except BaseException:
+            self._schedule(RETRY_SECONDS)  # a lost connection stops this driver before that
+            raise
+        self._watch(claims)
+        due = claims.due_in()
+        if due is not None:
+            self._schedule(due)
+
+    def _watch(self, claims: Claims) -> None:
+        fd = claims.fileno()
+        if fd is not None and fd not in self._readers:
+            self._readers[fd] = claims
+            self._hub.add_reader(fd, self._readable, fd)
+
+    def _unwatch(self, fd: int) -> None:
+        if self._readers.pop(fd, None) is not None:
+            self._hub.remove_reader(fd)
+
+    def _readable(self, fd: int) -> None:
+        claims = self._readers.get(fd)
+        if claims is None or claims.fileno() != fd:
+            self._unwatch(fd)  # the connection broke between two waits
+            return
+        claims.wake()
+        self._step(claims)
+
+    def stop(self) -> None:
+        """Let go of the loop."""
+        for claims in self._claims:
+            claims.changed = claims.closing = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for fd in [*self._readers, self._pipe_reader]:
+            self._hub.remove_reader(fd)
+        self._readers.clear()
+        self._claims.clear()
+        os.close(self._pipe_reader)
+        os.close(self._pipe_writer)

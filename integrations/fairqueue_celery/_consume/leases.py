@@ -1,0 +1,435 @@
+"""The leases that this process holds, until both the ack and the end of each run are in.
+
+An ack means "do not redeliver". A slot is free only when its job was acked, requeued or rejected
+**and** its run has ended. Celery acks before running unless ``acks_late``, so the two come in
+either order:
+
+    held ──ack──► acked early, running ──end──► finished
+      │                                            ▲
+      └──start──► running ──end──► ended ──ack─────┘
+                                     ├──requeue──► released
+                                     ├──drop─────► dead letter
+                                     └──neither──► released (the run was aborted), or
+                                                   finished if it began and is acked early
+
+An early ack is reported once its run has begun, as the shared memory says: a run that finds its
+lease ended does not begin, and its job goes back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from fairqueue import FairQueue, FairQueueError, Lease, LeaseLost
+from fairqueue.adapters import Ending, Finish, LeaseKeeper
+from fairqueue_celery._consume.flusher import flusher
+from fairqueue_celery._consume.shared_memory import deadlines, runs
+
+logger = logging.getLogger("fairqueue_celery.leases")
+
+
+class Verdict(Enum):
+    """What the framework decided about redelivery."""
+
+    ACK = "ack"
+    REQUEUE = "requeue"
+    DROP = "drop"
+
+
+class Owner(Protocol):
+    """The claims of one channel."""
+
+    changed: Callable[[HeldLease], None] | None
+    """Called, from any thread, when a job was acked or given back, or its run has ended."""
+
+    def took(self, seconds: float) -> None:
+        """A job occupied its process for this long."""
+
+
+@dataclass(eq=False, slots=True)
+class HeldLease:
+    """One lease, its job's run and what was decided about it."""
+
+    lease: Lease
+    owner: Owner | None
+    """The claims that delivered it."""
+    pool: object
+    """The worker whose processes it occupies, or its channel's claims."""
+    request: Any = None
+    held_since: float = field(default_factory=time.monotonic)
+    started: float | None = None
+    stopped: float | None = None
+    ended: bool = False
+    verdict: Verdict | None = None
+    reason: str = "rejected by the consumer"
+    counted: bool = False
+    """Releasing it counts as a delivery, since its worker was lost."""
+    settled: bool = False
+    lost: bool = False
+    cancelled: bool = False
+    interrupted: bool = False
+    """Its run was interrupted, because it is lost or cancelled."""
+
+    @property
+    def fence(self) -> int:
+        """The fencing token of the lease."""
+        return self.lease.fence
+
+    @property
+    def running(self) -> bool:
+        """Started, and not ended."""
+        return self.started is not None and not self.ended
+
+    @property
+    def untouched(self) -> bool:
+        """No request was made of it and nothing was decided."""
+        return self.request is None and self.verdict is None and not self.settled
+
+    @property
+    def acks_at_start(self) -> bool:
+        """Celery acks it before it runs, so that it runs at most once."""
+        return self.request is not None and not self.request.task.acks_late
+
+    def seconds(self) -> float:
+        """Worker-seconds used so far."""
+        if self.started is None:
+            return 0.0
+        return max(0.0, (self.stopped or time.monotonic()) - self.started)
+
+
+class HeldLeases:
+    """All leases of this process on one Redis. Safe to call from any thread."""
+
+    def __init__(self, core: FairQueue) -> None:
+        self._core = core
+        self.reset()
+
+    def reset(self) -> None:
+        """Hold nothing, as in a forked child: the parent's leases stay the parent's."""
+        self._keeper = LeaseKeeper(self._core, deadlines=deadlines)
+        self._lock = threading.RLock()
+        self._held: dict[int, HeldLease] = {}
+        self._count: Counter[object] = Counter()
+        self._finishes: dict[int, Finish] = {}
+        self._returns: list[HeldLease] = []
+        self._unbegun: list[HeldLease] = []
+        self._any_interrupted = False
+        self.pending_since = 0.0
+        self.stop_run: Callable[[HeldLease], None] | None = None
+        """Stops a run that has lost its lease; called in a thread of the keeper's."""
+        self.end_run: Callable[[HeldLease], None] | None = None
+        """Ends a run that is lost or cancelled; called in the consuming thread."""
+
+    # Holding
+
+    def hold(self, lease: Lease, owner: Owner | None, pool: object) -> HeldLease:
+        """Hold a lease that was just claimed, and keep it renewed."""
+        held = HeldLease(lease, owner, pool)
+        with self._lock:
+            self._held[lease.fence] = held
+            self._count[pool] += 1
+        self._keeper.hold(lease, on_lost=self._on_lost, on_cancelled=self._on_cancelled)
+        return held
+
+    def get(self, fence: int) -> HeldLease | None:
+        """The lease with this fence, while it is held."""
+        return self._held.get(fence)
+
+    def count(self, pool: object) -> int:
+        """Jobs that occupy a pool: delivered, and not ended."""
+        return self._count[pool]
+
+    def of(self, owner: Owner) -> list[HeldLease]:
+        """The leases of one channel's claims."""
+        return [held for held in self.all() if held.owner is owner]
+
+    def all(self) -> list[HeldLease]:
+        """Every lease that is held."""
+        with self._lock:
+            return list(self._held.values())
+
+    def assign(self, pool: object, owner: Owner) -> None:
+        """After a reconnect: what runs in this pool belongs to these claims now."""
+        with self._lock:
+            for held in self._held.values():
+                if held.pool is pool:
+                    held.owner = owner
+
+    def may_begin(self, held: HeldLease) -> bool:
+        """Whether its lease is neither lost nor about to end."""
+        return self._keeper.may_begin(held.fence)
+
+    def start(self, held: HeldLease, at: float) -> None:
+        """The run began, at this time of the monotonic clock."""
+        held.started = at
+        self._keeper.started(held.fence)
+
+    def end(self, held: HeldLease) -> None:
+        """The run is over: none of its processes or threads lives any more."""
+        with self._lock:
+            if held.ended:
+                return
+            held.stopped = held.stopped or time.monotonic()
+            self._mark_ended(held)
+            self._settle(held)
+        self._changed(held)
+
+    def _mark_ended(self, held: HeldLease) -> None:
+        if not held.ended:
+            held.ended = True
+            self._count[held.pool] -= 1
+            if not self._count[held.pool]:
+                del self._count[held.pool]
+
+    def decide(self, fence: int, verdict: Verdict, reason: str | None = None) -> bool:
+        """Note an ack, requeue or rejection; False: the lease is not held here."""
+        with self._lock:
+            held = self._held.get(fence)
+            if held is None:
+                return False
+            if held.verdict is None:
+                held.verdict = verdict
+                held.reason = reason or held.reason
+                if held.request is None or held.started is None:
+                    self._mark_ended(held)  # nothing runs that could end
+                self._settle(held)
+        self._changed(held)
+        return True
+
+    # Settling
+
+    def _settle(self, held: HeldLease) -> None:
+        if held.settled:
+            return
+        if held.ended and held.verdict is None and self._began_before_its_ack(held):
+            held.verdict = Verdict.ACK
+        if held.verdict is Verdict.ACK:
+            self._finish(held)
+        elif held.ended and (held.verdict is not None or self._was_aborted(held)):
+            held.settled = True
+            self._return_later(held)
+
+    @staticmethod
+    def _was_aborted(held: HeldLease) -> bool:
+        """Whether it ended without a verdict, and Celery will not give one any more."""
+        return held.request is None or not held.request.acknowledged
+
+    @staticmethod
+    def _began_before_its_ack(held: HeldLease) -> bool:
+        """Whether its process began an early-acked run, and died before Celery read that."""
+        return held.acks_at_start and runs.has_begun(held.fence)
+
+    def refuse(self, held: HeldLease) -> None:
+        """Its run did not begin, since its lease had ended: the job goes back, acked or not."""
+        with self._lock:
+            if not held.settled:
+                held.verdict = Verdict.REQUEUE
+
+    @property
+    def unbegun(self) -> bool:
+        """Whether a job was acked early whose run has not been seen to begin."""
+        self._report_begun()
+        return bool(self._unbegun)
+
+    def _report_begun(self) -> None:
+        if not self._unbegun:
+            return
+        with self._lock:
+            acked, self._unbegun = self._unbegun, []
+            for held in acked:
+                self._settle(held)
+
+    def _finish(self, held: HeldLease) -> None:
+        if not held.ended and not runs.has_begun(held.fence):
+            self._unbegun.append(held)
+            return
+        ending = Ending.ACK if held.ended else Ending.ACK_EARLY
+        held.settled = held.ended
+        if not self._finishes:
+            self.pending_since = time.monotonic()
+        self._finishes[held.fence] = Finish(held.fence, ending, held.seconds())
+        if not held.ended:
+            self._keeper.no_redelivery(held.fence)
+
+    def _return_later(self, held: HeldLease) -> None:
+        """Release or reject it with the next call, and again until Redis has answered."""
+        if not self.pending:
+            self.pending_since = time.monotonic()
+        self._returns.append(held)
+
+    def _return(self, held: HeldLease) -> None:
+        try:
+            if held.verdict is Verdict.DROP:
+                self._core.reject(held.lease, reason=held.reason, seconds=held.seconds())
+            else:
+                self._core.release(held.lease, counted=held.counted, seconds=held.seconds())
+        except LeaseLost:
+            if held.verdict is not None:  # an aborted run was logged when it was stopped
+                self._log_lost([held.fence])
+        self._drop(held.fence)
+
+    def release(
+        self, held: HeldLease, *, delay_seconds: float = 0.0, declined: bool = False
+    ) -> None:
+        """Give a job back that did not start, at once or after a delay; no delivery is counted."""
+        with self._lock:
+            if held.settled:
+                return
+            held.settled = True
+            self._mark_ended(held)
+        try:
+            self._core.release(held.lease, delay_seconds=delay_seconds, declined=declined)
+        except LeaseLost:
+            logger.debug("job %r was gone before it was given back", held.lease.job.id)
+        except BaseException:
+            with self._lock:
+                self._return_later(held)
+            raise
+        self._drop(held.fence)
+
+    def abandon(self, held: HeldLease) -> None:
+        """Its consumer goes away: give the job back, now or when Redis answers, unless decided."""
+        if held.verdict is not None or held.ended:
+            return
+        try:
+            self.release(held)
+        except FairQueueError as error:
+            job = held.lease.job
+            logger.warning(
+                "job %r of workspace %r could not be given back, trying again: %s",
+                job.id,
+                job.workspace,
+                error,
+            )
+
+    def _drop(self, fence: int) -> None:
+        with self._lock:
+            self._held.pop(fence, None)
+        self._keeper.forget(fence)
+
+    # Calls to the store
+
+    @property
+    def pending(self) -> int:
+        """How many endings the store does not know yet."""
+        self._report_begun()
+        return len(self._finishes) + len(self._returns)
+
+    @property
+    def frees_a_slot(self) -> bool:
+        """Whether one of the pending endings frees a slot."""
+        with self._lock:
+            return bool(self._returns) or any(
+                finish.ending is Ending.ACK for finish in self._finishes.values()
+            )
+
+    def take(self) -> tuple[Finish, ...]:
+        """Take the endings for the next call; then :meth:`confirm` or :meth:`put_back` them."""
+        self._return_all()
+        with self._lock:
+            finishes = tuple(self._finishes.values())
+            self._finishes.clear()
+        for finish in finishes:
+            if finish.ending is Ending.ACK:
+                self._keeper.forget(finish.fence)  # else a renewal on its way would find it lost
+        return finishes
+
+    def _return_all(self) -> None:
+        """The last claimed first: each goes to the head of its lane, so their order is kept."""
+        while self._returns:
+            with self._lock:
+                held = max(self._returns, key=lambda held: held.fence)
+                self._returns.remove(held)
+            try:
+                self._return(held)
+            except FairQueueError:
+                with self._lock:
+                    self._returns.append(held)
+                raise
+
+    def confirm(self, finishes: Iterable[Finish], lost: Collection[int]) -> None:
+        """The store has them."""
+        with self._lock:
+            for finish in finishes:
+                if finish.ending is Ending.ACK:
+                    self._held.pop(finish.fence, None)
+        if lost:
+            self._log_lost(lost)
+
+    def put_back(self, finishes: Iterable[Finish]) -> None:
+        """The call failed: they stay pending unless superseded, and their leases are renewed."""
+        with self._lock:
+            self._finishes = {**{f.fence: f for f in finishes}, **self._finishes}
+            ended = [self._held[f.fence] for f in finishes if f.ending is Ending.ACK]
+        for held in ended:
+            self._keeper.hold(held.lease, redeliver=False)
+
+    def flush(self) -> None:
+        """Report the pending endings now, without a claim."""
+        finishes = self.take()
+        if not finishes:
+            return
+        try:
+            lost = self._core.finish(finishes)
+        except BaseException:
+            self.put_back(finishes)
+            raise
+        self.confirm(finishes, lost)
+
+    # Interruptions
+
+    def _on_lost(self, lease: Lease) -> None:
+        """A thread of the keeper's found that a lease is lost."""
+        held = self._held.get(lease.fence)
+        if held is None or held.settled:
+            return
+        if runs.is_over(held.fence):  # its result is on its way: there is nothing to stop
+            self._keeper.hold(lease, redeliver=False)
+            return
+        held.lost = self._any_interrupted = True
+        deadlines.lose(held.fence)
+        if self.stop_run is not None:
+            self.stop_run(held)
+        self._changed(held)
+
+    def _on_cancelled(self, lease: Lease) -> None:
+        """The keeper's thread heard that a job was cancelled."""
+        deadlines.cancel(lease.fence)
+        held = self._held.get(lease.fence)
+        if held is None or held.settled:
+            return
+        held.cancelled = self._any_interrupted = True
+        self._changed(held)
+
+    def take_interrupted(self) -> list[HeldLease]:
+        """Those that were lost, or whose jobs were cancelled, since the last call."""
+        if not self._any_interrupted:
+            return []
+        self._any_interrupted = False
+        found = [h for h in self.all() if (h.lost or h.cancelled) and not h.interrupted]
+        for held in found:
+            held.interrupted = True
+        return found
+
+    @staticmethod
+    def _log_lost(fences: Collection[int]) -> None:
+        logger.warning(
+            "%d lease(s) expired before their jobs finished (fences %s); acks_late jobs may run "
+            "again",
+            len(fences),
+            ", ".join(map(str, sorted(fences))),
+        )
+
+    def _changed(self, held: HeldLease) -> None:
+        changed = held.owner.changed if held.owner is not None else None
+        if changed is not None:
+            changed(held)
+        else:
+            flusher.look()

@@ -1,0 +1,62 @@
+"""The Celery worker of this process, and how many jobs its pool can have at once."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Any
+
+_worker: weakref.ReferenceType[Any] | None = None
+_pid: int | None = None
+
+
+def register(controller: Any) -> None:
+    """Remember the worker that boots in this process."""
+    global _worker, _pid  # noqa: PLW0603 - a process has one worker
+    _worker = weakref.ref(controller)
+    _pid = os.getpid()
+
+
+def is_worker() -> bool:
+    """Whether this is a worker's main process."""
+    return worker() is not None
+
+
+def worker() -> Any:
+    """The WorkController of this process, or None."""
+    if _worker is None or _pid != os.getpid():
+        return None
+    return _worker()
+
+
+def worker_of(transport: Any) -> Any:
+    """The worker that takes its tasks over this transport, or None."""
+    controller = worker()
+    consumer = getattr(controller, "consumer", None)
+    connection = getattr(consumer, "connection", None)
+    if connection is None or connection._transport is not transport:  # noqa: SLF001 - not created
+        return None
+    return controller
+
+
+def most_jobs(controller: Any) -> int:
+    """Jobs that the pool can have at once.
+
+    With ``--autoscale`` that is one more than its processes while it may grow: the autoscaler
+    starts a process when it sees a task that finds none free.
+    """
+    autoscaler = getattr(controller, "autoscaler", None)
+    if autoscaler is None:
+        return _size(controller.pool)
+    return min(_size(controller.pool) + 1, int(autoscaler.max_concurrency))
+
+
+def _size(pool: Any) -> int:
+    """Processes, threads or greenlets that the pool has.
+
+    Before Celery 5.7 a gevent pool counts only the greenlets that run, and does not update its
+    limit when it grows; the pool inside it has the right number.
+    """
+    if pool.is_green:
+        return int(getattr(pool._pool, "size", pool.limit))  # noqa: SLF001
+    return int(pool.num_processes or 0)

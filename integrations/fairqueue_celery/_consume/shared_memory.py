@@ -1,0 +1,137 @@
+"""What a worker's main process and its children know of each other's runs, without a call.
+
+Two pages of memory, shared by fork and read by fence. The main process writes until when each
+lease is good, so a child knows of a lost lease even while the main process is stopped, or stuck in
+a call that holds the interpreter's lock. Each child writes which run it is in, so the main process
+knows it even while the result lies unread in a pipe.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import time
+
+ENTRIES = 8192
+TRIES = 16
+WORD = struct.Struct("=Q")
+DEADLINE = struct.Struct("=d")
+ENTRY_BYTES = 2 * WORD.size
+
+LOST = 0.0
+"""In place of a deadline: the lease is gone."""
+
+OVER = 1
+"""In place of a pid: the run has ended."""
+
+
+class _Page:
+    """Entries of a fence and one value, each in one of a few places. Made before the pool forks."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, ENTRIES * ENTRY_BYTES)
+
+    def _find(self, fence: int) -> int | None:
+        for at in self._places(fence):
+            if WORD.unpack_from(self._memory, at)[0] == fence:
+                return at
+        return None
+
+    @staticmethod
+    def _places(fence: int) -> list[int]:
+        return [(fence + i) % ENTRIES * ENTRY_BYTES for i in range(TRIES)]
+
+
+class Deadlines(_Page):
+    """The end of each lease by the host's monotonic clock; negative if its job was cancelled.
+
+    Only the main process writes. A fence that is not here counts as held: the store refuses what a
+    lost one publishes anyway.
+    """
+
+    def __setitem__(self, fence: int, deadline: float) -> None:
+        """The lease is good until then."""
+        at = self._find(fence)
+        if at is None:  # a free place, else the one whose lease ended first
+            at = min(self._places(fence), key=lambda at: abs(self._deadline(at)))
+        elif self._deadline(at) < 0:
+            deadline = -deadline
+        self._write(at, fence, deadline)
+
+    def pop(self, fence: int, default: None = None) -> None:
+        """The lease is not held any more; that it was lost stays known while there is space."""
+        at = self._find(fence)
+        if at is not None and self._deadline(at) != LOST:
+            self._write(at, 0, LOST)
+        return default
+
+    def lose(self, fence: int) -> None:
+        """The lease is gone."""
+        self[fence] = LOST
+
+    def cancel(self, fence: int) -> None:
+        """The job was cancelled; its lease may go on."""
+        at = self._find(fence)
+        if at is not None:
+            self._write(at, fence, -abs(self._deadline(at)))
+
+    def is_cancelled(self, fence: int) -> bool:
+        """Whether the job was cancelled."""
+        at = self._find(fence)
+        return at is not None and self._deadline(at) < 0
+
+    def is_lost(self, fence: int, *, within: float = 0.0) -> bool:
+        """Whether the lease is gone, or has expired, or does so within these seconds."""
+        at = self._find(fence)
+        return at is not None and abs(self._deadline(at)) <= time.monotonic() + within
+
+    def _write(self, at: int, fence: int, deadline: float) -> None:
+        self._memory[at : at + ENTRY_BYTES] = WORD.pack(fence) + DEADLINE.pack(deadline)
+
+    def _deadline(self, at: int) -> float:
+        return float(DEADLINE.unpack_from(self._memory, at + WORD.size)[0])
+
+
+class Runs(_Page):
+    """The pid of the process that runs each job. Each run writes its own entry only."""
+
+    def begin(self, fence: int) -> None:
+        """This process runs the job of this lease from now on."""
+        places = self._places(fence)
+        at = next((at for at in places if self._pid_at(at) <= OVER), places[0])
+        self._write(at, fence, os.getpid())
+
+    def end(self, fence: int) -> None:
+        """The run is over and its result stored."""
+        at = self._find(fence)
+        if at is not None:
+            self._write(at, fence, OVER)
+
+    def pid_of(self, fence: int) -> int | None:
+        """The process that runs this job now, or None."""
+        at = self._find(fence)
+        pid = OVER if at is None else self._pid_at(at)
+        return pid if pid > OVER else None
+
+    def has_begun(self, fence: int) -> bool:
+        """Whether a process has begun this run; it may be over by now."""
+        return self._find(fence) is not None
+
+    def is_over(self, fence: int) -> bool:
+        """Whether the run has ended by itself."""
+        at = self._find(fence)
+        return at is not None and self._pid_at(at) == OVER
+
+    def _write(self, at: int, fence: int, pid: int) -> None:
+        """In this order: a reader in between must not take one run's pid for another's."""
+        WORD.pack_into(self._memory, at, 0)
+        WORD.pack_into(self._memory, at + WORD.size, pid)
+        WORD.pack_into(self._memory, at, fence)
+
+    def _pid_at(self, at: int) -> int:
+        return int(WORD.unpack_from(self._memory, at + WORD.size)[0])
+
+
+deadlines = Deadlines()
+runs = Runs()

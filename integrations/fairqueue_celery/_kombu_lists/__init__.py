@@ -1,0 +1,1 @@
+"""Messages that kombu's own Redis transport has stored."""

@@ -1,0 +1,174 @@
+"""Turns messages in kombu's own lists into jobs, since old producers still push them there.
+
+Each message leaves its list and becomes a job in one atomic step, so none is lost or doubled,
+however many workers do this at once, beside workers of the old broker. A worker also puts back
+what a worker of the old broker held for longer than the visibility timeout, as the old workers
+would: when the last of them is gone, nothing else does.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import redis
+
+from fairqueue import ConfigurationError, FairQueue, FairQueueError, WorkspaceUnresolved
+from fairqueue.adapters import Throttle
+from fairqueue_celery._channel.broker import Broker
+from fairqueue_celery._kombu_lists.lists import KombuLists, Layout, is_task, parse, priority_of
+from fairqueue_celery._publish.publish import describe_foreign
+
+logger = logging.getLogger("fairqueue_celery.adopt")
+
+READ_AT_ONCE = 50
+"""Messages that are read in one call."""
+
+ADOPT_AT_ONCE = 500
+SHORTEST_REST_SECONDS = 0.5
+LONGEST_REST_SECONDS = 5.0
+RESTORE_EVERY_SECONDS = 10.0
+RESTORE_AT_ONCE = 100
+LOG_EVERY_SECONDS = 30.0
+
+READ = "read"
+UNREAD = "unread"
+"""Whether a message's workspace could be looked for; of an unread one it is the default."""
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """One message as a job."""
+
+    workspace: str | None = None
+    task: str = ""
+    priority: int = 0
+    delay_seconds: float = 0.0
+    kind: str = UNREAD
+
+
+def as_job(message: bytes, core: FairQueue) -> Adopted:
+    """What the core needs to know of a message. A body is decoded only if it is JSON."""
+    found = parse(message)
+    if not is_task(found):
+        return Adopted()  # the worker that gets it says what is wrong
+    priority = priority_of(found)
+    try:
+        about, was_read = describe_foreign(found, core)
+    except WorkspaceUnresolved as error:
+        logger.error("a message from the old broker goes to the default workspace: %s", error)  # noqa: TRY400 - the text says it
+        return Adopted(priority=priority)
+    kind = READ if was_read else UNREAD
+    return Adopted(about.workspace, about.task, priority, about.delay_seconds, kind)
+
+
+class Adoption:
+    """Takes messages from the lists of one Redis into the core on the same Redis."""
+
+    def __init__(self, core: FairQueue, lists: KombuLists) -> None:
+        self._core, self._lists = core, lists
+
+    def adopt(
+        self, queue: str, *, most: int, progress: Callable[[Adopted], Any] = lambda _: None
+    ) -> int:
+        """Adopt up to ``most`` messages from the lists of a queue, the most urgent first.
+
+        Raises FairQueueError while jobs are exported back to that broker.
+        """
+        done = 0
+        for _, key in self._lists.layout.lists(queue):
+            while done < most:
+                messages = self._lists.client.lrange(key, -READ_AT_ONCE, -1)
+                if not messages:
+                    break
+                for message in reversed(messages):
+                    job = self._adopt(key, queue, message)
+                    if job is None:
+                        break  # another process took it: read again
+                    done += 1
+                    progress(job)
+        return done
+
+    def _adopt(self, key: str, queue: str, message: bytes) -> Adopted | None:
+        job = as_job(message, self._core)
+        try:
+            return job if self._import(key, queue, message, job) else None
+        except ConfigurationError as error:
+            logger.warning(
+                "a message from the old broker goes to the default workspace, without its task's "
+                "name: %s",
+                error,
+            )
+            job = replace(job, workspace=None, task="", kind=UNREAD)
+            return job if self._import(key, queue, message, job) else None
+
+    def _import(self, key: str, queue: str, message: bytes, job: Adopted) -> bool:
+        return self._core.admin.import_message(
+            key,
+            message,
+            queue=queue,
+            workspace=job.workspace,
+            task=job.task,
+            priority=job.priority,
+            delay_seconds=job.delay_seconds,
+            kind=job.kind,
+        )
+
+
+class Adopter:
+    """A worker's thread that adopts what waits in the lists of the queues it consumes."""
+
+    def __init__(self, broker: Broker, layout: Layout, *, visibility_seconds: float) -> None:
+        self._broker = broker
+        self._visibility_seconds = visibility_seconds
+        self._lists = KombuLists(redis.Redis.from_url(broker.url), layout)
+        self._adoption = Adoption(broker.core.clone(), self._lists)
+        self._rest_seconds = SHORTEST_REST_SECONDS
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._restore_throttle = Throttle(RESTORE_EVERY_SECONDS)
+
+    def run(self) -> None:
+        """Adopt for as long as the process lives."""
+        while True:
+            found = self._look()
+            longer = min(LONGEST_REST_SECONDS, self._rest_seconds * 1.5)
+            self._rest_seconds = SHORTEST_REST_SECONDS if found else longer
+            if found < ADOPT_AT_ONCE:
+                time.sleep(self._rest_seconds)
+
+    def _look(self) -> int:
+        """Adopt some messages and return how many; errors are logged."""
+        try:
+            self._restore_overdue()
+            queues = self._broker.consumed_queues()
+            return sum(self._adoption.adopt(queue, most=ADOPT_AT_ONCE) for queue in queues)
+        except (FairQueueError, redis.RedisError) as error:
+            self._log("messages of the old broker stay where they are for now: %s", error)
+        except Exception as error:  # noqa: BLE001 - the loop must live; it is logged
+            self._log("adopting messages of the old broker failed, trying again: %r", error)
+        return 0
+
+    def _restore_overdue(self) -> None:
+        if not self._restore_throttle.passes():
+            return
+        before = time.time() - self._visibility_seconds
+        for held in self._lists.overdue(before, RESTORE_AT_ONCE):
+            self._lists.restore(held)
+
+    def _log(self, text: str, error: Exception) -> None:
+        if self._log_throttle.passes():
+            logger.warning(text, error)
+
+
+def start(broker: Broker, options: Mapping[str, Any]) -> None:
+    """Adopt from now on, in a thread that ends with the process."""
+    if broker.url.startswith("memory://"):
+        return
+    visibility_seconds = float(options.get("visibility_timeout") or 3600)
+    layout = Layout.from_options(options)
+    adopter = Adopter(broker, layout, visibility_seconds=visibility_seconds)
+    threading.Thread(target=adopter.run, name="fairqueue-adopter", daemon=True).start()

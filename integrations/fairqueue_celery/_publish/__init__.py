@@ -1,0 +1,1 @@
+"""From a call of a task to a job in the core."""

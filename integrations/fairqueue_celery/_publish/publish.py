@@ -1,0 +1,231 @@
+"""From a message to a job in the core: its workspace, its delay, and whether it may be refused."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any
+
+from kombu.serialization import loads as deserialize
+from kombu.utils.json import JSONEncoder
+
+import fairqueue
+from fairqueue import FairQueue, adapters
+from fairqueue.adapters import Source
+from fairqueue_celery._consume import pool
+from fairqueue_celery._publish.call import EXPLICIT, Call, noted_call, workspace_of
+from fairqueue_celery._publish.unique import Key, key_of, unique_outcomes, without_key
+from fairqueue_celery.errors import let_through
+
+JSON = "application/json"
+
+HOUSEKEEPING = frozenset({"celery.backend_cleanup", "celery.chord_unlock"})
+"""Tasks that Celery publishes for itself: they belong to no workspace."""
+
+encoded = JSONEncoder().encode
+"""What kombu's own dumps() does, without making an encoder for each message."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What the core needs to know of one message."""
+
+    task: str
+    delay_seconds: float
+    workspace: str | None = None
+    exempt: bool = False
+    group: str | None = None
+    job_id: str | None = None
+    expires_seconds: float | None = None
+    key: Key | None = None
+
+
+def publish(core: FairQueue, queue: str, message: dict[str, Any], *, priority: int) -> None:
+    """Enqueue one message as a job; raises CapacityExceeded if it is refused."""
+    about = describe(message, core)
+    send = partial(_send, core, queue, message, about, priority=priority)
+    if about.exempt:
+        adapters.publish_or_default(_named(about), about.workspace, send)
+    else:
+        send(about.workspace)
+
+
+def _send(
+    core: FairQueue,
+    queue: str,
+    message: dict[str, Any],
+    about: Publication,
+    workspace: str | None,
+    *,
+    priority: int,
+) -> None:
+    inside_job = fairqueue.current() is not None
+    with let_through():
+        job = core.publish(
+            encoded(without_key(message)).encode(),
+            queue=queue,
+            workspace=workspace,
+            task=about.task,
+            priority=priority,
+            delay_seconds=about.delay_seconds,
+            job_id=_job_id(about, queue),
+            exempt=about.exempt,
+            group=about.group,
+            parent_fence=adapters.parent_fence(),
+            expires_seconds=about.expires_seconds,
+            unique_key=about.key.text if about.key else None,
+            unique_for=about.key.seconds if about.key else None,
+            block_seconds=0.0 if not inside_job and pool.is_worker() else None,
+        )
+    if about.key is not None:
+        unique_outcomes.remember(about.key.task_id, job)
+
+
+def _job_id(about: Publication, queue: str) -> str | None:
+    if about.job_id is None:
+        return None
+    tail = queue if about.key is None else about.key.task_id
+    return adapters.job_id_ending_in(tail, start=about.job_id)
+
+
+def _named(about: Publication) -> str:
+    return f"task {about.task!r}, a retry or continuation,"
+
+
+def is_task(message: Mapping[str, Any]) -> bool:
+    """Whether a message is a task: protocol 2 says so in a header, protocol 1 in the body."""
+    headers = message["headers"]
+    return "task" in headers or noted_call(headers) is not None
+
+
+def describe(message: Mapping[str, Any], core: FairQueue) -> Publication:
+    """Read from a message what the core needs to know; raises WorkspaceUnresolved."""
+    noted = noted_call(message["headers"])
+    call, publish_id = noted or (_foreign_call(message, core.settings.workspace_from), None)
+    about = Publication(
+        task=call.task,
+        delay_seconds=_seconds_until(call.fields.get("eta")) or 0.0,
+        exempt=_is_exempt(call.fields),
+        group=_group(call),
+        job_id=publish_id,
+        expires_seconds=_seconds_until(call.fields.get("expires")),
+        key=key_of(message, call),
+    )
+    return replace(about, workspace=_workspace(call, core, about))
+
+
+def describe_foreign(message: Mapping[str, Any], core: FairQueue) -> tuple[Publication, bool]:
+    """The same of a message on kombu's own lists, and whether its workspace could be looked for.
+
+    Raises WorkspaceUnresolved.
+    """
+    sources = core.settings.workspace_from
+    call = _foreign_call(message, sources)
+    delay_seconds = _seconds_until(call.fields.get("eta")) or 0.0
+    workspace = _workspace_or_default(call, core, must_publish=True)
+    about = Publication(call.task, delay_seconds, workspace)
+    by_headers = "task" in message["headers"] and _are_headers(sources)
+    return about, bool(about.workspace) or by_headers or json_body(message) is not None
+
+
+def _workspace(call: Call, core: FairQueue, about: Publication) -> str | None:
+    find = partial(_workspace_or_default, call, core, must_publish=about.exempt)
+    return adapters.workspace_or_current(_named(about), find) if about.exempt else find()
+
+
+def _workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) -> str | None:
+    """None: for the default one, after the setting on_missing_workspace was applied."""
+    sources = core.settings.workspace_from
+    workspace = workspace_of(call, sources)
+    if workspace is None and call.task in HOUSEKEEPING:
+        return core.settings.default_workspace
+    if workspace is None:
+        looked_for = partial(adapters.looked_for, call, sources)
+        core.missing_workspace.found_none(call.task, looked_for, must_publish=must_publish)
+    return workspace
+
+
+def _is_exempt(fields: Mapping[str, Any]) -> bool:
+    """Retries, replacements and what follows a task's body: Celery would lose them if refused.
+
+    Headers alone cannot tell a continuation from a user's own publish inside a task.
+    """
+    running = fairqueue.current()
+    if running is not None and running.body_returned:
+        return True
+    return bool(fields.get("retries") or fields.get("replaced_task_nesting"))
+
+
+def _group(call: Call) -> str | None:
+    """The group that is admitted whole; of a chain inside one, only the last task carries it."""
+    group = call.fields.get("group")
+    if not group and call.chain:
+        options = call.chain[0].get("options") or {}
+        group = options.get("group_id")
+    return str(group) if group else None
+
+
+def _are_headers(sources: Sequence[Source]) -> bool:
+    return all(isinstance(source, str) and source.startswith("header:") for source in sources)
+
+
+def _foreign_call(message: Mapping[str, Any], sources: Sequence[Source]) -> Call:
+    """The call inside a message that this process did not make itself."""
+    headers = _named_headers(message)
+    if "task" in headers and _are_headers(sources):
+        return Call(str(headers["task"]), (), {}, headers, headers)
+    body = json_body(message)
+    if isinstance(body, dict) and "task" not in headers:  # protocol 1
+        args, kwargs, fields = body.get("args"), body.get("kwargs"), body
+    else:
+        args, kwargs = body[:2] if isinstance(body, list) and len(body) > 1 else ((), {})
+        fields = headers
+    return Call(
+        str(fields.get("task") or ""),
+        args if isinstance(args, list) else (),
+        kwargs if isinstance(kwargs, dict) else {},
+        headers,
+        fields,
+    )
+
+
+def _named_headers(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The headers; the option ``workspace`` of a producer without fairqueue is a property."""
+    headers, workspace = message["headers"], message["properties"].get(EXPLICIT)
+    return headers if workspace is None else {**headers, EXPLICIT: workspace}
+
+
+def json_body(message: Mapping[str, Any]) -> Any:
+    """The value of a JSON body; None for any other body, which is not decoded."""
+    if message.get("content-type") != JSON or message["headers"].get("compression"):
+        return None
+    try:
+        body = message["body"]
+        if message["properties"].get("body_encoding") == "base64":
+            body = b64decode(body)
+        return deserialize(body, JSON, message.get("content-encoding"), force=True)
+    except Exception:  # noqa: BLE001 - a foreign message that cannot be read goes on unread
+        return None
+
+
+def _seconds_until(time: Any) -> float | None:
+    """By the clock of this client, which made the time; None if it is no time."""
+    if not time:
+        return None
+    when = time if isinstance(time, datetime) else _parsed(str(time))
+    if when is None:
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=timezone.utc)  # as Celery's worker reads it, in any timezone
+    return max(0.0, (when - datetime.now(timezone.utc)).total_seconds())
+
+
+def _parsed(text: str) -> datetime | None:
+    """None if it is no time: the worker that receives it says so, as with any broker."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None

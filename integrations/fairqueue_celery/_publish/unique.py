@@ -1,0 +1,74 @@
+"""Idempotency keys: ``task.apply_async(unique_key=…, unique_for=…)``.
+
+The two options travel as properties of the message, which a retry does not carry on. The id of a
+job under a key ends in its Celery task id, so that a second caller can find the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairqueue import ConfigurationError, Outcome
+from fairqueue.adapters import UniqueOutcomes
+from fairqueue_celery._publish.call import Call
+
+OPTIONS = ("unique_key", "unique_for")
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a publish is unique by."""
+
+    text: str
+    seconds: float | None
+    task_id: str
+
+
+@dataclass(frozen=True)
+class Unique:
+    """What became of a publish under a key."""
+
+    outcome: Outcome
+    task_id: str
+    """The task that holds the key: the one that was just sent, or the existing one."""
+
+
+def without_key(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message as it is stored."""
+    properties = message["properties"]
+    if not any(name in properties for name in OPTIONS):
+        return message
+    kept = {name: value for name, value in properties.items() if name not in OPTIONS}
+    return {**message, "properties": kept}
+
+
+unique_outcomes = UniqueOutcomes(Unique)
+
+
+def key_of(message: Mapping[str, Any], call: Call) -> Key | None:
+    """The key of a publish; raises ConfigurationError for a bad one.
+
+    It stays in the properties, which kombu uses again when it repeats a publish.
+    """
+    properties = message["properties"]
+    text, seconds = (properties.get(name) for name in OPTIONS)
+    if text is None:
+        if seconds is not None:
+            raise ConfigurationError("unique_for has no meaning without unique_key: give both")
+        return None
+    try:
+        bound = None if seconds is None else float(seconds)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigurationError(f"unique_for must be seconds, not {seconds!r}") from None
+    return Key(str(text), bound, str(call.fields.get("id") or ""))
+
+
+def unique_outcome(result: Any) -> Unique | None:
+    """What became of an ``apply_async(unique_key=…)`` of this process, given its result or id.
+
+    If the outcome is ``existing``, nothing was sent and that result will never arrive: use
+    ``task_id`` instead. None: it had no key, or 1,000 others came after it.
+    """
+    return unique_outcomes.get(getattr(result, "id", result))

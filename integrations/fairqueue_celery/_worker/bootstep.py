@@ -1,0 +1,164 @@
+"""A Celery bootstep: what is arranged in the worker's consumer and pool, and undone at its exit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+from typing import Any
+
+from billiard.util import Finalize
+from celery import bootsteps
+from celery.concurrency.prefork import TaskPool as PreforkPool
+from celery.worker import state
+
+from fairqueue import ConfigurationError, FairQueueError
+from fairqueue_celery._channel.broker import Broker, all_held, brokers
+from fairqueue_celery._consume.leases import HeldLease
+from fairqueue_celery._worker import in_process, prefork
+from fairqueue_celery._worker.abort import end_run, stop_process
+from fairqueue_celery._worker.unknown_task import UnknownTaskHandler
+from fairqueue_celery._worker.unreadable import reject_unreadable
+
+logger = logging.getLogger("fairqueue_celery.worker")
+
+MAINTAIN_POOL_SECONDS = 0.2
+
+AFTER_THE_CHILDREN = -100
+"""billiard ends its children first, then calls finalizers of a priority below zero."""
+
+
+class Fairness(bootsteps.StartStopStep):
+    """Runs before strategies are built, and again after every reconnect."""
+
+    requires = ("celery.worker.consumer.connection:Connection",)
+
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
+        super().__init__(parent, **kwargs)
+        _refuse_children(parent)
+        reject_unreadable(parent)
+        if not isinstance(parent.pool, PreforkPool):
+            in_process.adapt(parent.pool)  # a strategy keeps its method
+        self._consumer = parent
+        self._maintain_pool: Any = None
+        self._keep_in_memory = parent._limit_task  # noqa: SLF001
+        parent._limit_task = self._limit_task  # noqa: SLF001
+        parent.on_unknown_task = UnknownTaskHandler(parent.on_unknown_task)
+
+    def start(self, parent: Any) -> None:
+        """Prepare the pool; give back what a broken connection dropped."""
+        if _is_prefork(parent.pool):
+            prefork.adapt(parent.pool)
+        _scale_at_each_task(parent)
+        for broker in brokers():
+            abort_lost = broker.settings.on_lease_lost == "abort"
+            broker.leases.end_run = partial(end_run, pool=parent.pool, abort_lost=abort_lost)
+            if abort_lost:
+                broker.leases.stop_run = partial(stop_process, pool=parent.pool)
+        for broker, held in all_held():
+            if _was_dropped(held):
+                broker.leases.abandon(held)
+
+    def stop(self, parent: Any) -> None:
+        """End a greenlet that tries for ever to send a heartbeat, for which the stop would wait."""
+        told = (state.should_stop, state.should_terminate)  # an exit code, which may be 0
+        if any(how is not None and how is not False for how in told) and _is_green(parent):
+            parent.timer.clear()
+
+    def register_with_event_loop(self, parent: Any, hub: Any) -> None:
+        """Look for dead children often: a sibling may hold the descriptor that would show it."""
+        if self._maintain_pool is not None:
+            self._maintain_pool.cancel()
+            self._maintain_pool = None
+        if _is_prefork(parent.pool):
+            self._maintain_pool = hub.call_repeatedly(
+                MAINTAIN_POOL_SECONDS, parent.pool.maintain_pool
+            )
+
+    def _limit_task(self, request: Any, bucket: Any, tokens: int) -> Any:
+        """Give back, until its turn, what a ``rate_limit`` would keep in memory with its slot."""
+        found = next((f for f in all_held() if f[1].request is request), None)
+        if found is None:
+            return self._keep_in_memory(request, bucket, tokens)
+        broker, held = found
+        has_turn = held.lease.redelivered or not _has_line(bucket)
+        if has_turn and bucket.can_consume(tokens):
+            return self._consumer._limit_move_to_pool(request)  # noqa: SLF001
+        broker.leases.release(held, delay_seconds=_seconds_to_turn(bucket, tokens))
+        return None
+
+
+def _is_green(consumer: Any) -> bool:
+    return consumer.pool is not None and bool(consumer.pool.is_green)
+
+
+def _is_prefork(pool: Any) -> bool:
+    return isinstance(pool, PreforkPool) and pool._pool is not None  # noqa: SLF001 - it started
+
+
+def _refuse_children(consumer: Any) -> None:
+    """Raise ConfigurationError for processes that cannot share a broker in memory."""
+    transport = consumer.controller._conninfo.transport  # noqa: SLF001
+    if transport.driver_type == "memory" and isinstance(consumer.pool, PreforkPool):
+        raise ConfigurationError(
+            "fairqueue+memory:// lives in one process, and a prefork pool has several: "
+            "start the worker with --pool threads or solo, in the process of its producers"
+        )
+
+
+def _scale_at_each_task(consumer: Any) -> None:
+    """Run the autoscaler at each task, as an event loop does, and not once a second.
+
+    Until then a task that the pool has no process for would stop a green worker's consumer.
+    """
+    controller = consumer.controller
+    autoscaler = getattr(controller, "autoscaler", None)
+    if autoscaler is not None and not controller.use_eventloop:
+        consumer.on_task_message.add(autoscaler.maybe_scale)
+
+
+def _was_dropped(held: HeldLease) -> bool:
+    """It waited in the worker for a process when the connection broke."""
+    request = held.request
+    return (
+        request is not None and held.started is None and request._apply_result is None  # noqa: SLF001
+    )
+
+
+def _has_line(bucket: Any) -> bool:
+    """Whether jobs that were given back have their turn before a new one."""
+    return bool(getattr(bucket, "booked_until", 0.0) > time.monotonic())
+
+
+def _seconds_to_turn(bucket: Any, tokens: int) -> float:
+    """Seconds until this job's turn, after the jobs that were given back before it."""
+    now, spacing = time.monotonic(), tokens / bucket.fill_rate
+    soonest = now + float(bucket.expected_time(tokens))
+    turn: float = max(soonest, getattr(bucket, "booked_until", 0.0) + spacing)
+    bucket.booked_until = turn
+    return turn - now
+
+
+def release_leases_at_exit() -> None:
+    """Give back what the worker's main process still holds when it exits.
+
+    After an error that Celery cannot recover from, a child out of memory for one, no callback says
+    how its tasks ended. But the children are gone by then, so none of them runs any more.
+    """
+    Finalize(None, _release_all, exitpriority=AFTER_THE_CHILDREN)
+
+
+def _release_all() -> None:
+    for broker in brokers():
+        try:
+            _release(broker)
+        except FairQueueError as error:
+            logger.warning("at exit Redis did not answer; leases will expire: %s", error)
+
+
+def _release(broker: Broker) -> None:
+    for held in broker.leases.all():
+        if not held.ended:
+            held.counted = held.started is not None
+            broker.leases.end(held)
+    broker.leases.flush()

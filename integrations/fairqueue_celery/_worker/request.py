@@ -1,0 +1,204 @@
+"""Notices when a Celery request starts and ends, in every pool.
+
+On ``task_received``, in the worker's main process, the request's own callbacks are wrapped as
+attributes of the instance. ``task_postrun`` would not do: a killed child never sends it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from billiard.einfo import ExceptionWithTraceback
+from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+from celery.exceptions import TaskRevokedError
+from celery.worker import state
+
+from fairqueue import JobContext
+from fairqueue.adapters import run_context
+from fairqueue_celery._channel.broker import Broker, find_held
+from fairqueue_celery._consume.flusher import flusher
+from fairqueue_celery._consume.leases import HeldLease, Verdict
+from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
+from fairqueue_celery._worker.prefork import forget_job
+from fairqueue_celery._worker.task import LeaseEnded
+
+logger = logging.getLogger("fairqueue_celery.worker")
+
+COUNTED = (WorkerLostError, TimeLimitExceeded, MemoryError)
+"""Errors that cost the worker its process, or would cost it the next one."""
+
+
+def on_received(request: Any = None, **_others: Any) -> None:
+    """Follow a request that came with a lease (receiver of ``task_received``)."""
+    fence = getattr(request.message, "delivery_tag", None)
+    found = find_held(fence) if isinstance(fence, int) else None
+    if found is not None:
+        FollowedRequest(*found, request).begin()
+
+
+class FollowedRequest:
+    """One request and the lease of its job."""
+
+    def __init__(self, broker: Broker, held: HeldLease, request: Any) -> None:
+        self._broker = broker
+        self._held = held
+        self._request = request
+        self._cancelled = False
+
+    def begin(self) -> None:
+        """Wrap the callbacks; the core has held the job until its ETA, so Celery need not."""
+        request = self._request
+        self._held.request = request
+        request._eta = None  # noqa: SLF001 - the task still sees it in its own request
+        request.on_accepted = self._accepting(request.on_accepted)
+        request.on_success = self._succeeding(request.on_success)
+        request.on_failure = self._failing(request.on_failure)
+        request.on_timeout = self._timing_out(request.on_timeout)
+        request.cancel = self._cancelling(request.cancel)
+        request.execute_using_pool = self._executing(request.execute_using_pool)
+
+    def _executing(self, execute: Callable[..., Any]) -> Callable[..., Any]:
+        """What the pool cannot take, because of what its producer wrote, becomes a dead letter."""
+
+        def executed(pool: Any, **options: Any) -> Any:
+            try:
+                return execute(pool, **options)
+            except MALFORMED as error:
+                if self._held.started is not None:
+                    raise  # the solo pool ran it here
+                forget_job(pool, self._request)
+                state.task_ready(self._request)
+                reject_malformed(self._broker.leases, self._held, error)
+                raise TaskRevokedError(str(error)) from error  # Celery frees its process
+
+        return executed
+
+    def _accepting(self, on_accepted: Callable[..., Any]) -> Callable[..., Any]:
+        def accepted(pid: int, time_accepted: float) -> Any:
+            self._broker.leases.start(self._held, time_accepted)
+            try:
+                on_accepted(pid, time_accepted)
+            except Exception:
+                # as in prefork; elsewhere it would end the run before it begins
+                logger.exception("Celery failed to note the start of %s", self._request)
+            finally:
+                self._ack_if_acknowledged()  # solo would do so after the task's end
+
+        return accepted
+
+    def _ack_if_acknowledged(self) -> None:
+        if self._request.acknowledged:
+            self._broker.leases.decide(self._held.fence, Verdict.ACK)
+
+    def _succeeding(self, on_success: Callable[..., Any]) -> Callable[..., Any]:
+        def succeeded(result: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                if not self._was_aborted(result):
+                    return on_success(result, *args, **kwargs)
+                state.task_ready(self._request)
+            except BaseException:
+                self._held.counted = True  # Celery cannot settle it, nor could it the next time
+                raise
+            finally:
+                if isinstance(result, tuple) and not result[0]:
+                    # now: Celery leaves it to the event loop, which may stand still while it stops
+                    self._ack_if_acknowledged()
+                self._end()
+
+        return succeeded
+
+    def _cancelling(self, cancel: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(cancel)  # its signature differs between versions of Celery
+        def cancelled(*args: Any, **kwargs: Any) -> Any:
+            self._cancelled = True
+            return cancel(*args, **kwargs)
+
+        return cancelled
+
+    def _was_aborted(self, result: Any) -> bool:
+        """A cancelled greenlet reports success without a run time; that must not be acked."""
+        return self._cancelled and isinstance(result, tuple) and result == (False, None, None)
+
+    def _failing(self, on_failure: Callable[..., Any]) -> Callable[..., Any]:
+        def failed(exc_info: Any, *args: Any, **kwargs: Any) -> Any:
+            error = _error_of(exc_info)
+            if self._is_cold_stop(error):
+                state.task_ready(self._request)
+                self._end()
+                return None
+            self._held.counted = isinstance(error, COUNTED)
+            if isinstance(error, LeaseEnded):
+                self._broker.leases.refuse(self._held)
+            try:
+                with run_context(self._job_context()):
+                    return on_failure(exc_info, *args, **kwargs)
+            except BaseException:
+                self._held.counted = True  # Celery cannot settle it
+                raise
+            finally:
+                self._end_when_dead() if isinstance(error, TimeLimitExceeded) else self._end()
+
+        return failed
+
+    def _is_cold_stop(self, error: Any) -> bool:
+        """The worker killed its children: a late-acked job goes back, also before Celery 5.5."""
+        request = self._request
+        return (
+            state.should_terminate not in {None, False}
+            and isinstance(error, WorkerLostError)
+            and bool(request.task.acks_late)
+            and not request.acknowledged
+        )
+
+    def _timing_out(self, on_timeout: Callable[..., Any]) -> Callable[..., Any]:
+        def timed_out(soft: bool, timeout: float) -> Any:  # noqa: FBT001 - billiard's call
+            try:
+                with run_context(self._job_context()):
+                    return on_timeout(soft, timeout)
+            finally:
+                if not soft:
+                    self._end_when_dead()
+
+        return timed_out
+
+    def _job_context(self) -> JobContext:
+        """For what the worker's main process publishes on behalf of a task: errbacks, retries."""
+        held = self._held
+        return JobContext(
+            job_id=held.lease.job.id,
+            workspace=held.lease.job.workspace,
+            fence=held.fence,
+            deliveries=held.lease.deliveries,
+            redeliverable=held.verdict is None,
+            body_returned=True,
+        )
+
+    def _end(self) -> None:
+        held = self._held
+        if held.ended:
+            return
+        if held.owner is not None:
+            held.owner.took(time.monotonic() - held.held_since)
+        self._broker.leases.end(held)
+
+    def _end_when_dead(self) -> None:
+        """At a hard time limit Celery fails the request first and kills the process afterwards."""
+        held, pid = self._held, self._request.worker_pid
+        if held.ended or held.stopped is not None:
+            return
+        if not pid or pid == os.getpid():
+            self._end()
+            return
+        held.stopped = time.monotonic()
+        self._broker.dying.append((held, pid))
+        flusher.look()
+
+
+def _error_of(exc_info: Any) -> Any:
+    error = getattr(exc_info, "exception", None)
+    return error.exc if isinstance(error, ExceptionWithTraceback) else error

@@ -1,0 +1,95 @@
+"""What a running task knows: its lease, its workspace, and whether its body has returned."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from celery.exceptions import Reject
+
+from fairqueue import JobContext, current
+from fairqueue.adapters import mark_body, run_context
+from fairqueue_celery._channel.task_queues import METADATA
+from fairqueue_celery._consume.shared_memory import deadlines, runs
+
+logger = logging.getLogger("fairqueue_celery.task")
+
+
+class LeaseEnded(Reject):
+    """A run was not begun, since its lease had ended; the job goes back."""
+
+
+def on_prerun(task_id: str = "", task: Any = None, **_others: Any) -> None:
+    """A task begins in this process (receiver of ``task_prerun``)."""
+    job = _job_context(task)
+    if job is not None:
+        job.task_id, job.context = task_id, run_context(job)
+        job.context.__enter__()
+        if job.begins:
+            runs.begin(job.fence)
+
+
+def on_postrun(task_id: str = "", **_others: Any) -> None:
+    """It is over, with all that follows from it (receiver of ``task_postrun``)."""
+    job = current()  # two jobs with one task id may run here at once
+    if isinstance(job, _Run) and job.task_id == task_id and job.context is not None:
+        runs.end(job.fence)  # no entry if it did not begin
+        job.context.__exit__(None, None, None)
+
+
+@dataclass(eq=False)
+class _Run(JobContext):
+    begins: bool = True
+    """Decided once, here, and read by the main process: an early ack follows from it."""
+    task_id: str = ""
+    context: AbstractContextManager[Any] | None = field(default=None, repr=False)
+
+
+def _job_context(task: Any) -> _Run | None:
+    request = task.request
+    if request.is_eager or request.called_directly:
+        return None
+    lease = (getattr(request, "properties", None) or {}).get(METADATA)
+    if not lease:
+        return None
+    job_id, workspace, fence, deliveries, early_seconds = lease
+    late = bool(task.acks_late)  # an early-acked job runs on without its lease
+    return _Run(
+        job_id=job_id,
+        workspace=workspace,
+        fence=fence,
+        deliveries=deliveries,
+        is_lost=partial(deadlines.is_lost, fence) if late else _never,
+        is_cancelled=partial(deadlines.is_cancelled, fence),
+        redeliverable=late,
+        begins=not deadlines.is_lost(fence, within=early_seconds),
+    )
+
+
+def _never() -> bool:
+    return False
+
+
+def mark_bodies(app: Any) -> None:
+    """Make every task of an app note when its body has returned.
+
+    What is published after that (callbacks, the rest of a chain, a chord's body) must not be
+    refused for capacity. Headers cannot tell it from a user's own publish.
+    """
+    for task in app.tasks.values():
+        task.run = mark_body(task.run, _if_leased)
+
+
+def _if_leased(job: JobContext) -> AbstractContextManager[None]:
+    """Begin no run whose lease has ended: while it waited in a pipe, say, or its claim was slow."""
+    if (isinstance(job, _Run) and not job.begins) or job.lost:
+        logger.warning(
+            "job %r of workspace %r is not started here: its lease has ended, and it goes back",
+            job.job_id,
+            job.workspace,
+        )
+        raise LeaseEnded("its lease has ended", requeue=True)
+    return nullcontext()

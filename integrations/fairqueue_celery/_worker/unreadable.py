@@ -1,0 +1,137 @@
+"""Moves a job that Celery cannot read to the dead letters, with the reason.
+
+Celery drops such a message: it logs its body, and rejects it or, where decoding failed, acks it.
+A body of a wrong shape it acks and hands to a process, where the arguments cannot be unpacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from celery.exceptions import InvalidTaskError
+
+from fairqueue.adapters import failure_reason, wrong_kind
+from fairqueue_celery._channel.broker import find_held
+from fairqueue_celery._consume.leases import Verdict
+
+SHAPE: tuple[tuple[str, Any], ...] = (
+    ("arguments", list | tuple),
+    ("keyword arguments", dict),
+    ("callbacks", dict | None),
+)
+
+TEXT = str | int | None
+FIELDS: dict[str, Any] = {
+    "shadow": str | None,
+    "root_id": TEXT,
+    "parent_id": TEXT,
+    "group": TEXT,
+    "retries": int | None,
+    "replaced_task_nesting": int | None,
+    "stamped_headers": list | tuple | None,
+    "stamps": dict | None,
+    "id": str | int,
+}
+PROPERTIES: dict[str, Any] = {
+    "correlation_id": TEXT,
+    "reply_to": TEXT,
+    "delivery_info": dict | None,
+    "priority": int | float | None,
+}
+MOST_SECONDS = 1e9
+
+NO_TASK = "not_a_task: no name of a task in its headers or its body"
+
+
+def reject_unreadable(consumer: Any) -> None:
+    """Arrange it for a worker's consumer; what Celery logs and signals stays."""
+    on_decode_error = consumer.on_decode_error
+    on_unknown_message = consumer.on_unknown_message
+    on_invalid_task = consumer.on_invalid_task
+
+    def undecodable(message: Any, error: Exception) -> Any:
+        _reject(message, failure_reason("undecodable", error))
+        return on_decode_error(message, error)
+
+    def no_task(body: Any, message: Any) -> Any:
+        _reject(message, NO_TASK)
+        return on_unknown_message(body, message)
+
+    def invalid(body: Any, message: Any, error: Exception) -> Any:
+        _reject(message, failure_reason("invalid_task", error))
+        return on_invalid_task(body, message, error)
+
+    consumer.on_decode_error = undecodable
+    consumer.on_unknown_message = no_task
+    consumer.on_invalid_task = invalid
+    consumer.create_task_handler = _checking(consumer, consumer.create_task_handler)
+
+
+def _checking(consumer: Any, create: Callable[..., Any]) -> Callable[..., Any]:
+    """Check the shape of each job's body before Celery begins with it."""
+
+    def create_task_handler(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+        handle = create(*args, **kwargs)
+
+        def on_task_received(message: Any) -> Any:
+            wrong = _what_is_wrong(message) if isinstance(message.delivery_tag, int) else None
+            if wrong is not None:
+                return consumer.on_invalid_task(None, message, InvalidTaskError(wrong))
+            return handle(message)
+
+        return on_task_received
+
+    return create_task_handler
+
+
+def _what_is_wrong(message: Any) -> str | None:
+    """What is wrong with a task's body; other messages, and decoding errors, are left to Celery."""
+    try:
+        body = message.payload  # kept by the message: Celery does not decode it again
+    except Exception:  # noqa: BLE001 - Celery gets the same error
+        return None
+    fields = message.headers
+    if isinstance(body, dict) and ("args" in body or "task" in body):  # older protocols
+        fields = fields if "task" in fields else body
+        body = body.get("args", ()), body.get("kwargs", {}), None
+    elif "task" not in message.headers:
+        return None
+    properties = message.properties or {}
+    return _wrong_shape(body) or _wrong_field(fields) or wrong_kind(properties, PROPERTIES)
+
+
+def _wrong_shape(body: Any) -> str | None:
+    if not isinstance(body, list | tuple) or len(body) != len(SHAPE):
+        return "its body must be a list of arguments, keyword arguments and what follows"
+    for (name, kinds), value in zip(SHAPE, body, strict=True):
+        if not isinstance(value, kinds):
+            return f"its {name} are of the type {type(value).__name__}"
+    return None
+
+
+def _wrong_field(fields: Any) -> str | None:
+    """What is wrong with what Celery reads outside the task's own process."""
+    if not _are_time_limits(fields.get("timelimit")):
+        return "its time limits must be two numbers of seconds, or None"
+    return wrong_kind(fields, FIELDS)
+
+
+def _are_time_limits(given: Any) -> bool:
+    """Celery unpacks them in its event loop: after an error there the job never ends."""
+    if given is None:
+        return True
+    two = isinstance(given, list | tuple) and len(given) == 2  # noqa: PLR2004 - hard and soft
+    return two and all(limit is None or _is_time_limit(limit) for limit in given)
+
+
+def _is_time_limit(limit: Any) -> bool:
+    """NaN compares false."""
+    return isinstance(limit, int | float) and 0 <= limit <= MOST_SECONDS
+
+
+def _reject(message: Any, reason: str) -> None:
+    found = find_held(message.delivery_tag)
+    if found is not None:
+        broker, held = found
+        broker.leases.decide(held.fence, Verdict.DROP, reason)

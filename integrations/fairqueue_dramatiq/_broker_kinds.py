@@ -1,0 +1,76 @@
+"""What differs between Dramatiq's own brokers; each is imported only if it is in use."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dramatiq.brokers.stub import StubBroker
+from dramatiq.common import current_millis, xq_name
+from dramatiq.errors import ConnectionClosed
+
+
+def is_stub(broker: Any) -> bool:
+    """Whether it is the broker for unit tests."""
+    return isinstance(broker, StubBroker)
+
+
+def is_redis(broker: Any) -> bool:
+    """Whether it is Dramatiq's own broker on Redis."""
+    return _is(broker, "dramatiq.brokers.redis", "RedisBroker")
+
+
+def is_rabbitmq(broker: Any) -> bool:
+    """Whether it is Dramatiq's own broker on RabbitMQ."""
+    return _is(broker, "dramatiq.brokers.rabbitmq", "RabbitmqBroker")
+
+
+def _is(broker: Any, module: str, name: str) -> bool:
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(broker, getattr(loaded, name))
+
+
+def add_dead_letter(broker: Any, queue: str, payload: bytes, *, message: Any, name: str) -> bool:
+    """Add a message to the broker's own dead letters, where its dashboards look for them.
+
+    ``name`` identifies the message. False: this kind of broker is unknown. Raises
+    ConnectionClosed.
+    """
+    if is_stub(broker):
+        broker.dead_letters_by_queue[queue].append(message)
+    elif is_redis(broker):
+        _add_to_redis(broker, xq_name(queue), payload, name)
+    elif is_rabbitmq(broker):
+        _add_to_rabbitmq(broker, queue, payload)
+    else:
+        return False
+    return True
+
+
+def _add_to_redis(broker: Any, dead_letters: str, payload: bytes, name: str) -> None:
+    import redis  # noqa: PLC0415 - this broker has it loaded
+
+    key = f"{broker.namespace}:{dead_letters}"
+    try:
+        with broker.client.pipeline() as pipeline:
+            pipeline.zadd(key, {name: current_millis()})
+            pipeline.hset(f"{key}.msgs", name, payload)
+            pipeline.execute()
+    except redis.ConnectionError as error:
+        raise ConnectionClosed(error) from None
+
+
+def _add_to_rabbitmq(broker: Any, queue: str, payload: bytes) -> None:
+    import pika  # noqa: PLC0415 - this broker has it loaded
+
+    try:
+        broker.declare_queue(queue, ensure=True)
+        broker.channel.basic_publish(
+            exchange="",
+            routing_key=xq_name(queue),
+            body=payload,
+            properties=pika.BasicProperties(delivery_mode=2),
+        )
+    except (pika.exceptions.AMQPConnectionError, pika.exceptions.AMQPChannelError) as error:
+        del broker.connection
+        raise ConnectionClosed(error) from None

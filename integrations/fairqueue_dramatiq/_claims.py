@@ -1,0 +1,307 @@
+"""Claims jobs for a worker's idle threads, from all its queues, by one consumer thread at a time.
+
+The consumer thread that leads reports the jobs that have ended and claims for every idle worker
+thread in one call to the store, then hands the jobs to the threads of their queues. A worker
+thread that has ended a job calls no server: it takes a job that was claimed ahead, and the leader
+reports the end. So an idle queue holds no slot, and a lease is held only for a thread that runs
+its job now.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fairqueue import FairQueue, Lease, LeaseLost
+from fairqueue.adapters import ClaimAhead, Claimed, Finish, LeaseKeeper
+from fairqueue_dramatiq._claim_interval import ClaimInterval
+from fairqueue_dramatiq._wakeup import WakePipe
+from fairqueue_dramatiq.errors import translated_errors
+
+logger = logging.getLogger("fairqueue_dramatiq.claims")
+
+PAUSE_AFTER_DECLINE_SECONDS = 0.05
+STALE_SECONDS = 0.05  # a job that was claimed ahead and has not started by then is given back
+DELIVERY_RETRY_SECONDS = 5.0
+SHUTDOWN_TRIES = 10
+SHUTDOWN_RETRY_SECONDS = 0.2
+
+
+class Claims:
+    """The leases of one worker, and how many more it may claim.
+
+    ``deliver`` hands a lease to a worker thread's queue, and never blocks. ``lost`` and
+    ``cancelled`` are called with a lease, in a thread of the keeper.
+    """
+
+    def __init__(
+        self,
+        core: FairQueue,
+        *,
+        threads: int,
+        deliver: Callable[[Lease], None],
+        lost: Callable[[Lease], None],
+        cancelled: Callable[[Lease], None],
+    ) -> None:
+        self.core = core
+        self.keeper = LeaseKeeper(core)
+        self._deliver, self._lost, self._cancelled = deliver, lost, cancelled
+        self._interval = ClaimInterval(core.settings)
+        self._claim_ahead = ClaimAhead(core.settings.claim_ahead_seconds)
+        self._threads = threads
+        self._in_hand = 0  # jobs that a thread has, or is about to take
+        self._lock = threading.Lock()
+        self._leading = threading.Lock()
+        self._waiting = self._passes_wakeup_on = False
+        self._wake_pipe = WakePipe(core)
+        self.queues: tuple[str, ...] = ()
+        self._finishes: list[Finish] = []
+        self._ahead: deque[Lease] = deque()
+        self._claim_at = self._paused_until = 0.0
+        self.draining = threading.Event()
+
+    # Queues
+
+    def add_queue(self, queue: str) -> None:
+        """Claim from this queue, too."""
+        with self._lock:
+            if queue not in self.queues:
+                self.queues = (*self.queues, queue)
+                self._claim_at = 0.0
+        self._wake_leader()
+
+    def remove_queue(self, queue: str) -> None:
+        """Claim no more from this queue, and give back what was claimed ahead."""
+        with self._lock:
+            self.queues = tuple(name for name in self.queues if name != queue)
+        self._give_back_ahead()
+
+    def drain(self) -> None:
+        """Claim no more: the worker is about to stop."""
+        self.draining.set()
+        self._give_back_ahead()
+        self._wake_leader()
+
+    # What worker threads call
+
+    def finish(self, lease: Lease) -> None:
+        """The job is done: its thread is free, and the next claim reports it."""
+        finish = Finish(lease.fence, seconds=self.keeper.seconds(lease.fence))
+        with self._lock:
+            self._finishes.append(finish)
+            self._claim_ahead.record(time.monotonic() - lease.received_monotonic)
+            self._in_hand -= 1
+        self._start_next()
+
+    def forget(self, lease: Lease) -> None:
+        """The lease is lost: another worker will report the job's end."""
+        self.keeper.forget(lease.fence)
+        self._free_thread()
+        self._start_next()
+
+    def release(self, lease: Lease) -> None:
+        """Give back a job that has not started, to the head of its lane."""
+        self._free_thread()
+        self._give_back([lease])
+        self._wake_leader()
+
+    def decline(self, lease: Lease, *, delay_seconds: float) -> None:
+        """Give back a job that this worker cannot run, and claim nothing for a moment.
+
+        Otherwise this worker would be the one that waits for the job's time, again and again.
+        """
+        self._paused_until = time.monotonic() + PAUSE_AFTER_DECLINE_SECONDS
+        self._give_back([lease], delay_seconds=delay_seconds, declined=True)
+        self._free_thread()
+
+    def reject(self, lease: Lease, *, reason: str) -> None:
+        """Move the job to the dead letters of its workspace."""
+        try:
+            with translated_errors():
+                self.core.reject(lease, reason=reason)
+        except LeaseLost:
+            logger.info("job %r was not moved to the dead letters: its lease is lost", lease.job.id)
+        self.keeper.forget(lease.fence)
+        self._free_thread()
+        self._wake_leader()
+
+    def _free_thread(self) -> None:
+        with self._lock:
+            self._in_hand -= 1
+
+    def _start_next(self) -> None:
+        """Start a job that was claimed ahead, in the thread that is free now."""
+        with self._lock:
+            lease = self._ahead.popleft() if self._ahead else None
+            self._in_hand += lease is not None
+        if lease is not None:
+            self._hand_out(lease)
+        self._wake_leader()
+
+    def _wake_leader(self) -> None:
+        if self._waiting:
+            self._wake_pipe.wake()
+
+    # What the leader does
+
+    def lead(self, seconds: float, *, until: Callable[[], bool]) -> None:
+        """Lead for this long, unless another thread does, or until ``until`` is true.
+
+        Raises StoreUnavailable as Dramatiq knows it.
+        """
+        end = time.monotonic() + seconds
+        if not self._leading.acquire(timeout=seconds):
+            return
+        try:
+            while time.monotonic() < end and not until():
+                with translated_errors():
+                    self._step(end)
+        finally:
+            self._leading.release()
+
+    def _step(self, end: float) -> None:
+        self._give_back_stale()
+        with self._lock:
+            finishes, idle, n = tuple(self._finishes), self._idle_threads(), self._wanted()
+            due = n and time.monotonic() >= self._claim_at
+            self._waiting = not (finishes or due or self._passes_wakeup_on)
+            early_seconds = self._interval.early_seconds(finishing=bool(finishes))
+        try:
+            if self._waiting:
+                self._wait(end, n if idle else 0)
+            elif early_seconds > 0:
+                time.sleep(early_seconds)
+            else:
+                self._claim(finishes, n)
+        finally:
+            self._waiting = False
+
+    def _idle_threads(self) -> int:
+        return max(0, self._threads - self._in_hand)
+
+    def _wanted(self) -> int:
+        """How many jobs to claim now."""
+        if self.draining.is_set() or not self.queues or self._pause_seconds() > 0:
+            return 0
+        ahead = self._claim_ahead.jobs(self._threads, at_most=self._threads)
+        return max(0, self._idle_threads() + ahead - len(self._ahead))
+
+    def _pause_seconds(self) -> float:
+        return self._paused_until - time.monotonic()
+
+    def _claim(self, finishes: tuple[Finish, ...], n: int) -> None:
+        queues = self.queues or self._wake_pipe.queues  # of removed ones: pass the wake-up on
+        claimed = self.core.claim(queues, n, finishes=finishes)
+        self._passes_wakeup_on = False
+        for finish in finishes:
+            self.keeper.forget(finish.fence)
+        self._log_lost(sorted(claimed.lost & {finish.fence for finish in finishes}))
+        for lease in claimed.leases:
+            self.keeper.hold(lease, on_lost=self._lost, on_cancelled=self._cancelled)
+        with self._lock:
+            del self._finishes[: len(finishes)]
+            startable = self._take(claimed, n)
+        for lease in startable:
+            self._hand_out(lease)
+
+    @staticmethod
+    def _log_lost(fences: list[int]) -> None:
+        if fences:
+            logger.warning(
+                "%d lease(s) expired before their jobs finished (fences %s): these jobs run again",
+                len(fences),
+                ", ".join(map(str, fences)),
+            )
+
+    def _take(self, claimed: Claimed, n: int) -> tuple[Lease, ...]:
+        """Keep what was claimed; return the leases that have an idle thread."""
+        startable = claimed.leases[: self._idle_threads()]
+        self._in_hand += len(startable)
+        self._ahead.extend(claimed.leases[len(startable) :])
+        more = 0 < n <= len(claimed.leases)
+        self._interval.claimed(more=more)
+        if n:
+            self._claim_at = 0.0 if more else time.monotonic() + claimed.wait_seconds
+        return startable
+
+    def _hand_out(self, lease: Lease) -> None:
+        """If that fails, the job is delivered again later, up to ``max_deliveries`` times."""
+        try:
+            self._deliver(lease)
+        except Exception:
+            logger.exception(
+                "job %r of workspace %r could not be handed to a worker thread: "
+                "it returns to its queue for %g s",
+                lease.job.id,
+                lease.job.workspace,
+                DELIVERY_RETRY_SECONDS,
+            )
+            self._free_thread()
+            self._give_back([lease], delay_seconds=DELIVERY_RETRY_SECONDS, counted=True)
+
+    def _wait(self, end: float, n: int) -> None:
+        now = time.monotonic()
+        seconds = min(end - now, STALE_SECONDS) if self._ahead else end - now
+        if self._pause_seconds() > 0:
+            seconds = min(seconds, self._pause_seconds())
+        if not n:
+            self._passes_wakeup_on = self._wake_pipe.wait(seconds)
+        elif self._wake_pipe.wait_for_jobs(self.queues, seconds, self._claim_at - now):
+            self._claim_at = 0.0
+
+    # Giving back
+
+    def _give_back_stale(self) -> None:
+        with self._lock:
+            oldest = time.monotonic() - STALE_SECONDS
+            stale = [lease for lease in self._ahead if lease.received_monotonic < oldest]
+            for lease in stale:
+                self._ahead.remove(lease)
+        self._give_back(stale)
+
+    def _give_back_ahead(self) -> None:
+        with self._lock:
+            ahead, self._ahead = self._ahead, deque()
+        self._give_back(ahead)
+
+    def _give_back(self, leases: Iterable[Lease], **how: Any) -> None:
+        """If the store cannot be reached, the job is delivered again when its lease ends."""
+        leases = tuple(leases)
+        for lease in leases:
+            self.keeper.forget(lease.fence)
+        for lease in leases:
+            try:
+                with translated_errors():
+                    self.core.release(lease, **how)
+            except LeaseLost:
+                logger.info("job %r was not given back: its lease is lost", lease.job.id)
+
+    # Shutdown
+
+    def close(self) -> None:
+        """Report the last finished jobs and stop. Those that cannot be reported run again."""
+        self.draining.set()
+        for _ in range(SHUTDOWN_TRIES):
+            if self._all_reported():
+                break
+            time.sleep(SHUTDOWN_RETRY_SECONDS)
+        self.keeper.stop()
+        self._wake_pipe.close()
+
+    def _all_reported(self) -> bool:
+        try:
+            with self._leading, translated_errors():
+                if self._finishes:
+                    self._claim(tuple(self._finishes), 0)
+        except Exception as error:  # noqa: BLE001 - it is logged, and tried again
+            logger.warning(
+                "%d finished jobs are not reported to the store yet: %s",
+                len(self._finishes),
+                error,
+            )
+            return False
+        return True

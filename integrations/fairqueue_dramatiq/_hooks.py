@@ -1,0 +1,137 @@
+"""Surrounds a job's run, outside the hooks of all other middleware, whatever their order.
+
+``process_message`` emits before_process_message, runs the actor, and emits after_process_message or
+after_skip_message; what other middleware publishes in the latter follows from the job. A middleware
+cannot put itself around all others, so the broker's two emit methods are wrapped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from dramatiq.broker import Broker
+from dramatiq.middleware import SkipMessage
+
+import fairqueue
+from fairqueue import adapters
+from fairqueue_dramatiq._claims import Claims
+from fairqueue_dramatiq._interrupts import Interrupts
+from fairqueue_dramatiq._messages import LeasedMessage
+from fairqueue_dramatiq.errors import CancelledInterrupt
+
+logger = logging.getLogger("fairqueue_dramatiq.hooks")
+
+RUN_ENDS = frozenset({"process_message", "skip_message"})
+ACKS = frozenset({"ack", "nack"})
+
+
+class Hooks:
+    """A broker's ``emit_before`` and ``emit_after``, for messages that the core has leased."""
+
+    def __init__(
+        self, broker: Broker, claims: Callable[[], Claims], interrupts: Interrupts
+    ) -> None:
+        self._before, self._after = broker.emit_before, broker.emit_after
+        self._claims = claims
+        self._interrupts = interrupts
+
+    def emit_before(self, signal: str, *args: Any, **kwargs: Any) -> None:
+        """Start a job, unless its lease is lost: then neither hooks nor the actor are called."""
+        message = args[0] if args else None
+        if isinstance(message, LeasedMessage):
+            if signal == "process_message":
+                self._start(message)
+            elif signal in ACKS and message.lost:
+                return
+        self._before(signal, *args, **kwargs)
+
+    def emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
+        """End a job. If its lease is lost, the run has no effect."""
+        message = args[0] if args else None
+        if not isinstance(message, LeasedMessage):
+            self._after(signal, *args, **kwargs)
+        elif signal in RUN_ENDS:
+            self._end(message, partial(self._after, signal, *args, **kwargs))
+        elif not (signal in ACKS and message.lost):
+            self._after(signal, *args, **kwargs)
+
+    def _start(self, message: LeasedMessage) -> None:
+        lease, keeper = message.lease, self._claims().keeper
+        message.lost = not keeper.may_begin(lease.fence)
+        message.discarded = message.lost or keeper.is_cancelled(lease.fence)
+        if message.discarded:
+            message.failed = not message.lost  # a cancelled job's result is its failure
+            why = "has lost its lease" if message.lost else "was cancelled"
+            raise SkipMessage(f"job {lease.job.id!r} {why} before it began")
+        message.begun = True
+        keeper.started(lease.fence)
+        message.context = adapters.run_context(self._job_context(lease))
+        message.context.__enter__()
+
+    def _job_context(self, lease: fairqueue.Lease) -> fairqueue.JobContext:
+        keeper = self._claims().keeper
+        return fairqueue.JobContext(
+            job_id=lease.job.id,
+            workspace=lease.job.workspace,
+            fence=lease.fence,
+            deliveries=lease.deliveries,
+            is_lost=partial(keeper.is_lost, lease.fence),
+            is_cancelled=partial(keeper.is_cancelled, lease.fence),
+        )
+
+    def _is_discarded(self, message: LeasedMessage) -> bool:
+        """Look now whether this run counts."""
+        fence, keeper = message.lease.fence, self._claims().keeper
+        message.lost = keeper.is_lost(fence)
+        message.discarded = message.lost or keeper.is_cancelled(fence)
+        return message.discarded
+
+    def _end(self, message: LeasedMessage, emit: Callable[[], None]) -> None:
+        context, message.context = message.context, None
+        if context is None:  # it never started
+            if not message.discarded:
+                emit()
+            return
+        self._interrupts.forget(message.lease.fence)
+        try:
+            self._emit_end(message, emit)
+        finally:
+            context.__exit__(None, None, None)
+
+    def _emit_end(self, message: LeasedMessage, emit: Callable[[], None]) -> None:
+        job = fairqueue.current()
+        if job is not None:
+            job.body_returned = True
+        if self._is_discarded(message):
+            self._discard_run(message)
+        else:
+            emit()
+
+    def _discard_run(self, message: LeasedMessage) -> None:
+        """Let middleware clean up as for a skipped message that failed: no retry or callback.
+
+        A cancelled job has failed, and its result says so. A job that has lost its lease runs
+        again; it is marked as failed meanwhile, because ``Results`` would store None for it.
+        """
+        logger.warning(
+            "job %r of workspace %r %s: this run is discarded",
+            message.lease.job.id,
+            message.lease.job.workspace,
+            "has lost its lease and will run again" if message.lost else "was cancelled",
+        )
+        failed, message.failed = message.failed, True
+        with suppress(Exception):
+            self._after("skip_message", message)
+        if message.lost:
+            message.failed = failed
+        else:
+            message.stuff_exception(CancelledInterrupt("the job was cancelled"))
+
+
+def mark_actor(actor: Any, interrupts: Interrupts) -> None:
+    """Make an actor record when its function runs: only then may it be interrupted."""
+    actor.fn = adapters.mark_body(actor.fn, lambda job: interrupts.armed(job.fence))

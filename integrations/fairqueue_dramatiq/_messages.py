@@ -1,0 +1,184 @@
+"""Messages on their way through the core: what is read from them, and what comes back."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from dramatiq.broker import Broker, MessageProxy
+from dramatiq.common import q_name
+from dramatiq.errors import DecodeError
+from dramatiq.message import Message
+
+from fairqueue import Job, Lease
+from fairqueue.adapters import wrong_kind
+from fairqueue_dramatiq.errors import ConfigurationError
+
+logger = logging.getLogger("fairqueue_dramatiq.messages")
+
+MAX_BROKER_PRIORITY = 255  # AMQP's range
+ACTOR_PRIORITIES = 2**16  # those that are distinguished: from -2**15 to 2**15 - 1
+
+
+FIELDS: dict[str, Any] = {
+    "queue_name": str,
+    "actor_name": str,
+    "args": list | tuple,
+    "kwargs": dict,
+    "options": dict,
+    "message_id": str,
+    "message_timestamp": int | float,
+}
+OPTIONS = dict.fromkeys(
+    ("retries", "max_retries", "min_backoff", "max_backoff", "time_limit", "max_age"),
+    int | float | None,
+)
+
+
+class LeasedMessage(MessageProxy):
+    """A claimed job, as a worker handles it."""
+
+    def __init__(self, message: Message[Any], lease: Lease, *, keeps_exception: bool) -> None:
+        super().__init__(message)
+        self.lease = lease
+        self.settled = False
+        """Dramatiq has acked or rejected it."""
+        self.begun = False
+        """Its run has begun."""
+        self.lost = False
+        """Its lease is lost: it will run again, so this run must have no effect."""
+        self.discarded = False
+        """This run does not count: the lease is lost, or the job was cancelled."""
+        self.dead_letter_reason: str | None = None
+        """Set if the job becomes a dead letter of the core once Dramatiq rejects it."""
+        self.context: AbstractContextManager[Any] | None = None
+        self._keeps_exception = keeps_exception
+
+    def clear_exception(self) -> None:
+        """Forget the exception, except on a StubBroker, whose ``join`` raises it."""
+        if not self._keeps_exception:
+            super().clear_exception()
+
+
+class DeadMessage(MessageProxy):
+    """The message of a dead job, for the hooks. It is not retried."""
+
+    def __init__(self, message: Message[Any]) -> None:
+        super().__init__(message)
+        self.options["max_retries"] = 0  # so that Retries sends what on_retry_exhausted names
+
+    def fail_with(self, exception: BaseException) -> None:
+        """Mark it as failed, for this reason."""
+        self.fail()
+        self.stuff_exception(exception)
+
+
+def decode_job(job: Job) -> Message[Any]:
+    """The message of a job that is due: on its own queue, without a delay.
+
+    Raises DecodeError.
+    """
+    message = _decode(job.payload)
+    if message.queue_name != job.queue and q_name(message.queue_name) != job.queue:
+        message = message.copy(queue_name=job.queue)  # its worker looks for the queue's consumer
+    if "eta" not in message.options:
+        return message
+    eta = message.options["eta"]
+    if not isinstance(eta, int | float | None):
+        logger.warning(  # begins as Dramatiq's own warning does
+            "Invalid eta value for message %r: %r. It runs now.", message.message_id, eta
+        )
+    message = message.copy(queue_name=q_name(message.queue_name))
+    del message.options["eta"]
+    return message
+
+
+def _decode(payload: bytes) -> Message[Any]:
+    """Decode and check what Dramatiq relies on: a wrong value would end a worker's thread."""
+    try:
+        message = Message.decode(payload)
+        wrong = _what_is_wrong(message)
+    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        raise DecodeError(f"this is no message of Dramatiq: {error!r}", payload, error) from error
+    if wrong is not None:
+        raise DecodeError(wrong, payload, ValueError(wrong))
+    return message
+
+
+def _what_is_wrong(message: Message[Any]) -> str | None:
+    wrong = wrong_kind(message.asdict(), FIELDS) or wrong_kind(
+        message.options, OPTIONS, whose="its option"
+    )
+    if wrong is not None:
+        return wrong
+    return None if _are_errors(message.options.get("throws")) else "its option throws is no error"
+
+
+def _are_errors(given: Any) -> bool:
+    if given is None:
+        return True
+    errors = given if isinstance(given, list | tuple) else (given,)
+    return all(isinstance(error, type) and issubclass(error, BaseException) for error in errors)
+
+
+def describe(message: Any) -> str:
+    """The message as log lines name it."""
+    return f"message {message.message_id!r} of actor {message.actor_name!r}"
+
+
+def delay_seconds(message: Any, delay: float | None) -> float:
+    """Seconds until it may run: the delay in milliseconds, else the time left until its eta.
+
+    Raises ConfigurationError for a whole number that no float can hold.
+    """
+    try:
+        if delay is not None:
+            return max(0.0, delay / 1000)
+        eta = message.options.get("eta")
+        if isinstance(eta, int | float):
+            return max(0.0, eta / 1000 - time.time())
+    except OverflowError:
+        raise ConfigurationError(
+            f"the delay or eta of message {message.message_id!r} is out of range: "
+            "give milliseconds that fit a float"
+        ) from None
+    return 0.0
+
+
+def priority_of(broker: Broker, message: Any) -> int:
+    """The core's one priority, 0 first: by ``broker_priority``, high first, then the actor's.
+
+    A ``broker_priority`` that is not a number is ignored.
+    """
+    of_broker = message.options.get("broker_priority")
+    if not isinstance(of_broker, int | float):
+        of_broker = 0
+    actor = broker.actors.get(message.actor_name)
+    return core_priority(of_broker, actor.priority if actor else 0)
+
+
+def core_priority(of_broker: float, of_actor: float) -> int:
+    """Combine a broker's priority (0 to 255, high first) with an actor's (low first)."""
+    middle = ACTOR_PRIORITIES // 2
+    coarse = MAX_BROKER_PRIORITY - _clamp(0, of_broker, MAX_BROKER_PRIORITY)
+    fine = _clamp(-middle, of_actor, middle - 1) + middle
+    return coarse * ACTOR_PRIORITIES + fine
+
+
+def _clamp(least: int, value: float, most: int) -> int:
+    return int(max(least, min(value, most)))
+
+
+def group_of(options: Mapping[str, Any]) -> str | None:
+    """The group with completion callbacks, which is admitted whole.
+
+    Of a pipeline inside such a group, only the last message carries it.
+    """
+    while options:
+        if options.get("group_completion_uuid"):
+            return str(options["group_completion_uuid"])
+        options = (options.get("pipe_target") or {}).get("options") or {}
+    return None

@@ -1,0 +1,146 @@
+"""What a message, or else its actor, asks of its publish: workspace, unique key, expiry."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dramatiq.broker import Broker
+
+import fairqueue
+from fairqueue import adapters
+from fairqueue_dramatiq._messages import describe
+from fairqueue_dramatiq.errors import ConfigurationError
+
+logger = logging.getLogger("fairqueue_dramatiq.options")
+
+WORKSPACE = "workspace"
+"""As an option of a message it comes first; as an option of an actor, after ``workspace_from``."""
+
+OPTIONS = frozenset({WORKSPACE, "unique_key", "unique_for", "expires"})
+
+MAX_SECONDS = sys.float_info.max
+"""A message from JSON may hold a larger whole number; NaN compares false."""
+
+
+@dataclass(frozen=True)
+class PublishOptions:
+    """What a publish asks for besides its workspace."""
+
+    unique_key: str | None = None
+    unique_for: float | None = None
+    expires_seconds: float | None = None
+
+
+def check_actor_options(options: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for invalid options of an actor."""
+    for name in ("unique_for", "expires"):
+        _seconds(name, options.get(name))
+
+
+def publish_options(broker: Broker, message: Any) -> PublishOptions:
+    """The options of a new message; raises ConfigurationError."""
+    options = _merged_options(broker, message)
+    key = options.get("unique_key")
+    if message.options.get("unique_for") is not None and key is None:
+        raise ConfigurationError("unique_for has no meaning without unique_key: give both")
+    return PublishOptions(
+        unique_key=None if key is None else str(key),
+        unique_for=None if key is None else _seconds("unique_for", options.get("unique_for")),
+        expires_seconds=_seconds_left(message, _seconds("expires", options.get("expires"))),
+    )
+
+
+def exempt_options(broker: Broker, message: Any) -> PublishOptions:
+    """The options of what must not be lost, such as a retry: no key, and no error.
+
+    It expires by the time when the message was created, not by that of the retry.
+    """
+    try:
+        expires = _seconds("expires", _merged_options(broker, message).get("expires"))
+    except ConfigurationError as error:
+        logger.error(  # noqa: TRY400 - the text says what was done instead
+            "%s must not be lost: it is published without expiry, because %s",
+            describe(message),
+            error,
+        )
+        return PublishOptions()
+    return PublishOptions(expires_seconds=_seconds_left(message, expires))
+
+
+def _merged_options(broker: Broker, message: Any) -> dict[str, Any]:
+    actor = broker.actors.get(message.actor_name)
+    own = {name: value for name, value in message.options.items() if value is not None}
+    return {**(actor.options if actor else {}), **own}
+
+
+def _seconds(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigurationError(f"{name} must be a number of seconds, not {value!r}")
+    if name == "unique_for" and value <= 0:
+        raise ConfigurationError(
+            f"unique_for must be more than 0 seconds, not {value!r}: "
+            "leave it out to hold the key until the message ends"
+        )
+    if not 0 <= value <= MAX_SECONDS:
+        raise ConfigurationError(f"{name} must be seconds from 0, not {value!r:.40}")
+    return float(value)
+
+
+def _seconds_left(message: Any, expires: float | None) -> float | None:
+    """By the clock of the process that created the message, as Dramatiq's ``max_age``."""
+    if expires is None:
+        return None
+    age_seconds: float = time.time() - message.message_timestamp / 1000
+    return max(0.0, expires - age_seconds)
+
+
+@dataclass(frozen=True)
+class Call(adapters.Call):
+    """One message, as its sender made it."""
+
+    actor: Any
+    """None: the broker does not know it."""
+
+    def function(self) -> Callable[..., Any] | None:
+        """Return the actor's function."""
+        return None if self.actor is None else self.actor.fn
+
+
+def workspace_of(
+    broker: Broker, message: Any, core: fairqueue.FairQueue, *, must_publish: bool = False
+) -> str | None:
+    """The workspace that a message, its actor or the context names; None: the default one.
+
+    Raises WorkspaceUnresolved if a resolver fails or returns an invalid name, or if there is none
+    and ``on_missing_workspace`` refuses that, unless the message must not be lost.
+    """
+    actor = broker.actors.get(message.actor_name)
+    call = Call(message.actor_name, message.args, message.kwargs, message.options, actor)
+    sources = core.settings.workspace_from
+    named = adapters.named_workspace(call, sources)
+    if named is not None:
+        return named
+    if actor is not None and actor.options.get(WORKSPACE) is not None:
+        return str(actor.options[WORKSPACE])
+    current = adapters.current_workspace()
+    if current is None:
+        looked_for = partial(adapters.looked_for, call, sources)
+        core.missing_workspace.found_none(call.task, looked_for, must_publish=must_publish)
+    return current
+
+
+def exempt_workspace(broker: Broker, message: Any, core: fairqueue.FairQueue) -> str | None:
+    """The workspace of what must not be lost; if it is unresolved, that of the running job."""
+    running = fairqueue.current()
+    if running is not None and message.options.get("retries"):
+        return running.workspace
+    resolve = partial(workspace_of, broker, message, core, must_publish=True)
+    return adapters.workspace_or_current(describe(message), resolve)

@@ -1,0 +1,175 @@
+"""Publishes messages to the core in the place of the user's broker."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from dramatiq.broker import Broker
+from dramatiq.common import current_millis, dq_name, q_name
+from dramatiq.errors import QueueNotFound
+
+import fairqueue
+from fairqueue import adapters
+from fairqueue_dramatiq import _broker_kinds
+from fairqueue_dramatiq._messages import (
+    DeadMessage,
+    delay_seconds,
+    describe,
+    group_of,
+    priority_of,
+)
+from fairqueue_dramatiq._options import (
+    PublishOptions,
+    exempt_options,
+    exempt_workspace,
+    publish_options,
+    workspace_of,
+)
+from fairqueue_dramatiq.errors import translated_errors
+
+logger = logging.getLogger("fairqueue_dramatiq.publish")
+
+RETRY_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Unique:
+    """What became of a message that was sent under a key."""
+
+    outcome: fairqueue.Outcome
+    message_id: str
+    """The message that holds the key: the one that was just sent, or the existing one."""
+
+
+_outcomes = adapters.UniqueOutcomes(Unique)
+
+
+def unique_outcome(message: Any) -> Unique | None:
+    """What became of a message that this process sent with ``unique_key``, given it or its id.
+
+    If the outcome is ``existing``, nothing was sent and no result will come for this message:
+    ask for the result of ``message.copy(message_id=…)`` with the id in the answer. None: it had no
+    key, or 1,000 others came after it.
+    """
+    return _outcomes.get(getattr(message, "message_id", message))
+
+
+class Publisher:
+    """Publishes the messages of one broker."""
+
+    def __init__(self, broker: Broker, core: fairqueue.FairQueue) -> None:
+        self._broker = broker
+        self.core = core
+
+    def enqueue(self, message: Any, *, delay: int | None = None) -> Any:
+        """Replace ``broker.enqueue``: the same hooks, and one publish to the core.
+
+        Raises CapacityExceeded, LeaseLost, WorkspaceUnresolved, ConfigurationError,
+        StoreUnavailable; QueueNotFound on a StubBroker.
+        """
+        if isinstance(message, DeadMessage):
+            return message  # the retry of a dead job: an operator may replay it
+        queue = self._declared(message.queue_name)
+        prepared = self._prepared(message, delay)
+        self._broker.emit_before("enqueue", prepared, delay)
+        running = fairqueue.current()
+        if running is not None and running.body_returned:
+            self._continue(running, queue, prepared, delay)
+        else:
+            self._send(queue, prepared, delay)
+        self._broker.emit_after("enqueue", prepared, delay)
+        return prepared
+
+    def _declared(self, queue: str) -> str:
+        if _broker_kinds.is_stub(self._broker):
+            if queue not in self._broker.queues:
+                raise QueueNotFound(queue)
+        elif _broker_kinds.is_rabbitmq(self._broker):
+            self._broker.declare_queue(queue)
+        return str(q_name(queue))
+
+    def _prepared(self, message: Any, delay: int | None) -> Any:
+        """The message as this broker would store it; the caller's own stays as it is."""
+        if _broker_kinds.is_redis(self._broker):
+            message = message.copy(options={"redis_message_id": str(uuid4())})
+        if delay is None:
+            return message
+        eta = current_millis() + delay
+        return message.copy(queue_name=dq_name(message.queue_name), options={"eta": eta})
+
+    def _send(self, queue: str, message: Any, delay: int | None) -> None:
+        """Publish a new message: it may be refused, and may have a unique key."""
+        options = publish_options(self._broker, message)
+        workspace = workspace_of(self._broker, message, self.core)
+        keyed = options.unique_key is not None
+        job_id = adapters.job_id_ending_in(message.message_id) if keyed else None
+        job = self._publish(queue, message, delay, options, workspace, job_id=job_id)
+        if keyed:
+            _outcomes.remember(message.message_id, job)
+
+    def _continue(
+        self, running: fairqueue.JobContext, queue: str, message: Any, delay: int | None
+    ) -> None:
+        """Publish what follows from a job: its retry, callback, or the rest of its pipeline.
+
+        Capacity never refuses it. Hooks would swallow an error, so it is retried until it is
+        stored, or until the job itself has lost its lease and will run again anyway.
+        """
+        job_id = adapters.new_job_id()
+        publish = self.exempt_publish(queue, message, delay)
+        while True:
+            try:
+                publish(job_id)
+            except fairqueue.StoreUnavailable as error:
+                if running.lost:
+                    raise
+                logger.warning("%s is not published yet, retrying: %s", describe(message), error)
+                time.sleep(RETRY_SECONDS)
+            else:
+                return
+
+    def exempt_publish(
+        self, queue: str, message: Any, delay: int | None = None
+    ) -> Callable[[str], fairqueue.JobId]:
+        """A function that publishes, under a job id, a message that must not be lost."""
+        workspace = exempt_workspace(self._broker, message, self.core)
+
+        def publish(job_id: str) -> fairqueue.JobId:
+            options = exempt_options(self._broker, message)
+
+            def send(workspace: str | None) -> fairqueue.JobId:
+                return self._publish(
+                    queue, message, delay, options, workspace, job_id=job_id, exempt=True
+                )
+
+            return adapters.publish_or_default(describe(message), workspace, send)
+
+        return publish
+
+    def _publish(
+        self,
+        queue: str,
+        message: Any,
+        delay: int | None,
+        options: PublishOptions,
+        workspace: str | None,
+        **how: Any,
+    ) -> fairqueue.JobId:
+        with translated_errors():
+            return self.core.publish(
+                message.encode(),
+                queue=queue,
+                workspace=workspace,
+                task=message.actor_name,
+                priority=priority_of(self._broker, message),
+                delay_seconds=delay_seconds(message, delay),
+                group=group_of(message.options),
+                parent_fence=adapters.parent_fence(),
+                **vars(options),
+                **how,
+            )

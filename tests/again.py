@@ -1,0 +1,31 @@
+"""Runs pytest; on CI, what failed is run once more, alone, and named.
+
+CI's machine is shared and may stand still for longer than any test can wait. A test that fails
+because of this passes the second time; one that fails twice fails the run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+SOME_FAILED = 1  # pytest's exit codes
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run pytest with these arguments, and on CI run what failed again; return the exit code."""
+    # python -m pytest would put the checkout before the installed wheel
+    command = [str(Path(sys.executable).with_name("pytest")), *arguments]
+    code = subprocess.run(command, check=False).returncode
+    if code != SOME_FAILED or not os.environ.get("CI"):
+        return code
+    print("The tests that failed run once more:", flush=True)  # noqa: T201
+    again = ["--last-failed", "--numprocesses", "0", "--maxfail", "1", "--verbose"]
+    return subprocess.run([*command, *again], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

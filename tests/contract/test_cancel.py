@@ -1,0 +1,323 @@
+"""Jobs are cancelled one by one or for a whole workspace; purge drops waiting jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fairqueue import Cancelled, DeadLetter, Job, Lease
+from fairqueue.adapters import Ending, Renewed
+from fairqueue.audit import Keyspace
+from tests.contract.world import Worker, World, ids
+
+HOWS: dict[str, Callable[[World, str], object]] = {
+    "cancelled": lambda world, job: world.store.cancel(job),
+    "withdrawn": lambda world, job: world.store.withdraw(job, "q"),
+    "cancelled with its workspace": lambda world, _: sum(
+        world.store.purge(None, "a: b", cancelled=True)
+    ),
+}
+
+ENDINGS: dict[str, Callable[[World, Worker, Lease], object]] = {
+    "finished": lambda _, worker, lease: worker.finish(lease, 1.0),
+    "given back": lambda _, worker, lease: worker.release(lease),
+    "given back for later": lambda _, worker, lease: worker.release(lease, delay_seconds=9),
+    "rejected": lambda _, worker, lease: worker.reject(lease),
+    "lost with its worker": lambda world, *_: world.pass_time(31),
+}
+
+
+def test_a_cancelled_waiting_job_is_removed_at_once(world: World) -> None:
+    """It is neither counted nor claimed, and the jobs around it keep their order."""
+    first, second, third = world.publish_many(3)
+    assert world.store.cancel(second) is Cancelled.REMOVED
+    assert world.row().waiting == 2
+    assert ids(world.worker().take(5)) == [first, third]
+
+
+def test_a_cancelled_scheduled_job_is_removed_at_once(world: World) -> None:
+    """Nothing happens when it would have been due."""
+    job = world.publish(delay_seconds=5)
+    assert world.store.cancel(job) is Cancelled.REMOVED
+    assert world.row().scheduled == 0
+    world.clock.advance(10)
+    assert world.worker().take() == []
+
+
+def test_cancelling_the_last_job_removes_the_workspace(world: World) -> None:
+    """Other workspaces are served as before."""
+    job = world.publish("a", priority=3)
+    world.publish("b", "x")
+    assert world.store.cancel(job) is Cancelled.REMOVED
+    assert ids(world.worker().take(5)) == ["x"]
+    assert world.store.depth("q") == 0
+
+
+def test_a_repeated_publish_does_not_restore_a_cancelled_job(world: World) -> None:
+    """A late repeat of its publish adds no job."""
+    job = world.publish()
+    world.store.cancel(job)
+    assert not world.again("a", job)
+
+
+def test_a_running_job_learns_of_its_cancellation_with_a_renewal(world: World) -> None:
+    """Each renewal reports it until the job ends; the job holds its slot as long as it runs."""
+    world.limit(concurrency=1)
+    job, _ = world.publish_many(2)
+    worker = world.worker()
+    lease = worker.take_one()
+    assert worker.beat(lease).cancelled == frozenset()
+    assert world.store.cancel(job) is Cancelled.SIGNALLED
+    for _ in range(2):
+        renewed = worker.beat(lease)
+        assert renewed == Renewed(frozenset(), frozenset({lease.fence}))
+    assert worker.take() == []
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+def test_a_cancelled_job_is_not_run_again(world: World, how: str) -> None:
+    """However its run ends, it is neither run again nor a dead letter, and its slot is freed."""
+    world.publish("a", "x")
+    worker = world.worker()
+    lease = worker.take_one()
+    world.store.cancel("x")
+    ENDINGS[how](world, worker, lease)
+    world.pass_time(31)
+    assert worker.take() == []
+    row = world.row()
+    assert (row.waiting, row.scheduled, row.running, row.dead, row.lost) == (0, 0, 0, 0, 0)
+    assert not world.again("a", "x")
+
+
+def test_an_early_acked_job_learns_of_its_cancellation(world: World) -> None:
+    """A renewal reports it; if its worker dies, it still counts as lost."""
+    job = world.publish()
+    worker = world.worker()
+    lease = worker.take_one()
+    worker.finish(lease, ending=Ending.ACK_EARLY)
+    assert world.store.cancel(job) is Cancelled.SIGNALLED
+    assert worker.beat(lease).cancelled == {lease.fence}
+    world.pass_time(31)
+    assert world.row().lost == 1
+
+
+def test_an_ended_job_cannot_be_cancelled(world: World) -> None:
+    """A finished, dead or unknown job is not found."""
+    first, second = world.publish_many(2)
+    worker = world.worker()
+    worker.finish(worker.take_one())
+    worker.reject(worker.take_one())
+    assert [world.store.cancel(job) for job in (first, second, "x")] == [Cancelled.NOT_FOUND] * 3
+    assert world.row().dead == 1
+
+
+@pytest.mark.parametrize("delay_seconds", [0.0, 5.0])
+def test_a_waiting_job_is_withdrawn(world: World, delay_seconds: float) -> None:
+    """It is returned whole and nothing of it is left; a second withdrawal finds nothing."""
+    job = world.publish(
+        "a: b",
+        "x 1",
+        task="t: 1",
+        payload=b"\x00\n x",
+        priority=3,
+        delay_seconds=delay_seconds,
+        expires_seconds=60.0,
+    )
+    after = world.publish("a: b")
+
+    found = world.store.withdraw(job, "q")
+
+    assert found == Job("x 1", "a: b", "q", "t: 1", b"\x00\n x", 3)
+    assert world.store.withdraw(job, "q") is None
+    assert not world.again("a: b", job)
+    world.clock.advance(10)
+    assert ids(world.worker().take(5)) == [after]
+
+
+def test_a_running_job_is_not_withdrawn(world: World) -> None:
+    """Its worker is not notified and can give it back; the queue must be right, too."""
+    job = world.publish()
+    worker = world.worker()
+    lease = worker.take_one()
+    assert [world.store.withdraw(job, queue) for queue in ("q", "q2")] == [None, None]
+    assert worker.beat(lease).cancelled == frozenset()
+    worker.release(lease)
+    assert ids(worker.take()) == [job]
+    assert world.store.withdraw("no such job", "q") is None
+
+
+def test_cancel_can_be_limited_to_a_queue(world: World) -> None:
+    """With a queue, only that queue is searched."""
+    job = world.publish(queue="other: {q}")
+    assert world.store.cancel(job, "q") is Cancelled.NOT_FOUND
+    assert world.store.cancel(job, "other: {q}") is Cancelled.REMOVED
+
+
+def test_all_jobs_of_a_workspace_are_cancelled(world: World) -> None:
+    """Waiting, scheduled and running jobs on every queue are; other workspaces keep theirs."""
+    for workspace in ("a", "b"):
+        world.publish_many(3, workspace)
+        world.publish(workspace, queue="q2", priority=7)
+        world.publish(workspace, delay_seconds=60)
+    worker = world.worker()
+    leases = worker.take(2)
+    assert {lease.job.workspace for lease in leases} == {"a", "b"}
+    assert sum(world.store.cancel_running("a")) == 1
+    assert sum(world.store.cancel_running("a")) == 0
+    assert sum(world.store.purge(None, "a")) == 4
+    row, other = world.row("a"), world.row("b")
+    assert (row.waiting, row.scheduled, row.running) == (0, 0, 1)
+    assert (other.waiting, other.scheduled, other.running) == (3, 1, 1)
+    told = worker.beat(*leases).cancelled
+    assert [lease.job.workspace for lease in leases if lease.fence in told] == ["a"]
+
+
+def test_purge_drops_waiting_jobs(world: World) -> None:
+    """It can be limited to a queue and a workspace; running jobs go on."""
+    for workspace in ("a", "b"):
+        for queue in ("q", "q2"):
+            world.publish_many(2, workspace, queue=queue)
+    worker = world.worker()
+    lease = worker.take_one("q")
+    assert sum(world.store.purge("q", "b" if lease.job.workspace == "a" else "a")) == 2
+    assert sum(world.store.purge("q")) == 1
+    assert sum(world.store.purge()) == 4
+    assert sum(world.store.purge()) == 0
+    assert worker.finish(lease)
+
+
+def test_a_purge_works_in_bounded_steps(world: World) -> None:
+    """No step drops more than a bounded number, and in the end all are gone."""
+    for n in range(3):
+        world.publish_many(700, f"w{n}")
+    world.publish_many(30, "w0", queue="q2")
+    for n in range(40):
+        world.publish("w1", delay_seconds=n + 1.0)
+    steps = list(world.store.purge())
+    assert sum(steps) == 2170
+    assert world.store.snapshot().queues == {"q": 0, "q2": 0}
+    assert world.worker().take(5, "q", "q2") == []
+
+
+def test_jobs_are_found_by_their_payload(world: World) -> None:
+    """Waiting, scheduled and running jobs are found by a text in the payload and nowhere else."""
+    world.publish("needle", "needle", payload=b"hay\nhay")
+    world.publish("a", "x: {1}", payload=b'{"id": "needle"}\x00\n')
+    world.publish("a", "later", payload=b"\n--needle", delay_seconds=5)
+    for _ in range(300):
+        world.publish("b", payload=b"hay")
+    world.worker().take(2)
+    assert {job for some in world.store.find("q", b"needle") for job in some} == {"x: {1}", "later"}
+    assert [job for some in world.store.find("nowhere", b"needle") for job in some] == []
+
+
+def test_jobs_are_found_by_one_of_several_words(world: World) -> None:
+    """One pass finds the jobs whose payload has one of the words after the text."""
+    for job, payload in [
+        ("one", b'{"no": "b", "id": "a-1", "also": "b"}'),
+        ("other", b'{"id": "b-2"}'),
+        ("longer", b'{"id": "b-22"}'),
+        ("second", b'{"id": "c", "id": "a-1"}'),
+        ("none", b'"a-1"'),
+        ("cut", b'"id": "a-1'),
+    ]:
+        world.publish(job_id=job, payload=payload)
+
+    found = {job for some in world.store.find("q", b'"id": "', [b"a-1", b"b-2"]) for job in some}
+
+    assert found == {"one", "other", "cut"}
+
+
+def notices(world: World, *queues: str) -> list[DeadLetter]:
+    """Take what a worker of these queues would report."""
+    return world.store.take_failure_notices(queues or ("q",), n=9, hold_seconds=30)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("delay_seconds", [0.0, 5.0])
+def test_a_cancelled_job_leaves_a_notice(world: World, how: str, delay_seconds: float) -> None:
+    """In the same step, so that no lost reply leaves its result pending; it is no dead letter."""
+    world.publish("a: b", "x", payload=b"\x00\n x", priority=3, delay_seconds=delay_seconds)
+    for _ in range(2):  # the reply was lost, and the call is repeated
+        HOWS[how](world, "x")
+
+    assert notices(world, "q2") == []
+    (notice,) = notices(world)
+    assert notice.job == Job("x", "a: b", "q", "t", b"\x00\n x", 3)
+    assert (notice.reason, notice.deliveries, notice.history) == ("cancelled", 0, ())
+    assert world.dead("a: b") == []
+    assert world.row("a: b").dead == 0
+    assert notices(world) == []
+    world.pass_time(31)
+    assert notices(world) == [notice]  # the worker that took it died
+    assert world.store.drop_failure_notices([notice]) == 1
+    assert world.store.drop_failure_notices([notice]) == 0
+    world.pass_time(31)
+    assert notices(world) == []
+    space = Keyspace(world.store.engine)
+    left = [
+        kind for kind in ("dead_letters", "dead_workspaces", "unreported") if list(space.all(kind))
+    ]
+    assert left == []
+
+
+@pytest.mark.parametrize("how", ["lost with its worker", "given back"])
+def test_a_cancelled_job_whose_worker_did_not_end_it_leaves_a_notice(
+    world: World, how: str
+) -> None:
+    """Its worker died, or stopped before the job began: another one reports it."""
+    world.publish("a", "x")
+    worker = world.worker()
+    lease = worker.take_one()
+    world.store.cancel("x")
+    assert notices(world) == []
+    ENDINGS[how](world, worker, lease)
+    (notice,) = notices(world)
+    assert (notice.job.id, notice.reason) == ("x", "cancelled")
+
+
+@pytest.mark.parametrize("how", ["finished", "rejected"])
+def test_a_cancelled_job_that_its_worker_ends_leaves_none(world: World, how: str) -> None:
+    """The worker reports it by itself."""
+    world.publish("a", "x")
+    worker = world.worker()
+    lease = worker.take_one()
+    world.store.cancel("x")
+    ENDINGS[how](world, worker, lease)
+    assert notices(world) == []
+
+
+def test_a_purge_leaves_no_notice(world: World) -> None:
+    """No worker reports what is dropped with its queue."""
+    world.publish_many(3)
+    assert sum(world.store.purge("q")) == 3
+    assert notices(world) == []
+
+
+def test_notices_of_cancelled_jobs_are_bounded_as_dead_letters_are(world: World) -> None:
+    """Where no worker takes them, the oldest go; dead letters of the workspace are not touched."""
+    world.configure(dead_letter_seconds=100.0, dead_letter_count=3)
+    world.publish("a", "dead")
+    worker = world.worker()
+    worker.reject(worker.take_one())
+    for job in world.publish_many(5):
+        world.clock.advance(1)
+        world.store.cancel(job)
+    assert [notice.job.id for notice in notices(world)] == ["j2", "j3", "j4"]
+    assert [letter.job.id for letter in world.dead()] == ["dead"]
+    world.pass_time(120)
+    assert notices(world) == []
+    assert world.row().dead == 0
+
+
+def test_a_replayed_dead_letter_and_a_cancelled_job_of_its_id_are_two(world: World) -> None:
+    """A notice of one is not that of the other."""
+    world.publish("a", "x", expires_seconds=1)
+    world.clock.advance(2)
+    world.reap()
+    assert [notice.reason for notice in notices(world)] == ["expired"]
+    assert sum(world.store.replay("a")) == 1
+    world.store.cancel("x")
+    (notice,) = notices(world)
+    assert notice.reason == "cancelled"

@@ -1,0 +1,144 @@
+"""A clock of the server that goes back holds nothing up, and takes nothing away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fairqueue.audit import audit
+from tests.contract.world import World, ids
+
+HOUR = 3600.0
+
+
+def _an_hour_back(world: World) -> None:
+    world.clock.set_back(HOUR)
+
+
+def _forward_and_back(world: World) -> None:
+    world.clock.advance(HOUR)
+    world.reap()
+    world.clock.set_back(HOUR)
+
+
+def _forward_and_back_in_a_quiet_namespace(world: World) -> None:
+    world.clock.advance(HOUR)
+    world.reap()
+    world.clock.advance(20)
+    world.reap()
+    world.clock.set_back(HOUR + 20)
+
+
+GLITCHES = [_an_hour_back, _forward_and_back]
+each_glitch = pytest.mark.parametrize("glitch", GLITCHES)
+Glitch = Callable[[World], None]
+
+
+@pytest.fixture(autouse=True)
+def _is_sound(world: World) -> Iterator[None]:
+    yield
+    assert audit(world.store.engine, now=world.clock()) == []
+
+
+@each_glitch
+def test_the_jobs_of_a_dead_worker_come_back(world: World, glitch: Glitch) -> None:
+    """They do within one lease and the length of an outage, as at any time."""
+    world.publish("a", "x")
+    world.worker("dead").take_one()
+    world.pass_time(5)
+    glitch(world)
+    world.pass_time(61)
+    assert ids(world.worker().take()) == ["x"]
+
+
+@each_glitch
+def test_a_living_worker_keeps_its_lease(world: World, glitch: Glitch) -> None:
+    """Its job is not given away while it renews."""
+    world.publish()
+    worker = world.worker()
+    lease = worker.take_one()
+    glitch(world)
+    for _ in range(12):
+        assert worker.renew(lease) == frozenset()
+        world.pass_time(10)
+    assert world.worker("other").take() == []
+    assert worker.finish(lease)
+
+
+@pytest.mark.parametrize("glitch", [*GLITCHES, _forward_and_back_in_a_quiet_namespace])
+def test_a_fresh_lease_is_not_reaped(world: World, glitch: Glitch) -> None:
+    """It lives for its length."""
+    world.publish()
+    glitch(world)
+    lease = world.worker().take_one()
+    for _ in range(29):
+        world.clock.advance(1)
+        assert world.reap() == 0
+    assert world.worker().renew(lease) == frozenset()
+
+
+@each_glitch
+def test_a_rate_goes_on(world: World, glitch: Glitch) -> None:
+    """The next job starts when its rate allows it."""
+    world.limit(rate=0.1)
+    world.publish_many(3)
+    worker = world.worker()
+    worker.take_one()
+    glitch(world)
+    world.reap()
+    world.pass_time(10)
+    assert len(worker.take()) == 1
+    assert worker.take() == []
+    world.pass_time(10)
+    assert len(worker.take()) == 1
+
+
+@each_glitch
+def test_a_scheduled_job_starts_when_it_is_due(world: World, glitch: Glitch) -> None:
+    """It does after its delay, also if it was published after the clock went back."""
+    world.publish("a", "before", delay_seconds=30)
+    world.pass_time(10)
+    glitch(world)
+    world.publish("a", "after", delay_seconds=30)
+    world.pass_time(19)
+    worker = world.worker()
+    early = worker.take(9)
+    world.pass_time(12)
+    assert set(ids([*early, *worker.take(9)])) == {"before", "after"}
+    assert "after" not in ids(early)
+
+
+@each_glitch
+def test_a_repeated_publish_is_no_new_job(world: World, glitch: Glitch) -> None:
+    """The ids of jobs that ended a moment ago are still known."""
+    world.publish("a", "x")
+    world.publish_many(3)
+    worker = world.worker()
+    glitch(world)
+    worker.finish(worker.take_one())
+    world.clock.set_back(HOUR)
+    assert not world.again("a", "x")
+
+
+def test_the_clock_goes_back_again_and_again(world: World) -> None:
+    """Time passes in between, and none of it is taken back."""
+    world.publish("a", "x", delay_seconds=100)
+    for _ in range(10):
+        world.pass_time(9)
+        world.clock.set_back(500)
+        world.reap()
+    worker = world.worker()
+    assert worker.take() == []
+    world.pass_time(11)
+    assert ids(worker.take()) == ["x"]
+
+
+def test_no_wait_is_negative(world: World) -> None:
+    """A job has waited since it was published, by the same clock."""
+    world.pass_time(10)
+    world.publish()
+    world.clock.set_back(HOUR)
+    waited = world.row().oldest_wait_seconds
+    assert waited is not None
+    assert waited >= 0

@@ -1,0 +1,355 @@
+"""Jobs that are started again: released by their worker, or reaped after its death."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.world import World, ids
+
+
+def test_a_released_job_goes_to_the_head_of_its_lane(world: World) -> None:
+    """It is the workspace's next job, before those that already waited."""
+    first, *_ = world.publish_many(3)
+    worker = world.worker()
+    worker.release(worker.take_one())
+    assert ids(worker.take()) == [first]
+
+
+def test_a_released_job_keeps_its_priority(world: World) -> None:
+    """It does not come before more urgent jobs."""
+    world.publish("a", "low", priority=5)
+    worker = world.worker()
+    lease = worker.take_one()
+    world.publish("a", "high", priority=1)
+    worker.release(lease)
+    assert ids(worker.take(2)) == ["high", "low"]
+
+
+def test_a_job_released_with_a_delay_is_scheduled(world: World) -> None:
+    """It holds no slot while it waits, and is claimed when it is due."""
+    world.limit(concurrency=1)
+    world.publish("a", "x")
+    world.publish("a", "y")
+    worker = world.worker()
+    worker.release(worker.take_one(), delay_seconds=5)
+    assert (world.row().scheduled, world.row().running) == (1, 0)
+    (y,) = worker.take()
+    assert y.job.id == "y"
+    worker.finish(y)
+    assert worker.take() == []
+    world.clock.advance(5)
+    assert ids(worker.take()) == ["x"]
+
+
+@pytest.mark.parametrize(("counted", "deliveries"), [(True, 2), (False, 1)])
+def test_an_uncounted_release_takes_the_delivery_back(
+    world: World, counted: bool, deliveries: int
+) -> None:
+    """An uncounted start gives the next one the same number; both are redeliveries."""
+    world.publish()
+    worker = world.worker()
+    worker.release(worker.take_one(), counted=counted)
+    lease = worker.take_one()
+    assert (lease.deliveries, lease.redelivered) == (deliveries, True)
+
+
+def test_a_counted_release_after_the_last_start_makes_a_dead_letter(world: World) -> None:
+    """The number of starts is limited for every owner, and the slot is freed."""
+    world.max_deliveries = 2
+    world.publish()
+    worker = world.worker()
+    assert worker.release(worker.take_one(), counted=True, delay_seconds=5)
+    world.clock.advance(5)
+    lease = worker.take_one()
+    assert worker.release(lease, counted=True, delay_seconds=5)
+    row = world.row()
+    assert (row.dead, row.waiting, row.scheduled, row.running) == (1, 0, 0, 0)
+    assert not worker.release(lease, counted=True)
+
+
+def test_uncounted_releases_never_make_a_dead_letter(world: World) -> None:
+    """A stopping worker may give a job back any number of times."""
+    world.max_deliveries = 1
+    world.publish()
+    worker = world.worker()
+    for _ in range(4):
+        worker.release(worker.take_one())
+    assert (world.row().dead, world.row().waiting) == (0, 1)
+
+
+def test_an_unstarted_release_refunds_its_charge(world: World) -> None:
+    """Claiming and giving back costs a workspace nothing: it keeps its turn."""
+    world.publish_many(20, "a")
+    world.publish_many(20, "b")
+    worker, turns = world.worker(), []
+    for _ in range(20):
+        lease = worker.take_one()
+        turns.append(lease.job.workspace)
+        if lease.job.workspace == "a":
+            worker.release(lease)
+        else:
+            worker.finish(lease, 0.0)
+    assert turns.count("b") <= 2
+
+
+def test_a_rejected_job_is_a_dead_letter(world: World) -> None:
+    """It counts for its workspace, frees its slot and is not claimed again."""
+    world.limit(concurrency=1)
+    world.publish_many(2)
+    worker = world.worker()
+    worker.reject(worker.take_one(), reason="no such task: it's gone\n")
+    row = world.row()
+    assert (row.dead, row.running, row.waiting) == (1, 0, 1)
+    worker.finish(worker.take_one())
+    assert worker.take() == []
+    assert world.row().dead == 1
+
+
+def test_jobs_of_a_dead_worker_are_redelivered(world: World) -> None:
+    """After one lease time its jobs are at the head of their lane, in order."""
+    published = world.publish_many(4)
+    dead, alive = world.worker("dead"), world.worker("alive")
+    assert ids(dead.take(3)) == published[:3]
+    world.pass_time(31)
+    leases = alive.take(4)
+    assert ids(leases) == published
+    assert [lease.deliveries for lease in leases] == [2, 2, 2, 1]
+    assert [lease.redelivered for lease in leases] == [True, True, True, False]
+
+
+def test_more_than_nine_jobs_are_redelivered_in_order(world: World) -> None:
+    """Fences are compared as numbers: 10 comes after 9."""
+    published = world.publish_many(12)
+    world.worker("dead").take(12)
+    world.pass_time(31)
+    assert ids(world.worker("alive").take(12)) == published
+
+
+def test_a_claim_reaps_expired_leases(world: World) -> None:
+    """No separate call is needed."""
+    world.publish("a", "x")
+    world.worker("dead").take_one()
+    alive = world.worker("alive")
+    for _ in range(2):
+        world.clock.advance(14)
+        assert alive.take() == []
+    world.clock.advance(3)
+    assert ids(alive.take()) == ["x"]
+
+
+def test_a_renewed_lease_is_kept(world: World) -> None:
+    """As long as it is renewed no other worker gets the job."""
+    world.publish()
+    worker, other = world.worker("w1"), world.worker("w2")
+    lease = worker.take_one()
+    for beat in range(1, 13):
+        world.clock.advance(10)
+        assert worker.renew(lease, seconds=10.0 * beat) == frozenset()
+        assert other.take() == []
+    assert worker.finish(lease, 120)
+
+
+def test_a_job_that_kills_its_workers_becomes_a_dead_letter(world: World) -> None:
+    """After max_deliveries starts that ended with a lost worker it is not run again."""
+    world.max_deliveries = 3
+    world.publish()
+    worker = world.worker()
+    for start in range(1, 4):
+        assert worker.take_one().deliveries == start
+        world.pass_time(31)
+    assert worker.take() == []
+    assert world.row().dead == 1
+
+
+@pytest.mark.parametrize("fairness", ["time", "count"])
+def test_a_job_whose_lease_expires_is_charged_for_it(world: World, fairness: str) -> None:
+    """A workspace whose jobs kill their workers loses its turn to the others."""
+    world.configure(fairness=fairness)
+    world.publish_many(20, "kills")
+    world.publish_many(20, "sound")
+    worker = world.worker()
+    killed, sound = sorted(worker.take(2), key=lambda lease: lease.job.workspace)
+    assert (killed.job.workspace, sound.job.workspace) == ("kills", "sound")
+    for _ in range(4):
+        world.clock.advance(10)
+        worker.renew(sound)
+        world.reap()
+    worker.finish(sound, 1.0)
+    turns = [worker.take_one().job.workspace for _ in range(10)]
+    assert turns.count("kills") == (0 if fairness == "time" else 5)
+
+
+@pytest.mark.parametrize(("renewed", "charged"), [((), 30), ((10, 20), 50), ((10, 20, 25), 55)])
+def test_a_lease_is_charged_up_to_its_end(
+    world: World, renewed: tuple[int, ...], charged: int
+) -> None:
+    """That is one lease after its last renewal, however late it is reaped."""
+    world.publish_many(2)
+    worker = world.worker()
+    lease = worker.take_one()
+    begun = world.clock()
+    for at in renewed:
+        world.clock.advance(begun + at - world.clock())
+        worker.renew(lease, seconds=0.5)
+    before = _finish_tag(world)
+    world.pass_time(62)
+    assert _finish_tag(world) - before == pytest.approx(charged - max(0.5 * bool(renewed), 0.001))
+
+
+def _finish_tag(world: World) -> float:
+    """Return the finish tag of workspace a on queue q."""
+    engine = world.store.engine
+    return float(engine.command("ZSCORE", engine.keys.key("finish", "q"), "a"))
+
+
+def test_without_max_deliveries_a_job_is_redelivered_without_end(world: World) -> None:
+    """None means no bound."""
+    world.max_deliveries = None
+    world.publish()
+    worker = world.worker()
+    for start in range(1, 9):
+        assert worker.take_one().deliveries == start
+        world.pass_time(31)
+    assert world.row().dead == 0
+
+
+def test_after_an_outage_nothing_is_reaped_for_one_lease(world: World) -> None:
+    """If no script ran for longer than a beat, no worker could renew: leases are extended."""
+    world.publish_many(3)
+    worker = world.worker()
+    leases = worker.take(3)
+    world.clock.advance(100)
+    assert world.reap() == 0
+    assert worker.renew(*leases) == frozenset()
+    assert world.row().running == 3
+
+
+def test_after_the_grace_dead_workers_are_reaped(world: World) -> None:
+    """A lease that is not renewed within one lease time after an outage expires."""
+    world.publish_many(3)
+    world.worker().take(3)
+    world.clock.advance(100)
+    world.pass_time(41)
+    assert world.row().waiting == 3
+
+
+def test_a_short_lease_of_a_caller_does_not_shorten_the_grace(world: World) -> None:
+    """After an outage a lease is spared for its own length, not for that of the caller."""
+    world.publish()
+    living, caller = world.worker("l", lease_seconds=300), world.worker("c", lease_seconds=2)
+    lease = living.take_one()
+    caller.take()
+    world.clock.advance(400)
+    for _ in range(95):
+        assert caller.take() == []
+        world.clock.advance(1)
+    assert living.renew(lease) == frozenset()
+    assert living.finish(lease)
+
+
+def test_a_long_lease_of_a_caller_does_not_hide_an_outage(world: World) -> None:
+    """A short lease could not be renewed in a time that is nothing to a long one."""
+    world.publish()
+    living, caller = world.worker("l", lease_seconds=2), world.worker("c", lease_seconds=300)
+    lease = living.take_one()
+    world.clock.advance(10)
+    assert caller.take() == []
+    world.clock.advance(0.7)
+    assert living.renew(lease) == frozenset()
+    for _ in range(4):
+        world.clock.advance(0.6)
+        assert len(caller.take()) == (1 if _ == 3 else 0)
+
+
+def test_leases_of_each_length_end_after_their_grace(world: World) -> None:
+    """The short ones first; no two outages spare a lease that had ended before the second."""
+    world.publish_many(2)
+    world.worker("short", lease_seconds=10).take_one()
+    world.worker("long", lease_seconds=60).take_one()
+    world.clock.advance(100)
+    running = []
+    for _ in range(8):
+        world.reap()
+        running.append(world.row().running)
+        world.clock.advance(9.9)
+    assert running == [2, 2, 1, 1, 1, 1, 1, 0]
+
+
+def test_many_leases_are_spared_a_bounded_number_at_a_time(world: World) -> None:
+    """No lease waits behind those that are spared, and none is reaped."""
+    world.publish_many(100)
+    leases = world.worker().take(100)
+    world.clock.advance(100)
+    assert [world.reap() for _ in range(5)] == [0] * 5
+    engine, key = world.store.engine, world.store.engine.keys.key("expiry")
+    (first,) = engine.command("ZRANGE", key, 0, 0)
+    assert float(engine.command("ZSCORE", key, first)) == world.clock() + 30
+    assert world.worker().renew(*leases) == frozenset()
+
+
+def test_an_outage_is_not_charged(world: World) -> None:
+    """A lease that was spared is charged up to the end that it had."""
+    world.publish_many(2)
+    world.worker().take_one()
+    before = _finish_tag(world)
+    world.clock.advance(1000)
+    world.pass_time(50)
+    assert _finish_tag(world) - before == pytest.approx(30 - 0.001)
+
+
+def test_infrequent_claims_still_reap(world: World) -> None:
+    """Pauses of more than half a lease between claims do not each count as an outage."""
+    world.publish()
+    world.worker().take(1)
+    for _ in range(5):
+        world.clock.advance(20)
+        world.reap()
+    assert world.row().waiting == 1
+
+
+def test_reaping_is_bounded(world: World) -> None:
+    """One call reaps a bounded number of leases; the next calls reap the rest."""
+    world.publish_many(100)
+    world.worker().take(100)
+    world.pass_time(20)
+    world.clock.advance(11)
+    counts = [world.reap() for _ in range(6)]
+    assert sum(counts) == 100
+    assert max(counts) <= 32
+    assert world.row().waiting == 100
+
+
+def test_the_work_of_timers_is_bounded(world: World) -> None:
+    """A thousand jobs that are due at once become ready over several calls, without a loss."""
+    for n in range(100):
+        world.publish(f"w{n % 7}", delay_seconds=1 + n / 1000)
+    world.clock.advance(2)
+    counts = []
+    while fired := world.reap():
+        counts.append(fired)
+    assert sum(counts) == 100
+    assert max(counts) <= 32
+
+
+def test_a_declined_job_counts_its_returns(world: World) -> None:
+    """Declining uses up no delivery, and the next lease has the count."""
+    world.publish("a", "j1")
+    worker = world.worker()
+    first = worker.take_one()
+    assert worker.release(first, declined=True)
+    assert not worker.release(first, declined=True)
+    second = worker.take_one()
+    assert worker.release(second)
+    third = worker.take_one()
+    assert worker.release(third, delay_seconds=1.0, declined=True)
+    world.clock.advance(1.0)
+    fourth = worker.take_one()
+
+    assert [lease.declined for lease in (first, second, third, fourth)] == [0, 1, 1, 2]
+    assert [lease.deliveries for lease in (first, second, third, fourth)] == [1, 1, 1, 1]
+    assert [lease.redelivered for lease in (first, second, third, fourth)] == [
+        False,
+        True,
+        True,
+        True,
+    ]

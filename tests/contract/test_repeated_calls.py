@@ -1,0 +1,126 @@
+"""Numbered calls can be repeated after a lost reply without a second effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fairqueue import FairQueueError, Lease
+from fairqueue.adapters import Finish
+from tests.contract.world import World, ids
+
+
+def test_a_repeated_claim_returns_the_same_leases(world: World) -> None:
+    """The same number returns the same leases and no others."""
+    world.publish_many(5)
+    worker = world.worker()
+    first = worker.claim(2)
+    again = worker.claim(2, again=True)
+    assert ids(again.leases) == ids(first.leases)
+    assert [lease.fence for lease in again.leases] == [lease.fence for lease in first.leases]
+    assert world.row().running == 2
+
+
+def test_a_repeated_claim_returns_whole_leases(world: World) -> None:
+    """Payload, deliveries and redelivery are those of the first reply."""
+    world.publish(payload=b"\x00\n1 2 3\n", priority=2)
+    worker = world.worker()
+    worker.release(worker.take_one(), counted=True)
+    (first,), (again,) = worker.claim().leases, worker.claim(again=True).leases
+    assert again.job == first.job
+    assert (again.deliveries, again.redelivered) == (first.deliveries, True) == (2, True)
+
+
+def test_a_repeated_claim_leaves_out_ended_leases(world: World) -> None:
+    """A job whose lease was reaped since is not returned again."""
+    world.publish_many(2)
+    worker = world.worker()
+    _gone, kept = worker.take(2)
+    for _ in range(4):
+        world.clock.advance(10)
+        worker.renew(kept)
+        world.reap()
+    assert ids(worker.claim(2, again=True).leases) == [kept.job.id]
+
+
+def test_a_repeated_claim_finishes_once(world: World) -> None:
+    """The endings of a claim take effect once, and a repeat reports the same losses."""
+    world.publish_many(3)
+    worker = world.worker()
+    lease = worker.take_one()
+    finishes = [Finish(lease.fence, seconds=0.0), Finish(999)]
+    first = worker.claim(1, finishes=finishes)
+    again = worker.claim(1, finishes=finishes, again=True)
+    assert first.lost == again.lost == {999}
+    assert world.store.depth("q") == 1
+
+
+def test_a_repeated_ack_succeeds(world: World) -> None:
+    """A finish whose reply was lost is not reported as lost when it is repeated."""
+    world.publish()
+    worker = world.worker()
+    lease = worker.take_one()
+    assert worker.finish(lease)
+    assert worker.finish(lease, again=True)
+
+
+def test_a_repeated_release_acts_once(world: World) -> None:
+    """This also holds if another worker has claimed the job in between."""
+    world.publish("a", "x")
+    worker, other = world.worker("w1"), world.worker("w2")
+    lease = worker.take_one()
+    assert worker.release(lease)
+    assert ids(other.take()) == ["x"]
+    assert worker.release(lease, again=True)
+    assert world.row().running == 1
+    assert other.take() == []
+
+
+def test_a_repeated_reject_makes_one_dead_letter(world: World) -> None:
+    """Both calls report success."""
+    world.publish()
+    worker = world.worker()
+    lease = worker.take_one()
+    assert worker.reject(lease)
+    assert worker.reject(lease, again=True)
+    assert world.row().dead == 1
+
+
+def test_a_late_call_is_refused(world: World) -> None:
+    """A number below the last one changes nothing and raises."""
+    world.publish_many(3)
+    worker = world.worker()
+    worker.take_one()
+    lease = worker.take_one()
+    worker.number = 0
+    with pytest.raises(FairQueueError, match="came after a later one"):
+        worker.claim(1, finishes=[Finish(lease.fence)])
+    assert world.row().running == 2
+
+
+@pytest.mark.parametrize("call", ["ack", "release", "reject"])
+def test_every_numbered_call_can_be_late(world: World, call: str) -> None:
+    """Finish, release and reject with a number that is too low are refused like a claim."""
+    world.publish_many(2)
+    worker = world.worker()
+    lease = worker.take_one()
+    worker.take_one()
+    worker.number = 0
+    acts: dict[str, Callable[[Lease], bool]] = {
+        "ack": worker.finish,
+        "release": worker.release,
+        "reject": worker.reject,
+    }
+    with pytest.raises(FairQueueError, match="call 1 of owner 'w1'"):
+        acts[call](lease)
+    assert world.row().running == 2
+
+
+def test_owners_are_numbered_independently(world: World) -> None:
+    """The numbers of one owner do not affect another's."""
+    world.publish_many(4)
+    first, second = world.worker("w1"), world.worker("w2")
+    for _ in range(2):
+        first.take_one()
+    assert len(second.take(2)) == 2

@@ -1,0 +1,161 @@
+"""Statistics, purges and the kinds of queues agree with what the store holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue.adapters import Ending
+from tests.contract.world import World, ids
+
+
+def test_an_empty_store_has_nothing(world: World) -> None:
+    """It has no workspaces and no queues."""
+    stats = world.store.snapshot()
+    assert (stats.workspaces, dict(stats.queues)) == ((), {})
+    assert world.store.depth("q") == 0
+
+
+def test_a_snapshot_counts_each_state(world: World) -> None:
+    """Waiting, scheduled, running, dead and lost jobs are counted; a depth counts waiting ones."""
+    world.limit(concurrency=3)
+    world.publish_many(5)
+    world.publish(delay_seconds=60)
+    worker = world.worker()
+    _, bad, early = worker.take(3)
+    worker.reject(bad)
+    worker.finish(early, ending=Ending.ACK_EARLY)
+    row = world.row()
+    assert (row.waiting, row.scheduled, row.running, row.dead) == (2, 1, 2, 1)
+    assert world.store.depth("q") == 3
+    assert world.store.snapshot().queues == {"q": 3}
+
+
+def test_a_snapshot_is_sorted_by_name(world: World) -> None:
+    """Any number of workspaces is sorted."""
+    for n in range(250):
+        world.publish(f"w{n:03}")
+    names = [row.workspace for row in world.store.snapshot().workspaces]
+    assert names == [f"w{n:03}" for n in range(250)]
+
+
+def test_the_oldest_wait_is_that_of_the_oldest_job(world: World) -> None:
+    """It covers all queues and priorities of a workspace, and is None if no job waits."""
+    world.publish("a", queue="q2", priority=5)
+    world.clock.advance(7)
+    world.publish("a")
+    world.publish("b", delay_seconds=9)
+    assert world.row("a").oldest_wait_seconds == pytest.approx(7, abs=0.01)
+    assert world.row("b").oldest_wait_seconds is None
+
+
+def test_an_idle_workspace_is_not_in_the_snapshot(world: World) -> None:
+    """A workspace without jobs, leases and debt is forgotten."""
+    world.publish("a")
+    world.publish("b")
+    worker = world.worker()
+    for lease in worker.take(2):
+        worker.finish(lease, 0.0)
+    for n in range(3):
+        world.publish(f"later{n}")
+        worker.finish(worker.take_one(), 0.0)
+    worker.take()
+    names = {row.workspace for row in world.store.snapshot().workspaces}
+    assert not names & {"a", "b"}
+
+
+def test_dead_letters_keep_a_workspace_in_the_snapshot(world: World) -> None:
+    """They do even if nothing else is left of it."""
+    world.publish("a")
+    worker = world.worker()
+    worker.reject(worker.take_one())
+    world.publish_many(3, "b")
+    for lease in worker.take(3):
+        worker.finish(lease)
+    worker.take()
+    assert world.row("a").dead == 1
+
+
+def test_a_purge_drops_only_waiting_jobs(world: World) -> None:
+    """It drops waiting and scheduled jobs of one queue; running ones and other queues stay."""
+    world.publish_many(4)
+    world.publish("b", delay_seconds=60)
+    kept = world.publish("a", queue="other")
+    worker = world.worker()
+    lease = worker.take_one()
+    assert sum(world.store.purge("q")) == 4
+    assert (world.store.depth("q"), world.store.depth("other")) == (0, 1)
+    assert worker.finish(lease)
+    assert worker.take() == []
+    assert ids(worker.take(1, "other")) == [kept]
+
+
+def test_purge_of_many_workspaces(world: World) -> None:
+    """It purges every workspace of the queue."""
+    for n in range(250):
+        world.publish(f"w{n}")
+        world.publish(f"w{n}", priority=3)
+    assert sum(world.store.purge("q")) == 500
+    assert sum(world.store.purge("q")) == 0
+    assert world.store.snapshot().queues == {"q": 0}
+    assert world.worker().take(5) == []
+
+
+def test_purge_of_an_unknown_queue(world: World) -> None:
+    """It drops nothing and creates nothing."""
+    world.publish()
+    assert sum(world.store.purge("nowhere")) == 0
+    assert world.store.snapshot().queues == {"q": 1}
+
+
+def test_a_purged_workspace_can_be_used_again(world: World) -> None:
+    """Jobs that are published after a purge are claimed."""
+    world.limit(concurrency=1)
+    world.publish_many(3)
+    worker = world.worker()
+    lease = worker.take_one()
+    sum(world.store.purge("q"))
+    new = world.publish()
+    worker.finish(lease)
+    assert ids(worker.take()) == [new]
+
+
+def test_an_undeclared_queue_is_unknown(world: World) -> None:
+    """It is neither plain nor a task queue."""
+    assert world.store.is_plain("q") is None
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_declared_queue_has_its_kind(world: World, plain: bool) -> None:
+    """The last declaration holds."""
+    world.store.declare("q", plain=not plain)
+    world.store.declare("q", plain=plain)
+    assert world.store.is_plain("q") is plain
+
+
+def test_a_publish_declares_its_queue(world: World) -> None:
+    """The queue is a task queue, and stays one when it is empty again."""
+    world.publish()
+    assert world.store.is_plain("q") is False
+    worker = world.worker()
+    worker.finish(worker.take_one())
+    assert world.store.is_plain("q") is False
+
+
+def test_a_publish_to_a_blocked_workspace_declares_its_queue(world: World) -> None:
+    """It does even if the workspace is at its limit or the job is not due yet."""
+    world.limit(concurrency=0)
+    world.publish(queue="q1", exempt=True)
+    world.publish(queue="q2", exempt=True, delay_seconds=9)
+    assert world.store.is_plain("q1") is world.store.is_plain("q2") is False
+    assert world.store.snapshot().queues == {"q1": 1, "q2": 1}
+
+
+def test_a_clone_is_the_same_store(world: World) -> None:
+    """Jobs that one publishes the other claims, even after one of them was closed."""
+    clone = world.store.clone()
+    world.publish("a", "x")
+    assert clone.depth("q") == 1
+    clone.close()
+    assert world.store.depth("q") == 1
+    assert clone.depth("q") == 1
+    clone.close()

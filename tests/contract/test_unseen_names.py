@@ -1,0 +1,75 @@
+"""Limits and pauses of names that nothing has named so far are stored, with a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fairqueue import FairQueue, Limits
+from fairqueue._stores.store import Store
+from tests.contract.world import World
+
+
+@pytest.fixture
+def queue(store: Store, caplog: pytest.LogCaptureFixture) -> FairQueue:
+    """A queue over the store of the test."""
+    caplog.set_level("WARNING", logger="fairqueue.admin")
+    return FairQueue(store=store)
+
+
+ACTIONS: list[tuple[str, Callable[[Any, str], object]]] = [
+    ("workspace", lambda admin, name: admin.set_limits(name, concurrency=1)),
+    ("task", lambda admin, name: admin.set_task_limits(name, concurrency=1)),
+    ("queue", lambda admin, name: admin.set_queue_limits(name, concurrency=1)),
+    ("workspace", lambda admin, name: admin.pause(workspace=name)),
+    ("task", lambda admin, name: admin.pause(task=name)),
+    ("queue", lambda admin, name: admin.drain(queue=name)),
+]
+
+
+@pytest.mark.parametrize(("scope", "act"), ACTIONS)
+def test_a_typo_is_told(
+    queue: FairQueue,
+    world: World,
+    caplog: pytest.LogCaptureFixture,
+    scope: str,
+    act: Callable[[Any, str], object],
+) -> None:
+    """The warning suggests the name that is meant; the second time the name is known."""
+    world.publish("Acme", queue="Acme", task="Acme")
+    act(queue.admin, "Acme")
+    assert caplog.messages == []
+    act(queue.admin, "acme ")
+    act(queue.admin, "acme ")
+    assert caplog.messages == [
+        f"no job, limit or pause names the {scope} 'acme ' so far; did you mean 'Acme'?"
+    ]
+    caplog.clear()
+    act(queue.admin, "zzz")
+    assert caplog.messages == [f"no job, limit or pause names the {scope} 'zzz' so far"]
+
+
+def test_what_ended_is_known(
+    queue: FairQueue, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A workspace with dead letters only, a group, and a queue and task that are empty now."""
+    world.configure(workspaces={"acme": Limits(parent="group")})
+    world.publish("dead")
+    worker = world.worker()
+    worker.reject(worker.take_one())
+    queue.admin.set_limits("dead", concurrency=1)
+    queue.admin.set_limits("group", concurrency=1)
+    queue.admin.set_queue_limits("q", concurrency=1)
+    queue.admin.set_task_limits("t", concurrency=1)
+    assert caplog.messages == []
+
+
+def test_a_resume_and_an_unset_are_silent(
+    queue: FairQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They take something away."""
+    queue.admin.resume(workspace="acme")
+    queue.admin.unset_limits("acme")
+    assert caplog.messages == []

@@ -1,0 +1,188 @@
+"""A slot is freed when both the ack and the end of the run are in, in either order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fairqueue import FairQueue, StoreUnavailable
+from fairqueue_celery._consume.claims import most_ahead
+from fairqueue_celery._consume.leases import HeldLease, HeldLeases, Verdict
+from fairqueue_celery._consume.shared_memory import runs
+
+
+class Request:
+    """The attributes of a Celery request that a held lease reads."""
+
+    def __init__(self, *, acknowledged: bool = False, acks_late: bool = True) -> None:
+        self.acknowledged = acknowledged
+        self.task = SimpleNamespace(acks_late=acks_late)
+
+
+@pytest.fixture
+def core(redis_url: str, namespace: str) -> Iterator[FairQueue]:
+    with FairQueue(redis_url, namespace=namespace, workspace_concurrency=1) as core:
+        yield core
+
+
+@pytest.fixture
+def leases(core: FairQueue) -> HeldLeases:
+    return HeldLeases(core)
+
+
+@pytest.fixture
+def held(core: FairQueue, leases: HeldLeases) -> HeldLease:
+    """A delivered job of a workspace with a concurrency of one; a second job waits."""
+    for n in range(2):
+        core.publish(b"%d" % n, queue="q", workspace="ada")
+    [lease] = core.claim(["q"], 5).leases
+    return leases.hold(lease, None, "pool")
+
+
+def begin(leases: HeldLeases, held: HeldLease, *, acknowledged: bool = False) -> None:
+    held.request = Request(acknowledged=acknowledged)
+    leases.start(held, time.monotonic())
+
+
+def state(core: FairQueue) -> dict[str, int]:
+    [row] = core.admin.stats().workspaces
+    return {"waiting": row.waiting, "running": row.running, "dead": row.dead, "lost": row.lost}
+
+
+def test_an_early_ack_keeps_the_slot_until_the_end(
+    core: FairQueue, leases: HeldLeases, held: HeldLease
+) -> None:
+    """Acked and still running, the job holds its slot; its end frees it."""
+    begin(leases, held)
+    leases.decide(held.fence, Verdict.ACK)
+    leases.flush()
+    assert not core.claim(["q"]).leases
+    assert leases.count("pool") == 1
+
+    leases.end(held)
+    leases.flush()
+
+    assert leases.count("pool") == 0
+    assert len(core.claim(["q"]).leases) == 1
+
+
+def test_an_end_waits_for_its_ack(core: FairQueue, leases: HeldLeases, held: HeldLease) -> None:
+    """Ended with an ack on its way, the job is not given back; the ack finishes it."""
+    begin(leases, held, acknowledged=True)
+    leases.end(held)
+    leases.flush()
+    assert state(core)["running"] == 1
+
+    leases.decide(held.fence, Verdict.ACK)
+    leases.flush()
+
+    assert state(core) == {"waiting": 1, "running": 0, "dead": 0, "lost": 0}
+
+
+def test_ack_and_end_in_one_call(leases: HeldLeases, held: HeldLease) -> None:
+    """If ack and end come together, one ending is reported."""
+    begin(leases, held)
+    leases.decide(held.fence, Verdict.ACK)
+    leases.end(held)
+
+    assert [finish.ending.value for finish in leases.take()] == ["ack"]
+
+
+def test_an_ack_before_the_start_frees_at_once(
+    core: FairQueue, leases: HeldLeases, held: HeldLease
+) -> None:
+    """A revoked or expired job is acked without a run."""
+    held.request = Request()
+    leases.decide(held.fence, Verdict.ACK)
+    leases.flush()
+
+    assert state(core)["running"] == 0
+
+
+def test_requeue_waits_for_the_end(core: FairQueue, leases: HeldLeases, held: HeldLease) -> None:
+    """A hard time limit requeues while the process runs; the job is released when it is gone."""
+    begin(leases, held, acknowledged=True)
+    leases.decide(held.fence, Verdict.REQUEUE)
+    leases.flush()
+    assert state(core)["running"] == 1
+
+    leases.end(held)
+    leases.flush()
+
+    assert state(core) == {"waiting": 2, "running": 0, "dead": 0, "lost": 0}
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_early_acked_run_is_not_repeated_if_its_ack_was_not_read(
+    core: FairQueue, leases: HeldLeases, held: HeldLease, *, begun: bool
+) -> None:
+    """The child was killed with its ack unread in the pipe, but the run had begun."""
+    held.request = Request(acks_late=False)
+    if begun:
+        runs.begin(held.fence)
+    leases.end(held)
+    leases.flush()
+
+    assert state(core) == {"waiting": 1 if begun else 2, "running": 0, "dead": 0, "lost": 0}
+
+
+def test_an_aborted_run_is_given_back(core: FairQueue, leases: HeldLeases, held: HeldLease) -> None:
+    """Ended without a verdict, the job waits again; no delivery is counted."""
+    begin(leases, held)
+    leases.end(held)
+    leases.flush()
+
+    assert state(core)["waiting"] == 2
+    assert core.claim(["q"]).leases[0].deliveries == 1
+
+
+def test_a_dropped_job_is_a_dead_letter(
+    core: FairQueue, leases: HeldLeases, held: HeldLease
+) -> None:
+    """Rejected without requeue, it becomes a dead letter."""
+    begin(leases, held, acknowledged=True)
+    leases.decide(held.fence, Verdict.DROP)
+    leases.end(held)
+    leases.flush()
+
+    assert state(core) == {"waiting": 1, "running": 0, "dead": 1, "lost": 0}
+
+
+def test_endings_survive_a_failed_call(
+    core: FairQueue, leases: HeldLeases, held: HeldLease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Endings that could not be reported stay pending and are reported later."""
+    begin(leases, held)
+    leases.decide(held.fence, Verdict.ACK)
+    leases.end(held)
+
+    def away(*_: Any) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(core, "finish", away)
+        with pytest.raises(StoreUnavailable):
+            leases.flush()
+    assert leases.pending == 1
+    leases.flush()
+
+    assert state(core)["running"] == 0
+
+
+def test_a_second_ack_changes_nothing(core: FairQueue, leases: HeldLeases, held: HeldLease) -> None:
+    """An ack of a finished job is a no-op, even if another job runs meanwhile."""
+    leases.decide(held.fence, Verdict.ACK)
+    leases.flush()
+
+    assert leases.decide(held.fence, Verdict.ACK) is False
+    assert leases.pending == 0
+    assert state(core)["waiting"] == 1
+
+
+def test_a_few_jobs_per_process_are_claimed_ahead_at_most() -> None:
+    """Four per process, and eight for a lone one."""
+    assert (most_ahead(4), most_ahead(1)) == (16, 8)

@@ -1,0 +1,41 @@
+"""``queue_of``: the core queue of a Dramatiq broker."""
+
+from __future__ import annotations
+
+import dramatiq
+import pytest
+from dramatiq.brokers.stub import StubBroker
+
+from fairqueue import JobState
+from fairqueue_dramatiq import CapacityExceeded, ConfigurationError, queue_of
+
+LIMITS = {"workspace_concurrency": 2, "workspaces": {"acme": {"weight": 3}}}
+
+
+@pytest.mark.parametrize("broker", [LIMITS], indirect=True)
+def test_it_has_the_settings_and_jobs_of_the_broker(broker: StubBroker) -> None:
+    """An operator's calls on it apply to the actors' messages."""
+
+    @dramatiq.actor
+    def work() -> None:
+        """Do nothing."""
+
+    queue = queue_of(broker)
+    for _ in range(2):
+        work.send_with_options(workspace="acme")
+    found = queue.admin.why(workspace="acme")
+    assert (found.state, found.waiting) == (JobState.WAITING, 2)
+    limits = {name: limit.value for name, limit in queue.admin.limits("acme").items()}
+    assert limits == {"concurrency": 2, "weight": 3.0}
+    queue.admin.pause(workspace="acme")
+    assert queue.admin.why(workspace="acme").blockers[0].kind == "pause"
+    queue.admin.set_limits("acme", capacity=2)
+    with pytest.raises(CapacityExceeded):
+        work.send_with_options(workspace="acme")
+    assert queue.admin.cancel_workspace("acme").removed == 2
+
+
+def test_a_broker_without_the_middleware_has_no_queue() -> None:
+    """The error says what to add."""
+    with pytest.raises(ConfigurationError, match="FairQueueMiddleware"):
+        queue_of(StubBroker())

@@ -1,0 +1,222 @@
+"""A connection that owes a reply, or whose server has stepped down, does not get the next call."""
+
+from __future__ import annotations
+
+import select
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from fairqueue import FairQueue, StoreUnavailable
+from fairqueue._stores.redis import connections, waiter
+from fairqueue.testing import EmbeddedServer, embedded_redis
+from tests.redis.proxy import Proxy, proxy_before
+from tests.system.ledger import wait_for
+
+CLIENT = {redis.connection.__file__, redis.retry.__file__, connections.__file__, waiter.__file__}
+MOST_STEPS = 5000
+
+
+class SoftTimeLimit(Exception):
+    """What Celery raises wherever a task happens to be."""
+
+
+class Timeout(BaseException):
+    """What gevent raises wherever a greenlet happens to be."""
+
+
+class Interrupted(redis.UnixDomainSocketConnection):
+    """A connection whose next reply is not read: an exception comes after the command was sent."""
+
+    next_error: BaseException | None = None
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        """Raise what is due, else read."""
+        error, type(self).next_error = self.next_error, None
+        if error is not None:
+            raise error
+        return super().read_response(*args, **options)
+
+
+def _depth_queue(queue: FairQueue, jobs: int) -> str:
+    """Name a queue that has this many jobs."""
+    for _ in range(jobs):
+        queue.publish(b"x", queue=f"has {jobs}", workspace="w")
+    return f"has {jobs}"
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SoftTimeLimit, Timeout])
+def test_an_exception_between_sending_and_reading(
+    redis_server: EmbeddedServer, namespace: str, kind: type[BaseException]
+) -> None:
+    """The next call gets its own reply, even if the one before is still under way then."""
+    pool = redis.ConnectionPool(Interrupted, path=redis_server.socket_path)
+    with FairQueue(client=redis.Redis(connection_pool=pool), namespace=namespace) as queue:
+        two, three = _depth_queue(queue, 2), _depth_queue(queue, 3)
+        redis_server.freeze()  # so that the reply comes after the next call was sent
+        try:
+            Interrupted.next_error = kind()
+            with pytest.raises(kind):
+                queue.depth(three)
+        finally:
+            threading.Timer(0.2, redis_server.thaw).start()
+        assert [queue.depth(two), queue.depth(three)] == [2, 3]
+
+
+class _Step:
+    """Raises Timeout before the n-th instruction of the client's own files and of ours."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+
+    def __enter__(self) -> None:
+        # Python 3.12 reports instructions only if a frame asked for them before settrace.
+        sys._getframe().f_trace_opcodes = True
+        sys.settrace(self._trace)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_filename not in CLIENT:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                raise Timeout
+        return self._trace
+
+
+def _interrupt_everywhere(call: Callable[[], object], after: Callable[[], None]) -> int:
+    """Interrupt a call before each of its instructions, and look what comes after."""
+    for n in range(1, MOST_STEPS):
+        step = _Step(n)
+        try:
+            with step:
+                call()
+        except Timeout:
+            after()
+        else:
+            if step.left > 0:
+                return n
+    return MOST_STEPS
+
+
+@pytest.fixture
+def _no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply that comes before the next call is sent would be noticed; make it come later."""
+    monkeypatch.setattr(connections, "_has_input", lambda _: False)
+
+
+@pytest.mark.usefixtures("_no_second_look")
+def test_a_call_may_be_interrupted_at_every_instruction(redis_url: str, namespace: str) -> None:
+    """After it the next call gets its own reply."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        two, three = _depth_queue(queue, 2), _depth_queue(queue, 3)
+
+        def after() -> None:
+            assert [queue.depth(two), queue.depth(three)] == [2, 3]
+
+        assert 50 < _interrupt_everywhere(lambda: queue.depth(three), after) < MOST_STEPS
+
+
+def test_a_wait_may_be_interrupted_at_every_instruction(
+    redis_client: redis.Redis, redis_url: str, namespace: str
+) -> None:
+    """After it the waiter waits once, not behind what it sent before."""
+    token = f"{{{namespace}:0}}:token:q"
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.depth("q")
+        waiting: Any = queue._connected().waiter(["q"])
+        others = {client["id"] for client in redis_client.client_list()}
+
+        def is_alone() -> bool:
+            kept = {str(waiting._id)} if waiting._connection else set()
+            return {client["id"] for client in redis_client.client_list()} <= others | kept
+
+        def after() -> None:
+            wait_for(is_alone)  # or what was sent over the dropped connection takes the token
+            redis_client.delete(token)
+            redis_client.rpush(token, 1)
+            assert waiting.wait(5)
+            assert redis_client.info("clients")["blocked_clients"] == 0
+            assert select.select([waiting.fileno()], [], [], 0)[0] == []  # no other reply comes
+            redis_client.rpush(token, 1)
+
+        redis_client.rpush(token, 1)
+        steps = _interrupt_everywhere(lambda: waiting.wait(5), after)
+        waiting.close()
+        assert 50 < steps < MOST_STEPS
+
+
+@pytest.fixture
+def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
+    """A proxy before the server of this test process."""
+    with proxy_before(redis_server.socket_path) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def queue(proxy: Proxy, namespace: str) -> Iterator[FairQueue]:
+    """A queue through the proxy, over a client that does not repeat calls by itself."""
+    client = redis.Redis(port=proxy.port, retry=Retry(NoBackoff(), 0))
+    with FairQueue(client=client, namespace=namespace) as queue:
+        queue.publish(b"x", queue="q", workspace="w")
+        yield queue
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (b"READONLY You can't write against a read only replica.", "read-only replica"),
+        (
+            b"ERR Error running script (call to f_12): @user_script:1: -READONLY You can't write",
+            "read-only replica",
+        ),
+        (b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data", "lost its master"),
+        (b"LOADING Redis is loading the dataset in memory", "is loading its data"),
+    ],
+    ids=["READONLY", "READONLY of 6.2", "MASTERDOWN", "LOADING"],
+)
+def test_a_server_that_has_stepped_down_is_left(
+    queue: FairQueue, proxy: Proxy, reply: bytes, said: str
+) -> None:
+    """Its refusal is told, and the next call connects to what its address leads to by then."""
+    proxy.refuse(reply)
+    with pytest.raises(StoreUnavailable, match=said):
+        queue.publish(b"x", queue="q", workspace="w")
+    assert queue.publish(b"x", queue="q", workspace="w")
+    assert queue.depth("q") == 2
+
+
+def test_another_refusal_keeps_the_connection(queue: FairQueue, proxy: Proxy) -> None:
+    """A full Redis is not connected to once more for each publish that it refuses."""
+    before = proxy.accepted
+    proxy.refuse(b"OOM command not allowed when used memory > 'maxmemory'.")
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable, match="out of memory"):
+            queue.publish(b"x", queue="q", workspace="w")
+    assert proxy.accepted == before
+
+
+def test_a_failover(proxy: Proxy) -> None:
+    """Where an address leads to the new primary, calls do after one of them was refused."""
+    with embedded_redis() as old, embedded_redis() as new:
+        proxy.upstream = old.socket_path
+        with FairQueue(client=redis.Redis(port=proxy.port)) as queue:
+            queue.publish(b"x", queue="q", workspace="w")
+            old.client().replicaof("127.0.0.1", 1)
+            proxy.upstream = new.socket_path
+            with pytest.raises(StoreUnavailable, match="read-only replica"):
+                queue.publish(b"x", queue="q", workspace="w")
+            job = queue.publish(b"x", queue="q", workspace="w")
+            assert [lease.job.id for lease in queue.claim(["q"]).leases] == [job]

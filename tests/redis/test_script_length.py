@@ -1,0 +1,182 @@
+"""No script is long: the cost of each operation is bounded, whatever has piled up.
+
+Costs are counted in commands, and in microseconds by no test: a machine may be slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from fairqueue import Job, Lease, Limits, Pause
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
+from fairqueue._types import StoredLimits
+from fairqueue.adapters import Admission, Finish
+from fairqueue.audit.checks import audit
+from fairqueue.testing import ManualClock
+from tests.contract.world import World
+
+
+@pytest.fixture
+def world(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> World:
+    """A store on Redis."""
+    return World(Store(RedisEngine(redis_client, namespace=namespace), clock=clock), clock)
+
+
+def commands(client: redis.Redis, act: Callable[[], object]) -> dict[str, int]:
+    """Count the commands that an action runs, by name."""
+    client.config_resetstat()
+    act()
+    stats: dict[str, dict[str, Any]] = client.info("commandstats")
+    calls = {name.removeprefix("cmdstat_"): int(row["calls"]) for name, row in stats.items()}
+    return {name: n for name, n in calls.items() if not name.startswith(("config", "info"))}
+
+
+@pytest.mark.parametrize("operation", ["cancel", "why"])
+def test_a_running_job_is_found_by_its_id(
+    redis_client: redis.Redis, world: World, operation: str
+) -> None:
+    """To cancel or explain one of 300 running jobs of a workspace reads one lease."""
+    store = world.store
+    for n in range(300):
+        store.publish(Job(f"j{n}", "a", "q", "t", b""), Admission())
+    world.worker().take(300)
+
+    def act() -> object:
+        if operation == "cancel":
+            return store.cancel("j150")
+        return store.why(workspace=None, job_id="j150", queue="q")
+
+    act()  # loads the script
+    assert sum(commands(redis_client, act).values()) < 20
+
+
+def longest_page(client: redis.Redis, store: Store, act: Callable[[], object]) -> int:
+    """Return the most commands that one script of an action runs."""
+    engine, most = store.engine, 0
+    run = engine._run
+
+    def counted(operation: str, values: Any) -> Any:
+        nonlocal most
+        client.config_resetstat()
+        reply = run(operation, values)
+        stats: dict[str, dict[str, Any]] = client.info("commandstats")
+        most = max(most, sum(int(row["calls"]) for row in stats.values()))
+        return reply
+
+    engine._run = counted  # type: ignore[method-assign]
+    act()
+    engine._run = run  # type: ignore[method-assign]
+    return most
+
+
+def test_a_page_of_statistics_is_bounded(redis_client: redis.Redis, world: World) -> None:
+    """No page looks at all of 600 workspaces with a dead letter, or of 600 queues."""
+    worker = world.worker()
+    for n in range(600):
+        world.publish(f"w{n}", queue=f"q{n}")
+        worker.reject(worker.take_one(f"q{n}"))
+    found = world.store.snapshot()
+    assert (len(found.workspaces), len(found.queues)) == (600, 600)
+    assert longest_page(redis_client, world.store, world.store.snapshot) < 2000
+
+
+def test_a_configuration_that_is_stored_already_is_compared_by_its_digest(
+    redis_client: redis.Redis, world: World
+) -> None:
+    """A process that starts beside 300 limits of a provider reads none of them."""
+    configured = StoredLimits(default=Limits(capacity=5), provided=True)
+    world.store.configure(configured, authoritative=True)
+    for n in range(300):
+        world.store.put_provider_limits(f"w{n}", Limits(concurrency=5))
+    again = commands(redis_client, lambda: world.store.configure(configured, authoritative=True))
+    assert sum(again.values()) < 10
+    assert "hgetall" not in again
+    other = StoredLimits(default=Limits(capacity=6), provided=True)
+    changed = commands(redis_client, lambda: world.store.configure(other, authoritative=True))
+    assert sum(changed.values()) < 50
+
+
+def test_the_answers_of_a_provider_that_is_gone_are_forgotten_page_by_page(
+    redis_client: redis.Redis, world: World
+) -> None:
+    """A configuration without a limit provider forgets all its limits, in bounded steps."""
+    world.store.configure(StoredLimits(provided=True), authoritative=True)
+    for n in range(300):
+        world.store.put_provider_limits(f"w{n}", Limits(concurrency=0, reserve=0, capacity=5))
+    world.publish("w7")
+    assert not world.worker().take(1)
+
+    def forget() -> object:
+        return world.store.configure(StoredLimits(), authoritative=True)
+
+    assert longest_page(redis_client, world.store, forget) < 2500
+    engine = world.store.engine
+    fields = engine.command("HKEYS", engine.keys.key("limits"))
+    assert not [field for field in fields if b"provider" in field]
+    assert len(world.worker("w2").take(1)) == 1
+    assert audit(world.store.engine, now=world.clock()) == []
+
+
+def test_renewals_of_many_leases_take_several_scripts(
+    redis_client: redis.Redis, world: World
+) -> None:
+    """No script renews more than a hundred leases."""
+    for n in range(250):
+        world.publish(f"w{n}")
+    leases = world.worker().take(250)
+    most = longest_page(redis_client, world.store, lambda: world.worker().renew(*leases))
+    assert most < 1500
+
+
+@pytest.mark.parametrize("how", ["live", "pause", "configured"])
+def test_a_first_limit_of_a_task_reads_its_leases_page_by_page(
+    redis_client: redis.Redis, world: World, how: str
+) -> None:
+    """600 leases are counted by the first limit of their task, and no script reads them all."""
+    for n in range(600):
+        world.publish(f"w{n}")
+    world.worker().take(600)
+    world.publish_many(2)
+
+    def limit() -> None:
+        if how == "pause":
+            world.store.pause("task", "t", Pause.PAUSED)
+        elif how == "live":
+            world.limit_task("t", concurrency=601)
+        else:
+            world.configure(tasks={"t": Limits(concurrency=601)}, authoritative=True)
+
+    assert longest_page(redis_client, world.store, limit) < 1000
+    assert len(world.worker("w2").take(2)) == (how != "pause")
+    assert audit(world.store.engine, now=world.clock()) == []
+    world.store.pause("task", "t", None)
+    world.store.set_limits("task", "t", None)
+    again = commands(redis_client, limit)
+    assert sum(again.values()) < 60
+
+
+def test_a_total_limit_costs_a_claim_nothing_beside_many_queues(
+    redis_client: redis.Redis, world: World
+) -> None:
+    """A finish and claim that takes the freed slot again looks at no other queue; an ack does."""
+    for n in range(300):
+        world.publish(f"w{n}", queue=f"q{n}")
+    world.store.set_limits("total", "", Limits(concurrency=1))
+    world.publish_many(3)
+    worker = world.worker()
+    lease = worker.take_one()
+
+    def next_one() -> None:
+        leases.extend(worker.claim(1, "q", finishes=[Finish(lease.fence)]).leases)
+
+    leases: list[Lease] = []
+    assert sum(commands(redis_client, next_one).values()) < 80
+    assert audit(world.store.engine, now=world.clock()) == []
+    finished = commands(redis_client, lambda: worker.finish(leases[0]))
+    assert sum(finished.values()) < 300 * 14
+    assert audit(world.store.engine, now=world.clock()) == []

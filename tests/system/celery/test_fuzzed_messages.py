@@ -1,0 +1,133 @@
+"""Whatever a producer writes into a message, the job ends, and the worker goes on."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.system.ledger import wait_for
+from tests.system.needs import needs
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+SEED = 12
+DEEP = 300
+PER_FIELD = 2
+"""Wrong values of each field that one run tries, of those below."""
+
+
+def nested(kind: type) -> Any:
+    value: Any = 1
+    for _ in range(DEEP):
+        value = [value] if kind is list else {"a": value}
+    return value
+
+
+WRONG: list[Any] = [
+    None, True, False, 0, -1, 1.5, 1e308, float("nan"), float("-inf"), 10**400, "", "x", "\x00",
+    "é" * 5000, [], [None], [[]], [1, 2], ["a", "b"], [1e308, -1], {}, {"a": {}}, nested(list),
+    nested(dict),
+]  # fmt: skip
+
+BY_FIELD = {"task": [None, 7, True, [], {}, ["x"], nested(list)]}
+"""A name that is only unknown is another matter."""
+
+LIMITS = [{}, {"a": 1, "b": 2}, "ab", 7, [1], [1, 2, 3], ["1", None], [float("nan"), 1], [-1, -1]]
+
+FIELDS: dict[str, Any] = {
+    "lang": "py", "task": "shop.work", "id": "1", "shadow": None, "eta": None, "expires": None,
+    "group": None, "group_index": None, "retries": 0, "timelimit": [None, None], "root_id": "1",
+    "parent_id": None, "argsrepr": "(1,)", "kwargsrepr": "{}", "origin": "me",
+    "ignore_result": False, "replaced_task_nesting": 0, "stamped_headers": None, "stamps": {},
+    "workspace": "ada", "redelivered": False, "compression": None, "reply_to": None,
+}  # fmt: skip
+PROPERTIES = {
+    "correlation_id": "1", "reply_to": "r", "delivery_mode": 2, "priority": 0,
+    "body_encoding": "base64", "delivery_tag": "t", "content_type": "application/json",
+    "delivery_info": {"exchange": "", "routing_key": "celery"}, "fairqueue": None,
+}  # fmt: skip
+EMBED = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+OLD = {**FIELDS, **EMBED, "args": [1], "kwargs": {}, "utc": True, "taskset": None}
+
+
+def message(protocol: int) -> dict[str, Any]:
+    body: Any = [[1], {}, dict(EMBED)] if protocol == 2 else dict(OLD)
+    return {
+        "body": body,
+        "content-type": "application/json",
+        "content-encoding": "utf-8",
+        "headers": dict(FIELDS) if protocol == 2 else {},
+        "properties": copy.deepcopy(PROPERTIES),
+    }
+
+
+def places(whole: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Every field of a message: what holds it, and its name there."""
+    for name in list(whole):
+        yield whole, name
+    for part in ("headers", "properties", "body"):
+        inner = whole[part]
+        yield from ((inner, name) for name in (inner if isinstance(inner, dict) else range(3)))
+    yield from ((whole["properties"]["delivery_info"], name) for name in ("exchange",))
+    if isinstance(whole["body"], list):
+        yield from ((whole["body"][2], name) for name in EMBED)
+
+
+def encoded(whole: dict[str, Any]) -> bytes:
+    if not isinstance(whole["body"], str):
+        body = json.dumps(whole["body"]).encode()
+        whole["body"] = base64.b64encode(body).decode()
+    return json.dumps(whole).encode()
+
+
+def fuzzed(chance: random.Random) -> Iterator[bytes]:
+    for protocol in (1, 2):
+        for index in range(len(list(places(message(protocol))))):
+            name = list(places(message(protocol)))[index][1]
+            wrong = LIMITS if name == "timelimit" else BY_FIELD.get(str(name), WRONG)
+            for value in chance.sample(wrong, min(len(wrong), PER_FIELD)):
+                whole = message(protocol)
+                holder, name = list(places(whole))[index]
+                holder[name] = value
+                yield encoded(whole)
+            if protocol == 1 and name == "timelimit":
+                for value in LIMITS:
+                    yield encoded({**message(1), "body": {**OLD, "timelimit": value}})
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
+def test_no_message_brings_a_worker_down(shop: Any, pool: str) -> None:
+    """Each job is done or a dead letter; the same worker runs the next job and holds no slot."""
+    if pool == "gevent":
+        needs(pool)
+    url = shop.url(unknown_task_returns=0, max_deliveries=2, workspace_concurrency=3)
+    shop.config = {"result_backend": url, "task_track_started": True}
+    worker = shop.worker("-P", pool, "-c", "2", "-E", url=url).ready()
+    payloads = list(fuzzed(random.Random(SEED)))
+    random.Random(SEED).shuffle(payloads)
+    with shop.core() as core:
+        for payload in payloads:
+            core.publish(payload, queue="celery", workspace="stranger")
+
+        def left() -> Any:
+            row = shop.row("stranger")
+            return row and (row.waiting + row.scheduled, row.running)
+
+        def is_over() -> bool:
+            assert worker.process.poll() is None, worker.log.read_text()[-3000:]
+            return left() in (None, (0, 0))
+
+        wait_for(is_over, seconds=40)
+        reasons = [letter.reason for letter in core.admin.dead_letters("stranger")]
+        shop.publisher(url).send("work", 1000, workspace="ada")
+        shop.ledger.wait("end", 1, n=1000, seconds=20)
+
+    assert worker.process.poll() is None
+    assert all(reason and len(reason) <= 500 for reason in reasons)
+    assert len(reasons) > len(payloads) / 4

@@ -1,0 +1,37 @@
+"""A worker that is told to stop while Redis is away exits, and leaves its leases to expire."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from tests.system.ledger import wait_for
+from tests.system.needs import needs
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+GRACE_SECONDS = 15.0
+
+
+@pytest.mark.parametrize("signalled", ["SIGTERM", "SIGQUIT"])
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
+def test_it_exits_within_its_grace(own_shop: Any, pool: str, signalled: str) -> None:
+    """One job has ended, and its end could not be reported; the log says what becomes of it."""
+    if pool == "gevent":
+        needs(pool)
+    shop = own_shop
+    worker = shop.worker("-P", pool, "-c", "2", url=shop.url(lease_seconds=20)).ready()
+    shop.publisher().send("work_late", 1, workspace="ada", kwargs={"seconds": 1.5})
+    shop.ledger.wait("start", 1)
+    shop._server.kill()
+    shop.ledger.wait("end", 1)
+    wait_for(lambda: "Cannot connect" in worker.log.read_text() or "rror" in worker.log.read_text())
+    time.sleep(1.0)
+    os.kill(worker.pid, getattr(signal, signalled))
+    worker.process.wait(GRACE_SECONDS)
+
+    assert "leases will expire" in worker.log.read_text()

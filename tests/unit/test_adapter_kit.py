@@ -1,0 +1,224 @@
+"""The helpers that both adapters share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+
+import fairqueue
+from fairqueue import (
+    ConfigurationError,
+    DeadLetter,
+    Job,
+    JobContext,
+    JobId,
+    Lease,
+    Outcome,
+    Settings,
+    WorkspaceUnresolved,
+)
+from fairqueue.adapters import (
+    Published,
+    UniqueOutcomes,
+    UnknownTaskBackoff,
+    failure_reason,
+    job_id_ending_in,
+    lost_worker_message,
+    mark_body,
+    parent_fence,
+    publish_or_default,
+    run_context,
+    settings_summary,
+    translate_errors,
+    workspace_or_current,
+)
+
+JOB = Job(id="j1", workspace="ada", queue="mails", task="send", payload=b"")
+
+
+def declined(times: int) -> Lease:
+    return Lease(
+        job=JOB,
+        fence=1,
+        deliveries=1,
+        redelivered=False,
+        lease_seconds=60,
+        owner="w1",
+        declined=times,
+    )
+
+
+def test_the_delay_of_an_unknown_task_doubles_up_to_ten_seconds() -> None:
+    """It is 1, 2, 4, 8, and then always 10 s."""
+    backoff = UnknownTaskBackoff(Settings.load({"unknown_task_returns": 10_000}))
+    delays = [backoff.delay_seconds(declined(times)) for times in (0, 1, 2, 3, 4, 5, 9_999)]
+    assert delays == [1, 2, 4, 8, 10, 10, 10]
+
+
+def test_an_unknown_task_is_given_up_after_so_many_returns(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log names job, workspace, queue and count; the last return has no delay."""
+    backoff = UnknownTaskBackoff(Settings.load({"unknown_task_returns": 2}))
+    assert backoff.delay_seconds(declined(1)) == 2
+    assert "task 'send': job 'j1' of workspace 'ada' returns to queue 'mails'" in caplog.text
+    assert "return 2 of 2" in caplog.text
+    assert backoff.delay_seconds(declined(2)) is None
+
+
+def test_a_unique_outcome_names_the_message_that_holds_the_key() -> None:
+    """A new job names its own message, and a duplicate the one in the existing job's id."""
+    outcomes = UniqueOutcomes(lambda outcome, holder: (outcome, holder))
+    first = job_id_ending_in("m1")
+    outcomes.remember("m1", JobId(Published(Outcome.CREATED, first)))
+    outcomes.remember("m2", JobId(Published(Outcome.EXISTING, first)))
+    assert outcomes.get("m1") == (Outcome.CREATED, "m1")
+    assert outcomes.get("m2") == (Outcome.EXISTING, "m1")
+    assert outcomes.get("m3") is None
+
+
+def test_the_oldest_outcomes_are_forgotten() -> None:
+    """A process keeps 1,000."""
+    outcomes = UniqueOutcomes(lambda outcome, holder: (outcome, holder))
+    for n in range(1001):
+        outcomes.remember(f"m{n}", JobId(Published(Outcome.CREATED, f"j{n}")))
+    assert outcomes.get("m0") is None
+    assert outcomes.get("m1") is not None
+
+
+def test_a_job_id_is_new_or_starts_as_asked_and_stays_short() -> None:
+    """Two publishes of one message have different ids, and a repeat has the same."""
+    assert job_id_ending_in("m") != job_id_ending_in("m")
+    assert job_id_ending_in("m", start="p") == "p.m"
+    assert len(job_id_ending_in("m" * 500)) == 200
+
+
+class Translated(fairqueue.LeaseLost):
+    """The error of an adapter."""
+
+
+def test_errors_are_translated_by_their_class() -> None:
+    """The translated error has all attributes, and the cause in place of the core's error."""
+    cause = OSError("gone")
+    with (
+        pytest.raises(Translated) as caught,
+        translate_errors({fairqueue.LeaseLost: Translated}),
+    ):
+        raise fairqueue.LeaseLost("j1", "ada") from cause
+    assert (caught.value.job_id, caught.value.workspace) == ("j1", "ada")
+    assert caught.value.__cause__ is cause
+
+
+@pytest.mark.parametrize("error", [Translated("j1", "ada"), ConfigurationError("no"), OSError()])
+def test_other_errors_pass_untouched(error: Exception) -> None:
+    """A translated error, another error of the core and any other error are not changed."""
+    with pytest.raises(type(error)) as caught, translate_errors({fairqueue.LeaseLost: Translated}):
+        raise error
+    assert caught.value is error
+
+
+def unresolved() -> str | None:
+    raise WorkspaceUnresolved("no answer")
+
+
+def test_what_must_not_be_lost_has_a_workspace(caplog: pytest.LogCaptureFixture) -> None:
+    """It is the one in the call, else that of the running job, and the log names it."""
+    with run_context(JobContext("j1", "ada", 7, 1)):
+        assert workspace_or_current("it", lambda: "bob") == "bob"
+        assert caplog.text == ""
+        assert workspace_or_current("it", unresolved) == "ada"
+    assert "it must not be lost" in caplog.text
+    assert "no answer" in caplog.text
+
+
+def refusing(names: list[str | None]) -> Callable[[str | None], str]:
+    def publish(workspace: str | None) -> str:
+        names.append(workspace)
+        if workspace == "impossible":
+            raise ConfigurationError("too long")
+        return "published"
+
+    return publish
+
+
+def test_what_must_not_be_lost_is_published_for_no_impossible_name() -> None:
+    """It is published first for its own workspace, then without one."""
+    names: list[str | None] = []
+    assert publish_or_default("it", "impossible", refusing(names)) == "published"
+    assert names == ["impossible", None]
+
+
+def test_another_mistake_reaches_the_caller() -> None:
+    """Other errors are raised, since no other workspace would help."""
+
+    def publish(workspace: str | None) -> None:
+        raise ConfigurationError("no such queue")
+
+    with pytest.raises(ConfigurationError):
+        publish_or_default("it", None, publish)
+
+
+def test_a_publish_depends_on_the_lease_of_the_running_job() -> None:
+    """It does not outside a job, or once the job was acked early."""
+    assert parent_fence() is None
+    with run_context(JobContext("j1", "ada", 7, 1)):
+        assert parent_fence() == 7
+    with run_context(JobContext("j1", "ada", 7, 1, redeliverable=False)):
+        assert parent_fence() is None
+
+
+def test_a_marked_body_is_recorded_in_its_job() -> None:
+    """It runs inside ``around``, even if it raises; a nested body is not recorded."""
+    seen: list[tuple[bool, bool]] = []
+
+    @contextmanager
+    def around(job: JobContext) -> Iterator[None]:
+        seen.append((job.body_entered, job.body_returned))
+        yield
+
+    def inner() -> None:
+        job = fairqueue.current()
+        assert job is not None
+        assert (job.body_entered, job.body_returned) == (True, False)
+
+    def outer() -> None:
+        marked_inner()
+        inner()
+        raise LookupError
+
+    marked_inner, marked_outer = mark_body(inner, around), mark_body(outer, around)
+    job = JobContext("j1", "ada", 7, 1)
+    with run_context(job), pytest.raises(LookupError):
+        marked_outer()
+    assert seen == [(True, False)]
+    assert job.body_returned
+
+
+def test_a_body_outside_a_job_runs_as_it_is() -> None:
+    """It runs without ``around``, and marking it twice wraps it once."""
+
+    def around(job: JobContext) -> AbstractContextManager[None]:
+        raise AssertionError
+
+    marked = mark_body(lambda n: n + 1, around)
+    assert marked(1) == 2
+    assert mark_body(marked, around) is marked
+
+
+def test_a_dead_letter_says_why() -> None:
+    """The reason has a keyword and the shortened error, and the log has the job's place."""
+    assert failure_reason("undecodable", ValueError("x")) == "undecodable: ValueError: x"
+    assert len(failure_reason("undecodable", ValueError("x" * 1000))) == 500
+    letter = DeadLetter(JOB, "max_deliveries", 0.0, 5, ())
+    assert "every one of its 5 starts" in lost_worker_message(letter)
+    assert "workspace 'ada' (j1)" in lost_worker_message(letter)
+
+
+def test_a_worker_logs_its_settings_in_one_line() -> None:
+    """The line has only the limits that are set."""
+    line = settings_summary(Settings.load({"workspace_concurrency": 2, "namespace": "shop"}))
+    assert "namespace 'shop'" in line
+    assert "workspace_concurrency 2, lease" in line
+    assert "no default limits" in settings_summary(Settings.load())

@@ -1,0 +1,272 @@
+"""Conventions of this project that no linter checks: sizes, imports, public names, vocabulary."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import statistics
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+import fairqueue
+from fairqueue import FairQueue, adapters
+from tests import vocabulary
+
+ROOT = Path(__file__).parents[2]
+CODE = sorted([*ROOT.glob("fairqueue/**/*.py"), *ROOT.glob("integrations/**/*.py")])
+LUA = sorted(ROOT.glob("fairqueue/lua/**/*.lua"))
+TESTS = sorted(ROOT.glob("tests/**/test_*.py"))
+
+PRAGMA = re.compile(r"\s+# (noqa|type: ignore)\b.*")
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def _code_lines(path: Path) -> int:
+    """Count lines that are neither blank nor a comment; docstrings count."""
+    lines = (line.strip() for line in path.read_text().splitlines())
+    return sum(bool(line) and not line.startswith(("#", "--")) for line in lines)
+
+
+def _function_lengths() -> list[int]:
+    functions = [n for p in CODE for n in ast.walk(_tree(p)) if isinstance(n, ast.FunctionDef)]
+    return sorted((f.end_lineno or 0) - f.body[0].lineno + 1 for f in functions)
+
+
+def test_functions_are_short() -> None:
+    """Half of them have six lines or fewer, 19 of 20 at most 25, docstrings included."""
+    lengths = _function_lengths()
+    assert statistics.median(lengths) <= 6
+    assert lengths[len(lengths) * 95 // 100] <= 25
+
+
+@pytest.mark.parametrize("path", CODE, ids=_name)
+def test_a_python_file_is_short_and_says_what_it_is_for(path: Path) -> None:
+    """It begins with a docstring and has at most 400 lines of code."""
+    assert ast.get_docstring(_tree(path))
+    assert _code_lines(path) <= 400
+
+
+@pytest.mark.parametrize("path", LUA, ids=_name)
+def test_a_lua_file_is_short_and_says_what_it_is_for(path: Path) -> None:
+    """It begins with a comment and has at most 300 lines of code."""
+    assert path.read_text().startswith("--")
+    assert _code_lines(path) <= 300
+
+
+@pytest.mark.parametrize("path", [*CODE, *LUA], ids=_name)
+def test_lines_are_short(path: Path) -> None:
+    """No line is longer than 100 characters, pragmas for linters apart."""
+    lines = [PRAGMA.sub("", line) for line in path.read_text().splitlines()]
+    assert [line for line in lines if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("path", TESTS, ids=_name)
+def test_every_test_states_its_claim(path: Path) -> None:
+    """Every test function has a docstring."""
+    functions = [n for n in ast.walk(_tree(path)) if isinstance(n, ast.FunctionDef)]
+    tests = [f for f in functions if f.name.startswith("test_")]
+    assert [f.name for f in tests if not ast.get_docstring(f)] == []
+
+
+def _module(path: Path) -> str:
+    """Return the name under which a product file is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[1:] if parts[0] == "integrations" else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {_module(path): path for path in CODE}
+REFERENCE = re.compile(r"([A-Za-z_][\w.]*)(:[\w.]+)?")
+
+
+def _parents(module: str) -> list[str]:
+    """Return a module and the packages that are imported with it."""
+    parts = module.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Yield full names of what a file imports, in functions and as ``"module:object"``, too."""
+    package = _module(path).split(".")
+    package = package if path.name == "__init__.py" else package[:-1]
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*above, *filter(None, [node.module])])
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            reference = REFERENCE.fullmatch(node.value)
+            if reference and reference[1] in MODULES:
+                yield reference[1]
+
+
+def _entry_points() -> set[str]:
+    """Return the modules that the wheel's scripts and entry points name."""
+    modules = {point.module for point in distribution("fairqueue").entry_points}
+    assert {"fairqueue.cli", "fairqueue_kombu_alias"} <= modules
+    return modules
+
+
+ROOTS = {
+    "fairqueue": "imported by users",
+    "fairqueue.adapters": "imported by integrations",
+    "fairqueue.testing": "imported by users' tests",
+    "fairqueue.cli.__main__": "run with python -m",
+    "fairqueue_celery": "imported by users",
+    "fairqueue_dramatiq": "imported by users",
+    "fairqueue.demo.shop.customers": "the demo's app, run as a script in its folder",
+    "fairqueue.demo.shop.tasks": "the demo's app, run as a script in its folder",
+}
+NOT_YET_REACHED: dict[str, str] = {}
+"""Packages that only tests import so far, and what will import them."""
+
+
+def _reached(roots: set[str]) -> set[str]:
+    """Return all modules that these import, directly or indirectly."""
+    reached: set[str] = set()
+    waiting = [parent for root in roots for parent in _parents(root)]
+    while waiting:
+        module = waiting.pop()
+        if module in MODULES and module not in reached:
+            reached.add(module)
+            waiting += [p for name in _imported(MODULES[module]) for p in _parents(name)]
+    return reached
+
+
+def test_no_product_module_is_for_tests_only() -> None:
+    """Each one is reached from a public module or an entry point of the wheel."""
+    unreached = set(MODULES) - _reached(ROOTS.keys() | _entry_points())
+    assert {m for m in unreached if not set(_parents(m)) & NOT_YET_REACHED.keys()} == set()
+
+
+def test_exceptions_for_unreached_modules_are_needed() -> None:
+    """A package that the product has come to import is no exception any more."""
+    assert not _reached(ROOTS.keys() | _entry_points()) & NOT_YET_REACHED.keys()
+
+
+ADAPTERS = [
+    path for path in CODE if {"integrations", "cli", "demo"} & set(path.relative_to(ROOT).parts)
+]
+
+
+@pytest.mark.parametrize("path", ADAPTERS, ids=_name)
+def test_adapters_command_line_and_demo_use_public_modules(path: Path) -> None:
+    """They import nothing private of fairqueue's, however the import is written."""
+    own = f"{_module(path).rpartition('.')[0]}."
+    private = {name for name in _imported(path) if re.match(r"fairqueue\._(?!_)", name)}
+    assert {name for name in private if not name.startswith(own)} == set()
+
+
+def test_users_import_these_names() -> None:
+    """The list of public names changes only together with this one."""
+    assert fairqueue.__all__ == [
+        "Blocker",
+        "Cancelled",
+        "CancelledAll",
+        "CapacityExceeded",
+        "ConfigurationError",
+        "DeadLetter",
+        "Delivery",
+        "FairQueue",
+        "FairQueueError",
+        "Job",
+        "JobContext",
+        "JobId",
+        "JobState",
+        "Lease",
+        "LeaseLost",
+        "Limit",
+        "Limits",
+        "Outcome",
+        "Pause",
+        "QueuePosition",
+        "Settings",
+        "Stats",
+        "StoreUnavailable",
+        "Why",
+        "WithoutWorkspace",
+        "WorkspaceStats",
+        "WorkspaceUnresolved",
+        "current",
+        "workspace",
+    ]
+    assert len(fairqueue.__all__) <= 29
+
+
+def test_public_names_exist_and_stand_in_one_list() -> None:
+    """All can be imported, none is private, and users' and adapters' names do not overlap."""
+    assert all(hasattr(fairqueue, name) for name in fairqueue.__all__)
+    assert all(hasattr(adapters, name) for name in adapters.__all__)
+    both = [*fairqueue.__all__, *adapters.__all__]
+    assert len(set(both)) == len(both)
+    assert not [name for name in both if name.startswith("_")]
+
+
+def _public(owner: type) -> list[str]:
+    return [name for name in vars(owner) if not name.startswith("_")]
+
+
+def test_a_queue_has_few_methods() -> None:
+    """FairQueue has at most 25 public methods, each documented; the rest is on ``admin``."""
+    assert len(_public(FairQueue)) <= 25
+    assert [n for n in _public(FairQueue) if not inspect.getdoc(getattr(FairQueue, n))] == []
+    assert set(_public(FairQueue)) & set(_public(type(FairQueue("memory://").admin))) == set()
+
+
+def test_no_adapter_module_has_a_retired_name() -> None:
+    """Modules of the adapters are named by a noun or by the operation."""
+    assert [
+        n for n in MODULES if re.search(rf"^fairqueue_\w+\..*\b_?{vocabulary.MODULES}$", n)
+    ] == []
+
+
+def test_no_banned_word_or_retired_name_is_used() -> None:
+    """Code, messages and docs say things in the words of the glossary."""
+    found = vocabulary.hits()
+    assert not found, "\n" + "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "found"),
+    [
+        (".py", "# who holds it\n", ["who"]),
+        (".py", "# users who publish\nwho = 1\n", []),
+        (".py", 'x = f"{1} is\\nparked"\n', ["parked"]),
+        (".py", "def go():\n    send_away()\n", ["send_away"]),
+        (".py", '"""A multi-tenant queue; tenant_id."""\n', []),
+        (".lua", "local gate = 1 -- nobody\n", ["nobody", "gate"]),
+        (".md", "# The house\n\nCall `take_over`.\n", ["house", "take_over"]),
+    ],
+)
+def test_the_vocabulary_tells_words_from_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, text: str, found: list[str]
+) -> None:
+    """Words are looked for in prose, names in code, and a name in prose only if it is one."""
+    monkeypatch.setattr(vocabulary, "ROOT", tmp_path)
+    (tmp_path / f"page{suffix}").write_text(text)
+    assert [hit.found for hit in vocabulary.hits([f"page{suffix}"])] == found
+
+
+def test_the_programs_in_tests_typing_are_checked() -> None:
+    """Mypy reads them with the rest: the folder is neither left out nor empty."""
+    config = (ROOT / "pyproject.toml").read_text()
+    assert 'files = ["fairqueue", "integrations", "tests"]' in config
+    excluded = re.findall(r'^exclude = \["(.*)"\]', config, re.MULTILINE)
+    programs = [_name(path) for path in ROOT.glob("tests/typing/*.py")]
+    assert len(programs) >= 4
+    assert not [p for p in programs for pattern in excluded if re.search(pattern, p)]

@@ -1,0 +1,214 @@
+"""Words and names that this project does not use, and where they are still found.
+
+``python -m tests.vocabulary PATH…`` lists them; without a path it looks where the test does. A
+path is a file, a folder or a pattern.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePath
+
+ROOT = Path(__file__).parents[1]
+
+COVERED = ("*.md", "benchmarks", "docs", "examples", "fairqueue", "integrations", "tests")
+"""What the test reads."""
+
+SUFFIXES = {".py", ".lua", ".md"}
+
+WORDS = {
+    r"who": "it, which, or name the person",
+    r"whoever|whomever": "the next worker, any process",
+    r"nobody|anybody": "no worker, any process",
+    r"anew": "again",
+    r"of late": "recently",
+    r"by and by": "gradually",
+    r"none of ours": "not one of this app's",
+    r"so many(?! that)": "this many, up to n",
+    r"told of": "notified, reported",
+    r"his|him": "it, its",
+    r"parked": "blocked, at_limit",
+    r"minted": "created",
+    r"graves?": "dead letters",
+    r"bury|buries|buried": "move to the dead letters",
+    r"comebacks?": "redelivery",
+    r"unheard": "unreported",
+    r"shy": "yields first",
+    r"house": "conventions",
+    r"rooms": "modules",
+    r"(?:a|the|this|that|each|every|own|new|private) room": "module, or capacity",
+    r"floors": "layers",
+    r"janitors?": "flusher",
+    r"crew": "pool",
+    r"gates?": "shared limit",
+    r"branch(?:es)?": "node",
+    r"climb": "unmark_idle",
+    r"dues": "(gone)",
+    r"caps": "limits",
+    r"(?<!multi-)tenants?": "workspace",
+}
+"""What is not said in comments, docstrings, messages and docs, and what is said instead."""
+
+NAMES = {
+    r"turned_away|send_away|sent_away": "declined, decline",
+    r"[Gg]raves?": "dead_letters",
+    r"bury|buried": "move_to_dead_letters",
+    r"[Cc]omeback": "redelivery",
+    r"shy": "yield_first",
+    r"parked": "at_limit",
+    r"foremost": "reserved",
+    r"Deaths": "FailureReporter",
+    r"take_notices|drop_notices": "take_failure_notices, drop_failure_notices",
+    r"would_hold": "would_block",
+    r"would_refuse": "would_reject",
+    r"GONE|TOLD": "REMOVED, SIGNALLED",
+    r"take_over|hand_over": "import_message, export_jobs",
+    r"give_limits|to_ask|ask_again": "put_, stale_, expire_provider_limits",
+    r"let_go": "forget",
+    r"Slots?": "HeldLeases, HeldLease",
+    r"[Cc]rew": "pool",
+    r"[Jj]anitor": "flusher",
+    r"[Uu]nheard": "prefork",
+    r"[Gg]ates?": "shared_limits",
+    r"[Bb]ranch(?:es)?": "node",
+    r"[Cc]limb": "unmark_idle",
+    r"[Dd]ues": "(gone)",
+    r"[Cc]aps": "limits",
+    r"whoever|nobody|anybody|anew|minted": "as in prose",
+}
+"""Retired names, as a whole identifier or between underscores in one."""
+
+MODULES = (
+    r"(?:crew|driving|front|inside|janitor|keeping|leaving|lost|nudge|polling|room|runs|slots?|"
+    r"telling|unheard|watching)"
+)
+"""Retired names of the adapters' modules."""
+
+ALWAYS = sys.maxsize
+ALLOWED = {
+    ("tests/vocabulary.py", "*"): (ALWAYS, "it lists the words"),
+    ("tests/unit/test_conventions.py", "*"): (ALWAYS, "it tests that they are found"),
+    ("README.md", "tenant"): (1, "says that a workspace is a tenant"),
+    ("docs/concepts.md", "tenant"): (1, "says that a workspace is a tenant"),
+    ("CHANGELOG.md", "*"): (ALWAYS, "names what was renamed"),
+}
+"""(pattern of paths, word): how often the word may stand there, and why."""
+
+# "Users who …" is fine; "who holds a lease" is not: a workspace, worker or process is an "it".
+_PEOPLE = re.compile(
+    r"(users?|people|persons?|operators?|authors?|readers?|developers?|maintainers?|teams?|"
+    r"customers?|callers?|everyone|someone|anyone|those of (you|us)),? $",
+    re.IGNORECASE,
+)
+_WORDS = [(re.compile(rf"\b({word})\b", re.IGNORECASE), say) for word, say in WORDS.items()]
+_NAMES = [(re.compile(rf"(?:\b|_)({name})(?=\b|_)"), say) for name, say in NAMES.items()]
+_LUA = re.compile(r"""--.*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
+_ESCAPE = re.compile(r"\\[nrt]")
+_PROSE_TOKENS = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1)}
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One place where a word or name stands."""
+
+    path: PurePath
+    line: int
+    found: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.found!r}, say: {self.instead}"
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Text that begins on one line: prose, or code without comments and strings."""
+
+    line: int
+    text: str
+    is_prose: bool
+
+
+def files(paths: Iterable[str]) -> list[Path]:
+    """Return all readable files under these files, folders and patterns, relative to the root."""
+    found: set[Path] = set()
+    for path in paths:
+        for match in ROOT.glob(path):
+            inside = match.rglob("*") if match.is_dir() else [match]
+            found |= {file for file in inside if file.suffix in SUFFIXES}
+    return sorted(found)
+
+
+def hits(paths: Iterable[str] = COVERED) -> list[Hit]:
+    """Return every place where these files say a word or use a name that is not allowed."""
+    return [hit for path in files(paths) for hit in _hits_in(path)]
+
+
+def _hits_in(path: Path) -> Iterator[Hit]:
+    name, seen = path.relative_to(ROOT), Counter[str]()
+    for piece in _pieces(path):
+        for match, instead in _matches(piece):
+            word = match[1].lower()
+            seen[word] += 1
+            if seen[word] > _allowed(name, word):
+                line = piece.line + piece.text.count("\n", 0, match.start())
+                yield Hit(name, line, match[1], instead)
+
+
+def _matches(piece: _Piece) -> Iterator[tuple[re.Match[str], str]]:
+    for pattern, instead in _WORDS if piece.is_prose else ():
+        for match in pattern.finditer(piece.text):
+            if match[1].lower() != "who" or not _PEOPLE.search(_before(match)):
+                yield match, instead
+    for pattern, instead in _NAMES:
+        for match in pattern.finditer(piece.text):
+            if not piece.is_prose or "_" in match[1]:
+                yield match, instead
+
+
+def _before(match: re.Match[str]) -> str:
+    return " ".join(match.string[: match.start()].split()) + " "
+
+
+@cache
+def _allowed(path: PurePath, word: str) -> int:
+    rules = ((said, count) for (at, said), (count, _) in ALLOWED.items() if path.match(at))
+    return max((count for said, count in rules if said == "*" or word.startswith(said)), default=0)
+
+
+def _pieces(path: Path) -> Iterator[_Piece]:
+    text = path.read_text()
+    if path.suffix == ".py":
+        yield from _python(text)
+    elif path.suffix == ".lua":
+        yield from _lua(text)
+    else:
+        yield _Piece(1, text, is_prose=True)
+
+
+def _python(text: str) -> Iterator[_Piece]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in _PROSE_TOKENS:
+            yield _Piece(token.start[0], _ESCAPE.sub("  ", token.string), is_prose=True)
+        elif token.type == tokenize.NAME:
+            yield _Piece(token.start[0], token.string, is_prose=False)
+
+
+def _lua(text: str) -> Iterator[_Piece]:
+    for number, line in enumerate(text.splitlines(), 1):
+        for prose in _LUA.findall(line):
+            yield _Piece(number, prose, is_prose=True)
+        yield _Piece(number, _LUA.sub(" ", line), is_prose=False)
+
+
+if __name__ == "__main__":
+    listed = hits(sys.argv[1:] or COVERED)
+    sys.stdout.writelines(f"{hit}\n" for hit in listed)
+    sys.exit(bool(listed))
