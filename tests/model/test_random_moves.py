@@ -23,6 +23,7 @@ QUICK = settings(
     deadline=None,
     derandomize=True,  # the same moves in every run; the long play has others
     database=None,
+    phases=[Phase.generate],
     suppress_health_check=CHECKS_OFF,
 )
 SHARDS = 4
