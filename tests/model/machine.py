@@ -189,7 +189,9 @@ class Moves(RuleBasedStateMachine):
 
     def _publish(self, job: Job, admission: Admission) -> None:
         self._settle_what_is_due()
-        admitted = admission.exempt or admission.group in self.model.groups
+        admitted = self.model.is_admitted(admission)
+        if admitted is None:
+            return
         full, known = self.model.full(job), self.model.is_known(job)
         try:
             holder = self.model.holder(job, admission)
@@ -210,7 +212,8 @@ class Moves(RuleBasedStateMachine):
             self.model.hold_key(job, admission)
             if not admitted:
                 self.model.observe_publish(job)
-            self.model.groups |= {admission.group} - {None}  # type: ignore[arg-type]
+            has_capacity = "capacity" in self.look().space.one("limits", {})
+            self.model.admit(admission.group, has_capacity=has_capacity)
             self.model.publish(job)
             self.published.append(job)
 

@@ -17,6 +17,8 @@ from fairqueue.adapters import Admission, Ending, Finish, Renewed
 
 MAX_DELIVERIES = 3
 KNOWN_SECONDS = 60.0
+GROUPS_KNOWN = (KNOWN_SECONDS, 3600.0)
+"""For how long a group is surely known that was let in without a capacity, and with one."""
 FEW = 24  # the most jobs that one claim moves to another lane
 Place = tuple[str, str]
 """Workspace and queue."""
@@ -66,7 +68,8 @@ class Model:
     scheduled: list[tuple[float, Kept]] = field(default_factory=list)
     leases: dict[int, Held] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
-    groups: set[str] = field(default_factory=set)
+    groups: dict[tuple[str | None, float], float] = field(default_factory=dict)
+    """When each group was last let in, by the seconds for which that is surely known."""
     letters: dict[str, dict[str, Kept]] = field(default_factory=lambda: defaultdict(dict))
     notices: dict[tuple[str, str, bool], float] = field(default_factory=dict)
     """The time when a failure notice is due, by queue, job and whether the job was cancelled."""
@@ -217,6 +220,23 @@ class Model:
             return True
         since = self.now - self.ended.get(job.id, -1e9)
         return True if since < KNOWN_SECONDS else None if since <= 2 * KNOWN_SECONDS else False
+
+    def is_admitted(self, admission: Admission) -> bool | None:
+        """Return whether no capacity refuses this job; None if its group may be forgotten."""
+        if admission.exempt:
+            return True
+        ages = [
+            (known, self.now - self.groups.get((admission.group, known), -1e9))
+            for known in GROUPS_KNOWN
+        ]
+        if any(age < known for known, age in ages):
+            return True
+        return None if any(age <= 2 * known for known, age in ages) else False
+
+    def admit(self, group: str | None, *, has_capacity: bool) -> None:
+        """Note that a job of this group was accepted, while a capacity was set or none."""
+        if group is not None:
+            self.groups[group, GROUPS_KNOWN[has_capacity]] = self.now
 
     def pause(self, scope: str, name: str, how: Pause | None) -> Pause | None:
         """Pause, drain or resume a scope; return its state before."""
