@@ -67,6 +67,7 @@ class EmbeddedServer:
             "logfile": f'"{self.folder}/redis.log"',
             "save": '""',
             "appendonly": "yes" if persistent else "no",
+            "appendfsync": "always",  # with everysec a kill may take what was acknowledged
             "maxmemory-policy": "noeviction",
         }
         if self._password:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import secrets
 import signal
@@ -76,6 +77,14 @@ def _own_garbage() -> Iterator[None]:
     """Collect garbage after each module, so that its leaks cause warnings there."""
     yield
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _own_log_level() -> Iterator[None]:
+    """Set the root logger's level back, which a Celery worker in this process changes."""
+    level = logging.root.level
+    yield
+    logging.root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -353,7 +353,7 @@ def test_a_pool_grows_and_a_worker_is_shut_down(office: Any, publisher: Any) -> 
     control.pool_grow(1, destination=spare, reply=True, timeout=60, limit=1)
     wait_for(lambda: _processes(control.inspect(spare, timeout=60, limit=1).stats()) == [2])
     for n in range(2):
-        publisher.send("work", n, kwargs={"seconds": 0.5}, workspace=f"grown-{n}", queue="spare")
+        publisher.send("work", n, kwargs={"seconds": 2.0}, workspace=f"grown-{n}", queue="spare")
     office.ledger.wait("end", 2)
     assert office.ledger.most_at_once() == 2
 

@@ -32,6 +32,6 @@ def test_it_exits_within_its_grace(own_shop: Any, pool: str, signalled: str) -> 
     wait_for(lambda: "Cannot connect" in worker.log.read_text() or "rror" in worker.log.read_text())
     time.sleep(1.0)
     os.kill(worker.pid, getattr(signal, signalled))
-    worker.process.wait(GRACE_SECONDS)
+    wait_for(lambda: worker.process.poll() is not None, seconds=GRACE_SECONDS)
 
     assert "leases will expire" in worker.log.read_text()
