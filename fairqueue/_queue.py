@@ -36,6 +36,7 @@ from fairqueue._types import (
 from fairqueue._utils import Throttle
 from fairqueue._validation import (
     check_name,
+    check_payload,
     check_priority,
     check_text,
     new_job_id,
@@ -203,11 +204,10 @@ class FairQueue:
         CapacityExceeded. ``exempt`` jobs, such as retries, are always accepted and hold no unique
         key; of a ``group`` only the first job is checked. With ``parent_fence`` it raises
         LeaseLost if the publishing job has lost its lease. ConfigurationError: a bad name or
-        number. After these errors nothing is stored. After StoreUnavailable the job may be stored:
-        publish it again with the same ``job_id``.
+        number, or a payload above the setting ``max_payload_bytes``. After these errors nothing is
+        stored. After StoreUnavailable the job may be stored: publish it again with the same
+        ``job_id``.
         """
-        if not isinstance(payload, bytes):
-            raise ConfigurationError(f"payload must be bytes, not {type(payload).__name__}")
         named = current_workspace() if workspace is None else workspace
         if named is None:
             self.missing_workspace.found_none(task, lambda: NOWHERE, must_publish=exempt)
@@ -223,6 +223,8 @@ class FairQueue:
             delay_seconds=seconds_from_zero("delay_seconds", delay_seconds),
             expires_seconds=_seconds_or_none("expires_seconds", expires_seconds),
         )
+        most = None if exempt else self.settings.max_payload_bytes
+        check_payload(payload, most, task=job.task, workspace=job.workspace)
         key = None if unique_key is None else check_name("unique key", unique_key)
         unique_for = _check_unique_for(unique_for, unique_key)
         group = None if group is None else check_text("group", group)

@@ -110,6 +110,18 @@ def wrong_kind(
     return None
 
 
+def check_payload(payload: object, most: int | None, *, task: str, workspace: str) -> None:
+    """Raise ConfigurationError if a payload is not bytes, or more than ``most`` bytes."""
+    if not isinstance(payload, bytes):
+        raise ConfigurationError(f"payload must be bytes, not {type(payload).__name__}")
+    if most is not None and len(payload) > most:
+        raise ConfigurationError(
+            f"a job of task {task!r} of workspace {workspace!r} has a payload of "
+            f"{len(payload):,} bytes, and max_payload_bytes is {most:,}: store the data elsewhere "
+            "and pass its address, or raise the setting"
+        )
+
+
 def check_priority(priority: Any) -> int:
     """Return the priority as a plain int, or raise ConfigurationError."""
     if not isinstance(priority, int) or not 0 <= priority <= LEAST_URGENT:

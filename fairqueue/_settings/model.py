@@ -211,6 +211,9 @@ class Settings(BaseSettings):
     dead_letter_count: Annotated[FromZero | None, Number] = Field(
         10_000, description="dead letters kept per workspace, the newest; None: all"
     )
+    max_payload_bytes: Annotated[FromOne | None, Number] = Field(
+        16_777_216, description="largest payload that a publish accepts, in bytes; None: no limit"
+    )
     unknown_task_returns: Annotated[FromZero, Number] = Field(
         360,
         description="how often workers decline a job of an unknown task before it is dead, from 0",

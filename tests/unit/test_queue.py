@@ -41,6 +41,18 @@ def test_the_life_of_a_job(queue: FairQueue) -> None:
     assert queue.admin.stats().workspaces == ()
 
 
+def test_a_payload_may_be_too_large(clock: ManualClock) -> None:
+    """The error names task, workspace, size and remedy; a retry is accepted all the same."""
+    store = Store(MemoryEngine(), clock=clock)
+    said = r"task 'send' of workspace 'acme'.* 1,025 bytes.* max_payload_bytes is 1,024.*elsewhere"
+    with FairQueue(store=store, max_payload_bytes=1024) as queue:
+        queue.publish(b"x" * 1024, queue="q", workspace="acme")
+        with pytest.raises(ConfigurationError, match=said):
+            queue.publish(b"x" * 1025, queue="q", workspace="acme", task="send")
+        queue.publish(b"x" * 1025, queue="q", workspace="acme", exempt=True)
+        assert queue.depth("q") == 2
+
+
 def test_ids_differ_unless_given(queue: FairQueue) -> None:
     """Each publish is a new job; the same id is not."""
     ids = {queue.publish(b"x", queue="q") for _ in range(50)}

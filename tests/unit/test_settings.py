@@ -34,6 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "max_deliveries": 5,
     "dead_letter_seconds": 2_592_000.0,
     "dead_letter_count": 10_000,
+    "max_payload_bytes": 16_777_216,
     "unknown_task_returns": 360,
     "on_lease_lost": "abort",
     "limit_provider": None,

@@ -16,12 +16,6 @@ from tests.celery_state import kept
 MakeApp = Callable[..., Celery]
 
 
-@pytest.fixture(autouse=True)
-def _warnings_are_seen(caplog: pytest.LogCaptureFixture) -> None:
-    """A worker that another test ran in this process may have raised the root logger's level."""
-    caplog.set_level("WARNING", logger="fairqueue.publish")
-
-
 @pytest.fixture
 def make_app(namespace: str) -> Iterator[MakeApp]:
     """Make apps with settings; each test has its own broker."""

@@ -39,6 +39,7 @@ def publish(url: str, **options: Any) -> None:
         ({"lease_seconds": "soon"}, "lease_seconds"),
         ({"workspace_from": "customer"}, "workspace_from"),
         ({"workspace_from": "no.such:function"}, "no.such:function"),
+        ({"max_payload_bytes": 200}, r"task 'shop\.work' of workspace.* 200: store the data"),
     ],
 )
 def test_bad_settings_are_refused(url: str, core: FairQueue, options: Any, about: str) -> None:
