@@ -9,18 +9,19 @@
 -- goes when it comes to an end of the lane, or with the last job of the lane. Where a job is
 -- published again under the id of a hole, it stands behind that hole, so the first of two is meant.
 local SLICE = 64 -- elements that one step looks at
+-- A lane may have thousands of priorities, so what is done for each job neither sorts nor splits.
 function Lanes.is_used(lanes, priority)
-  if lanes == priority then return true end
-  for p in gmatch(lanes, '%d+') do
-    if p == priority then return true end
-  end
+  return lanes == priority or find(',' .. lanes, ',' .. priority .. '%f[,+%z]') ~= nil
 end
 
 function Lanes.with(lanes, lane)
-  local all = { lane }
-  for each in gmatch(lanes, '[^,]+') do insert(all, each) end
-  table.sort(all, function(a, b) return tonumber(match(a, '%d+')) < tonumber(match(b, '%d+')) end)
-  return concat(all, ',')
+  local priority = tonumber(match(lane, '%d+'))
+  for at, other in gmatch(lanes, '()(%d+)') do
+    if tonumber(other) > priority then
+      return lanes:sub(1, at - 1) .. lane .. ',' .. lanes:sub(at)
+    end
+  end
+  return lanes == '' and lane or lanes .. ',' .. lane
 end
 
 function Lanes.push(ws, flow, priority, element)
