@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-valkey long fairness endings lint format bench dramatiq-own matrix floor peers clean
+.PHONY: help demo test test-valkey long fairness endings storm lint format bench dramatiq-own matrix floor peers clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -49,6 +49,9 @@ endings: $(VENV)/.dev-ready  ## Every pool, ack mode and ending with real worker
 	@FAIRQUEUE_TEST_ENDINGS=.endings.jsonl $(BIN)/python -m pytest -n 3 -m "long or not long" \
 	  tests/system/celery/endings $(PYTEST_ARGS); played=$$?; \
 	  $(BIN)/python -m tests.system.celery.endings.report .endings.jsonl && exit $$played
+
+storm: $(VENV)/.dev-ready  ## Storms of faults in every pool, 300 each, judged by a ledger; STORM_ARGS="--seed 1 threads-late"
+	@$(BIN)/python -m tests.storm $(STORM_ARGS)
 
 dramatiq-own: $(VENV)/.dev-ready  ## The tests of Dramatiq's sdist with the middleware, and what is left out
 	@$(BIN)/python tests/dramatiq_own/run.py -n 2 $(PYTEST_ARGS)

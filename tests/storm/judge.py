@@ -1,0 +1,132 @@
+"""Judges a storm by its ledger: what was published, when runs began and ended, and the faults.
+
+A run that has no end was broken off, or its worker was killed. A run counts against its limit
+from its start to its end, or until the fault that took its lease from it: the kill of its process,
+or a stop or a cut of its worker that was longer than a lease.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+Row = Mapping[str, Any]
+
+EARLY_ACK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What was done, to which worker ("" for the server or all links), from when until when."""
+
+    kind: str
+    at: float
+    until: float
+    worker: str = ""
+    pid: int | None = None
+
+    def hits(self, run: Run) -> bool:
+        """Return whether it may have ended the run, or taken its lease from it."""
+        return self.worker in {"", run.worker} and self.pid in {None, run.pid}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One start of a job, until its end if it had one."""
+
+    n: int
+    workspace: str
+    worker: str
+    pid: int
+    start: float
+    end: float | None
+
+    def holds_until(self, faults: Sequence[Fault], lease_seconds: float) -> float:
+        """Return until when it surely held a slot."""
+        ends = [self.end] if self.end is not None else []
+        for fault in faults:
+            lasted = fault.until - fault.at
+            takes = fault.kind.startswith("kill") or lasted > lease_seconds / 3
+            if takes and fault.hits(self) and fault.until > self.start:
+                ends.append(max(fault.at, self.start))
+        return min(ends, default=self.start)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What must all be 0, and how much was played."""
+
+    published: int
+    faults: int
+    lost: int
+    """Published jobs that never ran, or, acked late, never came to an end."""
+    above_limit: int
+    """Starts of a workspace while as many of its jobs ran as may run at once."""
+    twice: int
+    """Jobs that began again though no fault had touched their run."""
+    stuck: int
+    """Jobs that still waited long after the last fault."""
+    leaked: int
+    """Slots that were still taken then."""
+
+    def __str__(self) -> str:
+        bad = {name: getattr(self, name) for name in ("lost", "above_limit", "twice")}
+        bad |= {"stuck": self.stuck, "leaked": self.leaked}
+        told = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in bad.items())
+        return f"{self.published} jobs, {self.faults} faults: {told}"
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing was found."""
+        return not (self.lost or self.above_limit or self.twice or self.stuck or self.leaked)
+
+
+def runs_of(rows: Iterable[Row]) -> list[Run]:
+    """Pair starts and ends of the same job in the same process."""
+    ends: dict[tuple[int, int], list[float]] = defaultdict(list)
+    starts: list[Row] = []
+    for row in rows:
+        if row["what"] == "end":
+            ends[row["n"], row["pid"]].append(row["at"])
+        else:
+            starts.append(row)
+    found = []
+    for row in sorted(starts, key=lambda row: row["at"]):
+        later = [at for at in ends[row["n"], row["pid"]] if at >= row["at"]]
+        end = min(later, default=None)
+        found.append(Run(row["n"], row["workspace"], row["worker"], row["pid"], row["at"], end))
+    return found
+
+
+def above_limit(
+    runs: Sequence[Run], faults: Sequence[Fault], *, limit: int, lease_seconds: float
+) -> int:
+    """Count the starts that found as many runs of their workspace as may run at once."""
+    found = 0
+    running: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        held = [until for until in running[run.workspace] if until > run.start]
+        found += len(held) >= limit
+        running[run.workspace] = [*held, run.holds_until(faults, lease_seconds)]
+    return found
+
+
+def began_twice(runs: Sequence[Run], faults: Sequence[Fault], *, late: bool) -> Iterator[int]:
+    """Give the jobs that began again although no fault had touched the run before.
+
+    An early ack reaches the store some milliseconds after the start: only a fault within them is
+    a reason.
+    """
+    by_job: dict[int, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_job[run.n].append(run)
+    for n, mine in by_job.items():
+        for before, again in pairwise(mine):
+            until = again.start if late else before.start + EARLY_ACK_SECONDS
+            if not any(
+                f.hits(before) and f.at <= until and f.until >= before.start for f in faults
+            ):
+                yield n

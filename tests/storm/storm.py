@@ -1,0 +1,407 @@
+"""One storm: jobs are published while faults strike workers, links and the server, from a seed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from celery import Celery
+from dramatiq import Message
+from dramatiq.brokers.redis import RedisBroker
+
+import fairqueue_dramatiq
+from fairqueue import FairQueue
+from fairqueue.testing import EmbeddedServer, embedded_redis
+from tests.storm import judge
+from tests.system.celery.proxy import SilentProxy, silent_proxy
+from tests.system.ledger import Ledger, wait_for
+
+APPS = Path(__file__).parent / "apps"
+LIMIT = 2
+WORKSPACES = ("ada", "bea", "cid", "dan", "eve")
+WORKERS = 2
+MOST_UNFINISHED = 120
+PER_SECOND = 14
+DRAIN_SECONDS = 120.0
+SECONDS = (0.01, 0.05, 0.2, 0.4, 4.0)
+"""How long jobs take; the longest takes more than a lease."""
+STOP_SECONDS = 20.0
+HOW_OFTEN = (8, 8, 6, 4, 1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is played."""
+
+    name: str
+    pool: str
+    late: bool
+    faults: int
+    seed: int
+    lease_seconds: float = 3.0
+
+    @property
+    def is_celery(self) -> bool:
+        """Whether it plays Celery, else Dramatiq."""
+        return self.pool != "dramatiq"
+
+
+CELLS = {
+    "prefork-late": ("prefork", True),
+    "prefork-early": ("prefork", False),
+    "threads-late": ("threads", True),
+    "gevent-early": ("gevent", False),
+    "dramatiq": ("dramatiq", True),
+}
+"""The pool, and whether jobs are acknowledged late."""
+
+
+def plan_of(cell: str, **how: Any) -> Plan:
+    """Return what to play in a cell."""
+    pool, late = CELLS[cell]
+    return Plan(cell, pool, late, **how)
+
+
+class Fleet:
+    """The worker processes, each in a process group of its own, as in a container."""
+
+    def __init__(self, plan: Plan, settings: dict[str, Any], ledger: Path, folder: Path) -> None:
+        self._plan, self.settings, self._ledger = plan, settings, ledger
+        self._folder = folder
+        self._count = 0
+        self.living: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """Start one more worker, without waiting for it."""
+        name = f"w{self._count}"
+        self._count += 1
+        environment = {
+            **os.environ,
+            "STORM_WORKER": name,
+            "STORM_LEDGER": str(self._ledger),
+            "STORM_ACKS": "late" if self._plan.late else "early",
+            "STORM_SETTINGS": json.dumps(self.settings),
+            "CELERY_BROKER_URL": celery_url(self.settings),
+        }
+        with (self._folder / f"{name}.log").open("wb") as log:
+            self.living[name] = subprocess.Popen(
+                self._command(name),
+                cwd=APPS,
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _command(self, name: str) -> list[str]:
+        if not self._plan.is_celery:
+            script = str(Path(sys.executable).parent / "dramatiq")
+            return [script, "hail_dramatiq", "--path", str(APPS), "-p", "1", "-t", "4"]
+        node = f"{name}@{self.settings['namespace']}"
+        command = [sys.executable, "-m", "celery", "-A", "hail_celery", "worker", "-l", "INFO"]
+        return [*command, "-n", node, "-P", self._plan.pool, "-c", "4"]
+
+    def signal(self, name: str, number: int) -> None:
+        """Send a signal to every process of a worker."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.living[name].pid, number)
+
+    def kill(self, name: str) -> None:
+        """Kill every process of a worker."""
+        self.signal(name, signal.SIGKILL)
+        self.living.pop(name).wait()
+
+    def stop(self, name: str, number: int, *, seconds: float) -> bool:
+        """Ask a worker to stop; return whether it did in time. One that did not is killed."""
+        process = self.living[name]
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        in_time = process.poll() is not None
+        self.kill(name)
+        return in_time
+
+    def children(self, name: str) -> list[int]:
+        """Return the child processes of a worker."""
+        pid = self.living[name].pid
+        with contextlib.suppress(OSError):
+            return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return []
+
+    def close(self) -> None:
+        """Kill all."""
+        for name in list(self.living):
+            self.kill(name)
+
+
+def celery_url(settings: dict[str, Any]) -> str:
+    """Return the broker URL with these settings in its query."""
+    query = {name: value for name, value in settings.items() if name != "url"}
+    return f"{settings['url'].replace('redis://', 'fairqueue://')}?{urlencode(query)}"
+
+
+class Producer:
+    """Publishes jobs of all workspaces until it is told to stop."""
+
+    def __init__(
+        self, plan: Plan, settings: dict[str, Any], ledger: Ledger, chance: random.Random
+    ) -> None:
+        self._ledger, self._chance = ledger, chance
+        self._send = _celery_sender(settings) if plan.is_celery else _dramatiq_sender(settings)
+        self.accepted: set[int] = set()
+        """Jobs whose publish returned; of the others none or one was stored."""
+        self.tried = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._chance.expovariate(PER_SECOND)):
+            if self.tried % 20 == 0 and len(self.accepted - self.ended()) > MOST_UNFINISHED:
+                continue
+            self._publish()
+
+    def ended(self) -> set[int]:
+        """Return the jobs that came to an end."""
+        return {row["n"] for row in self._ledger.lines("end")}
+
+    def _publish(self) -> None:
+        n, self.tried = self.tried, self.tried + 1
+        seconds = self._chance.choices(SECONDS, HOW_OFTEN)[0]
+        workspace = self._chance.choice(WORKSPACES)
+        with contextlib.suppress(Exception):  # of any kind: whether it was stored is not known
+            self._send(n, seconds, workspace)
+            self.accepted.add(n)
+
+    def stop(self) -> None:
+        """Publish no more."""
+        self._stopping.set()
+        self._thread.join()
+
+
+Send = Callable[[int, float, str], object]
+
+
+def _celery_sender(settings: dict[str, Any]) -> Send:
+    app = Celery("producer", broker=celery_url(settings))
+    return lambda n, seconds, workspace: app.send_task(
+        "hail_celery.fall", (n,), {"seconds": seconds, "tenant_id": workspace}
+    )
+
+
+def _dramatiq_sender(settings: dict[str, Any]) -> Send:
+    broker = RedisBroker(url=settings["url"], namespace=f"{settings['namespace']}-own")
+    fairqueue_dramatiq.install(broker, **settings)
+
+    def send(n: int, seconds: float, workspace: str) -> None:
+        kwargs = {"seconds": seconds, "tenant_id": workspace}
+        broker.enqueue(
+            Message(queue_name="default", actor_name="fall", args=(n,), kwargs=kwargs, options={})
+        )
+
+    return send
+
+
+class Storm:
+    """Strikes with one fault after the other."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        server: EmbeddedServer,
+        proxy: SilentProxy,
+        fleet: Fleet,
+        chance: random.Random,
+        folder: Path,
+    ) -> None:
+        self._folder = folder
+        self._plan, self._server, self._proxy, self._fleet = plan, server, proxy, fleet
+        self._chance = chance
+        self.faults: list[judge.Fault] = []
+        self.late_stops = 0
+        """Workers that did not stop in time when they were told to."""
+
+    def strike(self) -> None:
+        """Let one fault happen, and everything work again for a moment."""
+        kinds = [self.kill_worker, self.stop_process, self.deploy, self.cut_links, self.go_silent]
+        kinds += [self.restart_server, self.fill_server, self.forget_scripts]
+        if self._plan.pool == "prefork":
+            kinds.append(self.kill_child)
+        kind = self._chance.choice(kinds)
+        began = time.monotonic()
+        worker, pid = kind()
+        fault = judge.Fault(kind.__name__, began, time.monotonic(), worker, pid)
+        self.faults.append(fault)
+        with (self._folder / "faults").open("a") as file:
+            file.write(json.dumps(asdict(fault)) + "\n")
+        self._rest(0.2, 1.0)
+
+    def _rest(self, least: float, most: float) -> None:
+        time.sleep(self._chance.uniform(least, most))
+
+    def _some_worker(self) -> str:
+        return self._chance.choice(sorted(self._fleet.living))
+
+    def kill_worker(self) -> Target:
+        """Kill all processes of a worker at once, as with its container."""
+        name = self._some_worker()
+        self._fleet.kill(name)
+        self._fleet.start()
+        return name, None
+
+    def kill_child(self) -> Target:
+        """Kill one process of a prefork pool."""
+        name = self._some_worker()
+        children = self._fleet.children(name)
+        if not children:
+            return name, 0
+        pid = self._chance.choice(children)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return name, pid
+
+    def stop_process(self) -> Target:
+        """Let a worker stand still, for less or more than a lease."""
+        name = self._some_worker()
+        self._fleet.signal(name, signal.SIGSTOP)
+        self._rest(0.1, 2 * self._plan.lease_seconds)
+        self._fleet.signal(name, signal.SIGCONT)
+        return name, None
+
+    def deploy(self) -> Target:
+        """Replace a worker: it stops warm or cold, and another one starts."""
+        name = self._some_worker()
+        self._fleet.start()
+        number = self._chance.choice([signal.SIGTERM, signal.SIGTERM, signal.SIGQUIT])
+        if not self._plan.is_celery:
+            number = signal.SIGTERM
+        self.late_stops += not self._fleet.stop(name, number, seconds=STOP_SECONDS)
+        return name, None
+
+    def cut_links(self) -> Target:
+        """Close all connections."""
+        with self._server.client() as client:
+            for kind in ("normal", "pubsub"):
+                client.client_kill_filter(_type=kind, skipme=True)
+        return "", None
+
+    def go_silent(self) -> Target:
+        """Leave all connections open and pass nothing on, for less or more than a lease."""
+        self._proxy.silent = True
+        self._rest(0.1, 2 * self._plan.lease_seconds)
+        self._proxy.silent = False
+        return "", None
+
+    def restart_server(self) -> Target:
+        """Kill the server, which has an append-only file, and start it again."""
+        self._server.kill()
+        self._rest(0.1, 2 * self._plan.lease_seconds)
+        self._server.start()
+        return "", None
+
+    def fill_server(self) -> Target:
+        """Let the server refuse writes for want of memory."""
+        with self._server.client() as client:
+            client.config_set("maxmemory", 1)
+            self._rest(0.1, self._plan.lease_seconds)
+            client.config_set("maxmemory", 0)
+        return "", None
+
+    def forget_scripts(self) -> Target:
+        """Flush the script cache."""
+        with self._server.client() as client:
+            client.script_flush()
+        return "", None
+
+
+Target = tuple[str, "int | None"]
+"""A worker, "" for all; and one of its processes."""
+
+
+@contextlib.contextmanager
+def _ground(
+    plan: Plan, folder: Path
+) -> Iterator[tuple[EmbeddedServer, SilentProxy, Fleet, Ledger]]:
+    ledger = Ledger(folder / "ledger")
+    with embedded_redis(persistent=True) as server, silent_proxy(server.socket_path) as proxy:
+        settings = {
+            "url": f"redis://127.0.0.1:{proxy.port}",
+            "namespace": f"storm-{plan.name}",
+            "workspace_from": "kwarg:tenant_id",
+            "workspace_concurrency": LIMIT,
+            "lease_seconds": plan.lease_seconds,
+            "max_deliveries": "none",
+        }
+        fleet = Fleet(plan, settings, ledger.path, folder)
+        try:
+            yield server, proxy, fleet, ledger
+        finally:
+            fleet.close()
+
+
+def play(plan: Plan, folder: Path, said: Callable[[str], object]) -> judge.Verdict:
+    """Play a storm in this folder, which keeps the logs and the ledger; return what was found."""
+    chance = random.Random(plan.seed)
+    with _ground(plan, folder) as (server, proxy, fleet, ledger):
+        for _ in range(WORKERS):
+            fleet.start()
+        producer = Producer(plan, fleet.settings, ledger, random.Random(plan.seed))
+        wait_for(producer.ended)
+        storm = Storm(plan, server, proxy, fleet, chance, folder)
+        for n in range(plan.faults):
+            storm.strike()
+            said(f"{plan.name}: fault {n + 1} of {plan.faults}")
+        producer.stop()
+        with FairQueue(server.url, namespace=fleet.settings["namespace"]) as queue:
+            left = _drain(queue)
+            died_early = sum(row.lost for row in queue.admin.stats().workspaces)
+        return _judge(plan, storm.faults, producer, ledger, left, died_early)
+
+
+def _drain(queue: FairQueue) -> tuple[int, int]:
+    """Wait until all jobs are done; return how many wait and how many slots are taken even so."""
+    until = time.monotonic() + DRAIN_SECONDS
+    while True:
+        rows = queue.admin.stats().workspaces
+        waiting, running = sum(row.waiting for row in rows), sum(row.running for row in rows)
+        if not waiting + running or time.monotonic() > until:
+            return waiting, running
+        time.sleep(0.2)
+
+
+def _judge(
+    plan: Plan,
+    faults: list[judge.Fault],
+    producer: Producer,
+    ledger: Ledger,
+    left: tuple[int, int],
+    died_early: int,
+) -> judge.Verdict:
+    runs = judge.runs_of(ledger.lines())
+    if plan.late:
+        lost = len(producer.accepted - {run.n for run in runs if run.end is not None})
+    else:  # a job that died with its worker before its first line is counted by the store
+        lost = max(0, len(producer.accepted - {run.n for run in runs}) - died_early)
+    stuck, leaked = left
+    return judge.Verdict(
+        published=len(producer.accepted),
+        faults=len(faults),
+        lost=lost,
+        above_limit=judge.above_limit(runs, faults, limit=LIMIT, lease_seconds=plan.lease_seconds),
+        twice=len(list(judge.began_twice(runs, faults, late=plan.late))),
+        stuck=stuck,
+        leaked=leaked,
+    )
