@@ -20,7 +20,7 @@ from fairqueue import FairQueueError, Lease
 from fairqueue.adapters import early_seconds
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._channel.queue_kinds import exchange_type
-from fairqueue_celery._consume.leases import Verdict
+from fairqueue_celery._consume.leases import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
 from fairqueue_celery._publish.publish import is_task, publish
 
@@ -75,6 +75,13 @@ class QoS(virtual.QoS):
         """Give back, or move to the dead letters."""
         if not self._decided(delivery_tag, Verdict.REQUEUE if requeue else Verdict.DROP):
             super().reject(delivery_tag, requeue=requeue)
+
+    def restore_unacked(self, *args: Any, **kwargs: Any) -> Any:
+        """Give back what was delivered and not acked, but not what a worker's pool has to run."""
+        leases = self.channel.broker.leases
+        for held in self.channel.undecided():
+            leases.decide(held.fence, Verdict.REQUEUE)
+        return super().restore_unacked(*args, **kwargs) if self._delivered else None
 
     def _decided(self, delivery_tag: Any, verdict: Verdict) -> bool:
         """Whether it was a lease; one that is not held any more was settled or lost before."""
@@ -228,9 +235,16 @@ class TaskQueues(virtual.Channel):
         super().close()
 
     def _give_back(self) -> None:
-        claims, leases = self.claims, self.broker.leases
-        claims.close()
-        for held in leases.of(claims):
-            if held.pool is claims or held.request is None:  # else a worker's pool has it
-                leases.abandon(held)
-        leases.flush()
+        self.claims.close()
+        for held in self.undecided():
+            self.broker.leases.abandon(held)
+        self.broker.leases.flush()
+
+    def undecided(self) -> list[HeldLease]:
+        """What it delivered, unless it was acked, rejected or given to a worker's pool."""
+        claims = self.claims
+        return [
+            held
+            for held in self.broker.leases.of(claims)
+            if held.verdict is None and (held.pool is claims or held.request is None)
+        ]

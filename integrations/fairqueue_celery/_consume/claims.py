@@ -28,6 +28,9 @@ MOST_AHEAD_PER_PROCESS = 4
 MOST_AHEAD_FOR_FEW = 8
 """What a lone process may hold, so that jobs share the cost of a call."""
 
+MOST_UNACKED = 1000
+"""What a consumer without a prefetch count may hold: each is a lease, and a slot."""
+
 STALE_SECONDS = 0.05
 """What was claimed ahead and has not started by then is given back."""
 
@@ -90,8 +93,8 @@ class Claims:
 
     @property
     def pool(self) -> Any:
-        """Whose processes the jobs occupy: the worker's, else these claims stand for one."""
-        worker = worker_of(self._channel.connection)
+        """Whose processes the jobs occupy: the worker's, else the channel's consumer takes them."""
+        worker = worker_of(self._channel)
         return self if worker is None else worker
 
     def _processes(self) -> int:
@@ -99,13 +102,12 @@ class Claims:
         return 1 if pool is self else most_jobs(pool)
 
     def _free(self) -> int:
-        """Jobs that can start now."""
+        """Jobs that can start now; a consumer without processes takes one after the other."""
         pool = self.pool
         occupied = self._leases.count(pool)
         if pool is not self:
             return most_jobs(pool) - occupied
-        prefetch = self._channel.qos.prefetch_count
-        return min(1, prefetch - occupied) if prefetch else 1
+        return min(1, (self._channel.qos.prefetch_count or MOST_UNACKED) - occupied)
 
     def took(self, seconds: float) -> None:
         """A job of this channel occupied its process for this long."""
@@ -128,8 +130,10 @@ class Claims:
 
     def _end_interrupted(self) -> None:
         """End runs that were cancelled, and lost ones that will be redelivered elsewhere."""
+        if self.pool is self:
+            return  # its consumer runs nothing that could be ended; a worker's claims may
         for held in self._leases.take_interrupted():
-            if self._leases.end_run is not None and self.pool is not self:
+            if self._leases.end_run is not None:
                 self._leases.end_run(held)
 
     def _deliver_ahead(self, most: int | None) -> int | None:

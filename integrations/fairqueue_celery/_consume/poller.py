@@ -13,7 +13,7 @@ from kombu.transport.redis import MultiChannelPoller
 from fairqueue_celery._consume.claims import Claims
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.leases import HeldLease
-from fairqueue_celery._consume.pool import worker_of
+from fairqueue_celery._consume.pool import worker_on
 
 
 class Poller(MultiChannelPoller):
@@ -44,7 +44,7 @@ class Poller(MultiChannelPoller):
         return sum(self._step(each) for each in claims) > 0
 
     def _step(self, claims: Claims) -> bool:
-        in_worker = worker_of(self._transport) is not None
+        in_worker = worker_on(self._transport) is not None
         if self._delivered_at and not in_worker:
             claims.took(time.monotonic() - self._delivered_at)  # until it came for the next
         begun = time.monotonic()

@@ -29,8 +29,18 @@ def worker() -> Any:
     return _worker()
 
 
-def worker_of(transport: Any) -> Any:
-    """The worker that takes its tasks over this transport, or None."""
+def worker_of(channel: Any) -> Any:
+    """The worker that takes its tasks over this channel, or None."""
+    controller = worker_on(channel.connection)
+    if controller is None:
+        return None
+    # A consumer that an app adds to its worker has a channel of its own.
+    for_tasks = controller.consumer.connection._default_channel  # noqa: SLF001 - not opened
+    return controller if channel is for_tasks else None
+
+
+def worker_on(transport: Any) -> Any:
+    """The worker whose connection this is, or None."""
     controller = worker()
     consumer = getattr(controller, "consumer", None)
     connection = getattr(consumer, "connection", None)

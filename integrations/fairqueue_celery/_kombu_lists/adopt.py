@@ -126,19 +126,30 @@ class Adopter:
         self._broker = broker
         self._visibility_seconds = visibility_seconds
         self._lists = KombuLists(redis.Redis.from_url(broker.url), layout)
-        self._adoption = Adoption(broker.core.clone(), self._lists)
+        self._core = broker.core.clone()
+        self._adoption = Adoption(self._core, self._lists)
         self._rest_seconds = SHORTEST_REST_SECONDS
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._restore_throttle = Throttle(RESTORE_EVERY_SECONDS)
+        self._stopped = threading.Event()
 
-    def run(self) -> None:
-        """Adopt for as long as the process lives."""
-        while True:
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._run, name="fairqueue-adopter", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop it after its current look."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
             found = self._look()
             longer = min(LONGEST_REST_SECONDS, self._rest_seconds * 1.5)
             self._rest_seconds = SHORTEST_REST_SECONDS if found else longer
             if found < ADOPT_AT_ONCE:
-                time.sleep(self._rest_seconds)
+                self._stopped.wait(self._rest_seconds)
+        self._core.close()
+        self._lists.client.close()
 
     def _look(self) -> int:
         """Adopt some messages and return how many; errors are logged."""
@@ -164,11 +175,12 @@ class Adopter:
             logger.warning(text, error)
 
 
-def start(broker: Broker, options: Mapping[str, Any]) -> None:
-    """Adopt from now on, in a thread that ends with the process."""
+def start(broker: Broker, options: Mapping[str, Any]) -> list[Adopter]:
+    """Adopt until the result is stopped; a broker in memory has no lists to adopt from."""
     if broker.url.startswith("memory://"):
-        return
+        return []
     visibility_seconds = float(options.get("visibility_timeout") or 3600)
     layout = Layout.from_options(options)
     adopter = Adopter(broker, layout, visibility_seconds=visibility_seconds)
-    threading.Thread(target=adopter.run, name="fairqueue-adopter", daemon=True).start()
+    adopter.start()
+    return [adopter]

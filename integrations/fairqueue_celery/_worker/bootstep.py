@@ -8,14 +8,16 @@ from functools import partial
 from typing import Any
 
 from billiard.util import Finalize
-from celery import bootsteps
+from celery import bootsteps, signals
 from celery.concurrency.prefork import TaskPool as PreforkPool
 from celery.worker import state
+from kombu.utils import functional
 
 from fairqueue import ConfigurationError, FairQueueError
 from fairqueue_celery._channel.broker import Broker, all_held, brokers
+from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.leases import HeldLease
-from fairqueue_celery._worker import in_process, prefork
+from fairqueue_celery._worker import in_process, prefork, request, revoke, task
 from fairqueue_celery._worker.abort import end_run, stop_process
 from fairqueue_celery._worker.unknown_task import UnknownTaskHandler
 from fairqueue_celery._worker.unreadable import reject_unreadable
@@ -29,13 +31,22 @@ AFTER_THE_CHILDREN = -100
 
 
 class Fairness(bootsteps.StartStopStep):
-    """Runs before strategies are built, and again after every reconnect."""
+    """Begins with the worker's consumer, before its pool has children and its tasks strategies.
+
+    It starts again after every reconnect. A worker of another broker does without it.
+    """
 
     requires = ("celery.worker.consumer.connection:Connection",)
 
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
-        _refuse_children(parent)
+        self.enabled = consumes_fairly(parent)
+        if self.enabled:
+            _refuse_children(parent)
+            _prepare_process(parent)
+            self._adapt(parent)
+
+    def _adapt(self, parent: Any) -> None:
         reject_unreadable(parent)
         if not isinstance(parent.pool, PreforkPool):
             in_process.adapt(parent.pool)  # a strategy keeps its method
@@ -88,6 +99,33 @@ class Fairness(bootsteps.StartStopStep):
         return None
 
 
+def consumes_fairly(consumer: Any) -> bool:
+    """Whether the broker of this consumer is fairqueue."""
+    return isinstance(getattr(consumer.conninfo.transport, "broker", None), Broker)
+
+
+def _prepare_process(consumer: Any) -> None:
+    """Follow the tasks of the worker that boots in this process."""
+    pool.register(consumer.controller)
+    _let_greenlets_run()
+    signals.task_received.connect(request.on_received, weak=False)
+    signals.task_prerun.connect(task.on_prerun, weak=False)
+    signals.task_postrun.connect(task.on_postrun, weak=False)
+    _release_leases_at_exit()
+    revoke.follow_remote_control()
+    task.mark_bodies(consumer.app)
+
+
+def _let_greenlets_run() -> None:
+    """Let kombu sleep as gevent and eventlet do.
+
+    Celery imports kombu before it patches ``time``. So while kombu waited between two tries to
+    connect, no greenlet ran, and nothing ended.
+    """
+    if functional.sleep is not time.sleep:
+        functional.sleep = time.sleep
+
+
 def _is_green(consumer: Any) -> bool:
     return consumer.pool is not None and bool(consumer.pool.is_green)
 
@@ -98,8 +136,8 @@ def _is_prefork(pool: Any) -> bool:
 
 def _refuse_children(consumer: Any) -> None:
     """Raise ConfigurationError for processes that cannot share a broker in memory."""
-    transport = consumer.controller._conninfo.transport  # noqa: SLF001
-    if transport.driver_type == "memory" and isinstance(consumer.pool, PreforkPool):
+    in_memory = consumer.conninfo.transport.driver_type == "memory"
+    if in_memory and isinstance(consumer.pool, PreforkPool):
         raise ConfigurationError(
             "fairqueue+memory:// lives in one process, and a prefork pool has several: "
             "start the worker with --pool threads or solo, in the process of its producers"
@@ -139,7 +177,7 @@ def _seconds_to_turn(bucket: Any, tokens: int) -> float:
     return turn - now
 
 
-def release_leases_at_exit() -> None:
+def _release_leases_at_exit() -> None:
     """Give back what the worker's main process still holds when it exits.
 
     After an error that Celery cannot recover from, a child out of memory for one, no callback says

@@ -98,6 +98,8 @@ class Revocations:
                 logger.info("%d tasks are revoked when their turn comes: %s", len(ids), error)
             time.sleep(REST_FACTOR * (time.monotonic() - begun))
         self._core.close()
+        if self._client is not None:
+            self._client.close()
 
     def _collect(self) -> set[str]:
         """The next id, and those that follow at once."""

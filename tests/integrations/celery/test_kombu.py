@@ -16,6 +16,7 @@ from kombu.asynchronous.hub import Hub
 from fairqueue import FairQueue
 from fairqueue._stores.redis import waiter
 from fairqueue._stores.redis.waiter import RedisWaiter
+from fairqueue_celery._consume import claims
 
 
 @pytest.fixture
@@ -122,6 +123,23 @@ def test_prefetch_is_kept(connection: Connection, queue: Queue) -> None:
             connection.drain_events(timeout=0.3)
 
     assert len(got) == 2
+
+
+def test_without_a_prefetch_count_the_unacked_are_bounded(
+    connection: Connection, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer that never acks does not take a whole queue; each ack lets it take one more."""
+    monkeypatch.setattr(claims, "MOST_UNACKED", 4)
+    fill(connection, queue, 9)
+    got: list[Any] = []
+    with Consumer(connection, [queue], on_message=got.append):
+        drain(connection, 4, got)
+        with pytest.raises(TimeoutError):
+            connection.drain_events(timeout=0.3)
+        got[0].ack()
+        drain(connection, 5, got)
+
+    assert len(got) == 5
 
 
 def test_get_takes_one(connection: Connection, queue: Queue, core: FairQueue) -> None:

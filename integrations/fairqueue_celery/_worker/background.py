@@ -1,0 +1,75 @@
+"""A Celery bootstep: what a worker does beside its jobs, in threads that end with its consumer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from celery import bootsteps
+
+from fairqueue import Settings
+from fairqueue.adapters import settings_summary
+from fairqueue_celery._config import options
+from fairqueue_celery._kombu_lists import adopt
+from fairqueue_celery._worker import failures, revoke
+from fairqueue_celery._worker.bootstep import Fairness, consumes_fairly
+
+logger = logging.getLogger("fairqueue_celery.worker")
+
+
+class Stoppable(Protocol):
+    """One thread's work."""
+
+    def stop(self) -> None:
+        """Do no more of it."""
+
+
+class Background(bootsteps.StartStopStep):
+    """Adopts stock messages, reports failures and searches for revoked jobs.
+
+    It begins when the worker first consumes, goes on while it reconnects, and ends when it stops.
+    """
+
+    requires = (Fairness, "celery.worker.consumer.tasks:Tasks")
+
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
+        super().__init__(parent, **kwargs)
+        self.enabled = consumes_fairly(parent)
+        self._begun = False
+        self._running: list[Stoppable] = []
+
+    def start(self, parent: Any) -> None:
+        """Log what is in force and start the threads, once."""
+        if self._begun:
+            return
+        self._begun = True
+        transport = parent.connection.transport
+        broker, transport_options = transport.broker, transport.client.transport_options or {}
+        for line in _settings_in_force(broker.settings, parent.app):
+            logger.info(line)
+        self._running += adopt.start(broker, transport_options)
+        self._running.append(failures.start(parent.app, broker))
+        self._running.append(revoke.start(broker, transport_options))
+
+    def close(self, parent: Any) -> None:  # noqa: ARG002 - Celery's
+        """End the threads, before the worker waits for its pool."""
+        while self._running:
+            self._running.pop().stop()
+
+    def shutdown(self, parent: Any) -> None:
+        """End them also if the worker stops while it reconnects, which closes nothing."""
+        self.close(parent)
+
+
+def _settings_in_force(settings: Settings, app: Any) -> Iterator[str]:
+    yield settings_summary(settings)
+    for name, why in sorted(options.ignored.items()):
+        yield f"fairqueue: option {name!r} has no effect on task queues: {why}"
+    plain = [entity.name for entity in app.amqp.queues.values() if _is_fanout(entity)]
+    if plain:
+        yield f"fairqueue: broadcast queues stay plain, without limits: {', '.join(plain)}"
+
+
+def _is_fanout(entity: Any) -> bool:
+    return getattr(entity.exchange, "type", "direct") == "fanout"

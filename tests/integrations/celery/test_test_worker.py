@@ -1,0 +1,124 @@
+"""Celery's test worker, ``start_worker()``: a thread that sends none of a worker's signals."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.contrib.testing.worker import start_worker
+
+from fairqueue import FairQueue
+from fairqueue_celery import queue_of
+from tests.celery_state import kept
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
+
+THREADS = {"fairqueue-adopter", "fairqueue-failures", "fairqueue-revoke"}
+
+
+@pytest.fixture
+def make_app(namespace: str) -> Iterator[Callable[[str], Celery]]:
+    """Makes apps with one task, on a queue of this test's."""
+    with kept(), ExitStack() as closing:
+
+        def make(broker: str, **config: object) -> Celery:
+            app = Celery(f"app-{namespace}", broker=broker, set_as_current=False, **config)
+            app.conf.task_default_queue = f"q-{namespace}"
+            closing.callback(app.close)
+
+            @app.task(name="double", shared=False)
+            def double(n: int) -> int:
+                return 2 * n
+
+            return app
+
+        yield make
+
+
+@pytest.fixture(params=["redis", "memory"])
+def app(request: Any, make_app: Any, redis_url: str, namespace: str) -> Celery:
+    """An app on each engine, with its results there, too."""
+    url = f"fairqueue+memory://{namespace}?max_deliveries=1"
+    if request.param == "redis":
+        url = on_fairqueue(redis_url, namespace) + "&max_deliveries=1"
+    return make_app(url, backend=url)
+
+
+def on_fairqueue(redis_url: str, namespace: str) -> str:
+    return redis_url.replace("unix://", "fairqueue+socket://") + f"?namespace={namespace}"
+
+
+def working(app: Celery) -> Any:
+    return start_worker(app, perform_ping_check=False, shutdown_timeout=60)
+
+
+def lose(core: FairQueue, queue: str) -> None:
+    """Claim the next job, and lose the worker that runs it."""
+    [lease] = core.claim([queue]).leases
+    core.release(lease, counted=True)
+
+
+def test_an_expired_job_is_revoked(app: Celery) -> None:
+    """Its result does not stay PENDING."""
+    result = app.send_task("double", (1,), expires=0.1)
+    time.sleep(0.2)
+
+    with working(app):
+        wait_for(lambda: result.state == "REVOKED")
+
+
+def test_a_dead_job_has_failed(app: Celery) -> None:
+    """A job whose every start lost its worker becomes a dead letter, and its result a FAILURE."""
+    result = app.send_task("double", (1,))
+    lose(queue_of(app), app.conf.task_default_queue)
+
+    with working(app):
+        wait_for(lambda: result.state == "FAILURE")
+
+
+def test_a_revoked_job_leaves_its_queue(app: Celery) -> None:
+    """At once, though it is not due for long; its result says so."""
+    with working(app):
+        result = app.send_task("double", (1,), countdown=3600)
+        app.control.revoke(result.id)
+
+        wait_for(lambda: result.state == "REVOKED")
+        wait_for(lambda: queue_of(app).depth(app.conf.task_default_queue) == 0)
+
+
+def test_a_message_in_a_stock_list_is_adopted(
+    make_app: Any, redis_url: str, namespace: str
+) -> None:
+    """A producer that still uses ``redis://`` gets its result."""
+    url = on_fairqueue(redis_url, namespace)
+    app = make_app(url, backend=url)
+    producer = make_app(redis_url.replace("unix://", "redis+socket://"), backend=url)
+    result = producer.send_task("double", (4,))
+
+    with working(app):
+        assert result.get(timeout=60) == 8
+
+
+def test_a_stopped_worker_leaves_no_thread(app: Celery) -> None:
+    """Each test of a suite has a worker of its own; they do not pile up."""
+    before = set(threading.enumerate())
+    with working(app):
+        assert app.send_task("double", (1,)).get(timeout=60) == 2
+
+    wait_for(lambda: not THREADS & {t.name for t in set(threading.enumerate()) - before})
+
+
+def test_a_worker_of_another_broker_is_left_alone(make_app: Any, namespace: str) -> None:
+    """In the process of an app on ``fairqueue://`` it works as on its own."""
+    make_app(f"fairqueue+memory://{namespace}").send_task("double", (1,))
+    other = make_app("memory://", backend="cache+memory://")
+
+    with working(other):
+        assert other.send_task("double", (3,)).get(timeout=60) == 6
+        assert not THREADS & {thread.name for thread in threading.enumerate()}
