@@ -126,7 +126,10 @@ class LeaseKeeper:
             held.started = time.monotonic()
 
     def no_redelivery(self, fence: int) -> None:
-        """Note that the job was acked early: it keeps running whatever happens to its lease."""
+        """Note that a loss stops nothing: the job was acked early, or its run is over.
+
+        The lease is renewed from now on until the store says that it is gone.
+        """
         held = self._held.get(fence)
         if held is not None:
             held.redeliver = False

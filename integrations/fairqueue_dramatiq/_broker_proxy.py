@@ -100,7 +100,7 @@ class BrokerProxy:
             settings=self.core.settings, store=self.core.store, authoritative=True
         )
         self.core.missing_workspace = missing_workspace  # no second warning
-        self._publisher.core = self.core
+        self._publisher.start_worker(self.core)
         self._worker = worker
         self._claims = claims = self._new_claims(worker.worker_threads)
         self._failure_reporter = FailureReporter(
@@ -119,6 +119,7 @@ class BrokerProxy:
 
     def drain(self) -> None:
         """The worker is about to stop: claim and adopt no more."""
+        self._publisher.drain()
         if self._claims is not None:
             self._claims.drain()
         if self._failure_reporter is not None:

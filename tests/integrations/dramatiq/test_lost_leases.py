@@ -18,7 +18,7 @@ from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
 import fairqueue
-from fairqueue import FairQueue, adapters
+from fairqueue import FairQueue, StoreUnavailable, adapters
 from fairqueue_dramatiq import (
     CancelledInterrupt,
     FairQueueMiddleware,
@@ -161,6 +161,37 @@ def test_a_publish_of_a_stale_run_is_refused(broker: StubBroker, start: Start) -
     wait_for(lambda: seen)
     broker.join("default", timeout=60_000)
     assert seen == ["LeaseLost"]
+
+
+def test_a_worker_that_stops_leaves_a_job_whose_retry_is_not_stored(
+    broker: StubBroker, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store takes no publish: the worker stops all the same, and the job runs again."""
+    publish, away = FairQueue.publish, threading.Event()
+    ran: list[Any] = []
+
+    def publishing(self: FairQueue, *args: Any, **options: Any) -> Any:
+        if away.is_set():
+            raise StoreUnavailable("away")
+        return publish(self, *args, **options)
+
+    @dramatiq.actor(max_retries=3, min_backoff=10, max_backoff=20)
+    def work() -> None:
+        job = fairqueue.current()
+        ran.append(job and job.deliveries)
+        if len(ran) == 1:
+            away.set()
+            raise RuntimeError("retry")
+
+    monkeypatch.setattr(FairQueue, "publish", publishing)
+    work.send()
+    worker = start(broker)
+    wait_for(away.is_set)
+    worker.stop()
+    away.clear()
+    start(broker)
+    broker.join("default", timeout=60_000, fail_fast=False)
+    assert ran == [1, 2]
 
 
 def test_the_worker_continues(broker: StubBroker, start: Start, lose: Callable[[], None]) -> None:
