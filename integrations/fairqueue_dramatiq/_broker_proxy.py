@@ -84,6 +84,9 @@ class BrokerProxy:
                     reason = failure_reason("unreadable", error)
                     self._current_claims().reject(message.lease, reason=reason)
                     thread.work_queue.task_done()
+            finally:
+                if isinstance(message, LeasedMessage):
+                    self._current_claims().left(message.lease)
 
         thread.process_message = process_message
 

@@ -13,7 +13,7 @@ from typing import Any
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
-from dramatiq.middleware import AsyncIO, Middleware
+from dramatiq.middleware import AsyncIO, Middleware, MiddlewareError
 from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
@@ -161,6 +161,33 @@ def test_a_publish_of_a_stale_run_is_refused(broker: StubBroker, start: Start) -
     wait_for(lambda: seen)
     broker.join("default", timeout=60_000)
     assert seen == ["LeaseLost"]
+
+
+def test_a_job_whose_end_is_swallowed_holds_no_slot(
+    broker: StubBroker, start: Start, url: str
+) -> None:
+    """Another middleware keeps Dramatiq from acking it: it is given back, and runs again."""
+    ran: list[int] = []
+
+    class Obstacle(Middleware):
+        """Lets the first ack through only when its job comes back."""
+
+        def before_ack(self, broker: Any, message: Any) -> None:
+            if ran == [1]:
+                raise MiddlewareError("no")
+
+    @dramatiq.actor(max_retries=0)
+    def work(n: int) -> None:
+        ran.append(n)
+
+    broker.add_middleware(Obstacle())
+    with FairQueue(url) as core:
+        core.admin.set_limits("ada", concurrency=1)
+        start(broker, threads=1)
+        for n in (1, 2):
+            work.send_with_options(args=(n,), workspace="ada")
+        broker.join("default", timeout=60_000)
+    assert ran == [1, 1, 2]
 
 
 def test_a_worker_that_stops_leaves_a_job_whose_retry_is_not_stored(
