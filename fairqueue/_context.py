@@ -49,6 +49,8 @@ class JobContext:
     """Set by the adapter when the task's body begins, because a body may call another task's."""
     body_returned: bool = False
     """Set by the adapter after the task's body: what is published then is a continuation."""
+    unpublished: bool = False
+    """Set by the adapter if a continuation could not be published: the job must run again."""
 
     @property
     def lost(self) -> bool:

@@ -21,6 +21,7 @@ log = logging.getLogger("fairqueue.keeper")
 RENEWALS_PER_LEASE = 3
 TIMEOUTS_PER_LEASE = 6  # how long a renewal waits for the server: leaves time for another attempt
 RETRIES_PER_LEASE = 12  # how soon a failed renewal is retried: leaves time for one before the end
+BEATS_UNTIL_ORPHANED = 2
 EARLY_FRACTION = 1 / 15  # of a lease: a loss is reported this early, before another run can start
 MOST_EARLY_SECONDS = 2.0
 LOG_EVERY_SECONDS = 10.0
@@ -33,6 +34,7 @@ def early_seconds(lease_seconds: float) -> float:
 
 OnLost = Callable[[Lease], None]
 OnCancelled = Callable[[Lease], None]
+OnOrphaned = Callable[[Lease], None]
 
 
 class Deadlines(Protocol):
@@ -54,6 +56,9 @@ class _HeldLease:
     redeliver: bool
     on_lost: OnLost | None
     on_cancelled: OnCancelled | None
+    is_over: Callable[[], bool] | None
+    on_orphaned: OnOrphaned | None
+    beats_over: int = 0
     started: float | None = None
     lost: bool = False
     cancelled: bool = False
@@ -72,9 +77,11 @@ class LeaseKeeper:
     (early ack) is only marked, since no other worker will run it. The call comes just before the
     lease ends, so that this run can be stopped before another starts, and from a thread that does
     no I/O, so that a silent server cannot delay it.
-    ``on_cancelled`` is called once, when a renewal reports that the job was cancelled. The threads
-    are native even where gevent or eventlet have patched ``threading``. ``deadlines`` is kept up
-    to date with the deadline of every held lease.
+    ``on_cancelled`` is called once, when a renewal reports that the job was cancelled.
+    Each beat asks ``is_over`` whether the run of a lease is over although its lease is still held.
+    From the second beat in a row on, ``on_orphaned`` is called: its slot would stay taken for ever.
+    The threads are native even where gevent or eventlet have patched ``threading``. ``deadlines``
+    is kept up to date with the deadline of every held lease.
     """
 
     def __init__(self, queue: FairQueue, *, deadlines: Deadlines | None = None) -> None:
@@ -88,6 +95,8 @@ class LeaseKeeper:
         """Number of renewals that failed."""
         self.unleased = 0
         """Number of early-acked jobs that kept running without a lease."""
+        self.orphaned = 0
+        """Number of runs whose end was never reported."""
 
     def _reset(self) -> None:
         self._pid = os.getpid()
@@ -107,6 +116,8 @@ class LeaseKeeper:
         redeliver: bool = True,
         on_lost: OnLost | None = None,
         on_cancelled: OnCancelled | None = None,
+        is_over: Callable[[], bool] | None = None,
+        on_orphaned: OnOrphaned | None = None,
     ) -> None:
         """Renew this lease until :meth:`forget`; start the threads if necessary.
 
@@ -114,8 +125,9 @@ class LeaseKeeper:
         """
         self._check_fork()
         deadline = lease.received_monotonic + lease.lease_seconds
+        held = _HeldLease(lease, deadline, redeliver, on_lost, on_cancelled, is_over, on_orphaned)
         with self._lock:
-            self._held[lease.fence] = _HeldLease(lease, deadline, redeliver, on_lost, on_cancelled)
+            self._held[lease.fence] = held
             self._deadlines[lease.fence] = deadline
         self.start()
 
@@ -126,7 +138,10 @@ class LeaseKeeper:
             held.started = time.monotonic()
 
     def no_redelivery(self, fence: int) -> None:
-        """Note that the job was acked early: it keeps running whatever happens to its lease."""
+        """Note that a loss stops nothing: the job was acked early, or its run is over.
+
+        The lease is renewed from now on until the store says that it is gone.
+        """
         held = self._held.get(fence)
         if held is not None:
             held.redeliver = False
@@ -161,6 +176,23 @@ class LeaseKeeper:
         held = self._held.get(fence)
         return held is not None and held.cancelled
 
+    def is_orphaned(self, fence: int) -> bool:
+        """Return whether a held lease's run was over for two beats, as of the last beat."""
+        held = self._held.get(fence)
+        return held is not None and held.beats_over >= BEATS_UNTIL_ORPHANED
+
+    def note_orphan(self, lease: Lease) -> None:
+        """Count an orphaned run, which its adapter ends now, and say so."""
+        self.orphaned += 1
+        job = lease.job
+        log.warning(
+            "did not hear that the run of job %r of task %r of workspace %r ended, although it "
+            "is over: its slot is freed; what did the worker log when it ended?",
+            job.id,
+            job.task,
+            job.workspace,
+        )
+
     def forget(self, fence: int) -> None:
         """Stop renewing this lease; unknown fences are ignored."""
         self._check_fork()
@@ -189,6 +221,7 @@ class LeaseKeeper:
         queue = self._template.clone(timeout_seconds=self._lease_seconds / TIMEOUTS_PER_LEASE)
         wait = self._interval()
         while not stopped.wait(wait):
+            self._report_orphans()
             renewed = self._try_to_renew(queue)
             wait = self._interval() if renewed else self._lease_seconds / RETRIES_PER_LEASE
         queue.close()
@@ -208,6 +241,23 @@ class LeaseKeeper:
             self._failed(error, sum(map(len, by_owner.values())))
             return False
         return True
+
+    def _report_orphans(self) -> None:
+        """Once is not enough: the report of its end may be under way."""
+        with self._lock:
+            asked = [held for held in self._held.values() if held.is_over is not None]
+        for held in asked:
+            held.beats_over = held.beats_over + 1 if self._is_over(held) else 0
+            if held.beats_over >= BEATS_UNTIL_ORPHANED:
+                self._call(held.on_orphaned, held.lease)
+
+    @staticmethod
+    def _is_over(held: _HeldLease) -> bool:
+        try:
+            return held.is_over is not None and held.is_over()
+        except Exception:
+            log.exception("could not ask whether job %r still runs", held.lease.job.id)
+            return False
 
     def _progress(self, now: float) -> dict[str, list[tuple[int, float]]]:
         """List the held leases of each owner with their worker-seconds."""

@@ -84,6 +84,9 @@ class BrokerProxy:
                     reason = failure_reason("unreadable", error)
                     self._current_claims().reject(message.lease, reason=reason)
                     thread.work_queue.task_done()
+            finally:
+                if isinstance(message, LeasedMessage):
+                    self._current_claims().left(message.lease)
 
         thread.process_message = process_message
 
@@ -100,7 +103,7 @@ class BrokerProxy:
             settings=self.core.settings, store=self.core.store, authoritative=True
         )
         self.core.missing_workspace = missing_workspace  # no second warning
-        self._publisher.core = self.core
+        self._publisher.start_worker(self.core)
         self._worker = worker
         self._claims = claims = self._new_claims(worker.worker_threads)
         self._failure_reporter = FailureReporter(
@@ -119,6 +122,7 @@ class BrokerProxy:
 
     def drain(self) -> None:
         """The worker is about to stop: claim and adopt no more."""
+        self._publisher.drain()
         if self._claims is not None:
             self._claims.drain()
         if self._failure_reporter is not None:

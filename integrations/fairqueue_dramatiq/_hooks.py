@@ -106,10 +106,19 @@ class Hooks:
         job = fairqueue.current()
         if job is not None:
             job.body_returned = True
+        self._claims().keeper.no_redelivery(message.lease.fence)  # nothing runs that it could stop
         if self._is_discarded(message):
             self._discard_run(message)
-        else:
-            emit()
+            return
+        emit()
+        if job is not None and job.unpublished:
+            message.lost = True
+            logger.warning(
+                "what follows from job %r of workspace %r is not published, since its lease is "
+                "lost or the store is away: it is not acked, and runs again when its lease ends",
+                job.job_id,
+                job.workspace,
+            )
 
     def _discard_run(self, message: LeasedMessage) -> None:
         """Let middleware clean up as for a skipped message that failed: no retry or callback.

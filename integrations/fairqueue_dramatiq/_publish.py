@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -35,6 +37,9 @@ from fairqueue_dramatiq.errors import translated_errors
 logger = logging.getLogger("fairqueue_dramatiq.publish")
 
 RETRY_SECONDS = 0.5
+LOG_EVERY_SECONDS = 10.0
+SHUTDOWN_SECONDS = 2.0
+"""How long a worker that stops goes on trying to publish what follows from its jobs."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,15 @@ class Publisher:
     def __init__(self, broker: Broker, core: fairqueue.FairQueue) -> None:
         self._broker = broker
         self.core = core
+        self._tries_until = math.inf
+
+    def start_worker(self, core: fairqueue.FairQueue) -> None:
+        """Publish through this core from now on, and try without end what must be published."""
+        self.core, self._tries_until = core, math.inf
+
+    def drain(self) -> None:
+        """The worker is about to stop: it waits no longer than a moment for the store."""
+        self._tries_until = time.monotonic() + SHUTDOWN_SECONDS
 
     def enqueue(self, message: Any, *, delay: int | None = None) -> Any:
         """Replace ``broker.enqueue``: the same hooks, and one publish to the core.
@@ -117,18 +131,27 @@ class Publisher:
     ) -> None:
         """Publish what follows from a job: its retry, callback, or the rest of its pipeline.
 
-        Capacity never refuses it. Hooks would swallow an error, so it is retried until it is
-        stored, or until the job itself has lost its lease and will run again anyway.
+        Capacity never refuses it. Hooks swallow an error, so it is noted that the job must run
+        again: its lease is gone, or its worker stops while the store is away.
         """
-        job_id = adapters.new_job_id()
-        publish = self.exempt_publish(queue, message, delay)
+        publish = partial(self.exempt_publish(queue, message, delay), adapters.new_job_id())
+        try:
+            self._until_answered(publish, message)
+        except (fairqueue.StoreUnavailable, fairqueue.LeaseLost):
+            running.unpublished = True
+            raise
+
+    def _until_answered(self, publish: Callable[[], fairqueue.JobId], message: Any) -> None:
+        """Only the store knows whether the job's lease has outlived an outage, so ask it again."""
+        what, throttle = describe(message), adapters.Throttle(LOG_EVERY_SECONDS)
         while True:
             try:
-                publish(job_id)
+                publish()
             except fairqueue.StoreUnavailable as error:
-                if running.lost:
+                if time.monotonic() >= self._tries_until:
                     raise
-                logger.warning("%s is not published yet, retrying: %s", describe(message), error)
+                if throttle.passes():
+                    logger.warning("%s is not published yet, retrying: %s", what, error)
                 time.sleep(RETRY_SECONDS)
             else:
                 return

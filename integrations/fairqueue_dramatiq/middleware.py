@@ -100,8 +100,8 @@ class FairQueueMiddleware(Middleware):
         """A worker starts."""
         self.bind(broker).start_worker(worker)
 
-    def before_worker_thread_boot(self, broker: Broker, thread: Any) -> None:
-        """A thread of a worker starts."""
+    def after_worker_thread_boot(self, broker: Broker, thread: Any) -> None:
+        """A thread of a worker has started, and takes its first message next."""
         self.bind(broker).guard(thread)
 
     def before_worker_shutdown(self, broker: Broker, worker: Any) -> None:

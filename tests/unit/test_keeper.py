@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -138,6 +139,49 @@ def test_the_loss_of_an_early_acked_job_is_not_reported(
     store.away = True
     time.sleep(LEASE_SECONDS)
     assert reported == []
+
+
+def test_a_run_that_is_over_is_reported_from_the_second_beat_on(
+    queue: FairQueue, store: Watched, keeper: LeaseKeeper
+) -> None:
+    """The report of its end may be under way in the first; a run that goes on is not reported."""
+    first, second, third = queue.claim(["q"], 3).leases
+    orphans: list[str] = []
+    asked: list[str] = []
+
+    def is_over(name: str, *, over: bool) -> bool:
+        asked.append(name)
+        return over
+
+    for lease, over in ((first, True), (second, False)):
+        keeper.hold(
+            lease,
+            is_over=partial(is_over, lease.job.id, over=over),
+            on_orphaned=lambda lease: orphans.append(f"{lease.job.id}{asked.count('a')}"),
+        )
+    keeper.hold(third)
+    _until(lambda: orphans)
+    assert orphans[0] == "a2"
+    assert keeper.is_orphaned(first.fence)
+    assert not keeper.is_orphaned(second.fence)
+    _until(lambda: asked.count("b") >= 4)
+    assert {name[0] for name in orphans} == {"a"}
+    assert all(set(renewed) >= {second.fence, third.fence} for renewed in store.renewed)
+
+
+def test_a_pool_that_cannot_be_asked_does_no_harm(
+    queue: FairQueue, store: Watched, keeper: LeaseKeeper
+) -> None:
+    """Its leases are renewed as before."""
+    (lease,) = queue.claim(["q"]).leases
+    orphans: list[Lease] = []
+
+    def fail() -> bool:
+        raise RuntimeError("no")
+
+    keeper.hold(lease, is_over=fail, on_orphaned=orphans.append)
+    _until(lambda: len(store.renewed) >= 3)
+    assert orphans == []
 
 
 def test_an_outage_within_the_lease_loses_nothing(

@@ -18,7 +18,8 @@ from fairqueue_celery._channel.queue_kinds import QueueKinds, RecentSet
 from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.claims import Claims
 from fairqueue_celery._consume.flusher import flusher
-from fairqueue_celery._consume.leases import HeldLease, HeldLeases
+from fairqueue_celery._consume.held_lease import HeldLease
+from fairqueue_celery._consume.leases import HeldLeases
 
 logger = logging.getLogger("fairqueue_celery.broker")
 

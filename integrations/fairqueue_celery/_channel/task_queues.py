@@ -20,7 +20,7 @@ from fairqueue import FairQueueError, Lease
 from fairqueue.adapters import early_seconds
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._channel.queue_kinds import exchange_type
-from fairqueue_celery._consume.leases import HeldLease, Verdict
+from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
 from fairqueue_celery._publish.publish import is_task, publish
 

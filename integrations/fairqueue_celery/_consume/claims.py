@@ -11,7 +11,8 @@ from typing import Any
 
 from fairqueue import FairQueue, Lease
 from fairqueue.adapters import ClaimAhead, Claimed
-from fairqueue_celery._consume.leases import HeldLease, HeldLeases
+from fairqueue_celery._consume.held_lease import HeldLease
+from fairqueue_celery._consume.leases import HeldLeases
 from fairqueue_celery._consume.pool import most_jobs, worker_of
 
 logger = logging.getLogger("fairqueue_celery.claims")
@@ -118,6 +119,7 @@ class Claims:
     def step(self, *, most: int | None = None) -> bool:
         """Do what is due: deliver (``most`` jobs at most), finish, claim. True: it delivered."""
         self._end_interrupted()
+        self._leases.end_orphans()
         if self.waiting and time.monotonic() >= self._waiter.answered_by:
             logger.warning("Redis left a wait for jobs unanswered; claiming over a new connection")
             self.stop_waiting()

@@ -15,7 +15,7 @@ from typing import Any
 
 from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, Claims
 from fairqueue_celery._consume.flusher import flusher
-from fairqueue_celery._consume.leases import HeldLease
+from fairqueue_celery._consume.held_lease import HeldLease
 
 RETRY_SECONDS = 0.1
 """After an error that the event loop logs, and goes on."""

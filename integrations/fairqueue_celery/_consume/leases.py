@@ -23,85 +23,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, Protocol
 
 from fairqueue import FairQueue, FairQueueError, Lease, LeaseLost
 from fairqueue.adapters import Ending, Finish, LeaseKeeper
 from fairqueue_celery._consume.flusher import flusher
+from fairqueue_celery._consume.held_lease import HeldLease, Owner, Verdict
 from fairqueue_celery._consume.shared_memory import deadlines, runs
 
 logger = logging.getLogger("fairqueue_celery.leases")
-
-
-class Verdict(Enum):
-    """What the framework decided about redelivery."""
-
-    ACK = "ack"
-    REQUEUE = "requeue"
-    DROP = "drop"
-
-
-class Owner(Protocol):
-    """The claims of one channel."""
-
-    changed: Callable[[HeldLease], None] | None
-    """Called, from any thread, when a job was acked or given back, or its run has ended."""
-
-    def took(self, seconds: float) -> None:
-        """A job occupied its process for this long."""
-
-
-@dataclass(eq=False, slots=True)
-class HeldLease:
-    """One lease, its job's run and what was decided about it."""
-
-    lease: Lease
-    owner: Owner | None
-    """The claims that delivered it."""
-    pool: object
-    """The worker whose processes it occupies, or its channel's claims."""
-    request: Any = None
-    held_since: float = field(default_factory=time.monotonic)
-    started: float | None = None
-    stopped: float | None = None
-    ended: bool = False
-    verdict: Verdict | None = None
-    reason: str = "rejected by the consumer"
-    counted: bool = False
-    """Releasing it counts as a delivery, since its worker was lost."""
-    settled: bool = False
-    lost: bool = False
-    cancelled: bool = False
-    interrupted: bool = False
-    """Its run was interrupted, because it is lost or cancelled."""
-
-    @property
-    def fence(self) -> int:
-        """The fencing token of the lease."""
-        return self.lease.fence
-
-    @property
-    def running(self) -> bool:
-        """Started, and not ended."""
-        return self.started is not None and not self.ended
-
-    @property
-    def untouched(self) -> bool:
-        """No request was made of it and nothing was decided."""
-        return self.request is None and self.verdict is None and not self.settled
-
-    @property
-    def acks_at_start(self) -> bool:
-        """Celery acks it before it runs, so that it runs at most once."""
-        return self.request is not None and not self.request.task.acks_late
-
-    def seconds(self) -> float:
-        """Worker-seconds used so far."""
-        if self.started is None:
-            return 0.0
-        return max(0.0, (self.stopped or time.monotonic()) - self.started)
 
 
 class HeldLeases:
@@ -120,7 +49,7 @@ class HeldLeases:
         self._finishes: dict[int, Finish] = {}
         self._returns: list[HeldLease] = []
         self._unbegun: list[HeldLease] = []
-        self._any_interrupted = False
+        self._any_interrupted = self._any_orphaned = False
         self.pending_since = 0.0
         self.stop_run: Callable[[HeldLease], None] | None = None
         """Stops a run that has lost its lease; called in a thread of the keeper's."""
@@ -135,8 +64,18 @@ class HeldLeases:
         with self._lock:
             self._held[lease.fence] = held
             self._count[pool] += 1
-        self._keeper.hold(lease, on_lost=self._on_lost, on_cancelled=self._on_cancelled)
+        self._renew(held)
         return held
+
+    def _renew(self, held: HeldLease, *, redeliver: bool = True) -> None:
+        self._keeper.hold(
+            held.lease,
+            redeliver=redeliver,
+            on_lost=self._on_lost,
+            on_cancelled=self._on_cancelled,
+            is_over=held.is_orphaned,
+            on_orphaned=self._on_orphaned,
+        )
 
     def get(self, fence: int) -> HeldLease | None:
         """The lease with this fence, while it is held."""
@@ -369,7 +308,7 @@ class HeldLeases:
             self._finishes = {**{f.fence: f for f in finishes}, **self._finishes}
             ended = [self._held[f.fence] for f in finishes if f.ending is Ending.ACK]
         for held in ended:
-            self._keeper.hold(held.lease, redeliver=False)
+            self._renew(held, redeliver=False)
 
     def flush(self) -> None:
         """Report the pending endings now, without a claim."""
@@ -391,7 +330,7 @@ class HeldLeases:
         if held is None or held.settled:
             return
         if runs.is_over(held.fence):  # its result is on its way: there is nothing to stop
-            self._keeper.hold(lease, redeliver=False)
+            self._renew(held, redeliver=False)
             return
         held.lost = self._any_interrupted = True
         deadlines.lose(held.fence)
@@ -417,6 +356,26 @@ class HeldLeases:
         for held in found:
             held.interrupted = True
         return found
+
+    def _on_orphaned(self, lease: Lease) -> None:
+        """The keeper's thread found twice that the pool has no run of this job."""
+        held = self._held.get(lease.fence)
+        if held is not None:
+            self._any_orphaned = True
+            self._changed(held)
+
+    def end_orphans(self) -> None:
+        """End what is orphaned; in the consuming thread, which reports the ends of runs."""
+        if not self._any_orphaned:
+            return
+        self._any_orphaned = False
+        for held in self.all():
+            if held.is_orphaned() and self._keeper.is_orphaned(held.fence):
+                self._keeper.note_orphan(held.lease)
+                held.counted = True
+                if held.request.acknowledged:
+                    self.decide(held.fence, Verdict.ACK)
+                self.end(held)
 
     @staticmethod
     def _log_lost(fences: Collection[int]) -> None:

@@ -6,7 +6,8 @@ import logging
 import pickle
 
 from fairqueue.adapters import failure_reason
-from fairqueue_celery._consume.leases import HeldLease, HeldLeases, Verdict
+from fairqueue_celery._consume.held_lease import HeldLease, Verdict
+from fairqueue_celery._consume.leases import HeldLeases
 
 logger = logging.getLogger("fairqueue_celery.malformed")
 

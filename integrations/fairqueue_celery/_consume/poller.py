@@ -12,7 +12,7 @@ from kombu.transport.redis import MultiChannelPoller
 
 from fairqueue_celery._consume.claims import Claims
 from fairqueue_celery._consume.flusher import flusher
-from fairqueue_celery._consume.leases import HeldLease
+from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._consume.pool import worker_on
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from celery.concurrency.prefork import TaskPool as PreforkPool
 from celery.worker import state
 
-from fairqueue_celery._consume.leases import HeldLease
+from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._consume.shared_memory import runs
 
 logger = logging.getLogger("fairqueue_celery.worker")

@@ -16,7 +16,7 @@ from kombu.utils import functional
 from fairqueue import ConfigurationError, FairQueueError
 from fairqueue_celery._channel.broker import Broker, all_held, brokers
 from fairqueue_celery._consume import pool
-from fairqueue_celery._consume.leases import HeldLease
+from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._worker import in_process, prefork, request, revoke, task
 from fairqueue_celery._worker.abort import end_run, stop_process
 from fairqueue_celery._worker.unknown_task import UnknownTaskHandler

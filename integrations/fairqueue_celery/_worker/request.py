@@ -22,8 +22,9 @@ from fairqueue import JobContext
 from fairqueue.adapters import run_context
 from fairqueue_celery._channel.broker import Broker, find_held
 from fairqueue_celery._consume.flusher import flusher
-from fairqueue_celery._consume.leases import HeldLease, Verdict
+from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
+from fairqueue_celery._worker.pool_runs import run_is_over
 from fairqueue_celery._worker.prefork import forget_job
 from fairqueue_celery._worker.task import LeaseEnded
 
@@ -67,7 +68,7 @@ class FollowedRequest:
 
         def executed(pool: Any, **options: Any) -> Any:
             try:
-                return execute(pool, **options)
+                result = execute(pool, **options)
             except MALFORMED as error:
                 if self._held.started is not None:
                     raise  # the solo pool ran it here
@@ -75,6 +76,8 @@ class FollowedRequest:
                 state.task_ready(self._request)
                 reject_malformed(self._broker.leases, self._held, error)
                 raise TaskRevokedError(str(error)) from error  # Celery frees its process
+            self._held.run_is_over = run_is_over(pool, result)
+            return result
 
         return executed
 

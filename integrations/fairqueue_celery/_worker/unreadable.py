@@ -13,7 +13,7 @@ from celery.exceptions import InvalidTaskError
 
 from fairqueue.adapters import failure_reason, wrong_kind
 from fairqueue_celery._channel.broker import find_held
-from fairqueue_celery._consume.leases import Verdict
+from fairqueue_celery._consume.held_lease import Verdict
 
 SHAPE: tuple[tuple[str, Any], ...] = (
     ("arguments", list | tuple),

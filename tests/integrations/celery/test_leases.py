@@ -11,7 +11,8 @@ import pytest
 
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue_celery._consume.claims import most_ahead
-from fairqueue_celery._consume.leases import HeldLease, HeldLeases, Verdict
+from fairqueue_celery._consume.held_lease import HeldLease, Verdict
+from fairqueue_celery._consume.leases import HeldLeases
 from fairqueue_celery._consume.shared_memory import runs
 
 

@@ -12,10 +12,11 @@ from dramatiq import Message, Worker
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
+from dramatiq.worker import WorkerThread
 
 import fairqueue
 from fairqueue import FairQueue, adapters
-from fairqueue_dramatiq import ConfigurationError, FairQueueMiddleware, install
+from fairqueue_dramatiq import ConfigurationError, FairQueueMiddleware, install, queue_of
 from fairqueue_dramatiq import _broker_kinds as broker_kinds
 from tests.integrations.dramatiq.conftest import Start, brokers
 
@@ -246,6 +247,32 @@ def test_an_invalid_eta_is_ignored(broker: StubBroker, start: Start, eta: Any) -
     start(broker)
     broker.join("default", timeout=60_000)
     assert ran == [1]
+
+
+def test_what_dramatiq_cannot_process_ends_no_thread(
+    broker: StubBroker, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error outside of the actor makes the job a dead letter; its thread runs the next job."""
+    process, ran = WorkerThread.process_message, []
+
+    def failing(self: Any, message: Any) -> None:
+        if message.args == (1,):
+            raise LookupError("no")
+        process(self, message)
+
+    @dramatiq.actor(max_retries=0)
+    def work(n: int) -> None:
+        ran.append(n)
+
+    monkeypatch.setattr(WorkerThread, "process_message", failing)
+    worker = start(broker, threads=1)
+    for n in (1, 2):
+        work.send_with_options(args=(n,), workspace="ada")
+    broker.join("default", timeout=60_000)
+    worker.join()
+    [letter] = queue_of(broker).admin.dead_letters("ada")
+    assert "unreadable" in letter.reason
+    assert ran == [2]
 
 
 def test_an_invalid_workspace_name_is_refused(broker: StubBroker) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
-from dramatiq.middleware import AsyncIO, Middleware
+from dramatiq.middleware import AsyncIO, Middleware, MiddlewareError
 from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
 import fairqueue
-from fairqueue import FairQueue, adapters
+from fairqueue import FairQueue, StoreUnavailable, adapters
 from fairqueue_dramatiq import (
     CancelledInterrupt,
     FairQueueMiddleware,
@@ -161,6 +161,64 @@ def test_a_publish_of_a_stale_run_is_refused(broker: StubBroker, start: Start) -
     wait_for(lambda: seen)
     broker.join("default", timeout=60_000)
     assert seen == ["LeaseLost"]
+
+
+def test_a_job_whose_end_is_swallowed_holds_no_slot(
+    broker: StubBroker, start: Start, url: str
+) -> None:
+    """Another middleware keeps Dramatiq from acking it: it is given back, and runs again."""
+    ran: list[int] = []
+
+    class Obstacle(Middleware):
+        """Lets the first ack through only when its job comes back."""
+
+        def before_ack(self, broker: Any, message: Any) -> None:
+            if ran == [1]:
+                raise MiddlewareError("no")
+
+    @dramatiq.actor(max_retries=0)
+    def work(n: int) -> None:
+        ran.append(n)
+
+    broker.add_middleware(Obstacle())
+    with FairQueue(url) as core:
+        core.admin.set_limits("ada", concurrency=1)
+        start(broker, threads=1)
+        for n in (1, 2):
+            work.send_with_options(args=(n,), workspace="ada")
+        broker.join("default", timeout=60_000)
+    assert ran == [1, 1, 2]
+
+
+def test_a_worker_that_stops_leaves_a_job_whose_retry_is_not_stored(
+    broker: StubBroker, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store takes no publish: the worker stops all the same, and the job runs again."""
+    publish, away = FairQueue.publish, threading.Event()
+    ran: list[Any] = []
+
+    def publishing(self: FairQueue, *args: Any, **options: Any) -> Any:
+        if away.is_set():
+            raise StoreUnavailable("away")
+        return publish(self, *args, **options)
+
+    @dramatiq.actor(max_retries=3, min_backoff=10, max_backoff=20)
+    def work() -> None:
+        job = fairqueue.current()
+        ran.append(job and job.deliveries)
+        if len(ran) == 1:
+            away.set()
+            raise RuntimeError("retry")
+
+    monkeypatch.setattr(FairQueue, "publish", publishing)
+    work.send()
+    worker = start(broker)
+    wait_for(away.is_set)
+    worker.stop()
+    away.clear()
+    start(broker)
+    broker.join("default", timeout=60_000, fail_fast=False)
+    assert ran == [1, 2]
 
 
 def test_the_worker_continues(broker: StubBroker, start: Start, lose: Callable[[], None]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dramatiq
 import pytest
 
 from fairqueue.testing import EmbeddedServer, embedded_redis
@@ -19,6 +21,9 @@ pytestmark = [
     # A connection that broke may lie in a cycle with its error, until it is collected.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+
+
+LEASE_SECONDS = 3.0
 
 
 @pytest.fixture
@@ -52,6 +57,67 @@ def test_the_cores_redis_restarts(
         assert sorted(n for n in starts if n < 30) == list(range(30))
     finally:
         mill.close()
+
+
+@pytest.fixture
+def core_mill(
+    core_server: EmbeddedServer, redis_server: EmbeddedServer, namespace: str, tmp_path: Path
+) -> Iterator[Mill]:
+    """The app with a core that may be taken away."""
+    mill = Mill(redis_server.url, core_server.url, namespace, tmp_path)
+    yield mill
+    mill.close()
+
+
+def take_away_beyond_the_lease(server: EmbeddedServer, how: str) -> None:
+    """For more than two leases no call is answered."""
+    if how == "killed":
+        server.kill()
+        time.sleep(2 * LEASE_SECONDS + 1)
+        server.start()
+    else:
+        server.freeze()
+        time.sleep(2 * LEASE_SECONDS + 1)
+        server.thaw()
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+@pytest.mark.parametrize("seconds", [1.0, 4.0], ids=["ends within its lease", "runs beyond it"])
+def test_a_retry_outlives_an_outage(
+    core_server: EmbeddedServer, core_mill: Mill, how: str, seconds: float
+) -> None:
+    """The store is away for longer than the lease of a job whose actor raises: it is retried.
+
+    The first run counts if it ended within its lease; else the job runs again, and then fails.
+    """
+    settings = core_mill.settings(lease_seconds=LEASE_SECONDS)
+    core_mill.worker("-p", "1", "-t", "2", settings=settings, dramatiq_restart_delay="300").ready()
+    core_mill.broker(settings).enqueue(message("fails_once", 1, workspace="ada", seconds=seconds))
+    core_mill.ledger.wait("start", 1)
+    take_away_beyond_the_lease(core_server, how)
+    core_mill.ledger.wait("end", 1)
+    wait_for(lambda: core_mill.row("ada") is None or not core_mill.row("ada").running)
+
+    retries = [row["retries"] for row in core_mill.ledger.lines("start")]
+    assert retries == ([0, 1] if seconds < LEASE_SECONDS else [0, 0, 1])
+    assert len(core_mill.ledger.lines("end")) == 1
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_a_pipeline_outlives_an_outage(
+    core_server: EmbeddedServer, core_mill: Mill, how: str
+) -> None:
+    """The store is away for longer than the lease of its first job: the next job runs, once."""
+    settings = core_mill.settings(lease_seconds=LEASE_SECONDS)
+    core_mill.worker("-p", "1", "-t", "2", settings=settings, dramatiq_restart_delay="300").ready()
+    first = message("work", 1, workspace="ada", seconds=1.0)
+    second = message("work", 2, workspace="ada").copy(options={"pipe_ignore": True})
+    dramatiq.pipeline([first, second], broker=core_mill.broker(settings)).run()
+    core_mill.ledger.wait("start", 1)
+    take_away_beyond_the_lease(core_server, how)
+    core_mill.ledger.wait("end", 1, n=2)
+
+    assert [row["n"] for row in core_mill.ledger.lines("start")] == [1, 2]
 
 
 @pytest.mark.long

@@ -68,6 +68,17 @@ def fails_twice(n: int, *, tenant_id: str | None = None, tries: int = 2) -> None
     note("end", n=n, workspace=tenant_id)
 
 
+@dramatiq.actor(min_backoff=100, max_backoff=200, max_retries=5)
+def fails_once(n: int, *, seconds: float, tenant_id: str | None = None) -> None:
+    message = CurrentMessage.get_current_message()
+    retries = message.options.get("retries", 0) if message is not None else 0
+    note("start", n=n, retries=retries)
+    time.sleep(seconds)
+    if not retries:
+        raise RuntimeError("not yet")
+    note("end", n=n)
+
+
 @dramatiq.actor
 def note_failure(message: dict[str, Any], error: dict[str, str]) -> None:
     note("failure", error=error["type"], workspace=adapters.current_workspace())

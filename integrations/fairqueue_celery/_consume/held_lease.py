@@ -1,0 +1,92 @@
+"""One lease that this process holds: its job's run, and what was decided about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from fairqueue import Lease
+
+
+class Verdict(Enum):
+    """What the framework decided about redelivery."""
+
+    ACK = "ack"
+    REQUEUE = "requeue"
+    DROP = "drop"
+
+
+class Owner(Protocol):
+    """The claims of one channel."""
+
+    changed: Callable[[HeldLease], None] | None
+    """Called, from any thread, when a job was acked or given back, or its run has ended."""
+
+    def took(self, seconds: float) -> None:
+        """A job occupied its process for this long."""
+
+
+@dataclass(eq=False, slots=True)
+class HeldLease:
+    """One lease, its job's run and what was decided about it."""
+
+    lease: Lease
+    owner: Owner | None
+    """The claims that delivered it."""
+    pool: object
+    """The worker whose processes it occupies, or its channel's claims."""
+    request: Any = None
+    held_since: float = field(default_factory=time.monotonic)
+    started: float | None = None
+    stopped: float | None = None
+    ended: bool = False
+    verdict: Verdict | None = None
+    reason: str = "rejected by the consumer"
+    counted: bool = False
+    """Releasing it counts as a delivery, since its worker was lost."""
+    settled: bool = False
+    lost: bool = False
+    cancelled: bool = False
+    interrupted: bool = False
+    """Its run was interrupted, because it is lost or cancelled."""
+    run_is_over: Callable[[], bool] | None = None
+    """Asks the pool, once it was given the run."""
+
+    @property
+    def fence(self) -> int:
+        """The fencing token of the lease."""
+        return self.lease.fence
+
+    @property
+    def running(self) -> bool:
+        """Started, and not ended."""
+        return self.started is not None and not self.ended
+
+    @property
+    def untouched(self) -> bool:
+        """No request was made of it and nothing was decided."""
+        return self.request is None and self.verdict is None and not self.settled
+
+    @property
+    def acks_at_start(self) -> bool:
+        """Celery acks it before it runs, so that it runs at most once."""
+        return self.request is not None and not self.request.task.acks_late
+
+    def is_orphaned(self) -> bool:
+        """Whether the pool has no such run, and its end was not heard of.
+
+        A run that has stopped, and not ended, waits for its process to be dead.
+        """
+        stopping = self.stopped is not None and not self.ended
+        if self.settled or stopping or self.run_is_over is None:
+            return False
+        return self.run_is_over()
+
+    def seconds(self) -> float:
+        """Worker-seconds used so far."""
+        if self.started is None:
+            return 0.0
+        return max(0.0, (self.stopped or time.monotonic()) - self.started)
