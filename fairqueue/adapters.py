@@ -8,6 +8,7 @@ Before a publish
     parent_fence               the fence that a publish of the running job depends on
     workspace_or_current,      for what must not be lost: falls back to the workspace of the
     publish_or_default           running job, or the default one
+    publish_until_answered     for what follows from a job: tries again while the store is away
     new_job_id                 a random job id
     job_id_ending_in           one that ends in the id of the framework's message
     UniqueOutcomes             what became of publishes under a unique key
@@ -40,6 +41,7 @@ from __future__ import annotations
 
 from fairqueue._claim_ahead import ClaimAhead
 from fairqueue._context import current_workspace, mark_body, parent_fence, run_context
+from fairqueue._continuation import publish_until_answered
 from fairqueue._error_translation import translate_errors
 from fairqueue._failures import FailureReporter, failure_reason, lost_worker_message
 from fairqueue._fallback_workspace import publish_or_default, workspace_or_current
@@ -87,6 +89,7 @@ __all__ = [
     "new_job_id",
     "parent_fence",
     "publish_or_default",
+    "publish_until_answered",
     "run_context",
     "settings_summary",
     "similar_names",

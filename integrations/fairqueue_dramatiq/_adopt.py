@@ -18,10 +18,11 @@ from dramatiq.errors import ConnectionClosed, DecodeError
 from fairqueue import Outcome, StoreUnavailable
 from fairqueue.adapters import new_job_id
 from fairqueue_dramatiq._messages import describe
-from fairqueue_dramatiq._publish import RETRY_SECONDS, Publisher
+from fairqueue_dramatiq._publish import Publisher
 
 logger = logging.getLogger("fairqueue_dramatiq.adopt")
 
+RETRY_SECONDS = 0.5
 RESTART_SECONDS = 3.0
 DIGEST_BYTES = 12
 

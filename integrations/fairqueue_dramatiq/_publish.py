@@ -36,8 +36,6 @@ from fairqueue_dramatiq.errors import translated_errors
 
 logger = logging.getLogger("fairqueue_dramatiq.publish")
 
-RETRY_SECONDS = 0.5
-LOG_EVERY_SECONDS = 10.0
 SHUTDOWN_SECONDS = 2.0
 """How long a worker that stops goes on trying to publish what follows from its jobs."""
 
@@ -136,25 +134,12 @@ class Publisher:
         """
         publish = partial(self.exempt_publish(queue, message, delay), adapters.new_job_id())
         try:
-            self._until_answered(publish, message)
+            adapters.publish_until_answered(
+                publish, describe(message), lambda: time.monotonic() >= self._tries_until
+            )
         except (fairqueue.StoreUnavailable, fairqueue.LeaseLost):
             running.unpublished = True
             raise
-
-    def _until_answered(self, publish: Callable[[], fairqueue.JobId], message: Any) -> None:
-        """Only the store knows whether the job's lease has outlived an outage, so ask it again."""
-        what, throttle = describe(message), adapters.Throttle(LOG_EVERY_SECONDS)
-        while True:
-            try:
-                publish()
-            except fairqueue.StoreUnavailable as error:
-                if time.monotonic() >= self._tries_until:
-                    raise
-                if throttle.passes():
-                    logger.warning("%s is not published yet, retrying: %s", what, error)
-                time.sleep(RETRY_SECONDS)
-            else:
-                return
 
     def exempt_publish(
         self, queue: str, message: Any, delay: int | None = None

@@ -85,20 +85,22 @@ class Verdict:
 
 
 def runs_of(rows: Iterable[Row]) -> list[Run]:
-    """Pair starts and ends of the same job in the same process."""
-    ends: dict[tuple[int, int], list[float]] = defaultdict(list)
-    starts: list[Row] = []
-    for row in rows:
-        if row["what"] == "end":
-            ends[row["n"], row["pid"]].append(row["at"])
-        else:
-            starts.append(row)
-    found = []
-    for row in sorted(starts, key=lambda row: row["at"]):
-        later = [at for at in ends[row["n"], row["pid"]] if at >= row["at"]]
-        end = min(later, default=None)
-        found.append(Run(row["n"], row["workspace"], row["worker"], row["pid"], row["at"], end))
-    return found
+    """Pair each end with the newest start of its job in its process; the others were broken off."""
+    began: dict[tuple[int, int], Row] = {}
+    found: list[Run] = []
+    for row in sorted(rows, key=lambda row: row["at"]):
+        before = began.pop((row["n"], row["pid"]), None)
+        if before is not None:
+            found.append(_run(before, row))
+        if row["what"] == "start":
+            began[row["n"], row["pid"]] = row
+    found += [_run(row) for row in began.values()]
+    return sorted(found, key=lambda run: run.start)
+
+
+def _run(start: Row, then: Row | None = None) -> Run:
+    end = then["at"] if then is not None and then["what"] == "end" else None
+    return Run(start["n"], start["workspace"], start["worker"], start["pid"], start["at"], end)
 
 
 def above_limit(
@@ -106,27 +108,29 @@ def above_limit(
 ) -> int:
     """Count the starts that found as many runs of their workspace as may run at once."""
     found = 0
-    running: dict[str, list[float]] = defaultdict(list)
+    running: dict[str, dict[int, float]] = defaultdict(dict)  # until when, by job
     for run in runs:
-        held = [until for until in running[run.workspace] if until > run.start]
-        found += len(held) >= limit
-        running[run.workspace] = [*held, run.holds_until(faults, lease_seconds)]
+        mine = running[run.workspace]
+        mine.pop(run.n, None)  # its slot is this run's now
+        found += sum(until > run.start for until in mine.values()) >= limit
+        mine[run.n] = run.holds_until(faults, lease_seconds)
     return found
 
 
-def began_twice(runs: Sequence[Run], faults: Sequence[Fault], *, late: bool) -> Iterator[int]:
+def began_twice(
+    runs: Sequence[Run], faults: Sequence[Fault], *, late: bool, lease_seconds: float
+) -> Iterator[int]:
     """Give the jobs that began again although no fault had touched the run before.
 
-    An early ack reaches the store some milliseconds after the start: only a fault within them is
-    a reason.
+    Acked late, a fault also touches what begins within a lease after it, on a lease from before
+    it. An early ack reaches the store some milliseconds after the start: only they count.
     """
     by_job: dict[int, list[Run]] = defaultdict(list)
     for run in runs:
         by_job[run.n].append(run)
     for n, mine in by_job.items():
         for before, again in pairwise(mine):
+            since = before.start - (lease_seconds if late else 0.0)
             until = again.start if late else before.start + EARLY_ACK_SECONDS
-            if not any(
-                f.hits(before) and f.at <= until and f.until >= before.start for f in faults
-            ):
+            if not any(f.hits(before) and f.at <= until and f.until >= since for f in faults):
                 yield n

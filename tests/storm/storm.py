@@ -396,12 +396,13 @@ def _judge(
     else:  # a job that died with its worker before its first line is counted by the store
         lost = max(0, len(producer.accepted - {run.n for run in runs}) - died_early)
     stuck, leaked = left
+    lease = plan.lease_seconds
     return judge.Verdict(
         published=len(producer.accepted),
         faults=len(faults),
         lost=lost,
-        above_limit=judge.above_limit(runs, faults, limit=LIMIT, lease_seconds=plan.lease_seconds),
-        twice=len(list(judge.began_twice(runs, faults, late=plan.late))),
+        above_limit=judge.above_limit(runs, faults, limit=LIMIT, lease_seconds=lease),
+        twice=len(list(judge.began_twice(runs, faults, late=plan.late, lease_seconds=lease))),
         stuck=stuck,
         leaked=leaked,
     )

@@ -6,6 +6,8 @@ import os
 import weakref
 from typing import Any
 
+from celery.worker import state
+
 _worker: weakref.ReferenceType[Any] | None = None
 _pid: int | None = None
 
@@ -27,6 +29,12 @@ def worker() -> Any:
     if _worker is None or _pid != os.getpid():
         return None
     return _worker()
+
+
+def is_told_to_stop() -> bool:
+    """Whether the worker in this process was told to stop, which a pool's child does not hear."""
+    told = (state.should_stop, state.should_terminate)  # an exit code, which may be 0
+    return any(how is not None and how is not False for how in told)
 
 
 def worker_of(channel: Any) -> Any:

@@ -84,6 +84,11 @@ def forget_call(**_others: Any) -> None:
     _noted.call = None
 
 
+def call_in_hand() -> Call | None:
+    """The call that this thread is about to publish, or that it could not publish."""
+    return _noted.call
+
+
 def noted_call(headers: Any) -> tuple[Call, str] | None:
     """The call that was noted with these very headers, and the id of its publish."""
     call = _noted.call

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kombu.serialization import loads as deserialize
 from kombu.utils.json import JSONEncoder
@@ -19,6 +19,8 @@ from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.call import EXPLICIT, Call, noted_call, workspace_of
 from fairqueue_celery._publish.unique import Key, key_of, unique_outcomes, without_key
 from fairqueue_celery.errors import let_through
+
+T = TypeVar("T")
 
 JSON = "application/json"
 
@@ -63,25 +65,33 @@ def _send(
     priority: int,
 ) -> None:
     inside_job = fairqueue.current() is not None
+    publish_job = partial(
+        core.publish,
+        encoded(without_key(message)).encode(),
+        queue=queue,
+        workspace=workspace,
+        task=about.task,
+        priority=priority,
+        delay_seconds=about.delay_seconds,
+        job_id=_job_id(about, queue) or adapters.new_job_id(),
+        exempt=about.exempt,
+        group=about.group,
+        parent_fence=adapters.parent_fence(),
+        expires_seconds=about.expires_seconds,
+        unique_key=about.key.text if about.key else None,
+        unique_for=about.key.seconds if about.key else None,
+        block_seconds=0.0 if not inside_job and pool.is_worker() else None,
+    )
     with let_through():
-        job = core.publish(
-            encoded(without_key(message)).encode(),
-            queue=queue,
-            workspace=workspace,
-            task=about.task,
-            priority=priority,
-            delay_seconds=about.delay_seconds,
-            job_id=_job_id(about, queue),
-            exempt=about.exempt,
-            group=about.group,
-            parent_fence=adapters.parent_fence(),
-            expires_seconds=about.expires_seconds,
-            unique_key=about.key.text if about.key else None,
-            unique_for=about.key.seconds if about.key else None,
-            block_seconds=0.0 if not inside_job and pool.is_worker() else None,
-        )
+        is_patient = inside_job and about.exempt
+        job = until_answered(publish_job, _named(about)) if is_patient else publish_job()
     if about.key is not None:
         unique_outcomes.remember(about.key.task_id, job)
+
+
+def until_answered(act: Callable[[], T], what: str) -> T:
+    """Do it again while the store is away, unless the worker in this process is told to stop."""
+    return adapters.publish_until_answered(act, what, pool.is_told_to_stop)
 
 
 def _job_id(about: Publication, queue: str) -> str | None:
@@ -146,6 +156,11 @@ def _workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) ->
         looked_for = partial(adapters.looked_for, call, sources)
         core.missing_workspace.found_none(call.task, looked_for, must_publish=must_publish)
     return workspace
+
+
+def follows_from_job(fields: Mapping[str, Any]) -> bool:
+    """Whether a job runs here, and this call is its retry, its callback or another continuation."""
+    return fairqueue.current() is not None and _is_exempt(fields)
 
 
 def _is_exempt(fields: Mapping[str, Any]) -> bool:

@@ -10,14 +10,13 @@ from typing import Any
 from billiard.util import Finalize
 from celery import bootsteps, signals
 from celery.concurrency.prefork import TaskPool as PreforkPool
-from celery.worker import state
 from kombu.utils import functional
 
 from fairqueue import ConfigurationError, FairQueueError
 from fairqueue_celery._channel.broker import Broker, all_held, brokers
 from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.held_lease import HeldLease
-from fairqueue_celery._worker import in_process, prefork, request, revoke, task
+from fairqueue_celery._worker import continuations, in_process, prefork, request, revoke, task
 from fairqueue_celery._worker.abort import end_run, stop_process
 from fairqueue_celery._worker.unknown_task import UnknownTaskHandler
 from fairqueue_celery._worker.unreadable import reject_unreadable
@@ -72,8 +71,7 @@ class Fairness(bootsteps.StartStopStep):
 
     def stop(self, parent: Any) -> None:
         """End a greenlet that tries for ever to send a heartbeat, for which the stop would wait."""
-        told = (state.should_stop, state.should_terminate)  # an exit code, which may be 0
-        if any(how is not None and how is not False for how in told) and _is_green(parent):
+        if pool.is_told_to_stop() and _is_green(parent):
             parent.timer.clear()
 
     def register_with_event_loop(self, parent: Any, hub: Any) -> None:
@@ -108,6 +106,7 @@ def _prepare_process(consumer: Any) -> None:
     """Follow the tasks of the worker that boots in this process."""
     pool.register(consumer.controller)
     _let_greenlets_run()
+    signals.before_task_publish.connect(continuations.wait_for_store, weak=False)
     signals.task_received.connect(request.on_received, weak=False)
     signals.task_prerun.connect(task.on_prerun, weak=False)
     signals.task_postrun.connect(task.on_postrun, weak=False)

@@ -90,6 +90,18 @@ def flaky(self: Task, n: int, *, failures: int, tenant_id: str | None = None) ->
     return n
 
 
+@app.task(bind=True, max_retries=3, acks_late=True)
+def late_flaky(
+    self: Task, n: int, *, failures: int, seconds: float, tenant_id: str | None = None
+) -> None:
+    """Fail after a while, ``failures`` times."""
+    note("start", n=n, workspace=tenant_id, retries=self.request.retries)
+    if self.request.retries < failures:
+        time.sleep(seconds)
+        raise self.retry(countdown=0)
+    note("end", n=n, workspace=tenant_id)
+
+
 @app.task
 def publish_more(count: int, *, tenant_id: str | None = None) -> int:
     """A user's own publishes, from inside a task."""

@@ -1,0 +1,55 @@
+"""The judge of storms finds what it is there for, and blames no run for what a fault did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.storm.judge import Fault, Run, above_limit, began_twice, runs_of
+
+KILL = Fault("kill_worker", 2.0, 2.1, "w0")
+LONG_CUT = Fault("go_silent", 2.0, 7.0)
+
+
+def row(what: str, n: int, at: float, worker: str = "w0") -> dict[str, Any]:
+    return {
+        "what": what,
+        "n": n,
+        "at": at,
+        "worker": worker,
+        "pid": ord(worker[1]),
+        "workspace": "a",
+    }
+
+
+def twice(rows: list[dict[str, Any]], *faults: Fault, late: bool = True) -> list[int]:
+    return list(began_twice(runs_of(rows), faults, late=late, lease_seconds=3.0))
+
+
+def above(rows: list[dict[str, Any]], *faults: Fault) -> int:
+    return above_limit(runs_of(rows), faults, limit=1, lease_seconds=3.0)
+
+
+def test_an_end_belongs_to_the_newest_start_of_its_job() -> None:
+    """A run that was broken off and began again in the same process has no end."""
+    found = runs_of([row("start", 1, 1.0), row("start", 1, 5.0), row("end", 1, 9.0)])
+    assert [(run.start, run.end) for run in found] == [(1.0, None), (5.0, 9.0)]
+    assert isinstance(found[0], Run)
+
+
+def test_a_start_above_the_limit() -> None:
+    """Two runs of a workspace at once are one too many, unless the first one's worker was dead."""
+    rows = [row("start", 1, 1.0), row("start", 2, 3.0, "w1"), row("end", 1, 4.0)]
+    assert above(rows) == 1
+    assert above([rows[0], rows[1]], KILL) == 0
+    assert above(rows, LONG_CUT) == 0
+    assert above(rows, Fault("cut_links", 2.0, 2.0)) == 1
+
+
+def test_a_job_that_began_twice() -> None:
+    """Acked late, a fault that touched its run is a reason; acked early, hardly any."""
+    rows = [row("start", 1, 1.0), row("start", 1, 6.0, "w1")]
+    assert twice(rows) == [1]
+    assert twice(rows, KILL) == []
+    assert twice(rows, KILL, late=False) == [1]
+    assert twice(rows, Fault("kill_worker", 1.2, 1.3, "w0"), late=False) == []
+    assert twice(rows, Fault("kill_worker", 2.0, 2.1, "w1")) == [1]
