@@ -142,3 +142,12 @@ def test_no_wait_is_negative(world: World) -> None:
     waited = world.row().oldest_wait_seconds
     assert waited is not None
     assert waited >= 0
+
+
+def test_what_was_remembered_later_is_dropped_as_well(world: World) -> None:
+    """A publish does not move the shard's clock, so the next one may come a minute before it."""
+    world.reap()
+    world.clock.advance(60)
+    world.publish("a", group="g1")
+    world.clock.set_back(60)
+    world.publish("a", group="g2")

@@ -8,7 +8,7 @@ function Enqueue.admit(group, has_capacity)
   if not has_capacity then return Shard.remember_ended('@' .. group) end
   local window, ended, last = Shard.group_window(0), Shard.last_windows()
   call('SADD', K.groups(window), group)
-  if last == tonumber(window) then return end
+  if last >= tonumber(window) then return end
   Shard.drop_groups()
   Shard.set_last_windows(ended, tonumber(window))
 end

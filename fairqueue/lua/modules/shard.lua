@@ -112,7 +112,7 @@ end
 function Shard.remember_ended(id)
   local window, last, groups = tonumber(Shard.window(0)), Shard.last_windows()
   call('SADD', K.ended(int(window)), id)
-  if last == window then return end
+  if last >= window then return end -- later, where the clock went back since the last beat
   Shard.drop_ended()
   Shard.set_last_windows(window, groups)
 end
