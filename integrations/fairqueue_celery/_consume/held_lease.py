@@ -54,6 +54,12 @@ class HeldLease:
     """Its run was interrupted, because it is lost or cancelled."""
     run_is_over: Callable[[], bool] | None = None
     """Asks the pool, once it was given the run."""
+    gathered: bool = False
+    """Its task's strategy keeps it, to run it together with others."""
+    occupies: bool = True
+    """It counts as a job in its pool."""
+    batch_size: int = 1
+    """Jobs that run together with it, and share their worker-seconds."""
 
     @property
     def fence(self) -> int:
@@ -89,4 +95,4 @@ class HeldLease:
         """Worker-seconds used so far."""
         if self.started is None:
             return 0.0
-        return max(0.0, (self.stopped or time.monotonic()) - self.started)
+        return max(0.0, (self.stopped or time.monotonic()) - self.started) / self.batch_size

@@ -46,6 +46,7 @@ class HeldLeases:
         self._lock = threading.RLock()
         self._held: dict[int, HeldLease] = {}
         self._count: Counter[object] = Counter()
+        self._gathered: dict[str, set[HeldLease]] = {}
         self._finishes: dict[int, Finish] = {}
         self._returns: list[HeldLease] = []
         self._unbegun: list[HeldLease] = []
@@ -85,6 +86,36 @@ class HeldLeases:
         """Jobs that occupy a pool: delivered, and not ended."""
         return self._count[pool]
 
+    def gather(self, held: HeldLease, *, most: int) -> None:
+        """Its task's strategy keeps it for later; up to ``most`` such jobs occupy no process."""
+        with self._lock:
+            if held.ended:
+                return  # its lease was given back, or its job is acked already
+            gathered = self._gathered.setdefault(held.request.task.name, set())
+            gathered.add(held)
+            held.gathered = True
+            if len(gathered) <= most:
+                self._vacate(held)
+
+    def take_gathered(self, task: str) -> list[HeldLease]:
+        """What was gathered for a task now runs as one call, and occupies one process."""
+        with self._lock:
+            batch = sorted(self._gathered.pop(task, ()), key=lambda held: held.fence)
+            for held in batch:
+                held.batch_size = len(batch)
+                self._vacate(held)
+            for held in batch[:1]:
+                held.occupies = True
+                self._count[held.pool] += 1
+        return batch
+
+    def _vacate(self, held: HeldLease) -> None:
+        if held.occupies:
+            held.occupies = False
+            self._count[held.pool] -= 1
+            if not self._count[held.pool]:
+                del self._count[held.pool]
+
     def of(self, owner: Owner) -> list[HeldLease]:
         """The leases of one channel's claims."""
         return [held for held in self.all() if held.owner is owner]
@@ -123,9 +154,9 @@ class HeldLeases:
     def _mark_ended(self, held: HeldLease) -> None:
         if not held.ended:
             held.ended = True
-            self._count[held.pool] -= 1
-            if not self._count[held.pool]:
-                del self._count[held.pool]
+            self._vacate(held)
+            if held.gathered:
+                self._gathered.get(held.request.task.name, set()).discard(held)
 
     def decide(self, fence: int, verdict: Verdict, reason: str | None = None) -> bool:
         """Note an ack, requeue or rejection; False: the lease is not held here."""
@@ -186,7 +217,7 @@ class HeldLeases:
                 self._settle(held)
 
     def _finish(self, held: HeldLease) -> None:
-        if not held.ended and not runs.has_begun(held.fence):
+        if not held.ended and not held.gathered and not runs.has_begun(held.fence):
             self._unbegun.append(held)
             return
         ending = Ending.ACK if held.ended else Ending.ACK_EARLY

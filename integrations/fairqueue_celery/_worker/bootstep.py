@@ -16,7 +16,15 @@ from fairqueue import ConfigurationError, FairQueueError
 from fairqueue_celery._channel.broker import Broker, all_held, brokers
 from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.held_lease import HeldLease
-from fairqueue_celery._worker import continuations, in_process, prefork, request, revoke, task
+from fairqueue_celery._worker import (
+    batches,
+    continuations,
+    in_process,
+    prefork,
+    request,
+    revoke,
+    task,
+)
 from fairqueue_celery._worker.abort import end_run, stop_process
 from fairqueue_celery._worker.unknown_task import UnknownTaskHandler
 from fairqueue_celery._worker.unreadable import reject_unreadable
@@ -49,6 +57,7 @@ class Fairness(bootsteps.StartStopStep):
         reject_unreadable(parent)
         if not isinstance(parent.pool, PreforkPool):
             in_process.adapt(parent.pool)  # a strategy keeps its method
+        batches.adapt(parent.pool)
         self._consumer = parent
         self._maintain_pool: Any = None
         self._keep_in_memory = parent._limit_task  # noqa: SLF001
@@ -157,9 +166,9 @@ def _scale_at_each_task(consumer: Any) -> None:
 def _was_dropped(held: HeldLease) -> bool:
     """It waited in the worker for a process when the connection broke."""
     request = held.request
-    return (
-        request is not None and held.started is None and request._apply_result is None  # noqa: SLF001
-    )
+    if request is None or held.gathered:  # a strategy keeps what it has gathered
+        return False
+    return held.started is None and request._apply_result is None  # noqa: SLF001
 
 
 def _has_line(bucket: Any) -> bool:

@@ -24,6 +24,7 @@ from fairqueue_celery._channel.broker import Broker, find_held
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
+from fairqueue_celery._worker.batches import most_gathered
 from fairqueue_celery._worker.pool_runs import run_is_over
 from fairqueue_celery._worker.prefork import forget_job
 from fairqueue_celery._worker.task import LeaseEnded
@@ -40,6 +41,10 @@ def on_received(request: Any = None, **_others: Any) -> None:
     found = find_held(fence) if isinstance(fence, int) else None
     if found is not None:
         FollowedRequest(*found, request).begin()
+        most = most_gathered(request.task)
+        if most:
+            broker, held = found
+            broker.leases.gather(held, most=most)
 
 
 class FollowedRequest:

@@ -1,0 +1,65 @@
+"""Tasks that gather their jobs and run them together, as those of celery-batches do."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+
+def start(shop: Any, pool: str = "prefork", *, processes: int = 2, **environment: str) -> Any:
+    shop.app_name = "batching"
+    return shop.worker("-P", pool, "-c", str(processes), url=shop.url(), **environment).ready()
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
+@pytest.mark.parametrize("task", ["index", "index_late"])
+def test_batches_are_full(shop: Any, pool: str, task: str) -> None:
+    """With two processes, twenty jobs run in a call; other tasks run meanwhile, each job once."""
+    publisher = shop.publisher()
+    for n in range(100):
+        publisher.send(task, n, workspace=f"w{n % 5}")
+    for n in range(10):
+        publisher.send("work", n, workspace="ada")
+
+    start(shop, pool)
+    shop.ledger.wait("end", 100, workspace="batch")
+    shop.ledger.wait("end", 10, workspace="ada")
+
+    assert [row["n"] for row in shop.ledger.lines("batch")] == [20] * 5
+    assert sorted(row["n"] for row in shop.ledger.lines("end", workspace="batch")) == [*range(100)]
+    wait_for(lambda: not any(shop.running(f"w{n}") for n in range(5)))
+
+
+@pytest.mark.parametrize("task", ["index", "index_late"])
+def test_a_batch_holds_its_slots_until_it_ends(shop: Any, tmp_path: Path, task: str) -> None:
+    """Acked early or late, its jobs are running until then; they share its worker-seconds."""
+    publisher, latch = shop.publisher(), tmp_path / "latch"
+    for n in range(20):
+        publisher.send(task, n, workspace="ada")
+    start(shop, processes=1, BATCH_LATCH=str(latch))
+    shop.ledger.wait("start", 20)
+    time.sleep(0.5)  # an early ack has arrived by then
+
+    assert shop.running("ada") == 20
+    latch.touch()
+    shop.ledger.wait("end", 20)
+    wait_for(lambda: not shop.running("ada"))
+
+
+def test_a_batch_whose_process_dies_runs_again(shop: Any) -> None:
+    """Its jobs go back, if they are acked late."""
+    publisher = shop.publisher()
+    for n in range(-1, 19):
+        publisher.send("index_late", n, workspace="ada")
+    start(shop)
+
+    shop.ledger.wait("end", 20)
+
+    assert len(shop.ledger.lines("start")) == 40
