@@ -30,6 +30,8 @@ def _stands_where_it_should(a: Audit) -> Iterator[str]:
         block = (a.blocked(ws) or a.task_block(ws, flow)) if flow.lanes else None
         due = ws.timer is not None and ws.timer <= a.now  # its timer has not been fired yet
         wanted = {block or "ready"} if flow.lanes else {"idle", "idle_with_debt", "busy"}
+        if flow.lanes and ws.timer is not None:  # by which a flow that was put off comes back
+            wanted.add("failed")
         if flow.state not in wanted and not (flow.lanes and (a.draining or due)):
             yield f"{decode(ws.name)!r} on {decode(flow.queue)!r} is {flow.state}, not {wanted}"
         if (flow.arrival is not None) != (flow.state == "ready"):
@@ -327,6 +329,14 @@ def _keys_are_known(a: Audit) -> Iterator[str]:
         yield f"these never expire: {a.space.immortal & MORTAL}"
 
 
+def _nothing_is_set_aside(a: Audit) -> Iterator[str]:
+    for name, text in a.space.one("set_aside", {}).items():
+        if not name.startswith("#"):
+            since, _, _ = text.partition(" ")
+            what = " ".join(map(decode, name.split(" ")))
+            yield f"{what} was set aside at {since}: it could not be read, or a claim failed at it"
+
+
 CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I1", _stands_where_it_should),
     ("I1", _ready_sets_are_the_flows),
@@ -352,6 +362,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I11", _provider_limits_can_be_forgotten),
     ("I11", _dead_letters_are_listed),
     ("I12", _time_does_not_go_back),
+    ("I13", _nothing_is_set_aside),
     *NODE_CHECKS,
 )
 
