@@ -14,6 +14,7 @@ from fairqueue.audit.view import ALMOST, Audit, unequal
 
 MORTAL = {"claimer", "imports_suspended"}  # kinds that expire by themselves
 ESTIMATES_KEPT = 16
+FORMAT = "format=1"
 MICROSECONDS = 1_000_000  # in a second
 
 
@@ -329,6 +330,11 @@ def _keys_are_known(a: Audit) -> Iterator[str]:
         yield f"these never expire: {a.space.immortal & MORTAL}"
 
 
+def _the_format_is_known(a: Audit) -> Iterator[str]:
+    if a.format != FORMAT:
+        yield f"the shard's record ends in {a.format!r}, not in {FORMAT!r}"
+
+
 def _nothing_is_set_aside(a: Audit) -> Iterator[str]:
     for name, text in a.space.one("set_aside", {}).items():
         if not name.startswith("#"):
@@ -363,6 +369,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I11", _dead_letters_are_listed),
     ("I12", _time_does_not_go_back),
     ("I13", _nothing_is_set_aside),
+    ("I13", _the_format_is_known),
     *NODE_CHECKS,
 )
 

@@ -8,6 +8,7 @@ import pytest
 
 from fairqueue._stores.engine import Engine
 from fairqueue.audit.checks import audit
+from fairqueue.errors import ConfigurationError
 from tests.contract.world import World, ids
 
 TASK = "1700000000000000"  # the number of the first task: the time at which the clock begins
@@ -215,6 +216,42 @@ def test_what_is_kept_is_bounded(world: World) -> None:
     assert command(world, "HGET", key(world, "jobs", "q"), name) == b"{}"
     assert command(world, "HLEN", aside) == 1001
     assert world.store.snapshot().set_aside == {"job": 1}
+
+
+def test_keys_of_a_newer_format_are_refused(world: World) -> None:
+    """The error names both formats and the remedy, and nothing is changed."""
+    world.publish()
+    world.worker().take(1)
+    meta = key(world, "meta")
+    newer = world.store.engine.command("GET", meta).replace(b"format=1", b"more format=2")
+    command(world, "SET", meta, newer)
+    before = {entry.key: entry.value for entry in world.store.engine.dump()}
+    for act in (world.publish, world.worker("w2").take, world.reap, world.store.snapshot):
+        with pytest.raises(ConfigurationError, match=r"have format 2, .* knows format 1: upgrade"):
+            act()
+    assert {entry.key: entry.value for entry in world.store.engine.dump()} == before
+
+
+@pytest.mark.parametrize("text", ["", "{}", "1 2 3", "0 0 0 - - 0 - 0 0 format=", None])
+def test_a_shard_whose_record_cannot_be_read_goes_on(world: World, text: str | None) -> None:
+    """It starts again: fences still grow, and leases that are held stay so."""
+    names = world.publish_many(3)
+    world.publish(delay_seconds=5)
+    worker = world.worker()
+    lease = worker.take_one()
+    if text is None:
+        command(world, "DEL", key(world, "meta"))
+    else:
+        command(world, "SET", key(world, "meta"), text)
+    world.clock.advance(0.001)
+    again = worker.take_one()
+    assert (again.job.id, again.fence > lease.fence) == (names[1], True)
+    assert worker.finish(lease)
+    assert worker.finish(again)
+    world.pass_time(20)
+    assert len(drain(world)) == 2
+    assert aside(world) == (set() if text is None else {"meta -"})
+    assert sound(world)
 
 
 @pytest.mark.parametrize(

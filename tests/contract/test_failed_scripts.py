@@ -116,7 +116,8 @@ def _cancel(scene: Scene) -> object:
 
 
 def _limit(scene: Scene) -> object:
-    return scene.world.limit("a", weight=2, parent="org")
+    scene.world.limit("a", weight=2, parent="org")
+    return None
 
 
 MOVES: dict[str, Callable[[Scene], object]] = {

@@ -166,7 +166,7 @@ end
 
 -- Write what the script has changed, and before that what it could not read.
 function Records.save()
-  if #Shard.aside > 0 then Shard.save_aside() end
+  if #Shard.aside > 0 or meta_unread then Shard.save_aside() end
   for _, ws in pairs(Records.workspaces) do Records.save_workspace(ws) end
   for _, node in pairs(Records.nodes) do Records.save_node(node) end
   for _, shared in pairs(Records.shared_limits) do Records.save_shared_limit(shared) end

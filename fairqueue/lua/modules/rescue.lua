@@ -113,7 +113,7 @@ function Rescue.save()
   Shard.load().drain = '0'
   for _, ws in pairs(Records.workspaces) do pcall(Repair.stands, ws) end
   pcall(Wakeups.settle_tokens)
-  if #Shard.aside > 0 then pcall(Shard.save_aside) end
+  pcall(Shard.save_aside)
   for _, ws in pairs(Records.workspaces) do pcall(Records.save_workspace, ws) end
   for _, node in pairs(Records.nodes) do pcall(Records.save_node, node) end
   for _, shared in pairs(Records.shared_limits) do pcall(Records.save_shared_limit, shared) end

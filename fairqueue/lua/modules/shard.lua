@@ -1,6 +1,6 @@
 -- The shard's own record, the numbers of its tasks, and the ids of jobs that ended a moment ago.
 -- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
---   fence arrival beat gaps watcher watched drain window offset
+--   fence arrival beat gaps watcher watched drain window offset format=1
 -- beat: when a script last ran; gaps: when none ran, see Sweep.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
 -- when the sets below were last written, as ended[/groups]; offset: what is added to Redis's clock,
@@ -21,6 +21,7 @@ function Shard.load()
   meta = {}
   meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched, meta.drain,
     meta.window = match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
+  if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
   return meta
 end
 
@@ -40,7 +41,7 @@ end
 function Shard.save()
   local meta = Shard.load()
   local text = concat({ meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched,
-    meta.drain, meta.window, offset }, ' ')
+    meta.drain, meta.window, offset, 'format=' .. FORMAT }, ' ')
   if text ~= meta_text then call('SET', K.meta(), text) end
 end
 
@@ -151,6 +152,7 @@ function Shard.keeps_aside()
 end
 
 function Shard.save_aside()
+  Shard.load()
   local kept = call('HLEN', K.set_aside())
   for _, one in ipairs(Shard.aside) do
     local kind, name, text = unpack(one)
