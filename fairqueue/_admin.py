@@ -94,6 +94,13 @@ class Admin:
         found = audit(engine)
         return [finding for finding in audit(engine) if finding in found] if found else []
 
+    def drop_set_aside(self) -> int:
+        """Forget what was set aside because it could not be read; return how many records it was.
+
+        An audit names each of them until then.
+        """
+        return self._connected().drop_set_aside()
+
     def cancel(self, job_id: str, *, queue: str | None = None) -> Cancelled:
         """Cancel one job: remove it if it waits, signal its worker if it runs.
 

@@ -33,6 +33,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "keyed": (),  # hash: queue id -> workspace:task:key
     "retention": (),  # string: seconds and number that dead letters are kept
     "imports_suspended": (),  # string with an end: jobs are being exported to another system
+    "set_aside": (),  # hash: kind name -> when and what could not be read; #kind -> how many
     "imported": (),  # hash: kind -> messages imported from another system
     # one per name
     "ready": ("node",),  # zset: arrival:workspace by tag; a node is a queue or an inner node

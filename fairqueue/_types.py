@@ -312,6 +312,8 @@ class Stats:
     """Waiting jobs per queue, scheduled ones included."""
     without_workspace: Mapping[str, WithoutWorkspace] = field(default_factory=dict)
     """Jobs that named no workspace, by their task; see the setting ``on_missing_workspace``."""
+    set_aside: Mapping[str, int] = field(default_factory=dict)
+    """What was passed because it could not be read, or failed: how much, by kind."""
 
 
 @dataclass(frozen=True, slots=True)

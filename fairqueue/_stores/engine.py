@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +11,9 @@ from fairqueue._keys import Keys
 from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.scripts import load
 from fairqueue._stores.waiter import Waiter
+from fairqueue.errors import ConfigurationError
 
+NEWER_FORMAT = re.compile(r"FORMAT (\d+) (\d+)")
 Value = str | bytes | int | float
 
 
@@ -47,7 +50,21 @@ class Engine(ABC):
             given = []
         if len(given) != len(arguments):
             raise TypeError(f"{operation} takes {wanted}, not {tuple(arguments)}")
-        return self._run(operation, given)
+        try:
+            return self._run(operation, given)
+        except Exception as error:
+            self._refuse_format(error)
+            raise
+
+    def _refuse_format(self, error: Exception) -> None:
+        """Tell what a script says of keys that another release wrote."""
+        found = NEWER_FORMAT.fullmatch(str(error))
+        if found:
+            raise ConfigurationError(
+                f"the keys of namespace {self.namespace!r} have format {found[1]}, and this "
+                f"release of fairqueue knows format {found[2]}: upgrade fairqueue in this process "
+                "to the release that wrote them, or use another namespace"
+            ) from error
 
     @abstractmethod
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:

@@ -36,11 +36,13 @@ MODULES = (
     "shard",
     "limits",
     "jobs",
+    "lease_records",
     "records",
     "wakeups",
     "lanes",
     "timers",
     "order",
+    "repair",
     "shared_limits",
     "settle",
     "dead_letters",
@@ -50,6 +52,7 @@ MODULES = (
     "leases",
     "select",
     "sweep",
+    "rescue",
     "idempotency",
     "handover",
 )
@@ -62,12 +65,17 @@ _RECORDS = frozenset(
 _OPERATION = """\
 local function operation()
 {body}end
-local reply = operation()
-Wakeups.settle_tokens()
-Records.save()
+local reply
+local function whole()
+  reply = operation()
+  Wakeups.settle_tokens()
+  Records.save()
+end
+local done, said = pcall(whole)
+if not done then Rescue.after(said) end
 return reply
 """
-"""An operation, and the commit of what it changed."""
+"""An operation, and the commit of what it changed, which comes after an error, too."""
 _WRITES_NOTHING = re.compile(r"^-- WRITES nothing$", re.MULTILINE)
 
 _FUNCTION = re.compile(r"^function (\w+\.\w+)\(.*?^end$", re.MULTILINE | re.DOTALL)
@@ -76,6 +84,8 @@ _KEY = re.compile(r"\bK\.(\w+)\(")
 _PREFIX = "local P = KEYS[1]:sub(1, -5)\nlocal L = {}"
 _LATER = "-- LATER\n"
 _COLD = "-- COLD\n"
+_RESCUE = "Rescue."
+"""Made by themselves: only an error calls them, other cold functions are called more often."""
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 
@@ -172,8 +182,12 @@ class Modules:
         usual = self._link_all([part], linked, rare)
         shared = [linked[name] for name in usual]
         if rare:
+            rescue = [name for name in rare if name.startswith(_RESCUE)]
+            rare = [name for name in rare if name not in rescue]
             cold += [*rare, *self._link_all([linked[name] for name in rare], linked, None)]
-            shared.append(_when_called(linked[name] for name in cold))
+            rescue += self._link_all([linked[name] for name in rescue], linked, None)
+            groups = ([linked[name] for name in names] for names in (rescue, cold))
+            shared.append(_when_called(*groups))
         return "\n".join([*shared, part])
 
     def _link_all(
@@ -205,11 +219,13 @@ class Modules:
         return _REFERENCE.sub(one, text)
 
 
-def _when_called(functions: Iterable[str]) -> str:
-    """Make these functions when the first of them is looked for and not found."""
-    made = "\n".join(functions)
+def _when_called(rescue: Iterable[str], cold: Iterable[str]) -> str:
+    """Make these functions when the first of a group is looked for and not found."""
     return (
-        f"setmetatable(L, {{ __index = function(_, name)\n{made}\nreturn rawget(L, name)\nend }})"
+        "setmetatable(L, { __index = function(_, name)\n"
+        "if find(name, '^Rescue_') then\n" + "\n".join(rescue) + "\n"
+        "else\n" + "\n".join(cold) + "\nend\n"
+        "return rawget(L, name)\nend })"
     )
 
 

@@ -20,8 +20,10 @@ from fairqueue._types import (
     Why,
     WithoutWorkspace,
 )
+from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError
 
+LOG_EVERY_SECONDS = 30.0
 PAGE = 100
 DIGEST_BYTES = 16
 FORGOTTEN_AT_ONCE = 50
@@ -41,6 +43,7 @@ class OperatorStore:
         self.engine = engine
         self._clock = clock
         self._tasks: dict[bytes, str] = {}
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
 
     def _call(self, operation: str, /, **arguments: Value) -> Any:
         now = repr(self._clock()) if self._clock else ""
@@ -181,11 +184,20 @@ class OperatorStore:
             rows.update({row[0]: replies.workspace_stats(row) for row in some})
             if cursor == b"0":
                 found = tuple(sorted(rows.values(), key=lambda s: s.workspace))
-                return Stats(found, queues, self.without_workspace())
+                return Stats(found, queues, self.without_workspace(), self.set_aside())
 
     def without_workspace(self) -> dict[str, WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""
         return replies.without_workspace(self._call("without_workspace"))
+
+    def set_aside(self) -> dict[str, int]:
+        """Count by kind what claims passed because it could not be read."""
+        found = self._call("set_aside")
+        return {kind.decode(): int(n) for kind, n in zip(found[::2], found[1::2], strict=True)}
+
+    def drop_set_aside(self) -> int:
+        """Forget what was set aside; return how many records were kept."""
+        return int(self._call("drop_set_aside"))
 
     def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
         """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.

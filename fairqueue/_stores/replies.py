@@ -117,12 +117,13 @@ def lease(
 
 def claimed(
     reply: Sequence[Any], owner: str, lease_seconds: float, sent: float, name: TaskName
-) -> Claimed:
-    """Read what one finish-and-claim brought."""
-    _, lost, wait, *jobs = reply
+) -> tuple[Claimed, str]:
+    """Read what one finish-and-claim brought, and what it could not read."""
+    _, lost, about, *jobs = reply
+    wait, _, unread = about.partition(b" ")
     pairs = zip(jobs[::2], jobs[1::2], strict=True)
     leases = tuple(lease(*pair, owner, lease_seconds, sent, name) for pair in pairs)
-    return Claimed(leases, fences(lost), float(wait))
+    return Claimed(leases, fences(lost), float(wait)), unread.decode(errors="replace")
 
 
 def _delivery(text: str) -> Delivery:

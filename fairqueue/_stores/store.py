@@ -20,6 +20,7 @@ It keeps these promises, which one test suite checks on each engine.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,11 @@ from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Claimed, Finish, Job, Published, Renewed
 from fairqueue.errors import FairQueueError
 
+logger = logging.getLogger("fairqueue")
+UNREAD = (
+    "a claim passed what it could not read, or failed at: %s. The other jobs go on; "
+    "what was there is set aside, see 'fairqueue doctor'"
+)
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
@@ -104,7 +110,10 @@ class Store(OperatorStore):
             finishes=replies.finishes_text(finishes),
             yield_first=int(yield_first),
         )
-        return replies.claimed(reply, owner, lease_seconds, sent, self._task)
+        claimed, unread = replies.claimed(reply, owner, lease_seconds, sent, self._task)
+        if unread and self._log_throttle.passes():
+            logger.warning(UNREAD, unread)
+        return claimed
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float

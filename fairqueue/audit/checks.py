@@ -14,6 +14,7 @@ from fairqueue.audit.view import ALMOST, Audit, unequal
 
 MORTAL = {"claimer", "imports_suspended"}  # kinds that expire by themselves
 ESTIMATES_KEPT = 16
+FORMAT = "format=1"
 MICROSECONDS = 1_000_000  # in a second
 
 
@@ -30,6 +31,8 @@ def _stands_where_it_should(a: Audit) -> Iterator[str]:
         block = (a.blocked(ws) or a.task_block(ws, flow)) if flow.lanes else None
         due = ws.timer is not None and ws.timer <= a.now  # its timer has not been fired yet
         wanted = {block or "ready"} if flow.lanes else {"idle", "idle_with_debt", "busy"}
+        if flow.lanes and ws.timer is not None:  # by which a flow that was put off comes back
+            wanted.add("failed")
         if flow.state not in wanted and not (flow.lanes and (a.draining or due)):
             yield f"{decode(ws.name)!r} on {decode(flow.queue)!r} is {flow.state}, not {wanted}"
         if (flow.arrival is not None) != (flow.state == "ready"):
@@ -327,6 +330,19 @@ def _keys_are_known(a: Audit) -> Iterator[str]:
         yield f"these never expire: {a.space.immortal & MORTAL}"
 
 
+def _the_format_is_known(a: Audit) -> Iterator[str]:
+    if a.format != FORMAT:
+        yield f"the shard's record ends in {a.format!r}, not in {FORMAT!r}"
+
+
+def _nothing_is_set_aside(a: Audit) -> Iterator[str]:
+    for name, text in a.space.one("set_aside", {}).items():
+        if not name.startswith("#"):
+            since, _, _ = text.partition(" ")
+            what = " ".join(map(decode, name.split(" ")))
+            yield f"{what} was set aside at {since}: it could not be read, or a claim failed at it"
+
+
 CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I1", _stands_where_it_should),
     ("I1", _ready_sets_are_the_flows),
@@ -352,6 +368,8 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I11", _provider_limits_can_be_forgotten),
     ("I11", _dead_letters_are_listed),
     ("I12", _time_does_not_go_back),
+    ("I13", _nothing_is_set_aside),
+    ("I13", _the_format_is_known),
     *NODE_CHECKS,
 )
 

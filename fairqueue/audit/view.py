@@ -10,6 +10,7 @@ from fairqueue.audit.keyspace import FlowRow, InnerNodeRow, Keyspace, WorkspaceR
 from fairqueue.audit.limits import Levels
 
 ALMOST = 1e-6
+NO_META = "0 0 0 - - 0 - 0 0 format=1"
 
 
 def unequal(
@@ -29,10 +30,12 @@ class Audit:
     def __init__(self, space: Keyspace, now: float) -> None:
         self.space = space
         self.levels = Levels(space.one("limits", {}))
-        meta = space.one("meta", "0 0 0 - - 0 - 0 0").split()
+        meta = space.one("meta", NO_META).split()
         self.last_fence, self.last_arrival = int(meta[0]), int(meta[1])
         self.draining = meta[6] != "-"
         """A changed default has not reached every workspace yet."""
+        self.format = meta[-1]
+        """The last word of the shard's record names it."""
         self.beat, self.offset = float(meta[2]), float(meta[8])
         self.now = max(now + self.offset, self.beat)
         """The time by the shard's clock, which does not go back."""

@@ -40,6 +40,7 @@ def _as_dict(found: Stats) -> dict[str, object]:
         "workspaces": workspaces,
         "queues": dict(found.queues),
         "without_workspace": unnamed,
+        "set_aside": dict(found.set_aside),
     }
 
 
@@ -52,8 +53,18 @@ def _as_table(found: Stats) -> str:
     columns = len(HEAD) + len(OBSERVED) * any(row[len(HEAD) :] != ["0", "0"] for row in rows)
     shown = table((*HEAD, *OBSERVED)[:columns], [row[:columns] for row in rows])
     return "\n".join(
-        [shown, *_explain_similar(found), *explain_without_workspace(found.without_workspace)]
+        [
+            shown,
+            *_explain_similar(found),
+            *explain_without_workspace(found.without_workspace),
+            *_explain_set_aside(found),
+        ]
     )
+
+
+def _explain_set_aside(found: Stats) -> Iterator[str]:
+    for kind, count in sorted(found.set_aside.items()):
+        yield f"set aside: {printable(kind)}, {count:,} times; 'fairqueue doctor' names them"
 
 
 def _explain_similar(found: Stats) -> Iterator[str]:

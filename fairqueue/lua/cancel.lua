@@ -12,6 +12,7 @@ end
 queue = queue_of_job()
 if not queue then return 'not_found' end
 if Removal.by_id(queue, id) then return 'removed' end
-local l = Records.lease(call('HGET', K.slots_of_queue(queue), id))
+local l = LeaseRecords.read(call('HGET', K.slots_of_queue(queue), id) or '')
+if not l then return 'not_found' end
 Leases.cancel(l)
 return 'signalled'

@@ -7,6 +7,7 @@ local following_cursor, fences =
   unpack(call('SSCAN', K.slots_of_workspace(name), cursor, 'COUNT', count))
 local n = 0
 for _, fence in ipairs(fences) do
-  if Leases.cancel(Records.lease(fence)) then n = n + 1 end
+  local l = LeaseRecords.read(fence)
+  if l and Leases.cancel(l) then n = n + 1 end
 end
 return { following_cursor, n }

@@ -1,6 +1,7 @@
 -- Finish what the owner sends, requeue what is due, and lease up to n jobs.
 -- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes yield_first
--- RETURNS {1, lost, wait, "fence id queue deliveries", record, ...}, {-1} too late
+-- RETURNS {1, lost, wait, "fence id queue deliveries", record, ...}, {-1} too late; behind the
+-- wait, a blank and what could not be read, if there is any
 local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes,
   yield_first = unpack(ARGV)
 n, max_deliveries, poll_seconds = tonumber(n), tonumber(max_deliveries), tonumber(poll_seconds)
@@ -28,7 +29,6 @@ if known then return kept_reply(known) end
 -- The first write frees memory: a full Redis refuses a script only at a first write that grows.
 if finishes == '' then call('DEL', K.claimer(owner)) end
 local lost = Leases.finish_all(finishes, owner)
-Sweep.all(max_deliveries)
 
 local from = {}
 for queue in gmatch(queues, '%S+') do insert(from, queue) end
@@ -67,12 +67,24 @@ local function next_job()
 end
 
 local reply, fences = { 1, lost, '0' }, {}
-while #fences < n do
-  local l, record = next_job()
-  if not l then break end
-  insert(fences, l.fence)
-  add(reply, l, record)
+local function serve()
+  Sweep.all(max_deliveries)
+  while #fences < n do
+    local l, record, has_passed = next_job()
+    if not (l or has_passed) then break end
+    if l then
+      insert(fences, l.fence)
+      add(reply, l, record)
+    end
+  end
 end
+
+local done, said = pcall(serve)
+if not done then
+  Rescue.put_off(said)
+  serve()
+end
+Shard.at_work = false
 for _, queue in ipairs(from) do Wakeups.touched[queue] = true end
 Sweep.forget_idle_of(from, #fences > 0)
 if #fences < n then
@@ -81,4 +93,5 @@ else
   Wakeups.unwatch(owner, from, poll_seconds)
 end
 Idempotency.keep(owner, number, concat({ lost, reply[3], concat(fences, ' ') }, '|'), lease_seconds)
+if #Shard.aside > 0 then reply[3] = reply[3] .. ' ' .. Shard.told() end
 return reply

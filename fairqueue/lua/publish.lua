@@ -25,7 +25,11 @@ local is_plain = delay == '0' and group == '' and more == '' and not capacity
 local lanes = is_plain and raw and Records.lanes_in(raw, lane_key)
 if lanes and (lanes == priority or lanes == priority .. '+') then
   if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload)) then return { 0 } end
-  call('RPUSH', K.lane(name, lane_key, priority), element)
+  local done, said = pcall(call, 'RPUSH', K.lane(name, lane_key, priority), element)
+  if not done then
+    Jobs.remove(queue, id) -- or a repeated publish would be told that the job is there
+    error(said, 0)
+  end
   if unnamed == '1' then Enqueue.count_unnamed(task_name) end
   return { 1 }
 end
@@ -42,7 +46,7 @@ local full = capacity and not Enqueue.is_admitted(exempt, group)
 if full then return full end
 if group ~= '' then Enqueue.admit(group, capacity) end
 expires = expires and expires ~= '-' and now + expires
-Jobs.write(queue, id, Jobs.new(name, task, priority, payload, expires and '/' .. num(expires)))
+Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, expires and '/' .. num(expires)))
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
 if unnamed == '1' then Enqueue.count_unnamed(task_name) end
 

@@ -4,6 +4,10 @@
 local _, max_deliveries = unpack(ARGV)
 
 call('ZREM', K.expiry(), '') -- frees first: see renew.lua
-local n = Sweep.all(tonumber(max_deliveries))
+local done, n = pcall(Sweep.all, tonumber(max_deliveries))
+if not done then
+  Rescue.put_off(n)
+  n = Sweep.all(tonumber(max_deliveries))
+end
 DeadLetters.expire_oldest()
 return n

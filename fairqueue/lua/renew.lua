@@ -13,7 +13,7 @@ local function extend(l, seconds)
   end
   l.ran, l.length, l.ended = num(ran), lease_seconds, nil
   call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
-  Records.save_lease(l)
+  LeaseRecords.save(l)
 end
 
 -- The first write frees memory: a full Redis refuses a script only at a first write that grows.

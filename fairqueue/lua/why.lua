@@ -41,8 +41,8 @@ local function of_job()
   name, task, priority = Jobs.identity_of(Jobs.read(queue, id))
   local ws, element = Records.workspace(name), Jobs.element(task, id)
   local fence = call('HGET', K.slots_of_queue(queue), id)
-  if fence then
-    local l = Records.lease(fence)
+  local l = fence and LeaseRecords.read(fence)
+  if l then
     return reply('running', { l.claimed, l.owner, fence }, ws)
   end
   local due = call('ZSCORE', K.scheduled(name), Jobs.entry(queue, priority, element))

@@ -91,6 +91,13 @@ def _change_meta(position: int, text: str) -> Damage:
     return damage
 
 
+def _put_off_a_flow(engine: Engine) -> None:
+    """Write that a claim failed at a ready flow."""
+    workspaces = engine.keys.key("workspaces")
+    text = engine.command("HGET", workspaces, "back").decode()
+    engine.command("HSET", workspaces, "back", text.replace(";q3 ready ", ";q3 failed "))
+
+
 def _age_a_fence(engine: Engine) -> None:
     """Give a lease the fence 7 at all of its levels."""
     key = engine.keys.key
@@ -155,6 +162,13 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         "I9",
         lambda e: e.command("SET", e.keys.key("retention"), "- -", "PX", 1_000_000),
     ),
+    "a record was set aside": (
+        "I13",
+        lambda e: e.command("HSET", e.keys.key("set_aside"), "job q x", "1700000000.0 {}"),
+    ),
+    "the keys have another format": ("I13", _change_meta(9, "format=2")),
+    "the keys have no format": ("I13", _change_meta(9, "")),
+    "a flow that was put off has no timer": ("I1", _put_off_a_flow),
     "a finish tag has no flow": (
         "I11",
         lambda e: e.command("ZADD", e.keys.key("finish", "q"), 1.0, "ghost"),

@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from fairqueue import ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
+from fairqueue._stores.redis.permissions import calls, check_permissions, commands_of_scripts
 from fairqueue.testing import EmbeddedServer, embedded_redis
 
 SECRET = "hunter2-hunter2"
@@ -109,6 +110,60 @@ def test_no_permission(own_server: EmbeddedServer, rules: list[str]) -> None:
     ):
         queue.publish(b"x", queue="q", delay_seconds=1.0)
     assert SECRET not in _everything_said(caught.value)
+
+
+def _user(server: EmbeddedServer, *rules: str) -> str:
+    """The URL of a user with these rules."""
+    admin = server.client()
+    admin.execute_command("ACL", "SETUSER", "app", "reset", "on", f">{SECRET}", "&*", *rules)
+    return f"unix://app:{SECRET}@{server.socket_path}"
+
+
+def test_every_missing_command_is_named_at_once(own_server: EmbeddedServer) -> None:
+    """The check at the start names all of them, how to allow them, and changes nothing."""
+    url = _user(own_server, "~*", "+@all", "-zadd", "-lpop", "-hsetnx")
+    with FairQueue(url) as queue, pytest.raises(ConfigurationError) as caught:
+        queue.connect()
+    said = str(caught.value)
+    assert "user 'app' run HSETNX, LPOP, ZADD on keys like '{fairqueue:0}:token:q'" in said
+    assert "ACL SETUSER app +hsetnx +lpop +zadd" in said
+    assert SECRET not in _everything_said(caught.value)
+    assert own_server.client().dbsize() == 0
+    with FairQueue(_user(own_server, "~*", "+@all")) as queue:
+        assert queue.publish(b"x", queue="q")
+
+
+def test_other_keys_are_named(own_server: EmbeddedServer) -> None:
+    """A user that may touch the keys of another namespace alone is refused."""
+    url = _user(own_server, "~{other:0}:*", "+@all")
+    with (
+        FairQueue(url) as queue,
+        pytest.raises(ConfigurationError, match=r"on keys like '\{fairqueue:0\}"),
+    ):
+        queue.connect()
+    with FairQueue(url, namespace="other") as queue:
+        queue.connect()
+
+
+def test_a_user_who_may_not_ask_is_not_checked(own_server: EmbeddedServer) -> None:
+    """With the commands that fairqueue needs and no others, everything works."""
+    allowed = [f"+{name.lower()}" for name in {*commands_of_scripts(), "BLPOP", "INFO"}]
+    url = _user(own_server, "~{fairqueue:0}:*", *allowed, "+evalsha", "+script|load", "+hello")
+    with FairQueue(url) as queue:
+        queue.connect()
+        queue.publish(b"x", queue="q", delay_seconds=0.0)
+        (lease,) = queue.claim(["q"]).leases
+        queue.ack(lease)
+
+
+def test_each_command_of_the_scripts_is_asked_for(redis_client: redis.Redis) -> None:
+    """The list of what is asked is the list of what the scripts run, and has the right arity."""
+    asked = {call[0] for call in calls("k")}
+    assert asked - {"EVALSHA", "SCRIPT", "BLPOP"} == commands_of_scripts()
+    check_permissions(redis_client, "k")
+    for call in calls("k"):
+        reply = redis_client.execute_command("ACL", "DRYRUN", "default", *call)
+        assert reply in {b"OK", "OK"}
 
 
 @pytest.mark.parametrize(

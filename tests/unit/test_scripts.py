@@ -89,7 +89,7 @@ def test_a_script_says_what_it_is_for(name: str) -> None:
 def test_the_linker_commits_what_an_operation_changes(name: str) -> None:
     """An operation that settles or charges ends in the commit; one that only reads does not."""
     body, text = read_source(name), load()[name].text
-    commits = text.rstrip().endswith("L.Records_save()\nreturn reply")
+    commits = text.rstrip().endswith("L.Rescue_after(said) end\nreturn reply")
     assert "Records.save()" not in body
     assert "Wakeups.settle_tokens()" not in body
     if WRITES_NOTHING in body:

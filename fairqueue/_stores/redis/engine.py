@@ -15,6 +15,7 @@ from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.redis.address import client_at
 from fairqueue._stores.redis.connections import ScriptCall, wire_of
 from fairqueue._stores.redis.errors import check_server, guarded
+from fairqueue._stores.redis.permissions import check_permissions
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue._stores.scripts import load
 
@@ -90,6 +91,7 @@ class RedisEngine(Engine):
         """Raise if this server cannot keep the promises."""
         with guarded():
             check_server(self.client)
+            check_permissions(self.client, self.keys.key("token", "q"))
 
     def clone(self, *, timeout_seconds: float | None = None) -> RedisEngine:
         """Open the same keys over connections of its own."""

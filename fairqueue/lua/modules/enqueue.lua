@@ -79,8 +79,10 @@ end
 function Enqueue.sweep_keys()
   for _, field in ipairs(call('HRANDFIELD', K.unique(), LOOKED_AT)) do
     local queue, id, until_then = match(call('HGET', K.unique(), field), '^(%S+) (%S+) (%S+)$')
-    local dead = Enqueue.is_dead(field, id)
-    if not dead and tonumber(until_then) <= now and not Enqueue.is_alive(queue, id) then
+    local dead = id and Enqueue.is_dead(field, id)
+    if not id then
+      call('HDEL', K.unique(), field)
+    elseif not dead and tonumber(until_then) <= now and not Enqueue.is_alive(queue, id) then
       Enqueue.forget_key(queue, id)
     end
   end

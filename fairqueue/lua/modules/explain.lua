@@ -17,7 +17,8 @@ end
 function Explain.last_start(fences)
   local last
   for _, fence in ipairs(fences) do
-    local claimed = Records.lease(fence).claimed
+    local l = LeaseRecords.read(fence)
+    local claimed = l and l.claimed or '0'
     if not last or tonumber(claimed) > tonumber(last) then last = claimed end
   end
   return last

@@ -6,6 +6,8 @@
 --   element:  task:id, in a lane
 --   entry:    queue priority task:id, in a schedule or among the jobs that expire
 local STARTS_KEPT = 16
+Jobs.added = {} -- {queue, id} of jobs that this script has added
+Jobs.taken = {} -- {workspace, queue, priority, element} of jobs that this script has moved
 
 function Jobs.read(queue, id)
   return call('HGET', K.jobs(queue), id)
@@ -15,9 +17,19 @@ function Jobs.write(queue, id, record)
   call('HSET', K.jobs(queue), id, record)
 end
 
+-- A new job: if the script fails before it has a place, its record goes again.
+function Jobs.write_new(queue, id, record)
+  insert(Jobs.added, { queue, id })
+  Jobs.write(queue, id, record)
+end
+
 -- Write the record of a new job; false: there is a job of this id.
 function Jobs.add(queue, id, record)
   return call('HSETNX', K.jobs(queue), id, record) == 1
+end
+
+function Jobs.remove(queue, id)
+  call('HDEL', K.jobs(queue), id)
 end
 
 function Jobs.record(workspace, task, priority, deliveries, history, published, payload)
@@ -31,8 +43,16 @@ function Jobs.new(workspace, task, priority, payload, expires)
   return Jobs.record(workspace, task, priority, 0, 0, published, payload)
 end
 
+-- nil: there is no record, or it cannot be read.
 function Jobs.deliveries_of(record)
-  return tonumber(match(record, '^%S+ %S+ %S+ (%S+)'))
+  return tonumber(match(record or '', '^%S+ %S+ %d+ (%d+) %S+ %S+\n') or nil)
+end
+
+-- They were taken from where they stood: if the script fails, they go back.
+function Jobs.take(name, queue, priority, elements)
+  for _, element in ipairs(elements) do
+    insert(Jobs.taken, { name, queue, priority, element })
+  end
 end
 
 function Jobs.element(task, id)
@@ -104,10 +124,13 @@ function Jobs.history_after(history, l, outcome, seconds)
   return int(handed) .. '/' .. first_fence .. starts, first_fence
 end
 
--- The record of a leased job after its lease, and the fence of its first start.
+-- The record of a leased job after its lease, and the fence of its first start. nil: it cannot be
+-- read, and is set aside.
 function Jobs.record_after(l, deliveries, outcome, seconds)
-  local history, published, payload, first_fence =
-    match(Jobs.read(l.queue, l.id), '^%S+ %S+ %S+ %S+ (%S+) (%S+)\n(.*)$')
+  local record, first_fence = Jobs.read(l.queue, l.id)
+  local history, published, payload =
+    match(record or '', '^%S+ %S+ %S+ %S+ (%d%S*) (%S+)\n(.*)$')
+  if not history then return Shard.set_aside('job', l.queue .. ' ' .. l.id, record) end
   history, first_fence = Jobs.history_after(history, l, outcome, seconds)
   return Jobs.record(l.workspace, l.task, l.priority, int(deliveries), history, published, payload),
     first_fence

@@ -1,5 +1,4 @@
--- Lanes: one list of elements per workspace, lane key and priority. The flow names the priorities
--- in use.
+-- Lanes: one list of elements per workspace, lane key and priority. The flow names the priorities.
 --
 -- Jobs that came back stand before all others of their lane, in the order of their first starts:
 -- they are in a set of their own, by the fence of that start, and the flow marks the priority by +.
@@ -32,12 +31,14 @@ function Lanes.push(ws, flow, priority, element)
   flow.first_task = nil
 end
 
+-- The first element; nil: there is none, although the flow names the lane.
 function Lanes.pop(ws, flow)
   local priority, mark, others = match(flow.lanes, '^(%d+)(%+?),?(.*)$')
   if mark ~= '' then return Lanes.take_returned(ws, flow, priority, 1)[1], priority end
   local lane = K.lane(ws.name, flow.lane_key, priority)
   local element, following_element = unpack(call('LRANGE', lane, 0, 1))
   call('LPOP', lane)
+  Jobs.take(ws.name, flow.queue, priority, { element })
   flow.first_task = following_element and Jobs.task_of(following_element)
   if not following_element then flow.lanes = others end
   if flow.holes then Lanes.tidy(ws, flow, priority) end
@@ -48,8 +49,9 @@ end
 function Lanes.first_task(ws, flow)
   if flow.first_task then return flow.first_task end
   local priority, mark = match(flow.lanes, '^(%d+)(%+?)')
-  if mark ~= '' then return Jobs.task_of(Lanes.first_returned(ws, flow, priority)) end
-  return Jobs.task_of(call('LINDEX', K.lane(ws.name, flow.lane_key, priority), 0))
+  local first = mark ~= '' and Lanes.first_returned(ws, flow, priority)
+    or call('LINDEX', K.lane(ws.name, flow.lane_key, priority), 0)
+  return Jobs.task_of(first or '') or '0' -- no task has this number
 end
 
 -- A task that has a limit of its own has lanes of its own.
@@ -101,7 +103,7 @@ function Lanes.first_returned(ws, flow, priority)
   return call('ZRANGE', K.returned(ws.name, flow.lane_key, priority), 0, 0)[1]
 end
 
--- Write into the flow that a lane has jobs that came back ('+'), or has none any more ('').
+-- Write into the flow whether a lane has jobs that came back ('+' or '').
 function Lanes.mark_returned(ws, flow, priority, mark)
   flow.lanes = Lanes.with(Lanes.without(flow.lanes, priority), priority .. mark)
   ws.dirty, flow.first_task = true, nil
@@ -124,7 +126,8 @@ end
 function Lanes.take_returned(ws, flow, priority, count)
   local returned = K.returned(ws.name, flow.lane_key, priority)
   local jobs = call('ZRANGE', returned, 0, count - 1)
-  call('ZREM', returned, unpack(jobs))
+  if #jobs > 0 then call('ZREM', returned, unpack(jobs)) end
+  Jobs.take(ws.name, flow.queue, priority, jobs)
   Lanes.tidy_returned(ws, flow, priority)
   return jobs
 end
@@ -140,8 +143,8 @@ function Lanes.move_returned(ws, flow, priority, to, most)
     insert(scored, found[i + 1])
     insert(scored, found[i])
   end
-  call('ZREM', returned, unpack(jobs))
   call('ZADD', K.returned(ws.name, to.lane_key, priority), unpack(scored))
+  call('ZREM', returned, unpack(jobs))
   Lanes.mark_returned(ws, to, priority, '+')
   Lanes.tidy_returned(ws, flow, priority)
 end
@@ -186,7 +189,9 @@ function Lanes.trim(ws, flow, priority, at_tail)
     local n, seen = Lanes.holes_at(ws, flow, priority, most, at_tail)
     if n == 0 then return true end
     local kept = {} -- a job may have the id of a hole that stands before it
-    for _, element in ipairs(call(at_tail and 'RPOP' or 'LPOP', lane, n)) do
+    local some = call(at_tail and 'RPOP' or 'LPOP', lane, n)
+    Jobs.take(ws.name, flow.queue, priority, some)
+    for _, element in ipairs(some) do
       if not Lanes.unmark(ws, flow, priority, element) then insert(kept, 1, element) end
     end
     for _, element in ipairs(kept) do call(at_tail and 'RPUSH' or 'LPUSH', lane, element) end
@@ -208,8 +213,7 @@ function Lanes.tidy(ws, flow, priority)
   local lane, holes = K.lane(ws.name, flow.lane_key, priority), Lanes.holes_of(flow, priority)
   flow.first_task = nil
   if call('LLEN', lane) > holes then
-    if holes > 0 and Lanes.trim(ws, flow, priority) then Lanes.trim(ws, flow, priority, true) end
-    return
+    return holes > 0 and Lanes.trim(ws, flow, priority) and Lanes.trim(ws, flow, priority, true)
   end
   if holes > 0 then
     call('DEL', lane)
@@ -247,7 +251,8 @@ end
 function Lanes.take(ws, flow, count)
   local priority, mark = match(flow.lanes, '^(%d+)(%+?)')
   if mark ~= '' then return Lanes.take_returned(ws, flow, priority, count), priority end
-  local some = call('LPOP', K.lane(ws.name, flow.lane_key, priority), count)
+  local some = call('LPOP', K.lane(ws.name, flow.lane_key, priority), count) or {}
+  Jobs.take(ws.name, flow.queue, priority, some)
   local jobs = Lanes.without_holes(ws, flow, priority, some)
   Lanes.tidy(ws, flow, priority)
   return jobs, priority
@@ -261,7 +266,7 @@ function Lanes.first(ws, flow, priority)
   return call('LINDEX', lane, n) or call('LINDEX', lane, 0)
 end
 
--- How many elements stand before this one; nil: it is not among the first `most` of the list.
+-- How many elements stand before this one; nil: not among the first `most` of the list.
 function Lanes.rank(ws, flow, priority, element, most)
   local returned = K.returned(ws.name, flow.lane_key, priority)
   local at = call('ZRANK', returned, element)

@@ -2,6 +2,7 @@
 -- of the job then: it is finished, redelivered, or dead. Each true-up is worker-seconds minus what
 -- was charged.
 local lease_end -- one script has one lease length
+Leases.touched = {} -- leases that this script has granted or dropped
 
 function Leases.end_of(lease_seconds)
   lease_end = lease_end or num(now + lease_seconds)
@@ -11,12 +12,15 @@ end
 -- The lease of this fence, if this owner holds it. Where Redis has lost writes and its clock has
 -- gone back, too, a fence may have been given to another owner.
 function Leases.held(fence, owner)
-  local l = Records.lease(fence)
+  local l = LeaseRecords.read(fence)
   return l and l.owner == owner and l or nil
 end
 
 -- Usage is the size of these sets: a lease is in all of them or in none.
 function Leases.drop(l)
+  l.is_whole = false
+  insert(Leases.touched, l)
+  Jobs.take(l.workspace, l.queue, l.priority, { Jobs.element(l.task, l.id) })
   call('ZREM', K.expiry(), l.fence)
   call('HDEL', K.leases(), l.fence)
   call('SREM', K.slots_of_workspace(l.workspace), l.fence)
@@ -42,27 +46,43 @@ function Leases.record_start(ws, node)
   if own.rate then ws.tat = num(Fairness.tat_after(tonumber(ws.tat), now, own.rate)) end
 end
 
--- Lease the first job of the flow at the head of its node; it must be runnable.
+-- Whether a job runs under a lease of another fence.
+function Leases.runs_already(l)
+  if call('HSETNX', K.slots_of_queue(l.queue), l.id, l.fence) == 1 then return false end
+  if call('HEXISTS', K.leases(), call('HGET', K.slots_of_queue(l.queue), l.id)) == 1 then
+    return true
+  end
+  call('HSET', K.slots_of_queue(l.queue), l.id, l.fence)
+  return false
+end
+
+-- Lease the first job of the flow at the head of its node; it must be runnable. nil, nil and
+-- whether steps are left: the first element names no job that can start, and is passed.
 function Leases.grant(ws, flow, owner, lease_seconds)
   local element, priority = Lanes.pop(ws, flow)
-  local task, id = Jobs.task_and_id(element)
+  local task, id = Jobs.task_and_id(element or '')
+  if not id then return Leases.pass(ws, flow, element or '-', false) end
   local queue, node = flow.queue, Records.node(flow.queue)
   if ws.expiring then Timers.drop_expiry(ws, queue, priority, element) end
   local record = Jobs.read(queue, id)
+  local deliveries = Jobs.deliveries_of(record)
+  if not deliveries then return Leases.pass(ws, flow, id, record) end
   local l = { fence = Shard.next_fence(), lane_key = flow.lane_key, queue = queue, id = id,
     workspace = ws.name, task = task, priority = priority, charged = flow.cost, claimed = now_text,
-    ran = '0', owner = owner, early = false, deliveries = Jobs.deliveries_of(record) + 1,
+    ran = '0', owner = owner, early = false, deliveries = deliveries + 1,
     length = lease_seconds }
   if Limits.of_workspace(ws).would then Explain.observe_start(ws, flow, task) end
+  insert(Leases.touched, l)
+  if Leases.runs_already(l) then return Leases.pass(ws, flow, id, false) end
   call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
-  Records.save_lease(l)
+  LeaseRecords.save(l)
   call('SADD', K.slots_of_workspace(ws.name), l.fence)
-  call('HSET', K.slots_of_queue(queue), id, l.fence)
   local keys = (flow.up or Limits.any('indexed')) and SharedLimits.take(ws, l)
   node.last_fence, node.dirty = l.fence, true
   Leases.record_start(ws, node)
   Settle.start(ws, flow)
   if keys then Settle.shared_limits(keys) end
+  l.is_whole = true
   return l, record
 end
 
@@ -87,7 +107,7 @@ end
 
 function Leases.finish_early(l)
   l.early = true
-  Records.save_lease(l)
+  LeaseRecords.save(l)
 end
 
 -- "fence:ending:seconds ..." as a claimer sends it; return the fences that were lost.
@@ -103,17 +123,26 @@ function Leases.finish_all(finishes, owner)
 end
 
 -- COLD
+-- An element of a lane without a job that can start: it has no record, or one that cannot be read,
+-- or it runs already.
+function Leases.pass(ws, flow, id, record)
+  if record and Shard.keeps_aside() then call('HDEL', K.jobs(flow.queue), id) end
+  Shard.set_aside('job', flow.queue .. ' ' .. id, record)
+  Settle.workspace(ws)
+  return nil, nil, Shard.take_step()
+end
+
 -- It has ended, and is kept until then.
 function Leases.spare(l, until_then)
   call('ZADD', K.expiry(), num(until_then), l.fence)
-  Records.save_lease(l)
+  LeaseRecords.save(l)
 end
 
 -- Mark a running job as cancelled; false: it was before.
 function Leases.cancel(l)
   if l.cancelled then return false end
   l.cancelled = true
-  Records.save_lease(l)
+  LeaseRecords.save(l)
   return true
 end
 
@@ -121,6 +150,7 @@ end
 function Leases.redeliver(ws, l, deliveries, due, outcome, seconds)
   local element = Jobs.element(l.task, l.id)
   local record, first_fence = Jobs.record_after(l, deliveries, outcome, seconds)
+  if not record then return Leases.remove_job(l) end
   local expires = Jobs.expires_at(record)
   if expires then Timers.add_expiry(ws, l.queue, l.priority, element, expires) end
   Jobs.write(l.queue, l.id, record)
@@ -131,6 +161,7 @@ end
 
 function Leases.move_to_dead_letters(l, reason, outcome, seconds, has_notice)
   local record = Jobs.record_after(l, l.deliveries, outcome, seconds)
+  if not record then return Leases.remove_job(l) end
   DeadLetters.add(l.workspace, l.queue, l.id, reason, l.deliveries, record, has_notice)
   Leases.remove_job(l)
 end
@@ -138,6 +169,7 @@ end
 -- A job that was cancelled while it ran, and whose worker did not end it: it is not run again.
 function Leases.cancelled(l, outcome, seconds)
   local record = Jobs.record_after(l, l.deliveries, outcome, seconds)
+  if not record then return Leases.remove_job(l) end
   DeadLetters.add_cancelled(l.workspace, l.queue, l.id, l.deliveries, record)
   Leases.remove_job(l)
 end

@@ -7,11 +7,12 @@ local limit_fields, limit_marks
 
 function Limits.load()
   local many = call('HLEN', K.limits())
-  limit_fields = many <= FEW and {}
-  local all = many > 0 and limit_fields and call('HGETALL', K.limits()) or {}
+  local fields = many <= FEW and {}
+  local all = many > 0 and fields and call('HGETALL', K.limits()) or {}
   for i = 1, #all, 2 do
-    if all[i + 1] ~= '' then limit_fields[all[i]] = all[i + 1] end
+    if all[i + 1] ~= '' then fields[all[i]] = all[i + 1] end
   end
+  limit_fields = fields
 end
 
 function Limits.none_is_set()

@@ -101,7 +101,7 @@ function Order.load_averages(task)
   averages[task] = tonumber(average or nil) or false
   if averages.count then return end
   local sum, count = match(all or '0 0', '^(%S+) (%S+)$')
-  averages.sum, averages.count = tonumber(sum), tonumber(count)
+  averages.sum, averages.count = tonumber(sum) or 0, tonumber(count) or 0
 end
 
 -- The average over all workspaces.
@@ -145,6 +145,11 @@ function Order.cost_of(ws, flow)
 end
 
 -- COLD
+function Order.drop(node, member)
+  call('ZREM', K.ready(node.id), member)
+  call('ZREM', K.reserved(node.id), member)
+end
+
 -- A new weight rescales the distances from virtual time, as if old charges had been made under it.
 function Order.reweigh(entity, flow, ratio)
   local virtual_time = Records.node(flow.node).virtual_time

@@ -1,5 +1,6 @@
--- The records that a script reads once and writes once: workspaces, nodes, shared limits; and the
--- leases. Numbers stay text until they are needed: to format one costs as much as a command.
+-- The records that a script reads once and writes once: workspaces, nodes, shared limits. Numbers
+-- stay text until they are needed: to format one costs as much as a command. A record that cannot
+-- be read is set aside, and its place starts again.
 --
 -- Workspace: one hash field.
 --   weight tat last_start start_interval scheduled[/expiring] timer [parent]|;flow...|;estimate...
@@ -26,16 +27,12 @@
 --
 -- Shared limit, of a task (/number) or a group (@name), in every queue: block tat timer
 --   block: why its nodes are closed; timer: when its rate opens them
---
--- Lease: lane_key id workspace task priority charged claimed ran owner marks deliveries
---   length[/ended]
---   marks: 1 acked early, 2 cancelled, 3 both
---   length: of the lease, in seconds; ended: when it did, if it has been spared since
 Records.workspaces, Records.nodes, Records.shared_limits = {}, {}, {}
+local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
+local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local INNER_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
-local LEASE = '^(([^ /]+)%S*)' .. string.rep(' (%S+)', 10) .. ' ([^/]+)/?(%S*)$'
 
 function Records.add_flows(ws, text)
   for lane_key, state, since, tag, arrival, cost, lanes, holes in
@@ -55,24 +52,29 @@ function Records.read_head(ws, head)
   ws.weight, ws.tat, ws.last_start, ws.start_interval, scheduled, timer, parent =
     match(head, WORKSPACE_HEAD)
   ws.parent = parent ~= '' and parent or nil
-  local first, expiring = match(scheduled, '^([^/]+)/?(.*)$')
+  local first, expiring = match(scheduled or '-', '^([^/]+)/?(.*)$')
   ws.scheduled, ws.expiring, ws.timer = tonumber(first), tonumber(expiring), tonumber(timer)
+end
+
+-- raw: false, or a record that cannot be read.
+function Records.new_workspace(name, raw)
+  if raw then Shard.set_aside('workspace', name, raw) end
+  return { name = name, raw = raw, flows = {}, duration_estimates = '', tat = '0',
+    last_start = '0', start_interval = '0', is_unread = raw }
 end
 
 function Records.workspace(name)
   local ws = Records.workspaces[name]
   if ws then return ws end
   local raw = call('HGET', K.workspaces(), name)
-  if raw then
-    local head, flows, estimates = match(raw, '^([^|]*)|([^|]*)|(.*)$')
+  local head, flows, estimates = match(raw or '', WORKSPACE)
+  if head then
     ws = { name = name, raw = raw, flows = {}, duration_estimates = estimates, weight = '1',
       tat = '0', last_start = '0', start_interval = '0' }
     if head ~= PLAIN_HEAD then Records.read_head(ws, head) end
-    Records.add_flows(ws, flows)
-  else
-    ws = { name = name, flows = {}, duration_estimates = '', tat = '0', last_start = '0',
-      start_interval = '0' }
+    if ws.weight then Records.add_flows(ws, flows) end
   end
+  if not ws or not ws.weight then ws = Records.new_workspace(name, raw) end
   Records.workspaces[name] = ws
   return ws
 end
@@ -134,7 +136,12 @@ function Records.node(queue)
   if node then return node end
   local text = call('HGET', K.nodes(), queue)
   local virtual_time, max_step, last_start, start_interval, last_fence, has_inner =
-    match(text or '0 0 0 0 0', '^(%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$')
+    match(text or '0 0 0 0 0', QUEUE_NODE)
+  if not tonumber(virtual_time) then
+    Shard.set_aside('queue', queue, text)
+    virtual_time, max_step, last_start, start_interval, last_fence, has_inner =
+      match('0 0 0 0 0 1', QUEUE_NODE)
+  end
   node = { id = queue, queue = queue, lane_key = queue, is_new = not text,
     virtual_time = tonumber(virtual_time), max_step = tonumber(max_step),
     last_start = last_start, start_interval = start_interval, last_fence = last_fence }
@@ -157,37 +164,13 @@ function Records.save_node(node)
     node.last_start, node.start_interval, node.last_fence, node.has_inner }, ' '))
 end
 
--- Write what the script has changed.
+-- Write what the script has changed, and before that what it could not read.
 function Records.save()
+  if #Shard.aside > 0 or meta_unread then Shard.save_aside() end
   for _, ws in pairs(Records.workspaces) do Records.save_workspace(ws) end
   for _, node in pairs(Records.nodes) do Records.save_node(node) end
   for _, shared in pairs(Records.shared_limits) do Records.save_shared_limit(shared) end
   Shard.save()
-end
-
-function Records.lease_text(l)
-  return concat({ l.lane_key, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed,
-    l.ran, l.owner, (l.early and 1 or 0) + (l.cancelled and 2 or 0), int(l.deliveries),
-    l.length .. (l.ended and '/' .. l.ended or '') }, ' ')
-end
-
-function Records.lease(fence)
-  local text = call('HGET', K.leases(), fence)
-  return text and Records.read_lease(fence, text) or nil
-end
-
-function Records.read_lease(fence, text)
-  local l, marks, ended = { fence = fence }
-  l.lane_key, l.queue, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed, l.ran, l.owner,
-    marks, l.deliveries, l.length, ended = match(text, LEASE)
-  l.deliveries = tonumber(l.deliveries)
-  if ended ~= '' then l.ended = ended end
-  l.early, l.cancelled = marks == '1' or marks == '3', marks >= '2'
-  return l
-end
-
-function Records.save_lease(l)
-  call('HSET', K.leases(), l.fence, Records.lease_text(l))
 end
 
 -- COLD
@@ -208,6 +191,10 @@ function Records.inner_node(id)
   if Records.nodes[id] then return Records.nodes[id] end
   local queue, task, group = match(id, '^([^/@]+)([^@]*)(.*)$')
   local text = call('HGET', K.inner_nodes(), id)
+  if text and not match(text, INNER_NODE) then
+    Shard.set_aside('node', id, text)
+    text = nil
+  end
   local b = { id = id, name = id, queue = queue, lane_key = queue .. task, has_inner = '1' }
   b.limit_key = group ~= '' and group or task
   local up = group == '' and queue or queue .. task
@@ -277,6 +264,10 @@ function Records.shared_limit(key)
   if shared then return shared end
   local text = call('HGET', K.shared_limits(), key) or '- 0 -'
   local block, tat, timer = match(text, '^(%S+) (%S+) (%S+)$')
+  if not tonumber(tat) then
+    Shard.set_aside('shared_limit', key, text)
+    block, tat = '-', 0
+  end
   shared = { key = key, tat = tonumber(tat), timer = tonumber(timer) }
   if block ~= '-' then shared.block = block end
   shared.before = Records.shared_limit_text(shared)

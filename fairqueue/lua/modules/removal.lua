@@ -15,6 +15,7 @@ end
 function Removal.leave_notice(queue, id)
   local record = Jobs.read(queue, id)
   local deliveries = Jobs.deliveries_of(record)
+  if not deliveries then return end
   DeadLetters.add_cancelled(Jobs.identity_of(record), queue, id, deliveries, record)
 end
 
@@ -66,7 +67,9 @@ function Removal.page(queue, cursor, count, name, task, records)
   local n, seen = 0, {}
   for i = 1, #found, 2 do
     local of, its_task = Jobs.identity_of(found[i + 1])
-    if (not name or of == name) and (not task or its_task == task) then
+    if not Jobs.deliveries_of(found[i + 1]) then
+      Removal.set_aside(queue, found[i], found[i + 1])
+    elseif (not name or of == name) and (not task or its_task == task) then
       local ws = Removal.by_record(queue, found[i], found[i + 1])
       if ws then n, seen[of] = n + 1, ws end
       if ws and records then insert(records, found[i + 1]) end
@@ -76,9 +79,17 @@ function Removal.page(queue, cursor, count, name, task, records)
   return following_cursor, n
 end
 
+-- A record that cannot be read does not say where its job stands: a claim passes its element.
+function Removal.set_aside(queue, id, record)
+  if not Shard.keeps_aside() then return end
+  Shard.set_aside('job', queue .. ' ' .. id, record)
+  call('HDEL', K.jobs(queue), id)
+end
+
 -- Take one job out of its schedule or lane; false: it is in neither.
 function Removal.pick(ws, queue, priority, element)
   if call('ZREM', K.scheduled(ws.name), Jobs.entry(queue, priority, element)) == 1 then
+    Jobs.take(ws.name, queue, priority, { element })
     Timers.refresh_scheduled(ws)
     return true
   end
@@ -86,7 +97,10 @@ function Removal.pick(ws, queue, priority, element)
   if call('HEXISTS', K.slots_of_queue(queue), id) == 1 then return false end
   local flow = call('HEXISTS', K.jobs(queue), id) == 1
     and Lanes.flow_of(ws, queue, priority, element)
-  if flow then Lanes.remove(ws, flow, priority, element) end
+  if flow then
+    Jobs.take(ws.name, queue, priority, { element })
+    Lanes.remove(ws, flow, priority, element)
+  end
   return flow and true or false
 end
 
@@ -105,7 +119,7 @@ end
 function Removal.by_id(queue, id)
   local record = Jobs.read(queue, id)
   Removal.leaves_notices = true
-  local ws = record and Removal.by_record(queue, id, record)
+  local ws = Jobs.deliveries_of(record) and Removal.by_record(queue, id, record)
   if not ws then return end
   Settle.workspace(ws)
   return record
@@ -114,7 +128,9 @@ end
 function Removal.move_to_dead_letters(ws, queue, element)
   local id = Jobs.id_of(element)
   local record = Jobs.read(queue, id)
-  DeadLetters.add(ws.name, queue, id, 'expired', Jobs.deliveries_of(record), record, true)
+  local deliveries = Jobs.deliveries_of(record)
+  if not deliveries then return Shard.set_aside('job', queue .. ' ' .. id, record) end
+  DeadLetters.add(ws.name, queue, id, 'expired', deliveries, record, true)
   call('HDEL', K.jobs(queue), id)
   Shard.remember_ended(id)
 end
@@ -127,7 +143,9 @@ function Removal.expired(ws, most)
   for _, entry in ipairs(expired) do
     local queue, priority, element = Jobs.read_entry(entry)
     call('ZREM', K.expiring(ws.name), entry)
-    if Removal.pick(ws, queue, priority, element) then
+    if not Jobs.task_of(element or '') then
+      Shard.set_aside('expiry', ws.name, entry)
+    elseif Removal.pick(ws, queue, priority, element) then
       Removal.move_to_dead_letters(ws, queue, element)
     end
   end

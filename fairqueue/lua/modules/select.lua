@@ -6,7 +6,10 @@ function Select.head_of(node)
   local member = call('ZRANGE', K.ready(node.id), 0, 0)[1]
   if not member then return nil end
   local first = Limits.any('reserves') and call('ZRANGE', K.reserved(node.id), 0, 0)[1]
-  return Order.head_of(node, first or member)
+  member = first or member
+  local entity, flow = Order.head_of(node, member)
+  if flow.arrival and Order.member_of(entity, flow) == member then return entity, flow end
+  return Select.drop_stray(node, member, entity, flow)
 end
 
 -- The flow whose turn it is, never one that is blocked: a limit may have been lowered since it was
@@ -16,8 +19,10 @@ function Select.runnable(node)
   while Limits.is_open(node) do
     local ws, flow = Select.head_of(node)
     if ws and ws.up then ws, flow = Select.leaf_of(ws) end
+    Shard.at_work = ws and { ws = ws, flow = flow }
     if ws and flow.holes and not Lanes.reach_job(ws, flow) then return nil end
-    if not ws or not (ws.expiring and Removal.expired(ws, max(1, Shard.steps_left())) > 0
+    if not ws or not (flow.lanes == ''
+      or ws.expiring and Removal.expired(ws, max(1, Shard.steps_left())) > 0
       or Limits.block_of(ws) or (flow.up or Limits.any('tasks')) and Select.is_stale(ws, flow)) then
       return ws, flow
     end
@@ -27,10 +32,26 @@ function Select.runnable(node)
 end
 
 -- COLD
+-- A member of a ready set that its record does not name, as after the record was lost: it goes, and
+-- what waits behind it is found again.
+function Select.drop_stray(node, member, entity, flow)
+  Order.drop(node, member)
+  if entity.flows then
+    Repair.workspace(entity)
+    Settle.workspace(entity)
+  end
+  if not Shard.take_step() then return nil end
+  return Select.head_of(node)
+end
+
 -- The workspace and its flow whose turn it is in an inner node.
 function Select.leaf_of(entity)
   local flow
-  while entity and entity.up do entity, flow = Select.head_of(entity) end
+  while entity and entity.up do
+    local node = entity
+    entity, flow = Select.head_of(node)
+    if not entity then Settle.upwards(node) end
+  end
   return entity, flow
 end
 

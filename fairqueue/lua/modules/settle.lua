@@ -56,6 +56,7 @@ function Settle.weigh(ws)
 end
 
 function Settle.workspace(ws)
+  if ws.is_unread then Repair.workspace(ws) end
   ws.dirty = true
   Settle.weigh(ws)
   local block, kept, reserve = Limits.block_of(ws), {}, Limits.of_workspace(ws).reserve
@@ -136,6 +137,15 @@ function Settle.member(ws, flow, stays)
   Records.update_share(ws, flow, not stays)
   if not stays then Records.add_members(flow.up, -1) end
   Settle.upwards(flow.up)
+end
+
+-- A claim has failed at this flow: it takes no turn until its workspace is settled again.
+function Settle.put_off(ws, flow)
+  ws.dirty = true
+  Order.leave(ws, flow)
+  Settle.unmark_idle(ws, flow)
+  Order.set_state(flow, 'failed')
+  if flow.up then Settle.member(ws, flow, true) end
 end
 
 -- This node and those above it, up to the queue's own.

@@ -1,6 +1,6 @@
 -- The shard's own record, the numbers of its tasks, and the ids of jobs that ended a moment ago.
 -- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
---   fence arrival beat gaps watcher watched drain window offset
+--   fence arrival beat gaps watcher watched drain window offset format=1
 -- beat: when a script last ran; gaps: when none ran, see Sweep.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
 -- when the sets below were last written, as ended[/groups]; offset: what is added to Redis's clock,
@@ -10,14 +10,18 @@ Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a sweep
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
 local GROUP_WINDOW_SECONDS = 3600 -- a group's jobs follow its first within this time of the last
+local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counted
 local meta
 local steps_taken = 0
+Shard.aside = {} -- {kind, name, text} of what this script could not read, or has not found
+Shard.at_work = false -- the lease, timer or flow at which the script works, see rescue.lua
 
 function Shard.load()
   if meta then return meta end
   meta = {}
   meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched, meta.drain,
     meta.window = match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
+  if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
   return meta
 end
 
@@ -37,7 +41,7 @@ end
 function Shard.save()
   local meta = Shard.load()
   local text = concat({ meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched,
-    meta.drain, meta.window, offset }, ' ')
+    meta.drain, meta.window, offset, 'format=' .. FORMAT }, ' ')
   if text ~= meta_text then call('SET', K.meta(), text) end
 end
 
@@ -59,6 +63,18 @@ end
 -- This many more were taken at once.
 function Shard.took_steps(n)
   steps_taken = steps_taken + n
+end
+
+-- This cannot be read, or has no record (text is nil). It is passed, and kept for an operator.
+function Shard.set_aside(kind, name, text)
+  insert(Shard.aside, { kind, name, text or '' })
+end
+
+-- The same in words.
+function Shard.told()
+  local texts = {}
+  for i, one in ipairs(Shard.aside) do texts[i] = one[1] .. ' ' .. one[2] end
+  return concat(texts, ', ')
 end
 
 -- Tasks are numbered, so that lanes and records stay small. A number is the time, in microseconds,
@@ -128,4 +144,22 @@ function Shard.drop_groups()
   local windows = Shard.outdated(last, tonumber(Shard.group_window(0)))
   for _, window in ipairs(windows) do call('UNLINK', K.groups(window)) end
   if #windows == 2 then Shard.set_last_windows(ended, 0) end
+end
+
+-- COLD
+function Shard.keeps_aside()
+  return call('HLEN', K.set_aside()) < ASIDE_KEPT
+end
+
+function Shard.save_aside()
+  Shard.load()
+  local kept = call('HLEN', K.set_aside())
+  for _, one in ipairs(Shard.aside) do
+    local kind, name, text = unpack(one)
+    call('HINCRBY', K.set_aside(), '#' .. kind, 1)
+    if kept < ASIDE_KEPT then
+      kept = kept + call('HSET', K.set_aside(), kind .. ' ' .. name, now_text .. ' ' .. text)
+    end
+  end
+  Shard.aside = {}
 end

@@ -122,8 +122,8 @@ function SharedLimits.index(leases, tasks)
   local wanted = {}
   for _, task in ipairs(tasks) do wanted[task] = true end
   for i = 1, #leases, 2 do
-    local l = Records.read_lease(leases[i], leases[i + 1])
-    if wanted[l.task] then SharedLimits.change_slots('SADD', l) end
+    local l = LeaseRecords.parse(leases[i], leases[i + 1])
+    if l and wanted[l.task] then SharedLimits.change_slots('SADD', l) end
   end
 end
 

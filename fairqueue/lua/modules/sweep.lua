@@ -50,18 +50,29 @@ function Sweep.reap(max_deliveries, most)
   local found, reaped = call('ZRANGEBYSCORE', K.expiry(), '-inf', now_text, 'WITHSCORES', 'LIMIT',
     0, most), 0
   for i = 1, #found, 2 do
-    local l = Records.lease(found[i])
-    l.ended = l.ended or found[i + 1]
-    local until_then = Sweep.spared_until(l)
-    if until_then then
+    Shard.at_work = { fence = found[i] }
+    local l = LeaseRecords.read(found[i]) or Sweep.repaired(found[i])
+    if l then l.ended = l.ended or found[i + 1] end
+    local until_then = l and Sweep.spared_until(l)
+    if not l then
+      call('ZREM', K.expiry(), found[i])
+    elseif until_then then
       Leases.spare(l, until_then)
     else
       Leases.expire(l, max_deliveries)
       reaped = reaped + 1
     end
   end
+  Shard.at_work = false
   Shard.took_steps(#found / 2)
   return reaped
+end
+
+-- A lease without a record that can be read: it is found by its job, and expires as any other.
+function Sweep.repaired(fence)
+  Shard.set_aside('lease', fence, LeaseRecords.raw(fence))
+  call('HDEL', K.leases(), fence)
+  return Repair.lease(fence)
 end
 
 function Sweep.steps_left()
@@ -79,19 +90,28 @@ function Sweep.fire_timers(names)
   for _, name in ipairs(names) do
     local most, n = Sweep.steps_left(), 0
     if most <= 0 then break end
+    Shard.at_work = { timer = name }
     if match(name, '^[/@]') then
-      Settle.shared_limit(name)
+      Sweep.fire_shared(name)
     else
       n = Sweep.fire_timer(Records.workspace(name), most)
     end
     if n == 0 then Shard.took_steps(1) end
     fired = fired + n
   end
+  Shard.at_work = false
   return fired
+end
+
+-- A timer that its record does not name goes.
+function Sweep.fire_shared(key)
+  if not Records.shared_limit(key).timer then call('ZREM', K.timer(), key) end
+  Settle.shared_limit(key)
 end
 
 -- Jobs of one workspace that are due or have expired, at most `most`.
 function Sweep.fire_timer(ws, most)
+  if not ws.timer then Repair.workspace(ws) end
   local fired = Timers.fire(ws, most)
   Shard.took_steps(fired)
   ws.fired = true
@@ -109,9 +129,12 @@ function Sweep.drain_change()
   local names = {}
   for i = 1, #found, 2 do insert(names, found[i]) end
   table.sort(names)
-  for _, name in ipairs(names) do Settle.workspace(Records.workspace(name)) end
+  meta.drain = cursor == '0' and '-' or cursor -- before: a page that fails must not come again
+  for _, name in ipairs(names) do
+    Repair.stands(Records.workspace(name))
+    Settle.workspace(Records.workspace(name))
+  end
   Shard.took_steps(#names)
-  meta.drain = cursor == '0' and '-' or cursor
 end
 
 -- Forget idle flows of a queue from which nothing was claimed, at most `most`; return how many.

@@ -44,8 +44,14 @@ function Timers.fire(ws, most)
   local due = call('ZRANGEBYSCORE', K.scheduled(ws.name), '-inf', now_text, 'LIMIT', 0, most)
   for _, entry in ipairs(due) do
     local queue, priority, element = Jobs.read_entry(entry)
+    local task = Jobs.task_of(element or '')
     call('ZREM', K.scheduled(ws.name), entry)
-    Lanes.push(ws, Records.flow(ws, Lanes.key_of(queue, Jobs.task_of(element))), priority, element)
+    if task then
+      Jobs.take(ws.name, queue, priority, { element })
+      Lanes.push(ws, Records.flow(ws, Lanes.key_of(queue, task)), priority, element)
+    else
+      Shard.set_aside('schedule', ws.name, entry)
+    end
   end
   Timers.refresh_scheduled(ws)
   return #due

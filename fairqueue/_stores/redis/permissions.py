@@ -1,0 +1,72 @@
+"""Asks a server, before anything is done, which commands of the scripts its ACL forbids.
+
+An ACL that lacks one command would stop scripts in the middle. Redis 7.0 and Valkey answer by
+``ACL DRYRUN``, without running anything; older ones, and a user who may not ask, are not checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import redis
+
+from fairqueue._stores.scripts import load
+from fairqueue.errors import ConfigurationError
+
+BEHIND_THE_KEY = {
+    0: "DEL EXISTS GET HGETALL HKEYS HLEN HRANDFIELD LLEN LPOP RPOP SCARD SMEMBERS UNLINK ZCARD",
+    1: "HDEL HEXISTS HGET HMGET HSCAN LINDEX LPOS LPUSH RPUSH SADD SET SISMEMBER SREM SSCAN ZRANK "
+    "ZREM ZSCAN ZSCORE BLPOP",
+    2: "HINCRBY HSET HSETNX LRANGE ZADD ZCOUNT ZINCRBY ZRANGE ZRANGEBYSCORE ZREVRANGE",
+}
+"""Commands by how many arguments they take behind a key, at least."""
+OPTIONS = frozenset({"COUNT", "LIMIT", "MAXLEN", "PX", "RANK", "WITHSCORES"})
+ALLOWED = {b"OK", "OK"}
+
+
+@cache
+def commands_of_scripts() -> frozenset[str]:
+    """Name every command that a script runs."""
+    texts = (source.text for source in load().values())
+    return frozenset(word for text in texts for word in re.findall("'([A-Z]+)'", text)) - OPTIONS
+
+
+def calls(key: str) -> Iterator[tuple[str, ...]]:
+    """Give a call of each command that fairqueue runs, on this key."""
+    yield ("EVALSHA", "0", "1", key)
+    yield ("SCRIPT", "LOAD", "")
+    yield ("TIME",)
+    for behind, names in BEHIND_THE_KEY.items():
+        yield from ((name, key, *["0"] * behind) for name in names.split())
+
+
+def check_permissions(client: Any, key: str) -> None:
+    """Raise ConfigurationError if the ACL forbids a command on this key; name all of them."""
+    try:
+        user = client.execute_command("ACL", "WHOAMI")
+        denied = sorted(_denied(client, user, key))
+    except redis.ResponseError:  # it does not know the command, or this user may not ask
+        return
+    if not denied:
+        return
+    name = user.decode() if isinstance(user, bytes) else user
+    rules = " ".join(f"+{command.lower()}" for command in denied)
+    raise ConfigurationError(
+        f"Redis does not let user {name!r} run {', '.join(denied)} on keys like {key!r}: check "
+        f"that its ACL allows these commands (ACL SETUSER {name} {rules}) on these keys"
+    )
+
+
+def _denied(client: Any, user: Any, key: str) -> Iterator[str]:
+    pipeline = client.pipeline(transaction=False)
+    asked = list(calls(key))
+    for call in asked:
+        pipeline.execute_command("ACL", "DRYRUN", user, *call)
+    for call, reply in zip(asked, pipeline.execute(raise_on_error=False), strict=True):
+        if isinstance(reply, redis.ResponseError):
+            raise reply
+        if reply not in ALLOWED:
+            yield "|".join(call[:2]) if call[0] == "SCRIPT" else call[0]

@@ -1,0 +1,36 @@
+-- The record of a lease: one hash field, by its fence.
+--   lane_key id workspace task priority charged claimed ran owner marks deliveries length[/ended]
+--   marks: 1 acked early, 2 cancelled, 3 both
+--   length: of the lease, in seconds; ended: when it did, if it has been spared since
+local LEASE = '^(([^ /]+)%S*)' .. string.rep(' (%S+)', 10) .. ' ([^/]+)/?(%S*)$'
+
+function LeaseRecords.text(l)
+  return concat({ l.lane_key, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed,
+    l.ran, l.owner, (l.early and 1 or 0) + (l.cancelled and 2 or 0), int(l.deliveries),
+    l.length .. (l.ended and '/' .. l.ended or '') }, ' ')
+end
+
+function LeaseRecords.read(fence)
+  local text = LeaseRecords.raw(fence)
+  return text and LeaseRecords.parse(fence, text) or nil
+end
+
+function LeaseRecords.raw(fence)
+  return call('HGET', K.leases(), fence)
+end
+
+-- nil: it cannot be read.
+function LeaseRecords.parse(fence, text)
+  local l, marks, ended = { fence = fence }
+  l.lane_key, l.queue, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed, l.ran, l.owner,
+    marks, l.deliveries, l.length, ended = match(text, LEASE)
+  if not ended then return nil end
+  l.deliveries = tonumber(l.deliveries)
+  if ended ~= '' then l.ended = ended end
+  l.early, l.cancelled = marks == '1' or marks == '3', marks >= '2'
+  return l
+end
+
+function LeaseRecords.save(l)
+  call('HSET', K.leases(), l.fence, LeaseRecords.text(l))
+end

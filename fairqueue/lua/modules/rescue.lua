@@ -1,0 +1,132 @@
+-- After an error in the middle of a script. Redis takes nothing back, so the jobs and leases that
+-- the script had in its hands go back to where they stood, and what it changed is saved.
+local PUT_OFF_SECONDS = 5 -- until what has failed is tried again
+
+-- COLD
+function Rescue.text_of(said)
+  if type(said) == 'table' then said = said.err end
+  return tostring(said)
+end
+
+-- A lease that is granted or dropped by half holds nothing any more. Each level by itself: the same
+-- error may come again.
+function Rescue.remove_lease(l)
+  if not pcall(call, 'HDEL', K.leases(), l.fence) then -- it is reaped when that is possible again
+    return pcall(call, 'ZADD', K.expiry(), num(now + PUT_OFF_SECONDS), l.fence)
+  end
+  pcall(call, 'ZREM', K.expiry(), l.fence)
+  pcall(call, 'SREM', K.slots_of_workspace(l.workspace), l.fence)
+  if call('HGET', K.slots_of_queue(l.queue), l.id) == l.fence then
+    pcall(call, 'HDEL', K.slots_of_queue(l.queue), l.id)
+  end
+  local done, keys = pcall(SharedLimits.give_back, Records.workspace(l.workspace), l)
+  if done then pcall(Settle.shared_limits, keys) end
+end
+
+function Rescue.stands_in(ws, flow, queue, priority, element)
+  if flow.queue ~= queue then return false end
+  if call('ZSCORE', K.returned(ws.name, flow.lane_key, priority), element) then return true end
+  local holes = call('HGET', K.holes(ws.name, flow.lane_key, priority), element) or 0
+  return call('LPOS', K.lane(ws.name, flow.lane_key, priority), element, 'RANK', holes + 1)
+end
+
+function Rescue.has_place(ws, queue, priority, element)
+  local fence = call('HGET', K.slots_of_queue(queue), Jobs.id_of(element))
+  if fence and call('HEXISTS', K.leases(), fence) == 1 then return true end
+  if call('ZSCORE', K.scheduled(ws.name), Jobs.entry(queue, priority, element)) then return true end
+  for _, flow in ipairs(ws.flows) do
+    if Rescue.stands_in(ws, flow, queue, priority, element) then return true end
+  end
+end
+
+-- A job that the script has taken, and that stands nowhere, goes to the head of its lane.
+function Rescue.place(name, queue, priority, element)
+  local id = Jobs.id_of(element)
+  if not id or call('HEXISTS', K.jobs(queue), id) == 0 then return end
+  local ws = Records.workspace(name)
+  if Rescue.has_place(ws, queue, priority, element) then return end
+  local flow = Records.flow(ws, Lanes.key_of(queue, Jobs.task_of(element)))
+  call('LPUSH', K.lane(name, flow.lane_key, priority), element)
+  if not Lanes.is_used(flow.lanes, priority) then flow.lanes = Lanes.with(flow.lanes, priority) end
+  flow.first_task, ws.dirty, Wakeups.touched[queue] = nil, true, true
+end
+
+-- A job that could not be published leaves nothing.
+function Rescue.remove_new(queue, id)
+  local record = Jobs.read(queue, id)
+  if not record then return end
+  local name, task, priority = Jobs.identity_of(record)
+  local element = Jobs.element(task, id)
+  if not Rescue.has_place(Records.workspace(name), queue, priority, element) then
+    Jobs.remove(queue, id)
+    Timers.drop_expiry(Records.workspace(name), queue, priority, element)
+  end
+end
+
+-- Give back the leases that were not granted or dropped whole, or all of them, and place the jobs.
+function Rescue.undo(all)
+  for _, l in ipairs(Leases.touched) do
+    if all or not l.is_whole then pcall(Rescue.remove_lease, l) end
+  end
+  for _, job in ipairs(Jobs.added) do pcall(Rescue.remove_new, unpack(job)) end
+  for _, job in ipairs(Jobs.taken) do pcall(Rescue.place, unpack(job)) end
+  for _, ws in pairs(Records.workspaces) do pcall(Repair.stands, ws) end
+end
+
+-- It is settled again then.
+function Rescue.set_timer(entity, at)
+  call('ZADD', K.timer(), num(at), entity.name or entity.key)
+  entity.timer, entity.dirty = at, true
+end
+
+-- Return what was put off, in words.
+function Rescue.put_off_work(work, at)
+  if work.fence then
+    call('ZADD', K.expiry(), num(at), work.fence)
+    return 'lease ' .. work.fence
+  elseif work.flow then
+    Settle.put_off(work.ws, work.flow)
+    Rescue.set_timer(work.ws, at)
+    return 'flow ' .. work.ws.name .. ' ' .. work.flow.lane_key
+  end
+  local is_shared = match(work.timer, '^[/@]')
+  local entity = is_shared and Records.shared_limit(work.timer) or Records.workspace(work.timer)
+  Rescue.set_timer(entity, at)
+  return 'timer ' .. work.timer
+end
+
+-- The lease, timer or flow at which the script has failed waits a while, so that all others go on.
+-- If that fails too, or if the script was at none of them, the error is raised.
+function Rescue.put_off(said)
+  Rescue.undo(false)
+  local work = Shard.at_work
+  Shard.at_work = false
+  if not work then error(said, 0) end
+  local done, what = pcall(Rescue.put_off_work, work, now + PUT_OFF_SECONDS)
+  if not done then error(said, 0) end
+  Shard.set_aside('failure', what, Rescue.text_of(said))
+end
+
+-- Save what can be saved, each by itself. The next claims settle every workspace once more: what
+-- has failed here may have left one where it should not stand.
+function Rescue.save()
+  Shard.load().drain = '0'
+  for _, ws in pairs(Records.workspaces) do pcall(Repair.stands, ws) end
+  pcall(Wakeups.settle_tokens)
+  pcall(Shard.save_aside)
+  for _, ws in pairs(Records.workspaces) do pcall(Records.save_workspace, ws) end
+  for _, node in pairs(Records.nodes) do pcall(Records.save_node, node) end
+  for _, shared in pairs(Records.shared_limits) do pcall(Records.save_shared_limit, shared) end
+  pcall(Shard.save)
+end
+
+-- The script has failed: it changes as little as it can, is saved, and the error is raised.
+function Rescue.after(said)
+  Rescue.undo(true)
+  for _, ws in pairs(Records.workspaces) do
+    if ws.dirty then pcall(Settle.workspace, ws) end
+  end
+  pcall(Rescue.put_off, said)
+  Rescue.save()
+  error(said, 0)
+end

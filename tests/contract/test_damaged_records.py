@@ -1,0 +1,298 @@
+"""A record that is lost or cannot be read stops no queue, and no job that is left is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fairqueue._stores.engine import Engine
+from fairqueue.audit.checks import audit
+from fairqueue.errors import ConfigurationError
+from tests.contract.world import World, ids
+
+TASK = "1700000000000000"  # the number of the first task: the time at which the clock begins
+
+
+def key(world: World, kind: str, *names: str) -> str:
+    return world.store.engine.keys.key(kind, *names)
+
+
+def command(world: World, name: str, *arguments: str | bytes | float) -> object:
+    return world.store.engine.command(name, *arguments)
+
+
+def aside(world: World) -> set[str]:
+    """What is set aside, counters apart."""
+    found: list[bytes] = world.store.engine.command("HKEYS", key(world, "set_aside"))
+    return {name.decode() for name in found if not name.startswith(b"#")}
+
+
+def drain(world: World, owner: str = "w9") -> list[str]:
+    """Run everything that waits; return the ids."""
+    worker, done = world.worker(owner), []
+    for _ in range(20):
+        leases = worker.take(8)
+        done += ids(leases)
+        for lease in leases:
+            worker.finish(lease, 0.1)
+        world.pass_time(1)
+    return done
+
+
+def sound(world: World) -> bool:
+    """Whether the auditor finds nothing but what was set aside."""
+    found = audit(world.store.engine, now=world.clock())
+    assert [one for one in found if one.invariant != "I13"] == []
+    return True
+
+
+@pytest.mark.parametrize("damage", ["missing", "unreadable", "foreign element"])
+def test_a_job_without_a_record_is_passed(world: World, damage: str) -> None:
+    """A claim passes it, those behind it run, and what could not be read is kept and told."""
+    names = world.publish_many(4)
+    other = world.publish("b")
+    if damage == "missing":
+        command(world, "HDEL", key(world, "jobs", "q"), names[0])
+    elif damage == "unreadable":
+        command(world, "HSET", key(world, "jobs", "q"), names[0], "{'json': 1}")
+    else:
+        command(world, "LPUSH", key(world, "lane", "a", "q", "0"), "not ours")
+    left = names if damage == "foreign element" else names[1:]
+    assert sorted(drain(world)) == sorted([*left, other])
+    name = "not ours" if damage == "foreign element" else names[0]
+    assert aside(world) == {f"job q {name}"}
+    assert sound(world)
+    kept = command(world, "HGETALL", key(world, "set_aside"))
+    assert ("json" in str(kept)) == (damage == "unreadable")
+
+
+def test_a_record_that_goes_while_its_job_runs_frees_the_slot(world: World) -> None:
+    """The lease expires, its slot is free, and the other jobs of the workspace run."""
+    world.limit("a", concurrency=1)
+    gone, then = world.publish_many(2)
+    world.worker().take_one()
+    command(world, "HDEL", key(world, "jobs", "q"), gone)
+    world.pass_time(60)
+    assert drain(world) == [then]
+    assert sound(world)
+
+
+@pytest.mark.parametrize("record", [None, "not a lease", "q 1"])
+def test_a_lease_without_a_record_expires_as_any_other(world: World, record: str | None) -> None:
+    """Its job is found by its fence and redelivered, its slots are free, and reaping goes on."""
+    world.limit("a", concurrency=2)
+    names = world.publish_many(4)
+    first, _ = world.worker().take(2)
+    if record is None:
+        command(world, "HDEL", key(world, "leases"), str(first.fence))
+    else:
+        command(world, "HSET", key(world, "leases"), str(first.fence), record)
+    assert world.worker("w2").renew(first) == {first.fence}
+    world.pass_time(60)
+    assert sorted(drain(world)) == names
+    assert aside(world) == {f"lease {first.fence}"}
+    assert sound(world)
+
+
+def test_a_lease_of_which_only_the_end_is_left_is_forgotten(world: World) -> None:
+    """An id in ``expiry`` that no lease and no job has stops no sweep."""
+    command(world, "ZADD", key(world, "expiry"), 1.0, "77")
+    names = world.publish_many(2)
+    assert sorted(drain(world)) == names
+    assert aside(world) == {"lease 77"}
+    assert sound(world)
+
+
+def _lose_lane(engine: Engine) -> object:
+    return engine.command("DEL", engine.keys.key("lane", "a", "q", "0"))
+
+
+def _lose_returned(engine: Engine) -> object:
+    return engine.command("DEL", engine.keys.key("returned", "a", "q", "0"))
+
+
+@pytest.mark.parametrize("damage", [_lose_lane, _lose_returned])
+def test_a_lane_that_is_gone_stops_no_other(
+    world: World, damage: Callable[[Engine], object]
+) -> None:
+    """Its flow names it and it is not there: the other workspaces run, and new jobs of this one."""
+    world.publish_many(2)
+    worker = world.worker()
+    worker.release(worker.take_one())
+    damage(world.store.engine)
+    other = world.publish("b")
+    assert other in drain(world)
+    again = world.publish()
+    assert drain(world, "w10") == [again]
+
+
+@pytest.mark.parametrize("record", [None, "", "{}", "1|2|3", "1 0 0 0 - -"])
+def test_a_workspace_without_a_record_is_found_again(world: World, record: str | None) -> None:
+    """Its lanes, schedule and timer are found by their keys; no job is lost, nor its order."""
+    names = [*world.publish_many(3), world.publish(priority=9)]
+    worker = world.worker()
+    worker.release(worker.take_one())
+    late = world.publish(delay_seconds=5)
+    other = world.publish("b")
+    if record is None:
+        command(world, "HDEL", key(world, "workspaces"), "a")
+    else:
+        command(world, "HSET", key(world, "workspaces"), "a", record)
+    done = drain(world)
+    assert [name for name in done if name != other] == [*names, late]
+    assert other in done
+    assert aside(world) == (set() if record is None else {"workspace a"})
+    assert sound(world)
+
+
+def test_a_workspace_that_is_published_to_is_found_again(world: World) -> None:
+    """A publish finds what its record does not name."""
+    names = world.publish_many(3)
+    command(world, "HSET", key(world, "workspaces"), "a", "{}")
+    names.append(world.publish(delay_seconds=1))
+    world.pass_time(2)
+    assert drain(world) == names
+    assert sound(world)
+
+
+def test_a_queue_whose_record_cannot_be_read_goes_on(world: World) -> None:
+    """Its virtual time starts again."""
+    names = world.publish_many(3)
+    command(world, "HSET", key(world, "nodes"), "q", "{}")
+    assert drain(world) == names
+    assert aside(world) == {"queue q"}
+
+
+def test_a_timer_of_nothing_is_forgotten(world: World) -> None:
+    """Timers that no record names keep no due job from its lane."""
+    for n in range(40):
+        command(world, "ZADD", key(world, "timer"), 1.0, f"ghost{n}")
+    command(world, "ZADD", key(world, "timer"), 1.0, "@ghosts")
+    late = world.publish(delay_seconds=5)
+    world.pass_time(60)
+    assert drain(world) == [late]
+    assert sound(world)
+
+
+def test_a_schedule_entry_that_cannot_be_read_is_set_aside(world: World) -> None:
+    """The jobs behind it are due in time."""
+    late = world.publish(delay_seconds=5)
+    command(world, "ZADD", key(world, "scheduled", "a"), 1.0, "not ours")
+    world.pass_time(10)
+    assert drain(world) == [late]
+    assert aside(world) == {"schedule a"}
+
+
+def test_what_is_set_aside_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """The worker's log names it, from time to time."""
+    names = world.publish_many(2)
+    command(world, "HDEL", key(world, "jobs", "q"), names[0])
+    world.worker().take(1)
+    assert [text for text in caplog.messages if f"job q {names[0]}" in text]
+
+
+def test_what_is_set_aside_is_counted_until_it_is_dropped(world: World) -> None:
+    """Statistics count it by kind, the auditor names it, and an operator removes it."""
+    for name in world.publish_many(3)[:2]:
+        command(world, "HDEL", key(world, "jobs", "q"), name)
+    assert len(drain(world)) == 1
+    assert world.store.snapshot().set_aside == {"job": 2}
+    found = audit(world.store.engine, now=world.clock())
+    assert {one.invariant for one in found} == {"I13"}
+    assert world.store.drop_set_aside() == 2
+    assert world.store.snapshot().set_aside == {}
+    assert audit(world.store.engine, now=world.clock()) == []
+
+
+def test_what_is_kept_is_bounded(world: World) -> None:
+    """A thousand are kept; a record beyond that stays where it is."""
+    aside = key(world, "set_aside")
+    for n in range(1000):
+        command(world, "HSET", aside, f"job q {n}", "1 ")
+    name = world.publish()
+    command(world, "HSET", key(world, "jobs", "q"), name, "{}")
+    assert drain(world) == []
+    assert command(world, "HGET", key(world, "jobs", "q"), name) == b"{}"
+    assert command(world, "HLEN", aside) == 1001
+    assert world.store.snapshot().set_aside == {"job": 1}
+
+
+def test_keys_of_a_newer_format_are_refused(world: World) -> None:
+    """The error names both formats and the remedy, and nothing is changed."""
+    world.publish()
+    world.worker().take(1)
+    meta = key(world, "meta")
+    newer = world.store.engine.command("GET", meta).replace(b"format=1", b"more format=2")
+    command(world, "SET", meta, newer)
+    before = {entry.key: entry.value for entry in world.store.engine.dump()}
+    for act in (world.publish, world.worker("w2").take, world.reap, world.store.snapshot):
+        with pytest.raises(ConfigurationError, match=r"have format 2, .* knows format 1: upgrade"):
+            act()
+    assert {entry.key: entry.value for entry in world.store.engine.dump()} == before
+
+
+@pytest.mark.parametrize("text", ["", "{}", "1 2 3", "0 0 0 - - 0 - 0 0 format=", None])
+def test_a_shard_whose_record_cannot_be_read_goes_on(world: World, text: str | None) -> None:
+    """It starts again: fences still grow, and leases that are held stay so."""
+    names = world.publish_many(3)
+    world.publish(delay_seconds=5)
+    worker = world.worker()
+    lease = worker.take_one()
+    if text is None:
+        command(world, "DEL", key(world, "meta"))
+    else:
+        command(world, "SET", key(world, "meta"), text)
+    world.clock.advance(0.001)
+    again = worker.take_one()
+    assert (again.job.id, again.fence > lease.fence) == (names[1], True)
+    assert worker.finish(lease)
+    assert worker.finish(again)
+    world.pass_time(20)
+    assert len(drain(world)) == 2
+    assert aside(world) == (set() if text is None else {"meta -"})
+    assert sound(world)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("lane", ("a", "q", "0")),
+        ("slots_of_workspace", ("a",)),
+        ("scheduled", ("a",)),
+        ("expiring", ("a",)),
+    ],
+)
+def test_a_foreign_key_stops_one_workspace(world: World, kind: str, names: tuple[str, ...]) -> None:
+    """A key of another type stands in the way of one workspace: all others go on.
+
+    When it has gone, the jobs that are left run, too.
+    """
+    world.limit("a", concurrency=5)
+    world.publish("a", "first", priority=1)
+    world.publish("a", "late", delay_seconds=5, expires_seconds=900)
+    before = command(world, "EXISTS", key(world, kind, *names))
+    command(world, "DEL", key(world, kind, *names))
+    command(world, "SET", key(world, kind, *names), "foreign")
+    world.publish("b", "other")
+    for n in range(5):
+        world.publish(f"c{n}", f"more{n}")
+    worker, done = world.worker(), set[str]()
+    for _ in range(12):
+        done |= set(_take_what_comes(worker))
+        world.clock.advance(1)
+    assert done >= {"other", *(f"more{n}" for n in range(5))}
+    command(world, "DEL", key(world, kind, *names))
+    if kind == "lane" or not before:
+        world.pass_time(20)
+        assert set(drain(world)) | done >= {"first"}
+
+
+def _take_what_comes(worker: object) -> list[str]:
+    try:
+        leases = worker.take(3)  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001 - each engine has its own
+        return []
+    for lease in leases:
+        worker.finish(lease)  # type: ignore[attr-defined]
+    return ids(leases)

@@ -1,0 +1,200 @@
+"""A script that fails at any of its commands loses no job, and its queue goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from fairqueue import Lease
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.values import CommandError
+from fairqueue._stores.store import Store
+from fairqueue.adapters import Ending, Finish
+from fairqueue.audit.checks import audit
+from fairqueue.audit.keyspace import Keyspace
+from fairqueue.testing import ManualClock
+from tests.contract.world import Worker, World, ids
+from tests.failing_commands import FailingDatabase
+
+MOST_COMMANDS = 400
+STEP = 10
+
+
+class Scene:
+    """A world with something of everything, on an engine that can fail."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.database = FailingDatabase(self.clock)
+        engine = MemoryEngine(self.database, namespace="failing")
+        self.world = world = World(Store(engine, clock=self.clock), self.clock)
+        world.limit("full", concurrency=1)
+        world.limit("eu", parent="org")
+        world.limit("org", concurrency=3)
+        world.limit_task("report", concurrency=1)
+        self.worker: Worker = world.worker()
+        for workspace in ("a", "full", "eu"):
+            world.publish_many(3, workspace)
+        world.publish("a", priority=3)
+        world.publish("a", task="report")
+        world.publish("eu", task="report")
+        self.leases: list[Lease] = self.worker.take(4)
+        self.worker.release(self.leases.pop())
+        world.publish("a", delay_seconds=5, expires_seconds=900)
+        world.publish("eu", "mortal", expires_seconds=9)
+        self.before = self.jobs()
+
+    def jobs(self) -> set[str]:
+        """Ids of the jobs that have a record."""
+        space = Keyspace(self.world.store.engine)
+        return {job for _, records in space.all("jobs") for job in records}
+
+    def drain(self) -> set[str]:
+        """Wait until every lease has ended, and run everything."""
+        self.world.pass_time(70)
+        worker, done, until = self.world.worker("drain"), set[str](), self.clock() + 120
+        while self.jobs() and self.clock() < until:
+            leases = worker.take(4)
+            done |= set(ids(leases))
+            for lease in leases:
+                worker.finish(lease, 0.1)
+            self.world.pass_time(2)
+        return done
+
+
+def _publish(scene: Scene) -> object:
+    return scene.world.publish("a", "new")
+
+
+def _publish_first(scene: Scene) -> object:
+    return scene.world.publish("b", "new", priority=2)
+
+
+def _publish_late(scene: Scene) -> object:
+    return scene.world.publish("a", "new", delay_seconds=3, expires_seconds=99)
+
+
+def _claim(scene: Scene) -> object:
+    return scene.worker.take(3)
+
+
+def _claim_late(scene: Scene) -> object:
+    scene.clock.advance(7)
+    return scene.worker.take(3)
+
+
+def _finish_and_claim(scene: Scene) -> object:
+    return scene.worker.claim(2, finishes=[Finish(x.fence, Ending.ACK, 0.1) for x in scene.leases])
+
+
+def _release(scene: Scene) -> object:
+    return scene.worker.release(scene.leases[0])
+
+
+def _release_late(scene: Scene) -> object:
+    return scene.worker.release(scene.leases[0], delay_seconds=5, counted=True)
+
+
+def _reject(scene: Scene) -> object:
+    return scene.worker.reject(scene.leases[0])
+
+
+def _renew(scene: Scene) -> object:
+    return scene.worker.renew(*scene.leases, seconds=1.0)
+
+
+def _reap(scene: Scene) -> object:
+    scene.world.store.engine.command("ZADD", "{failing:0}:expiry", 1.0, str(scene.leases[0].fence))
+    scene.clock.advance(7)
+    return scene.world.reap()
+
+
+def _cancel(scene: Scene) -> object:
+    return scene.world.store.cancel("mortal")
+
+
+def _limit(scene: Scene) -> object:
+    scene.world.limit("a", weight=2, parent="org")
+    return None
+
+
+MOVES: dict[str, Callable[[Scene], object]] = {
+    move.__name__.removeprefix("_"): move
+    for move in (
+        _publish,
+        _publish_first,
+        _publish_late,
+        _claim,
+        _claim_late,
+        _finish_and_claim,
+        _release,
+        _release_late,
+        _reject,
+        _renew,
+        _reap,
+        _cancel,
+        _limit,
+    )
+}
+PROMISED = {"I2", "I6", "I7", "I9", "I12"}
+"""Invariants that hold whatever has failed; the records of nodes may keep traces until they go."""
+ENDED = {"reject": 1, "finish_and_claim": 3, "cancel": 1}
+"""How many of the jobs that were there a move may have ended."""
+
+
+def _commands_of(move: Callable[[Scene], object]) -> int:
+    scene = Scene()
+    with scene.database.failing(lambda _n, _name: False):
+        move(scene)
+        return scene.database.count
+
+
+def _fail_at(name: str, k: int) -> None:
+    """Fail at one command: every job that has a record still runs, once."""
+    scene = Scene()
+    with scene.database.failing(lambda n, _name: n == k), suppress(CommandError):
+        MOVES[name](scene)
+    left = scene.jobs()
+    missing = scene.before - left
+    assert len(missing) <= ENDED.get(name, 0), (k, missing)
+    done = scene.drain()
+    dead = {letter.job.id for letter in scene.world.dead("eu")}
+    assert left - done <= dead & {"mortal"}, (k, left - done)
+    assert scene.jobs() == set(), k
+    found = audit(scene.world.store.engine, now=scene.clock())
+    assert [one for one in found if one.invariant in PROMISED] == [], k
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_a_script_that_fails_in_the_middle_loses_no_job(name: str) -> None:
+    """An error at every tenth of its commands."""
+    total = _commands_of(MOVES[name])
+    assert 0 < total < MOST_COMMANDS
+    for k in range(1 + total % STEP, total + 1, STEP):
+        _fail_at(name, k)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MOVES)
+def test_a_script_that_fails_at_any_command_loses_no_job(name: str) -> None:
+    """An error at each of its commands in turn."""
+    for k in range(1, _commands_of(MOVES[name]) + 1):
+        _fail_at(name, k)
+
+
+@pytest.mark.parametrize("denied", ["ZADD", "ZREM", "HSET", "LPOP", "SADD", "RPUSH", "HDEL"])
+def test_a_command_that_is_denied_for_a_while_loses_no_job(denied: str) -> None:
+    """Whatever is tried meanwhile fails or is undone; when it is allowed again, all jobs run."""
+    scene = Scene()
+    with scene.database.failing(lambda _n, name: name == denied):
+        for move in MOVES.values():
+            for _ in range(2):
+                with suppress(CommandError):
+                    move(scene)
+    left = scene.jobs()
+    done = scene.drain()
+    letters = scene.world.dead("eu") + scene.world.dead("a") + scene.world.dead("full")
+    dead = {letter.job.id for letter in letters}
+    assert left - done - dead == set()
