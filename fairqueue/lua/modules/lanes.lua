@@ -15,8 +15,8 @@ end
 
 function Lanes.with(lanes, lane)
   local priority = tonumber(match(lane, '%d+'))
-  for at, other in gmatch(lanes, '()(%d+)') do
-    if tonumber(other) > priority then return lanes:sub(1, at - 1) .. lane .. ',' .. lanes:sub(at) end
+  for at, p in gmatch(lanes, '()(%d+)') do
+    if tonumber(p) > priority then return lanes:sub(1, at - 1) .. lane .. ',' .. lanes:sub(at) end
   end
   return lanes == '' and lane or lanes .. ',' .. lane
 end
