@@ -20,7 +20,7 @@ from fairqueue._types import (
     Why,
     WithoutWorkspace,
 )
-from fairqueue.errors import FairQueueError
+from fairqueue.errors import FairQueueError, StoreUnavailable
 
 PAGE = 100
 DIGEST_BYTES = 16
@@ -39,10 +39,14 @@ class OperatorStore:
 
     def __init__(self, engine: Engine, *, clock: Callable[[], float] | None = None) -> None:
         self.engine = engine
+        self.silent = False
+        """Set while a worker stops and the store does not answer: then no call waits for it."""
         self._clock = clock
         self._tasks: dict[bytes, str] = {}
 
     def _call(self, operation: str, /, **arguments: Value) -> Any:
+        if self.silent:
+            raise StoreUnavailable("Redis does not answer while this worker stops")
         now = repr(self._clock()) if self._clock else ""
         return self.engine.call(operation, now=now, **arguments)
 
