@@ -40,6 +40,10 @@ class _Event:
             self._is_set = True
             self._lock.release()
 
+    def is_set(self) -> bool:
+        """Return whether it was set."""
+        return self._is_set
+
     def wait(self, timeout: float) -> bool:
         """Wait; return whether it was set within ``timeout`` seconds."""
         if self._is_set:

@@ -28,6 +28,7 @@ In a worker
     failure_reason             the reason of a dead letter, from an error
     FailureReporter            reports jobs that died or expired without the framework's knowledge
     lost_worker_message        what to say of a job whose every start ended in a lost worker
+    SilenceWatch               lets go of a store that is silent while a worker stops
     settings_summary           the line that a worker logs when it starts
 
 For tools
@@ -48,6 +49,7 @@ from fairqueue._fallback_workspace import publish_or_default, workspace_or_curre
 from fairqueue._keeper import LeaseKeeper, early_seconds
 from fairqueue._settings import mask_password, split_settings
 from fairqueue._settings_summary import settings_summary
+from fairqueue._silence import SilenceWatch
 from fairqueue._similar_names import similar_names
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
@@ -70,6 +72,7 @@ __all__ = [
     "LeaseKeeper",
     "Published",
     "Renewed",
+    "SilenceWatch",
     "Source",
     "Store",
     "Throttle",

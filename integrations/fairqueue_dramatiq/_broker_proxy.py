@@ -16,6 +16,7 @@ from fairqueue import FairQueue, Lease
 from fairqueue.adapters import (
     UNKNOWN_TASK,
     FailureReporter,
+    SilenceWatch,
     UnknownTaskBackoff,
     failure_reason,
     settings_summary,
@@ -50,6 +51,7 @@ class BrokerProxy:
         self._worker: Any = None
         self._claims: Claims | None = None
         self._failure_reporter: FailureReporter | None = None
+        self._silence: SilenceWatch | None = None
         self._consumers: dict[str, FairConsumer] = {}
         self._adoption_threads: dict[str, AdoptionThread] = {}
         self._lock = threading.Lock()
@@ -123,6 +125,8 @@ class BrokerProxy:
     def drain(self) -> None:
         """The worker is about to stop: claim and adopt no more."""
         self._publisher.drain()
+        self._silence = SilenceWatch(self.core)
+        self._silence.start()
         if self._claims is not None:
             self._claims.drain()
         if self._failure_reporter is not None:
@@ -137,6 +141,8 @@ class BrokerProxy:
             thread.join(timeout=ADOPTION_STOP_SECONDS)
         if claims is not None:
             claims.close()
+        if self._silence is not None:
+            self._silence.stop()
 
     def _new_claims(self, threads: int) -> Claims:
         return Claims(

@@ -320,6 +320,13 @@ class Claims:
             if self._all_reported():
                 break
             time.sleep(SHUTDOWN_RETRY_SECONDS)
+        else:
+            logger.warning(
+                "the store did not answer while this worker stopped: %d finished jobs run again "
+                "when their leases end (fences %s)",
+                len(self._finishes),
+                ", ".join(str(finish.fence) for finish in self._finishes),
+            )
         self.keeper.stop()
         self._wake_pipe.close()
 

@@ -29,11 +29,11 @@ class RedisWaiter(Waiter):
     def _connect(self) -> Any:
         if self._connection is None:
             pool = self._client.connection_pool
-            options = {**pool.connection_kwargs, "socket_timeout": None}
-            connection = pool.connection_class(**options)
+            connection = pool.connection_class(**pool.connection_kwargs)
             connection.connect()
             connection.send_command("CLIENT", "ID")
             self._id = connection.read_response()
+            connection._sock.settimeout(None)  # noqa: SLF001 - only a wait may last
             self._connection = connection
         return self._connection
 

@@ -14,6 +14,7 @@ from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.system.dramatiq.conftest import Mill, message
 from tests.system.dramatiq.rabbitmq import RabbitServer, find_rabbitmq
 from tests.system.ledger import wait_for
+from tests.system.needs import needs
 
 pytestmark = [
     pytest.mark.system,
@@ -24,6 +25,7 @@ pytestmark = [
 
 
 LEASE_SECONDS = 3.0
+GRACE_SECONDS = 20.0
 
 
 @pytest.fixture
@@ -118,6 +120,28 @@ def test_a_pipeline_outlives_an_outage(
     core_mill.ledger.wait("end", 1, n=2)
 
     assert [row["n"] for row in core_mill.ledger.lines("start")] == [1, 2]
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+@pytest.mark.parametrize("command", ["dramatiq", "dramatiq-gevent"])
+@pytest.mark.parametrize("actor", ["work", "fails_once"])
+def test_a_worker_stops_without_the_store(
+    core_server: EmbeddedServer, core_mill: Mill, actor: str, command: str, how: str
+) -> None:
+    """Neither an end nor a retry can be stored: it exits, and says that the job runs again."""
+    if command == "dramatiq-gevent":
+        needs("gevent")
+    settings = core_mill.settings(lease_seconds=60)
+    worker = core_mill.worker("-p", "1", "-t", "2", settings=settings, command=command).ready()
+    core_mill.broker(settings).enqueue(message(actor, 1, workspace="ada", seconds=1.0))
+    core_mill.ledger.wait("start", 1)
+    core_server.kill() if how == "killed" else core_server.freeze()
+    time.sleep(2.0)
+    worker.stop(seconds=GRACE_SECONDS)
+    if how == "frozen":
+        core_server.thaw()
+
+    assert "again" in worker.log.read_text()
 
 
 @pytest.mark.long
