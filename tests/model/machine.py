@@ -195,7 +195,7 @@ class Moves(RuleBasedStateMachine):
             holder = self.model.holder(job, admission)
             done = self.both(lambda store: store.publish(job, admission))
         except CapacityExceeded as refused:
-            found = (refused.scope, admitted, bool(known))
+            found = (refused.scope, admitted and not self.model.forgets(admission), bool(known))
             assert found == (full, False, False)
             return
         new = done.is_new
@@ -210,7 +210,8 @@ class Moves(RuleBasedStateMachine):
             self.model.hold_key(job, admission)
             if not admitted:
                 self.model.observe_publish(job)
-            self.model.groups |= {admission.group} - {None}  # type: ignore[arg-type]
+            if admission.group is not None:
+                self.model.groups[admission.group] = self.model.now
             self.model.publish(job)
             self.published.append(job)
 

@@ -15,6 +15,7 @@ from fairqueue import Cancelled, DeadLetter, Job, JobState, Lease, Limits, Pause
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Ending, Finish, Renewed
 
+FORGOTTEN_SECONDS = 60.0  # see docs/architecture.md, promise 10
 MAX_DELIVERIES = 3
 KNOWN_SECONDS = 60.0
 FEW = 24  # the most jobs that one claim moves to another lane
@@ -66,7 +67,8 @@ class Model:
     scheduled: list[tuple[float, Kept]] = field(default_factory=list)
     leases: dict[int, Held] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
-    groups: set[str] = field(default_factory=set)
+    groups: dict[str, float] = field(default_factory=dict)
+    """Groups that were let in, and when their last job was."""
     letters: dict[str, dict[str, Kept]] = field(default_factory=lambda: defaultdict(dict))
     notices: dict[tuple[str, str, bool], float] = field(default_factory=dict)
     """The time when a failure notice is due, by queue, job and whether the job was cancelled."""
@@ -601,6 +603,12 @@ class Model:
             held = self.leases[fence]
             held.length, held.ends, held.ended = length, self.now + length, None
         return Renewed(lost, frozenset(f for f in living if self.leases[f].cancelled))
+
+    def forgets(self, admission: Admission) -> bool:
+        """Whether a group may be known no more: one let in while no capacity was set is, soon."""
+        if admission.exempt or admission.group is None:
+            return False
+        return self.now - self.groups.get(admission.group, 0.0) > FORGOTTEN_SECONDS
 
     # Cancelling
 

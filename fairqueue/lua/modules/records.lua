@@ -59,7 +59,7 @@ end
 -- raw: false, or a record that cannot be read.
 function Records.new_workspace(name, raw)
   if raw then Shard.set_aside('workspace', name, raw) end
-  return { name = name, raw = raw, flows = {}, duration_estimates = '', tat = '0',
+  return { name = name, raw = raw, flows = {}, duration_estimates = '', weight = '1', tat = '0',
     last_start = '0', start_interval = '0', is_unread = raw }
 end
 
