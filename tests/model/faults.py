@@ -167,10 +167,14 @@ class Play:
         self.replica = list(self.engine.dump())
 
     def fail_over(self) -> None:
-        """Lose every write since then."""
+        """Lose every write since then. The clock goes back in a later step, if it does.
+
+        Where both come at once, fences may repeat: see the limits of the promises.
+        """
         if self.replica:
             self.deny(None)
             restore(self.engine, self.replica)
+            self.store.reap(max_deliveries=None)
 
     def lose_record(self) -> None:
         """Remove or spoil one record."""
