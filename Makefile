@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-valkey long fairness endings storm lint format bench dramatiq-own matrix floor peers clean
+.PHONY: help demo test test-valkey long soak fairness endings storm lint format bench dramatiq-own matrix floor peers clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -40,6 +40,9 @@ test-valkey: $(VENV)/.dev-ready  ## The whole test suite on Valkey 9.1, from val
 
 long: $(VENV)/.dev-ready  ## The fair order's simulation at full size, and random moves at length
 	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+
+soak: $(VENV)/.dev-ready  ## SOAK_STEPS random moves (200,000) while commands fail, clocks step, and writes and records are lost
+	@$(BIN)/python -m pytest -n 2 -m long tests/model/test_faults.py $(PYTEST_ARGS)
 
 fairness: $(VENV)/.dev-ready  ## How fair it is, on the real scripts with moved time: the table and its picture in docs/
 	@$(BIN)/python -m tests.fairness.report $(FAIRNESS_SECONDS)

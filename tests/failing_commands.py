@@ -34,10 +34,14 @@ class FailingDatabase(Database):
 
         return command
 
+    def deny(self, fails: Callable[[int, str], bool] | None) -> None:
+        """Fail these commands from now on, numbered from 1; None: no more."""
+        self.count, self.fails = 0, fails or (lambda _n, _name: False)
+
     @contextmanager
     def failing(self, fails: Callable[[int, str], bool]) -> Iterator[None]:
         """Fail these commands inside the block; they are numbered from 1."""
-        self.count, self.fails = 0, fails
+        self.deny(fails)
         try:
             yield
         finally:

@@ -121,7 +121,8 @@ def _tasks_have_names(a: Audit) -> Iterator[str]:
     last = int(tasks.pop("#", 0))
     names = {number[1:]: name for number, name in tasks.items() if number.startswith("#")}
     used = {lease.task for lease in a.space.leases.values()}
-    used |= {record.split(" ")[1] for _, of in a.space.all("jobs") for record in of.values()}
+    records = (record.split(" ") for _, of in a.space.all("jobs") for record in of.values())
+    used |= {words[1] for words in records if words[1:]}
     limits = (field.split(":") for field in a.space.one("limits", {}))
     used |= {words[2] for words in limits if words[1:2] == ["task"]}
     yield from (f"task {number} has no name" for number in used - set(names))
@@ -149,7 +150,7 @@ def _returned_jobs_are_in_order(a: Audit) -> Iterator[str]:
         records = a.space.of("jobs", names[1].partition("/")[0])
         for element, fence in members.items():
             job = element.partition(":")[2]
-            history = records[job].split(" ")[4] if job in records else ""
+            history = " ".join(records.get(job, "").split(" ")[4:5])
             first = history.partition(",")[0].partition("/")[2]
             if int(first or 0) != fence:
                 yield f"job {job} came back by fence {fence:.0f}, its first was {first or None}"
@@ -330,6 +331,11 @@ def _keys_are_known(a: Audit) -> Iterator[str]:
         yield f"these never expire: {a.space.immortal & MORTAL}"
 
 
+def _records_can_be_read(a: Audit) -> Iterator[str]:
+    for name in a.space.unreadable:
+        yield f"the record {' '.join(map(decode, name.split(' ')))} cannot be read"
+
+
 def _the_format_is_known(a: Audit) -> Iterator[str]:
     if a.format != FORMAT:
         yield f"the shard's record ends in {a.format!r}, not in {FORMAT!r}"
@@ -368,6 +374,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I11", _provider_limits_can_be_forgotten),
     ("I11", _dead_letters_are_listed),
     ("I12", _time_does_not_go_back),
+    ("I13", _records_can_be_read),
     ("I13", _nothing_is_set_aside),
     ("I13", _the_format_is_known),
     *NODE_CHECKS,

@@ -6,14 +6,17 @@ write, only what is found twice is certain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fairqueue._keys import LAYOUT, decode
 from fairqueue._stores.engine import Engine
 
+R = TypeVar("R")
 Names = tuple[str, ...]
+_JOB = re.compile(r"\S+ \S+ \d+ \d+ \S+ \S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +256,8 @@ class Keyspace:
         """Keys under the prefix that are not in the layout."""
         self.mortal: set[str] = set()
         """Kinds with a key that has a time to live."""
+        self.unreadable: list[str] = []
+        """Records that cannot be read, by their kind and name."""
         self.immortal: set[str] = set()
         """Kinds with a key that has none."""
         for key, value, expires in engine.dump():
@@ -269,15 +274,24 @@ class Keyspace:
         self._by_kind[kind][tuple(names)] = value
 
     def _parse(self) -> None:
-        self.workspaces = {n: _workspace(n, t) for n, t in self.one("workspaces", {}).items()}
-        self.leases = {fence: _lease(text) for fence, text in self.one("leases", {}).items()}
-        self.inner_nodes = {
-            name: _inner_node(name, text) for name, text in self.one("inner_nodes", {}).items()
-        }
-        self.shared_limits = {
-            key: _shared_limit(text) for key, text in self.one("shared_limits", {}).items()
-        }
-        self.nodes = {queue: _node(text) for queue, text in self.one("nodes", {}).items()}
+        self.workspaces = self._rows("workspaces", _workspace)
+        self.leases = self._rows("leases", lambda _, text: _lease(text))
+        self.inner_nodes = self._rows("inner_nodes", _inner_node)
+        self.shared_limits = self._rows("shared_limits", lambda _, text: _shared_limit(text))
+        self.nodes = self._rows("nodes", lambda _, text: _node(text))
+        for (queue,), records in self.all("jobs"):
+            self.unreadable += [
+                f"jobs {queue} {job}" for job, text in records.items() if not _JOB.match(text)
+            ]
+
+    def _rows(self, kind: str, read: Callable[[str, str], R]) -> dict[str, R]:
+        rows: dict[str, R] = {}
+        for name, text in self.one(kind, {}).items():
+            try:
+                rows[name] = read(name, text)
+            except ValueError:
+                self.unreadable.append(f"{kind} {name}")
+        return rows
 
     def one(self, kind: str, otherwise: Any) -> Any:
         """The key of a kind of which there is one."""

@@ -91,6 +91,16 @@ def _change_meta(position: int, text: str) -> Damage:
     return damage
 
 
+def _spoil_first(key: str) -> Damage:
+    """Write something else into the first field of a hash, or a new one."""
+
+    def damage(engine: Engine) -> object:
+        name = engine.keys.prefix + key
+        return engine.command("HSET", name, (engine.command("HKEYS", name) or ["/7"])[0], "{}")
+
+    return damage
+
+
 def _put_off_a_flow(engine: Engine) -> None:
     """Write that a claim failed at a ready flow."""
     workspaces = engine.keys.key("workspaces")
@@ -166,6 +176,10 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         "I13",
         lambda e: e.command("HSET", e.keys.key("set_aside"), "job q x", "1700000000.0 {}"),
     ),
+    **{
+        f"a record of {kind} cannot be read": ("I13", _spoil_first(kind))
+        for kind in ("workspaces", "leases", "nodes", "jobs:q", "shared_limits")
+    },
     "the keys have another format": ("I13", _change_meta(9, "format=2")),
     "the keys have no format": ("I13", _change_meta(9, "")),
     "a flow that was put off has no timer": ("I1", _put_off_a_flow),

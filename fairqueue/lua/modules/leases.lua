@@ -27,6 +27,7 @@ function Leases.drop(l)
   call('HDEL', K.slots_of_queue(l.queue), l.id)
   Wakeups.slot_freed(Records.node(l.queue))
   local ws = Records.workspace(l.workspace)
+  if ws.is_unread or not (ws.raw or ws.dirty) then Repair.workspace(ws) end
   if ws.parent or Limits.any('indexed') then Settle.shared_limits(SharedLimits.give_back(ws, l)) end
   return ws
 end

@@ -56,11 +56,11 @@ function Records.read_head(ws, head)
   ws.scheduled, ws.expiring, ws.timer = tonumber(first), tonumber(expiring), tonumber(timer)
 end
 
--- raw: false, or a record that cannot be read.
+-- raw: false, or a record that cannot be read. One that has a timer has lost its record.
 function Records.new_workspace(name, raw)
   if raw then Shard.set_aside('workspace', name, raw) end
-  return { name = name, raw = raw, flows = {}, duration_estimates = '', tat = '0',
-    last_start = '0', start_interval = '0', is_unread = raw }
+  return { name = name, raw = raw, flows = {}, duration_estimates = '', weight = '1', tat = '0',
+    last_start = '0', start_interval = '0', is_unread = raw or call('ZSCORE', K.timer(), name) }
 end
 
 function Records.workspace(name)

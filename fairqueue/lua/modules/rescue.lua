@@ -37,30 +37,50 @@ function Rescue.has_place(ws, queue, priority, element)
   for _, flow in ipairs(ws.flows) do
     if Rescue.stands_in(ws, flow, queue, priority, element) then return true end
   end
+  local shared = { queue = queue, lane_key = queue }
+  return Rescue.stands_in(ws, shared, queue, priority, element)
+end
+
+-- To read a record may fail, too: it may need a node that cannot be made.
+function Rescue.workspace(name)
+  local done, ws = pcall(Records.workspace, name)
+  return done and ws or { name = name, flows = {} }
 end
 
 -- A job that the script has taken, and that stands nowhere, goes to the head of its lane.
 function Rescue.place(name, queue, priority, element)
   local id = Jobs.id_of(element)
   if not id or call('HEXISTS', K.jobs(queue), id) == 0 then return end
-  local ws = Records.workspace(name)
+  local ws = Rescue.workspace(name)
   if Rescue.has_place(ws, queue, priority, element) then return end
-  local flow = Records.flow(ws, Lanes.key_of(queue, Jobs.task_of(element)))
-  call('LPUSH', K.lane(name, flow.lane_key, priority), element)
-  if not Lanes.is_used(flow.lanes, priority) then flow.lanes = Lanes.with(flow.lanes, priority) end
-  flow.first_task, ws.dirty, Wakeups.touched[queue] = nil, true, true
+  local lane_key = Lanes.key_of(queue, Jobs.task_of(element))
+  call('LPUSH', K.lane(name, lane_key, priority), element)
+  if not pcall(Rescue.name_lane, ws, lane_key, priority) then Rescue.find_later(ws) end
 end
 
--- A job that could not be published leaves nothing.
+function Rescue.name_lane(ws, lane_key, priority)
+  local flow = Records.flow(ws, lane_key)
+  if not Lanes.is_used(flow.lanes, priority) then flow.lanes = Lanes.with(flow.lanes, priority) end
+  flow.first_task, ws.dirty, Wakeups.touched[flow.queue] = nil, true, true
+end
+
+-- A record that cannot be written says what was. So it goes, and its workspace is found by its keys
+-- when its timer goes off.
+function Rescue.find_later(ws)
+  ws.timer = nil
+  pcall(call, 'HDEL', K.workspaces(), ws.name)
+  pcall(call, 'ZADD', K.timer(), now_text, ws.name)
+end
+
+-- A job that could not be published leaves nothing. If not even that is possible, it is published.
 function Rescue.remove_new(queue, id)
   local record = Jobs.read(queue, id)
   if not record then return end
   local name, task, priority = Jobs.identity_of(record)
   local element = Jobs.element(task, id)
-  if not Rescue.has_place(Records.workspace(name), queue, priority, element) then
-    Jobs.remove(queue, id)
-    Timers.drop_expiry(Records.workspace(name), queue, priority, element)
-  end
+  if Rescue.has_place(Rescue.workspace(name), queue, priority, element) then return end
+  if not pcall(Jobs.remove, queue, id) then return Rescue.place(name, queue, priority, element) end
+  Timers.drop_expiry(Records.workspace(name), queue, priority, element)
 end
 
 -- Give back the leases that were not granted or dropped whole, or all of them, and place the jobs.
@@ -114,7 +134,9 @@ function Rescue.save()
   for _, ws in pairs(Records.workspaces) do pcall(Repair.stands, ws) end
   pcall(Wakeups.settle_tokens)
   pcall(Shard.save_aside)
-  for _, ws in pairs(Records.workspaces) do pcall(Records.save_workspace, ws) end
+  for _, ws in pairs(Records.workspaces) do
+    if not pcall(Records.save_workspace, ws) then Rescue.find_later(ws) end
+  end
   for _, node in pairs(Records.nodes) do pcall(Records.save_node, node) end
   for _, shared in pairs(Records.shared_limits) do pcall(Records.save_shared_limit, shared) end
   pcall(Shard.save)

@@ -82,6 +82,7 @@ function Select.reroute(ws, flow)
     insert(moved, element)
   end
   call('LPOP', from, #moved)
+  Jobs.take(ws.name, flow.queue, priority, moved)
   moved = Lanes.without_holes(ws, flow, priority, moved)
   Lanes.tidy(ws, flow, priority)
   Lanes.push(ws, Records.flow(ws, lane_key), priority, moved[1])

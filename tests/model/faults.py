@@ -1,0 +1,263 @@
+"""A store that is used at random while commands fail, clocks step, and writes and records are lost.
+
+After each round the faults end. Then no queue may be stuck, every job that still has a record runs
+or is a dead letter, and no fence was ever given twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits
+from fairqueue._stores.engine import Engine, Entry
+from fairqueue._stores.store import Store
+from fairqueue.adapters import Admission, Ending, Finish
+from fairqueue.audit.checks import audit
+from fairqueue.audit.keyspace import Keyspace
+from fairqueue.testing import ManualClock
+from tests.contract.world import Worker
+from tests.lost_writes import restore
+
+QUEUES = ("q1", "q2")
+WORKSPACES = ("a", "b", "c", "d")
+TASKS = ("t1", "t2", "t3")
+OWNERS = ("w1", "w2")
+ROUND = 250  # moves between two looks
+PATIENCE = 150  # claims until everything must have run
+PROMISED = {"I2", "I7", "I9", "I12"}
+
+Deny = Callable[[Callable[[int, str], bool] | None], None]
+"""Let commands fail by their number and name from now on; None: none."""
+
+
+class Play:
+    """One store with its users, its faults, and what is known of both."""
+
+    def __init__(self, engine: Engine, clock: ManualClock, deny: Deny, seed: int) -> None:
+        self.engine, self.clock, self.deny = engine, clock, deny
+        self.random = Random(seed)
+        self.store = Store(engine, clock=clock)
+        self.workers = [Worker(self.store, owner) for owner in OWNERS]
+        self.held: list[tuple[Worker, Lease]] = []
+        self.fences: set[int] = set()
+        self.failed: Counter[str] = Counter()
+        self.cancelled: set[str] = set()
+        self.replica: list[Entry] = []
+        self.serial = 0
+
+    # Users
+
+    def publish(self) -> None:
+        """Publish a job of any kind."""
+        self.serial += 1
+        random = self.random
+        job = Job(
+            f"j{self.serial}",
+            random.choice(WORKSPACES),
+            random.choice(QUEUES),
+            random.choice(TASKS),
+            b"payload",
+            random.choice((0, 0, 0, 5)),
+            random.choice((0.0, 0.0, 0.0, 2.0, 30.0)),
+            random.choice((None, None, None, 3.0)),
+        )
+        key = random.choice((None, None, None, "key"))
+        self.store.publish(job, Admission(group=random.choice((None, "g")), unique_key=key))
+
+    def claim(self) -> None:
+        """Claim, and finish some of what is held."""
+        worker = self.random.choice(self.workers)
+        mine = [entry for entry in self.held if entry[0] is worker and self.random.random() < 0.6]
+        finishes = [Finish(lease.fence, Ending.ACK, 0.5) for _, lease in mine]
+        self._let_time_pass()
+        leases = worker.claim(self.random.randint(1, 4), *QUEUES, finishes=finishes).leases
+        self.held = [entry for entry in self.held if entry not in mine]
+        self._note(worker, leases)
+
+    def _note(self, worker: Worker, leases: tuple[Lease, ...]) -> None:
+        for lease in leases:
+            assert lease.fence not in self.fences, f"fence {lease.fence} was given twice"
+            self.fences.add(lease.fence)
+            self.held.append((worker, lease))
+
+    def _let_time_pass(self) -> None:
+        """Time is never the same in two claims: fences are times."""
+        self.clock.advance(self.random.choice((0.001, 0.05, 0.5, 1.0)))
+
+    def give_back(self) -> None:
+        """Release or reject one job."""
+        if not self.held:
+            return
+        worker, lease = self.held.pop(self.random.randrange(len(self.held)))
+        how = self.random.choice(("release", "late", "counted", "reject"))
+        if how == "reject":
+            worker.reject(lease)
+        else:
+            delay = 3.0 if how == "late" else 0.0
+            worker.release(lease, delay_seconds=delay, counted=how == "counted")
+
+    def renew(self) -> None:
+        """Renew what one worker holds."""
+        worker = self.random.choice(self.workers)
+        mine = [lease for of, lease in self.held if of is worker]
+        lost = worker.renew(*mine, seconds=0.2)
+        self.held = [entry for entry in self.held if entry[1].fence not in lost]
+
+    def limit(self) -> None:
+        """Set or remove a limit, or a parent."""
+        limits = self.random.choice(
+            (
+                None,
+                Limits(concurrency=2),
+                Limits(parent="org"),
+                Limits(weight=3.0),
+                Limits(rate=4.0),
+            )
+        )
+        self.store.set_limits("workspace", self.random.choice(WORKSPACES), limits)
+
+    def limit_task(self) -> None:
+        """Set or remove a limit of a task."""
+        limits = self.random.choice((None, Limits(concurrency=1), Limits(workspace_concurrency=1)))
+        self.store.set_limits("task", self.random.choice(TASKS), limits)
+
+    def cancel(self) -> None:
+        """Cancel any job."""
+        job_id = f"j{self.random.randint(1, max(1, self.serial))}"
+        self.cancelled.add(job_id)
+        self.store.cancel(job_id)
+
+    def sweep(self) -> None:
+        """Let time pass, and reap."""
+        self.clock.advance(self.random.choice((1.0, 10.0, 31.0)))
+        self.store.reap(max_deliveries=None)
+
+    # Faults
+
+    def fail_one(self) -> None:
+        """Let one of the next commands fail."""
+        at = self.random.randint(1, 120)
+        self.deny(lambda n, _name: n == at)
+
+    def forbid(self) -> None:
+        """Forbid one command for a while."""
+        names = ("ZADD", "ZREM", "HSET", "HDEL", "LPOP", "RPUSH", "SADD", "SREM", "LRANGE", "SET")
+        denied = self.random.choice(names)
+        self.deny(lambda _n, name: name == denied)
+
+    def allow(self) -> None:
+        """Let every command succeed."""
+        self.deny(None)
+
+    def step_clock(self) -> None:
+        """The server's clock jumps, forward or back; what a replica knows of it is too old then."""
+        seconds = self.random.choice((3600.0, -5.0, -600.0))
+        if seconds > 0:
+            self.clock.advance(seconds)
+        else:
+            self.clock.set_back(-seconds)
+        self.replica = []
+
+    def replicate(self) -> None:
+        """A replica has everything up to now, also by how much the clock was set back before."""
+        self.deny(None)
+        self.store.reap(max_deliveries=None)
+        self.replica = list(self.engine.dump())
+
+    def fail_over(self) -> None:
+        """Lose every write since then. The clock goes back in a later step, if it does.
+
+        Where both come at once, fences may repeat: see the limits of the promises.
+        """
+        if self.replica:
+            self.deny(None)
+            restore(self.engine, self.replica)
+            self.store.reap(max_deliveries=None)
+
+    def lose_record(self) -> None:
+        """Remove or spoil one record."""
+        kind = self.random.choice(("leases", "workspaces", "jobs"))
+        queue = self.random.choice(QUEUES)
+        key = self.engine.keys.key(kind, queue) if kind == "jobs" else self.engine.keys.key(kind)
+        self.deny(None)
+        fields = self.engine.command("HKEYS", key)
+        if fields and self.random.random() < 0.5:
+            self.engine.command("HDEL", key, self.random.choice(fields))
+        elif fields:
+            self.engine.command("HSET", key, self.random.choice(fields), "{}")
+
+    MOVES = (
+        *[publish] * 10,
+        *[claim] * 10,
+        *[give_back] * 3,
+        *[renew, sweep] * 2,
+        limit,
+        limit_task,
+        cancel,
+        *[fail_one] * 3,
+        forbid,
+        *[allow] * 4,
+        step_clock,
+        replicate,
+        fail_over,
+        lose_record,
+    )
+
+    def play(self, steps: int, errors: type[Exception]) -> None:
+        """Make this many moves, and look after each round."""
+        for step in range(1, steps + 1):
+            move = self.random.choice(self.MOVES)
+            try:
+                move(self)
+            except (CapacityExceeded, LeaseLost):
+                pass
+            except errors as error:
+                self.failed[f"{move.__name__}: {error}"] += 1
+            if step % ROUND == 0:
+                self.look()
+
+    # What must hold
+
+    def records(self) -> set[str]:
+        """Ids of the jobs that have a record which can be read."""
+        space = Keyspace(self.engine)
+        found = ((job, text) for _, of in space.all("jobs") for job, text in of.items())
+        return {job for job, text in found if text != "{}"}
+
+    def look(self) -> None:
+        """End the faults: everything that is left runs, and new jobs do."""
+        self.deny(None)
+        self.held = []
+        for name in WORKSPACES:
+            self.store.set_limits("workspace", name, None)
+        for task in TASKS:
+            self.store.set_limits("task", task, None)
+        for number, queue in enumerate(QUEUES):
+            probe = Job(f"probe{number}-{self.serial}", "probe", queue, "probe", b"")
+            self.store.publish(probe, Admission())
+        left = self.records()
+        done = self.drain()
+        dead = {letter.job.id for name in WORKSPACES for letter in self.store.dead_letters(name)}
+        lost = left - done - dead - self.cancelled
+        assert lost == set(), f"jobs are lost: {sorted(lost)}"
+        found = audit(self.engine, now=self.clock())
+        broken = [one for one in found if one.invariant in PROMISED]
+        assert broken == [], broken
+        self.store.drop_set_aside()
+        self.replica = []
+
+    def drain(self) -> set[str]:
+        """Run everything, however long it waits for time."""
+        worker, done = Worker(self.store, f"drain{self.serial}"), set[str]()
+        for _ in range(PATIENCE):
+            self.clock.advance(2.0)
+            leases = worker.claim(16, *QUEUES).leases
+            done |= {lease.job.id for lease in leases}
+            self._note(worker, leases)
+            worker.claim(0, *QUEUES, finishes=[Finish(lease.fence) for lease in leases])
+            if not any(Keyspace(self.engine).all("jobs")):
+                break
+        self.held = []
+        return done

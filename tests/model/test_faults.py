@@ -1,0 +1,46 @@
+"""Faults at any moment stop no queue, lose no job that is left, and give no fence twice."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.values import CommandError
+from fairqueue.testing import ManualClock
+from tests.failing_commands import FailingDatabase
+from tests.model.faults import Play
+
+QUICK_STEPS = 2500
+SOAK_STEPS = int(os.environ.get("SOAK_STEPS", "200000"))
+SHARDS = 4
+PLAY = 10_000  # steps of one play
+
+
+def _play(steps: int, seed: int) -> Play:
+    clock = ManualClock()
+    database = FailingDatabase(clock)
+    play = Play(MemoryEngine(database, namespace="faults"), clock, database.deny, seed)
+    play.play(steps, CommandError)
+    return play
+
+
+@pytest.mark.slow
+def test_faults() -> None:
+    """A short play, the same in every run."""
+    play = _play(QUICK_STEPS, 1)
+    assert sum(play.failed.values()) > QUICK_STEPS / 100
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_faults_at_length(shard: int) -> None:
+    """``SOAK_STEPS`` moves, others in each play."""
+    steps, failed = SOAK_STEPS // SHARDS, 0
+    for n, begun in enumerate(range(0, steps, PLAY)):
+        play = _play(min(PLAY, steps - begun), 1000 * shard + n)
+        failed += sum(play.failed.values())
+    sys.stderr.write(f"\n{shard}: {steps} moves, {failed} of them failed\n")
