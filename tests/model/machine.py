@@ -197,7 +197,7 @@ class Moves(RuleBasedStateMachine):
             holder = self.model.holder(job, admission)
             done = self.both(lambda store: store.publish(job, admission))
         except CapacityExceeded as refused:
-            found = (refused.scope, admitted and not self.model.forgets(admission), bool(known))
+            found = (refused.scope, admitted, bool(known))
             assert found == (full, False, False)
             return
         new = done.is_new
