@@ -92,12 +92,12 @@ function Records.flow(ws, lane_key)
   end
   local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = 'idle',
     since = now_text, tag = '0', cost = '0', lanes = '' }
-  insert(ws.flows, flow)
   if ws.parent or find(lane_key, '/', 1, true) then
     Records.attach(ws, flow)
     Records.add_members(flow.up, 1)
     ws.dirty = true
   end
+  insert(ws.flows, flow) -- last: what may fail has been done
   return flow
 end
 
