@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from collections.abc import Iterator
 
 import pytest
 import redis
@@ -13,6 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from fairqueue import _fairness
 from fairqueue._stores import polling
+from fairqueue.testing import embedded_redis
 from tests.model import tally
 from tests.model.machine import Moves
 
@@ -34,6 +36,13 @@ LONG = settings(
     stateful_step_count=80,
     phases=[Phase.generate, Phase.shrink],
 )
+
+
+@pytest.fixture
+def redis_client() -> Iterator[redis.Redis]:
+    """A client of an empty server: each step looks through all keys."""
+    with embedded_redis() as server, server.client() as client:
+        yield client
 
 
 @pytest.fixture

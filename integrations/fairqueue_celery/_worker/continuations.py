@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairqueue_celery._channel.broker import brokers
+from celery._state import get_current_task
+
+from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._publish.call import call_in_hand
 from fairqueue_celery._publish.publish import follows_from_job, until_answered
 
@@ -14,7 +16,16 @@ def wait_for_store(**_call: Any) -> None:
 
     kombu connects and declares before it publishes, and gives up within a second.
     """
-    call = call_in_hand()
-    if call is not None and follows_from_job(call.fields):
-        for broker in brokers():
-            until_answered(broker.connect, f"what follows from a job, task {call.task!r},")
+    call, task = call_in_hand(), get_current_task()
+    if call is None or task is None or not follows_from_job(call.fields):
+        return
+    broker = _broker_of(task.app)
+    if broker is not None:
+        until_answered(broker.connect, f"what follows from a job, task {call.task!r},")
+
+
+def _broker_of(app: Any) -> Broker | None:
+    """The broker to which this app publishes, if it is fairqueue."""
+    transport = app.producer_pool.connections.connection.transport  # not connected by this
+    broker = getattr(transport, "broker", None)
+    return broker if isinstance(broker, Broker) else None
