@@ -54,6 +54,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the counts, each known difference with its reason, and what is unexpected."""
+    if not _outcomes:
+        return  # a run of other tests, which has collected this folder
     for broker in (STOCK, OURS):
         passed = sum(seen.get(broker) == "passed" for seen in _outcomes.values())
         terminalreporter.line(f"{broker}://  {passed} of {len(_outcomes)} passed")
