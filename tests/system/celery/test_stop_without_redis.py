@@ -7,6 +7,7 @@ import signal
 import time
 from typing import Any
 
+import kombu
 import pytest
 
 from tests.system.ledger import wait_for
@@ -23,6 +24,8 @@ def test_it_exits_within_its_grace(own_shop: Any, pool: str, signalled: str) -> 
     """One job has ended, and its end could not be reported; the log says what becomes of it."""
     if pool == "gevent":
         needs(pool)
+    if pool == "solo" and kombu.VERSION < (5, 5):
+        pytest.skip("this kombu tries for ever to send a heartbeat, on redis:// as well")
     shop = own_shop
     worker = shop.worker("-P", pool, "-c", "2", url=shop.url(lease_seconds=20)).ready()
     shop.publisher().send("work_late", 1, workspace="ada", kwargs={"seconds": 1.5})
