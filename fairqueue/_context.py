@@ -101,6 +101,8 @@ def workspace(name: str | int | UUID) -> Iterator[None]:
     would have no effect. An ``async def`` dependency runs in the request's.
     """
     checked = check_name("workspace", name)
+    if not checked.strip():
+        raise ConfigurationError("a workspace name must not be blank")
     _refuse_context_of_its_own(sys._getframe())  # noqa: SLF001 - the caller matters here
     token = _workspace.set(checked)
     try:

@@ -117,7 +117,7 @@ class FairQueue:
         self.store = store or open_store(rest, client=client, namespace=self.settings.namespace)
         self._claimer = Claimer(self.store, self.settings)
         self._authoritative, self._brings_limits = authoritative, brings_limits
-        self._ready = False
+        self._ready = self._told_of_limits = False
         self._limits_check: Throttle | None = None
         if authoritative and any(configured(self.settings.stored_limits())):
             self._limits_check = Throttle(self.settings.lease_seconds / CHECKS_PER_LEASE)
@@ -145,10 +145,12 @@ class FairQueue:
         limits = self.settings.stored_limits()
         same = self.store.configure(limits, authoritative=self._authoritative)
         self._ready = True
-        if not same and not self._authoritative and any(configured(limits)):
+        if not (same or self._authoritative or self._told_of_limits) and any(configured(limits)):
+            self._told_of_limits = True
             logger.warning(
-                "this process's limits are overridden by those stored in Redis (namespace %r); "
-                "configure the same limits here; a worker stores its own when it starts",
+                "this process's limits are overridden by those stored in Redis (namespace %r): "
+                "configure the same limits here ('fairqueue limits get --default' shows the stored "
+                "default); a worker stores its own when it starts",
                 self.settings.namespace,
             )
         return same

@@ -30,9 +30,9 @@ def check_name(kind: str, name: object) -> str:
     if kind == "workspace":
         name = text_of_id(name)
     if not isinstance(name, str):
+        allowed = "a str, an int or a UUID" if kind == "workspace" else "a str"
         raise ConfigurationError(
-            f"a {kind} name must be a str, not {type(name).__name__}: "
-            f"convert it to str, or pass None for no {kind}"
+            f"a {kind} name must be {allowed}, not {type(name).__name__}: convert it"
         )
     if not name and kind not in EMPTY_ALLOWED:
         raise ConfigurationError(f"a {kind} name must not be empty")

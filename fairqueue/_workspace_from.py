@@ -85,6 +85,9 @@ def _why_not(source: Source, call: Call) -> Iterator[str]:
         yield f"it is {_resolve(source, call)!r}"
     elif kind == "kwarg":
         names = {name.lower(): name for name in (*call.kwargs, *_parameters(call))}
+        if what in names.values():
+            yield "it is not passed"
+            return
         yield "no such argument"
         yield from (f"did you mean {names[close]!r}?" for close in _close(what, names))
     else:

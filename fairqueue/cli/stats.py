@@ -45,21 +45,22 @@ def _as_dict(found: Stats) -> dict[str, object]:
 
 
 def _as_table(found: Stats) -> str:
-    if not found.workspaces:
-        return "No workspace has jobs, limits or history."
-    order = sorted(found.workspaces, key=lambda entry: (-entry.waiting, entry.workspace))
-    rows = [[*_row(entry), *_observed([entry])] for entry in order]
-    rows.append([*_total(found), *_observed(order)])
-    columns = len(HEAD) + len(OBSERVED) * any(row[len(HEAD) :] != ["0", "0"] for row in rows)
-    shown = table((*HEAD, *OBSERVED)[:columns], [row[:columns] for row in rows])
     return "\n".join(
         [
-            shown,
+            _workspaces(found) if found.workspaces else "No workspace has jobs, limits or history.",
             *_explain_similar(found),
             *explain_without_workspace(found.without_workspace),
             *_explain_set_aside(found),
         ]
     )
+
+
+def _workspaces(found: Stats) -> str:
+    order = sorted(found.workspaces, key=lambda entry: (-entry.waiting, entry.workspace))
+    rows = [[*_row(entry), *_observed([entry])] for entry in order]
+    rows.append([*_total(found), *_observed(order)])
+    columns = len(HEAD) + len(OBSERVED) * any(row[len(HEAD) :] != ["0", "0"] for row in rows)
+    return table((*HEAD, *OBSERVED)[:columns], [row[:columns] for row in rows])
 
 
 def _explain_set_aside(found: Stats) -> Iterator[str]:

@@ -95,6 +95,10 @@ def test_the_command_line_shows_them(shell: Shell, redis_url: str, namespace: st
     for command in (("stats",), ("why", job), ("workspace", "default")):
         text = shell.run(*command).stdout
         assert "without a workspace: 1 job of task mail\\x1b, the last at " in text
+    shell.run("purge", "--all", "--yes")
+    text = shell.run("stats").stdout
+    assert "No workspace has jobs" in text
+    assert "without a workspace: 1 job of task mail\\x1b, the last at " in text
 
 
 def work(day: str, tenant_id: str | None = None, *, force: bool = False) -> None:
@@ -114,6 +118,7 @@ class Known(Call):
         ("kwarg:tenantid", (), {"tenant_id": 1}, "no such argument; did you mean 'tenant_id'?"),
         ("kwarg:TENANT_ID", ("May", "acme"), {}, "no such argument; did you mean 'tenant_id'?"),
         ("kwarg:customer", (), {}, "no such argument"),
+        ("kwarg:tenant_id", ("May",), {}, "it is not passed"),
         ("kwarg:tenant_id", (), {"tenant_id": None}, "it is None"),
         ("kwarg:tenant_id", (), {"tenant_id": "  "}, "it is '  '"),
         ("kwarg:tenant_id", ("May", ""), {}, "it is ''"),

@@ -91,7 +91,7 @@ def test_several_endings_at_once(queue: FairQueue) -> None:
         ({"queue": ""}, "queue name must not be empty"),
         ({"queue": 7}, "queue name must be a str, not int"),
         ({"workspace": ""}, "workspace name must not be empty"),
-        ({"workspace": 4.2}, "workspace name must be a str, not float"),
+        ({"workspace": 4.2}, "workspace name must be a str, an int or a UUID, not float"),
         ({"workspace": "w" * 201}, "201 bytes long, at most 200"),
         ({"workspace": "é" * 101}, "202 bytes long, at most 200"),
         ({"workspace": "\ud800"}, "not valid UTF-8"),
@@ -192,6 +192,12 @@ def test_runtime_limits_apply_at_once(queue: FairQueue) -> None:
     assert len(queue.claim(["q"], 5).leases) == 2
     queue.admin.unset_limits("acme")
     assert len(queue.claim(["q"], 5).leases) == 2
+
+
+def test_a_blank_workspace_is_refused() -> None:
+    """``kwarg:`` and the other sources take blank text for no answer, too."""
+    with pytest.raises(ConfigurationError, match="must not be blank"), workspace("  "):
+        pass
 
 
 def test_the_workspace_of_a_publish(queue: FairQueue) -> None:

@@ -43,7 +43,6 @@ class Broker:
         self._checked = float("-inf")
         self.bindings = RecentSet(FRESH_SECONDS)
         """What this process has bound; a refused publish makes kombu start over each time."""
-        self._brings_limits = not authoritative and _has_limits(settings)
         self.core = FairQueue(url, settings=settings, authoritative=authoritative)
         self.kinds = QueueKinds(self.core)
         self.leases = HeldLeases(self.core)
@@ -60,14 +59,8 @@ class Broker:
         if time.monotonic() - self._checked < FRESH_SECONDS:
             self.core.is_plain("celery")  # does it answer at all?
             return
-        same = self.core.connect()
+        self.core.connect()
         self._checked = time.monotonic()
-        if not same and self._brings_limits:
-            self._brings_limits = False  # said once
-            logger.warning(
-                "this process's limits are overridden by those stored in Redis; "
-                "`fairqueue limits get` shows them"
-            )
 
     def new_claims(self, channel: Any) -> Claims:
         """The claims of a new channel, flushed when its own thread is busy."""
@@ -112,11 +105,6 @@ class Broker:
                 self.leases.end(held)
 
 
-def _has_limits(settings: Settings) -> bool:
-    limits = settings.stored_limits()
-    return limits != Settings.load({"fairness": settings.fairness}).stored_limits()
-
-
 def _is_alive(pid: int) -> bool:
     """Whether this child runs; one that is dead but not yet waited for does not.
 
@@ -132,7 +120,8 @@ def _is_alive(pid: int) -> bool:
 
 
 _brokers: dict[tuple[str, str, bool], Broker] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""To read the settings may import the app's own module, which may publish."""
 
 
 def shared_broker(url: str, options: Mapping[str, Any]) -> Broker:
@@ -193,7 +182,7 @@ def queue_of(app: Any) -> FairQueue:
 
 def _after_fork() -> None:
     global _lock  # noqa: PLW0603 - a thread of the parent may hold it, and is gone here
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     for broker in _brokers.values():
         broker.forget_leases()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,17 @@ from celery import Celery
 
 from fairqueue import ConfigurationError, FairQueue
 from fairqueue_celery import WorkspaceUnresolved
+
+BUSY = """
+from celery import Celery
+
+app = Celery("busy", broker="fairqueue+memory://busy")
+app.conf.broker_transport_options = {"workspace_from": "busy:tenant_of"}
+app.send_task("work")
+
+def tenant_of(task, args, kwargs, headers):
+    return "acme"
+"""
 
 
 @pytest.fixture
@@ -62,6 +75,17 @@ def test_a_broken_resolver_fails_the_publish(
     with pytest.raises(WorkspaceUnresolved, match=r"my_broken:broken_resolver.*shop\.work"):
         publish(url, workspace_from="my_broken:broken_resolver")
     assert core.depth("celery") == 0
+
+
+def test_the_module_of_a_resolver_may_publish(tmp_path: Path) -> None:
+    """A publish while it is imported fails with the resolver's name, and does not hang."""
+    (tmp_path / "busy.py").write_text(BUSY)
+    command = [sys.executable, "busy.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert "cannot import 'busy:tenant_of'" in done.stderr
 
 
 @pytest.mark.parametrize(
