@@ -10,6 +10,9 @@ import redis
 from fairqueue._settings import mask_password
 from fairqueue.errors import ConfigurationError
 
+SOCKET_TIMEOUT_SECONDS = 5.0
+"""Where the URL says nothing: redis-py's own default since 8.0. Before, it waited for ever."""
+
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 _SAFE = re.compile(
     r"Invalid value for '\w+'|Port out of range|Invalid SSL Certificate|Invalid IPv6 URL$"
@@ -20,7 +23,7 @@ _SAFE = re.compile(
 def client_at(url: str) -> redis.Redis:
     """A client that is not connected yet; ConfigurationError for a URL that it cannot use."""
     try:
-        client = redis.Redis.from_url(url)
+        client = redis.Redis.from_url(url, socket_timeout=SOCKET_TIMEOUT_SECONDS)
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # else the first call would find out
     except (ValueError, TypeError, redis.RedisError) as error:

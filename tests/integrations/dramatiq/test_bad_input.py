@@ -6,13 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import dramatiq
+import dramatiq.worker
 import pytest
 from dramatiq import Message, Worker
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
-from dramatiq.worker import WorkerThread
 
 import fairqueue
 from fairqueue import FairQueue, adapters
@@ -253,7 +252,8 @@ def test_what_dramatiq_cannot_process_ends_no_thread(
     broker: StubBroker, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error outside of the actor makes the job a dead letter; its thread runs the next job."""
-    process, ran = WorkerThread.process_message, []
+    thread_type = getattr(dramatiq.worker, "WorkerThread", None) or dramatiq.worker._WorkerThread
+    process, ran = thread_type.process_message, []
 
     def failing(self: Any, message: Any) -> None:
         if message.args == (1,):
@@ -264,7 +264,7 @@ def test_what_dramatiq_cannot_process_ends_no_thread(
     def work(n: int) -> None:
         ran.append(n)
 
-    monkeypatch.setattr(WorkerThread, "process_message", failing)
+    monkeypatch.setattr(thread_type, "process_message", failing)
     worker = start(broker, threads=1)
     for n in (1, 2):
         work.send_with_options(args=(n,), workspace="ada")
