@@ -10,11 +10,10 @@ from fairqueue._keys import decode
 from fairqueue._stores.engine import Engine
 from fairqueue.audit.keyspace import Keyspace, SharedLimitRow, WorkspaceRow
 from fairqueue.audit.node_checks import NODE_CHECKS
-from fairqueue.audit.view import ALMOST, Audit, unequal
+from fairqueue.audit.view import ALMOST, FORMAT, Audit, unequal
 
 MORTAL = {"claimer", "imports_suspended"}  # kinds that expire by themselves
 ESTIMATES_KEPT = 16
-FORMAT = "format=1"
 MICROSECONDS = 1_000_000  # in a second
 
 

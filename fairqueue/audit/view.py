@@ -10,7 +10,8 @@ from fairqueue.audit.keyspace import FlowRow, InnerNodeRow, Keyspace, WorkspaceR
 from fairqueue.audit.limits import Levels
 
 ALMOST = 1e-6
-NO_META = "0 0 0 - - 0 - 0 0 format=1"
+FORMAT = "format=1"
+NO_META = f"0 0 0 - - 0 - 0 0 {FORMAT}"
 
 
 def unequal(

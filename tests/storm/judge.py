@@ -15,7 +15,9 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
+BAD = ("lost", "above_limit", "twice", "stuck", "leaked")
 EARLY_ACK_SECONDS = 0.5
+"""After this long an early ack has reached the store."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +74,17 @@ class Verdict:
     leaked: int
     """Slots that were still taken then."""
 
+    def _found(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in BAD}
+
     def __str__(self) -> str:
-        bad = {name: getattr(self, name) for name in ("lost", "above_limit", "twice")}
-        bad |= {"stuck": self.stuck, "leaked": self.leaked}
-        told = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in bad.items())
+        told = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in self._found().items())
         return f"{self.published} jobs, {self.faults} faults: {told}"
 
     @property
     def is_good(self) -> bool:
         """Whether nothing was found."""
-        return not (self.lost or self.above_limit or self.twice or self.stuck or self.leaked)
+        return not any(self._found().values())
 
 
 def runs_of(rows: Iterable[Row]) -> list[Run]:
@@ -123,7 +126,7 @@ def began_twice(
     """Give the jobs that began again although no fault had touched the run before.
 
     Acked late, a fault also touches what begins within a lease after it, on a lease from before
-    it. An early ack reaches the store some milliseconds after the start: only they count.
+    it. Acked early, only a fault before the ack has reached the store is a reason.
     """
     by_job: dict[int, list[Run]] = defaultdict(list)
     for run in runs:

@@ -25,7 +25,7 @@ import fairqueue_dramatiq
 from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.storm import judge
-from tests.system.celery.proxy import SilentProxy, silent_proxy
+from tests.system.celery.proxy import SilentProxy, kill_clients, silent_proxy
 from tests.system.ledger import Ledger, wait_for
 
 APPS = Path(__file__).parent / "apps"
@@ -35,10 +35,14 @@ WORKERS = 2
 MOST_UNFINISHED = 120
 PER_SECOND = 14
 DRAIN_SECONDS = 120.0
-SECONDS = (0.01, 0.05, 0.2, 0.4, 4.0)
-"""How long jobs take; the longest takes more than a lease."""
 STOP_SECONDS = 20.0
+SECONDS = (0.01, 0.05, 0.2, 0.4, 4.0)
+"""How long jobs take; the longest takes more than a lease of the usual length."""
 HOW_OFTEN = (8, 8, 6, 4, 1)
+"""The weight of each of these lengths."""
+
+Target = tuple[str, int | None]
+"""A worker, "" for all; and one of its processes."""
 
 
 @dataclass(frozen=True)
@@ -123,16 +127,14 @@ class Fleet:
         self.signal(name, signal.SIGKILL)
         self.living.pop(name).wait()
 
-    def stop(self, name: str, number: int, *, seconds: float) -> bool:
-        """Ask a worker to stop; return whether it did in time. One that did not is killed."""
+    def stop(self, name: str, number: int) -> None:
+        """Ask a worker to stop; one that does not in time is killed."""
         process = self.living[name]
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        in_time = process.poll() is not None
+            process.wait(STOP_SECONDS)
         self.kill(name)
-        return in_time
 
     def children(self, name: str) -> list[int]:
         """Return the child processes of a worker."""
@@ -231,8 +233,6 @@ class Storm:
         self._plan, self._server, self._proxy, self._fleet = plan, server, proxy, fleet
         self._chance = chance
         self.faults: list[judge.Fault] = []
-        self.late_stops = 0
-        """Workers that did not stop in time when they were told to."""
 
     def strike(self) -> None:
         """Let one fault happen, and everything work again for a moment."""
@@ -288,14 +288,12 @@ class Storm:
         number = self._chance.choice([signal.SIGTERM, signal.SIGTERM, signal.SIGQUIT])
         if not self._plan.is_celery:
             number = signal.SIGTERM
-        self.late_stops += not self._fleet.stop(name, number, seconds=STOP_SECONDS)
+        self._fleet.stop(name, number)
         return name, None
 
     def cut_links(self) -> Target:
         """Close all connections."""
-        with self._server.client() as client:
-            for kind in ("normal", "pubsub"):
-                client.client_kill_filter(_type=kind, skipme=True)
+        kill_clients(self._server)
         return "", None
 
     def go_silent(self) -> Target:
@@ -325,10 +323,6 @@ class Storm:
         with self._server.client() as client:
             client.script_flush()
         return "", None
-
-
-Target = tuple[str, "int | None"]
-"""A worker, "" for all; and one of its processes."""
 
 
 @contextlib.contextmanager

@@ -57,10 +57,14 @@ class Broker:
         Raises ConfigurationError for a server that cannot keep the promises.
         """
         if time.monotonic() - self._checked < FRESH_SECONDS:
-            self.core.is_plain("celery")  # does it answer at all?
+            self.ask()
             return
         self.core.connect()
         self._checked = time.monotonic()
+
+    def ask(self) -> None:
+        """Ask the server anything; raises StoreUnavailable if it does not answer."""
+        self.core.is_plain("celery")
 
     def new_claims(self, channel: Any) -> Claims:
         """The claims of a new channel, flushed when its own thread is busy."""

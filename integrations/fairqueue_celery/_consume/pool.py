@@ -6,8 +6,6 @@ import os
 import weakref
 from typing import Any
 
-from celery.worker import state
-
 _worker: weakref.ReferenceType[Any] | None = None
 _pid: int | None = None
 
@@ -33,6 +31,10 @@ def worker() -> Any:
 
 def is_told_to_stop() -> bool:
     """Whether the worker in this process was told to stop, which a pool's child does not hear."""
+    if not is_worker():
+        return False
+    from celery.worker import state  # noqa: PLC0415 - a producer never imports it
+
     told = (state.should_stop, state.should_terminate)  # an exit code, which may be 0
     return any(how is not None and how is not False for how in told)
 

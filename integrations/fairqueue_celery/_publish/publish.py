@@ -50,7 +50,7 @@ def publish(core: FairQueue, queue: str, message: dict[str, Any], *, priority: i
     about = describe(message, core)
     send = partial(_send, core, queue, message, about, priority=priority)
     if about.exempt:
-        adapters.publish_or_default(_named(about), about.workspace, send)
+        adapters.publish_or_default(_named(about.task), about.workspace, send)
     else:
         send(about.workspace)
 
@@ -84,14 +84,14 @@ def _send(
     )
     with let_through():
         is_patient = inside_job and about.exempt
-        job = until_answered(publish_job, _named(about)) if is_patient else publish_job()
+        job = until_answered(publish_job, about.task) if is_patient else publish_job()
     if about.key is not None:
         unique_outcomes.remember(about.key.task_id, job)
 
 
-def until_answered(act: Callable[[], T], what: str) -> T:
+def until_answered(act: Callable[[], T], task: str) -> T:
     """Do it again while the store is away, unless the worker in this process is told to stop."""
-    return adapters.publish_until_answered(act, what, pool.is_told_to_stop)
+    return adapters.publish_until_answered(act, _named(task), pool.is_told_to_stop)
 
 
 def _job_id(about: Publication, queue: str) -> str | None:
@@ -101,8 +101,8 @@ def _job_id(about: Publication, queue: str) -> str | None:
     return adapters.job_id_ending_in(tail, start=about.job_id)
 
 
-def _named(about: Publication) -> str:
-    return f"task {about.task!r}, a retry or continuation,"
+def _named(task: str) -> str:
+    return f"task {task!r}, a retry or continuation,"
 
 
 def is_task(message: Mapping[str, Any]) -> bool:
@@ -143,7 +143,7 @@ def describe_foreign(message: Mapping[str, Any], core: FairQueue) -> tuple[Publi
 
 def _workspace(call: Call, core: FairQueue, about: Publication) -> str | None:
     find = partial(_workspace_or_default, call, core, must_publish=about.exempt)
-    return adapters.workspace_or_current(_named(about), find) if about.exempt else find()
+    return adapters.workspace_or_current(_named(about.task), find) if about.exempt else find()
 
 
 def _workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) -> str | None:

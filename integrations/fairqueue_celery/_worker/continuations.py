@@ -21,7 +21,7 @@ def wait_for_store(**_call: Any) -> None:
         return
     broker = _broker_of(task.app)
     if broker is not None:
-        until_answered(broker.connect, f"what follows from a job, task {call.task!r},")
+        until_answered(broker.ask, call.task)
 
 
 def _broker_of(app: Any) -> Broker | None:

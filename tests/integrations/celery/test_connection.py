@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from kombu import Connection
 
 from fairqueue_celery._config.address import read_address
@@ -32,3 +35,12 @@ def test_failover_urls_may_carry_settings() -> None:
     connection.maybe_switch_next()
     assert (connection.hostname, connection.port) == ("live", 2)
     assert sources == connection.transport.broker.settings.workspace_from == ("kwarg:t",)
+
+
+def test_kombu_alone_does_not_import_celery() -> None:
+    """A process that uses kombu without Celery starts without it, also after a publish."""
+    code = (
+        "import sys, kombu; connection = kombu.Connection('fairqueue+memory://alone'); "
+        "connection.SimpleQueue('plain').put('x'); sys.exit('celery' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

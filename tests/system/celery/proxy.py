@@ -1,4 +1,4 @@
-"""A TCP proxy before a Redis server that can go silent: connections stay open, but stall."""
+"""Broken links: a TCP proxy before a Redis server that can go silent, and cut connections."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+
+from fairqueue.testing import EmbeddedServer
 
 CHUNK_BYTES = 65536
 LOOK_EVERY_SECONDS = 0.02
@@ -73,6 +75,13 @@ class SilentProxy:
         """Close the port; connections end soon after."""
         self._closed = True
         self._listener.close()
+
+
+def kill_clients(server: EmbeddedServer) -> None:
+    """Close all connections of a server, apart from this one."""
+    with server.client() as client:
+        for kind in ("normal", "pubsub"):
+            client.client_kill_filter(_type=kind, skipme=True)
 
 
 @contextlib.contextmanager

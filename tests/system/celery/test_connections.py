@@ -11,16 +11,11 @@ from typing import Any
 import pytest
 
 from fairqueue.testing import EmbeddedServer
+from tests.system.celery.proxy import kill_clients
 from tests.system.ledger import wait_for
 from tests.system.needs import needs
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-
-def kill_clients(server: EmbeddedServer) -> None:
-    with server.client() as client:
-        for kind in ("normal", "pubsub"):
-            client.client_kill_filter(_type=kind, skipme=True)
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
