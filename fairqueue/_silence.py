@@ -35,7 +35,7 @@ class SilenceWatch:
     def stop(self) -> None:
         """Ask no more; calls wait for the store as before."""
         self._stopped.set()
-        self._queue.store.silent = False
+        self._queue.store.engine.silent = False
 
     def _run(self) -> None:
         probe = self._queue.clone(timeout_seconds=PROBE_SECONDS)
@@ -54,6 +54,7 @@ class SilenceWatch:
         return True
 
     def _tell(self, *, silent: bool) -> None:
-        if silent and not self._queue.store.silent:
+        engine = self._queue.store.engine
+        if silent and not engine.silent:
             log.warning("Redis does not answer while this worker stops: no call waits for it")
-        self._queue.store.silent = silent
+        engine.silent = silent

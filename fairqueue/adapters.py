@@ -30,6 +30,7 @@ In a worker
     lost_worker_message        what to say of a job whose every start ended in a lost worker
     SilenceWatch               lets go of a store that is silent while a worker stops
     settings_summary           the line that a worker logs when it starts
+    SOCKET_TIMEOUT_SECONDS     how long a connection waits for a silent store by default
 
 For tools
     Store, Admission, Published, Renewed      the store: one method per operation
@@ -51,6 +52,7 @@ from fairqueue._settings import mask_password, split_settings
 from fairqueue._settings_summary import settings_summary
 from fairqueue._silence import SilenceWatch
 from fairqueue._similar_names import similar_names
+from fairqueue._stores.redis.address import SOCKET_TIMEOUT_SECONDS
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Renewed
@@ -61,6 +63,7 @@ from fairqueue._validation import new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
 
 __all__ = [
+    "SOCKET_TIMEOUT_SECONDS",
     "UNKNOWN_TASK",
     "Admission",
     "Call",

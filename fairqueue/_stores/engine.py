@@ -11,7 +11,7 @@ from fairqueue._keys import Keys
 from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.scripts import load
 from fairqueue._stores.waiter import Waiter
-from fairqueue.errors import ConfigurationError
+from fairqueue.errors import ConfigurationError, StoreUnavailable
 
 NEWER_FORMAT = re.compile(r"FORMAT (\d+) (\d+)")
 Value = str | bytes | int | float
@@ -39,10 +39,13 @@ class Engine(ABC):
     def __init__(self, namespace: str, read: Read = read_source) -> None:
         self.namespace, self.read = namespace, read
         self.keys = Keys(namespace)
+        self.silent = False
+        """Set while a worker stops and Redis does not answer: then no call waits for it."""
         self._arguments = {name: source.arguments for name, source in load(read).items()}
 
     def call(self, operation: str, /, **arguments: Value) -> Any:
         """Run an operation; every argument of its header must be named, and no other."""
+        self.refuse_if_silent()
         wanted = self._arguments[operation]
         try:
             given = [bytes_of(arguments[argument]) for argument in wanted]
@@ -55,6 +58,11 @@ class Engine(ABC):
         except Exception as error:
             self._refuse_format(error)
             raise
+
+    def refuse_if_silent(self) -> None:
+        """Raise StoreUnavailable while a worker stops and Redis does not answer."""
+        if self.silent:
+            raise StoreUnavailable("Redis does not answer while this worker stops")
 
     def _refuse_format(self, error: Exception) -> None:
         """Tell what a script says of keys that another release wrote."""

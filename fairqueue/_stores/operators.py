@@ -21,7 +21,7 @@ from fairqueue._types import (
     WithoutWorkspace,
 )
 from fairqueue._utils import Throttle
-from fairqueue.errors import FairQueueError, StoreUnavailable
+from fairqueue.errors import FairQueueError
 
 LOG_EVERY_SECONDS = 30.0
 PAGE = 100
@@ -41,15 +41,11 @@ class OperatorStore:
 
     def __init__(self, engine: Engine, *, clock: Callable[[], float] | None = None) -> None:
         self.engine = engine
-        self.silent = False
-        """Set while a worker stops and the store does not answer: then no call waits for it."""
         self._clock = clock
         self._tasks: dict[bytes, str] = {}
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
 
     def _call(self, operation: str, /, **arguments: Value) -> Any:
-        if self.silent:
-            raise StoreUnavailable("Redis does not answer while this worker stops")
         now = repr(self._clock()) if self._clock else ""
         return self.engine.call(operation, now=now, **arguments)
 

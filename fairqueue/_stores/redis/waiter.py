@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,8 +19,11 @@ LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms
 class RedisWaiter(Waiter):
     """BLPOP over the tokens of some queues; what takes a token claims, or gives it back."""
 
-    def __init__(self, client: redis.Redis, tokens: Sequence[str]) -> None:
+    def __init__(
+        self, client: redis.Redis, tokens: Sequence[str], is_silent: Callable[[], bool]
+    ) -> None:
         self._client = client
+        self._is_silent = is_silent
         self._tokens = list(tokens)
         self._turn = 0
         self._connection: Any = None
@@ -70,7 +73,7 @@ class RedisWaiter(Waiter):
 
     def close(self) -> None:
         """End the wait on the server's side, so that no token is lost."""
-        if self._armed and self._connection is not None:
+        if self._armed and self._connection is not None and not self._is_silent():
             self._unblock()
         self._drop()
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from kombu.transport import redis as stock
 
+from fairqueue import FairQueue
+from fairqueue.adapters import SOCKET_TIMEOUT_SECONDS
 from fairqueue_celery._channel.task_queues import RedisQoS, TaskQueues
 
 BINDINGS_FRESH_SECONDS = 1.0
@@ -86,4 +88,18 @@ class Channel(TaskQueues, stock.Channel):
     def _connparams(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002
         params = super()._connparams(asynchronous=asynchronous)
         params.pop("virtual_host", None)
+        if params.get("socket_timeout") is None:
+            params["socket_timeout"] = SOCKET_TIMEOUT_SECONDS
+        params["connection_class"] = _refusing(params["connection_class"], self.broker.core)
         return params
+
+
+def _refusing(connection_class: Any, core: FairQueue) -> Any:
+    """The same connections, which are refused at once while it is known that Redis is silent."""
+
+    class Connection(connection_class):
+        def connect(self) -> None:
+            core.store.engine.refuse_if_silent()
+            super().connect()
+
+    return Connection

@@ -44,6 +44,7 @@ class HeldLeases:
         """Hold nothing, as in a forked child: the parent's leases stay the parent's."""
         self._keeper = LeaseKeeper(self._core, deadlines=deadlines)
         self._lock = threading.RLock()
+        self._flushing = threading.Lock()
         self._held: dict[int, HeldLease] = {}
         self._count: Counter[object] = Counter()
         self._gathered: dict[str, set[HeldLease]] = {}
@@ -342,16 +343,17 @@ class HeldLeases:
             self._renew(held, redeliver=False)
 
     def flush(self) -> None:
-        """Report the pending endings now, without a claim."""
-        finishes = self.take()
-        if not finishes:
-            return
-        try:
-            lost = self._core.finish(finishes)
-        except BaseException:
-            self.put_back(finishes)
-            raise
-        self.confirm(finishes, lost)
+        """Report the pending endings now, without a claim; waits for a flush of another thread."""
+        with self._flushing:
+            finishes = self.take()
+            if not finishes:
+                return
+            try:
+                lost = self._core.finish(finishes)
+            except BaseException:
+                self.put_back(finishes)
+                raise
+            self.confirm(finishes, lost)
 
     # Interruptions
 

@@ -78,11 +78,6 @@ class Fairness(bootsteps.StartStopStep):
             if _was_dropped(held):
                 broker.leases.abandon(held)
 
-    def stop(self, parent: Any) -> None:
-        """End a greenlet that tries for ever to send a heartbeat, for which the stop would wait."""
-        if pool.is_told_to_stop() and _is_green(parent):
-            parent.timer.clear()
-
     def register_with_event_loop(self, parent: Any, hub: Any) -> None:
         """Look for dead children often: a sibling may hold the descriptor that would show it."""
         if self._maintain_pool is not None:
@@ -132,10 +127,6 @@ def _let_greenlets_run() -> None:
     """
     if functional.sleep is not time.sleep:
         functional.sleep = time.sleep
-
-
-def _is_green(consumer: Any) -> bool:
-    return consumer.pool is not None and bool(consumer.pool.is_green)
 
 
 def _is_prefork(pool: Any) -> bool:

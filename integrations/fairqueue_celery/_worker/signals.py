@@ -8,6 +8,7 @@ from typing import Any
 STEPS = (
     "fairqueue_celery._worker.bootstep:Fairness",
     "fairqueue_celery._worker.background:Background",
+    "fairqueue_celery._worker.outage:Outage",
 )
 """By name: a producer never imports them."""
 

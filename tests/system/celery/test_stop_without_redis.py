@@ -7,9 +7,9 @@ import signal
 import time
 from typing import Any
 
-import kombu
 import pytest
 
+from tests.system.celery.proxy import silent_proxy
 from tests.system.ledger import wait_for
 from tests.system.needs import needs
 
@@ -24,8 +24,6 @@ def test_it_exits_within_its_grace(own_shop: Any, pool: str, signalled: str) -> 
     """One job has ended, and its end could not be reported; the log says what becomes of it."""
     if pool == "gevent":
         needs(pool)
-    if pool == "solo" and kombu.VERSION < (5, 5):
-        pytest.skip("this kombu tries for ever to send a heartbeat, on redis:// as well")
     shop = own_shop
     worker = shop.worker("-P", pool, "-c", "2", url=shop.url(lease_seconds=20)).ready()
     shop.publisher().send("work_late", 1, workspace="ada", kwargs={"seconds": 1.5})
@@ -36,5 +34,26 @@ def test_it_exits_within_its_grace(own_shop: Any, pool: str, signalled: str) -> 
     time.sleep(1.0)
     os.kill(worker.pid, getattr(signal, signalled))
     wait_for(lambda: worker.process.poll() is not None, seconds=GRACE_SECONDS)
+
+    assert "leases will expire" in worker.log.read_text()
+
+
+@pytest.mark.parametrize("signalled", ["SIGTERM", "SIGQUIT"])
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet", "solo"])
+def test_it_exits_though_redis_is_silent(shop: Any, pool: str, signalled: str) -> None:
+    """No connection is refused, and none is answered."""
+    if pool in {"gevent", "eventlet"}:
+        needs(pool)
+    with silent_proxy(shop._server.url.removeprefix("unix://")) as proxy:
+        query = shop.url(lease_seconds=20).partition("?")[2]
+        url = f"fairqueue://127.0.0.1:{proxy.port}/0?{query}"
+        worker = shop.worker("-P", pool, "-c", "2", url=url).ready()
+        shop.publisher().send("work_late", 1, workspace="ada", kwargs={"seconds": 1.5})
+        shop.ledger.wait("start", 1)
+        proxy.silent = True
+        shop.ledger.wait("end", 1)
+        time.sleep(1.0)
+        os.kill(worker.pid, getattr(signal, signalled))
+        wait_for(lambda: worker.process.poll() is not None, seconds=GRACE_SECONDS)
 
     assert "leases will expire" in worker.log.read_text()
