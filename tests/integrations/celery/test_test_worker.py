@@ -85,6 +85,7 @@ def test_a_dead_job_has_failed(app: Celery) -> None:
 def test_a_revoked_job_leaves_its_queue(app: Celery) -> None:
     """At once, though it is not due for long; its result says so."""
     with working(app):
+        wait_for(lambda: app.control.ping(timeout=1, limit=1))  # it hears broadcasts
         result = app.send_task("double", (1,), countdown=3600)
         app.control.revoke(result.id)
 
