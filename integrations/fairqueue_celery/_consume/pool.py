@@ -72,11 +72,13 @@ def most_jobs(controller: Any) -> int:
 
 
 def _size(pool: Any) -> int:
-    """Processes, threads or greenlets that the pool has.
+    """Processes, threads or greenlets that the pool has; none once it was stopped.
 
     Before Celery 5.7 a gevent pool counts only the greenlets that run, and does not update its
     limit when it grows; the pool inside it has the right number.
     """
+    if not pool.active:
+        return 0
     if pool.is_green:
         return int(getattr(pool._pool, "size", pool.limit))  # noqa: SLF001
     return int(pool.num_processes or 0)

@@ -15,7 +15,8 @@ from tests.system.needs import needs
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-GRACE_SECONDS = 15.0
+GRACE_SECONDS = 30.0
+"""What Kubernetes gives a pod."""
 
 
 @pytest.mark.parametrize("signalled", ["SIGTERM", "SIGQUIT"])
