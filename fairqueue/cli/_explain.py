@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fairqueue import Blocker, JobState, QueuePosition, Why, WithoutWorkspace
-from fairqueue.cli._format import count_jobs, duration, moment, printable
+from fairqueue.cli._format import count_jobs, duration, moment, printable, rate
 
 SCOPES = {
     "workspace": "workspace {name}",
@@ -94,7 +94,7 @@ def _blocker(blocker: Blocker, now: float) -> str:
     return {
         "pause": f"paused: {scope}{age}",
         "concurrency": f"concurrency limit: {scope} runs {blocker.used} of {limit:g}{age}",
-        "rate": f"rate limit of {limit:g}/s: {scope}{age}; next start in {left}",
+        "rate": f"rate limit of {rate(limit)}: {scope}{age}; next start in {left}",
         "time": f"scheduled: due in {left}",
         "worker": f"no worker: none takes jobs from {scope}, or all are busy elsewhere{age}",
     }[blocker.kind]

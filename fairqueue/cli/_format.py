@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
+ALMOST = 1e-6
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -36,6 +37,15 @@ def duration(seconds: float | None) -> str:
     if hours:
         return f"{hours} h {minutes:02} m"
     return f"{minutes} m {rest:02} s" if minutes else f"{rest} s"
+
+
+def rate(per_second: float) -> str:
+    """A rate as the settings take it: ``2.5/s``, ``10/m``, ``1/h``."""
+    for seconds, unit in ((1, "s"), (60, "m"), (3600, "h")):
+        number = per_second * seconds
+        if number >= 1 and abs(number - round(number)) < ALMOST:
+            return f"{round(number)}/{unit}"
+    return f"{per_second:g}/s"
 
 
 def moment(seconds: float) -> str:

@@ -10,7 +10,7 @@ import click
 
 from fairqueue import FairQueue, Limit
 from fairqueue.cli._connect import connection_options, opened_queue
-from fairqueue.cli._format import printable, table
+from fairqueue.cli._format import printable, rate, table
 from fairqueue.cli._output import json_option, print_result
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -64,9 +64,13 @@ def _scope(options: Mapping[str, Any]) -> LimitScope:
 def rows_of(limits: Mapping[str, Limit]) -> Iterable[tuple[str, str, str]]:
     """Rows of a table: name, value, source."""
     return [
-        (name, printable(str(limit.value)), limit.source.replace("_", " "))
+        (name, _value(name, limit), limit.source.replace("_", " "))
         for name, limit in limits.items()
     ]
+
+
+def _value(name: str, limit: Limit) -> str:
+    return rate(float(limit.value)) if name == "rate" else printable(str(limit.value))
 
 
 def _print(scope: LimitScope, limits: Mapping[str, Limit], *, as_json: bool) -> None:

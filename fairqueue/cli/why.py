@@ -14,6 +14,8 @@ from fairqueue.cli._format import table
 from fairqueue.cli._output import json_option, print_result
 from fairqueue.cli.limits import HEAD, rows_of
 
+TASK_ID_HINT = "for the id of a Celery task or a Dramatiq message, pass --task-id"
+
 
 @click.command()
 @click.argument("job", required=False)
@@ -44,9 +46,11 @@ def why(
         if task_id is not None:
             job = find_job(core, task_id, queue) or task_id
         found = core.admin.why(job, queue=queue, workspace=workspace)
-    text = "\n".join([explain_state(found), *explain_wait(found)])
+    is_unknown = found.state is JobState.UNKNOWN
+    hint = [TASK_ID_HINT] if is_unknown and task_id is None else []
+    text = "\n".join([explain_state(found), *explain_wait(found), *hint])
     print_result(_as_dict(found), text, as_json=as_json)
-    if found.state is JobState.UNKNOWN:
+    if is_unknown:
         raise SystemExit(1)
 
 

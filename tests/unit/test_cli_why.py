@@ -53,7 +53,9 @@ def test_a_job(shell: Shell, queue: FairQueue) -> None:
     late = queue.publish(b"", queue="q", workspace="b", delay_seconds=500)
     assert "scheduled: due in" in shell.run("why", late).stdout
     assert shell.json("why", "never \x1b", code=1)["state"] == "unknown"
-    assert "no such job" in shell.run("why", "never \x1b", code=1).stdout
+    unknown = shell.run("why", "never \x1b", code=1).stdout
+    assert "no such job" in unknown
+    assert "--task-id" in unknown
 
 
 def test_a_job_by_its_framework_s_id(shell: Shell, queue: FairQueue) -> None:
@@ -84,13 +86,15 @@ def test_every_blocker_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
 
 
 def test_a_rate_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
-    """With the time of the next start."""
-    queue.admin.set_limits("r", rate=0.01)
+    """With the time of the next start, and the rate as settings take it."""
+    queue.admin.set_limits("r", rate="36/h")
     for _ in range(2):
         queue.publish(b"", queue="other", workspace="r")
     queue.claim(["other"], 1)
     text = shell.run("workspace", "r").stdout
-    assert re.search(r"rate limit of 0.01/s: workspace r, for [\d.]+ s; next start in 1 m", text)
+    assert re.search(r"rate limit of 36/h: workspace r, for [\d.]+ s; next start in 1 m", text)
+    queue.admin.set_limits("r", rate="10/m")
+    assert "10/m" in shell.run("limits", "get", "--workspace", "r").stdout
 
 
 def test_observed_limits(shell: Shell, redis_url: str, namespace: str) -> None:
