@@ -128,11 +128,11 @@ def test_green_pools_keep_the_limit(shop: Any, pool: str) -> None:
     """With greenlets, without Celery's event loop, limits hold and no job runs twice."""
     needs(pool)
     url = shop.url(workspace_concurrency=2)
-    shop.worker("-P", pool, "-c", "10", url=url).ready()
     publisher = shop.publisher(url)
     for n in range(30):
-        publisher.send("work", n, kwargs={"seconds": 0.02}, workspace=f"t{n % 3}")
+        publisher.send("work", n, kwargs={"seconds": 0.2}, workspace=f"t{n % 3}")
 
+    shop.worker("-P", pool, "-c", "10", url=url).ready()
     shop.ledger.wait("end", 30)
 
     assert len(shop.ledger.lines("start")) == 30
