@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 
+from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
+from fairqueue._types import Limit, Limits
 from fairqueue._workspace_from import shown_source
-
-LIMITS = (
-    "workspace_concurrency",
-    "workspace_capacity",
-    "queue_capacity",
-    "total_concurrency",
-    "total_capacity",
-)
-
+from fairqueue.errors import StoreUnavailable
 
 MOST_NAMED = 5
 """Names of a scope; one line has no room for hundreds."""
@@ -22,16 +17,53 @@ MOST_NAMED = 5
 NAMED = ("workspaces", "tasks", "queues")
 
 
-def settings_summary(settings: Settings) -> str:
-    """Namespace, source of the workspace, limits and lease, in one line."""
-    limits = {name: getattr(settings, name) for name in LIMITS}
-    named = ", ".join(f"{name} {value}" for name, value in limits.items() if value is not None)
+def settings_summary(core: FairQueue) -> str:
+    """Namespace, source of the workspace, limits in force and lease, in one line.
+
+    A limit that is not this process's own has its source behind it. If the store is away, the line
+    has the limits of this process.
+    """
+    settings = core.settings
+    limits = ", ".join(_limits(core))
     others = "".join(f", {part}" for part in _others(settings))
+    sources = ", ".join(map(shown_source, settings.workspace_from))
     return (
-        f"fairqueue: namespace {settings.namespace!r}, workspace from "
-        f"{', '.join(map(shown_source, settings.workspace_from))}, {named or 'no default limits'}, "
-        f"lease {settings.lease_seconds:g} s{others}"
+        f"fairqueue: namespace {settings.namespace!r}, workspace from {sources}, "
+        f"{limits or 'no default limits'}, lease {settings.lease_seconds:g} s{others}"
     )
+
+
+def _limits(core: FairQueue) -> Iterator[str]:
+    own = core.settings.stored_limits()
+    try:
+        default, total = core.admin.default_limits(), core.admin.total_limits()
+    except StoreUnavailable:
+        default, total = _configured(own.default), _configured(own.total)
+        yield "limits not read from the store, which is away"
+    yield from _named("workspace", own.default, default)
+    yield from _named("queue", own.queue_default, _configured(own.queue_default))
+    yield from _named("total", own.total, total)
+
+
+def _configured(limits: Limits) -> dict[str, Limit]:
+    set_here = {name: value for name, value in asdict(limits).items() if value is not None}
+    return {name: Limit(value, "configured") for name, value in set_here.items()}
+
+
+def _named(scope: str, own: Limits, in_force: Mapping[str, Limit]) -> Iterator[str]:
+    here = _configured(own)
+    for name in {**here, **in_force}:
+        limit, configured = in_force.get(name), here.get(name)
+        value = "none" if limit is None else limit.value
+        yield f"{scope}_{name} {value}{_source(limit, configured)}"
+
+
+def _source(limit: Limit | None, configured: Limit | None) -> str:
+    """Where a limit comes from, unless it is this process's own."""
+    if limit == configured:
+        return ""
+    source = "set live" if limit and limit.source == "live" else "configured by another process"
+    return f" ({source}{f'; {configured.value} here' if configured else ''})"
 
 
 def _others(settings: Settings) -> Iterator[str]:

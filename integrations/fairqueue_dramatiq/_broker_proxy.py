@@ -115,7 +115,7 @@ class BrokerProxy:
         self._log_settings()
 
     def _log_settings(self) -> None:
-        logger.info(settings_summary(self.core.settings))
+        logger.info(settings_summary(self.core))
         if _broker_kinds.is_rabbitmq(self.broker):
             logger.info(
                 "fairqueue: messages wait in the core's Redis: RabbitMQ's publisher confirms, "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import FairQueue, Limit, Limits
+from fairqueue import FairQueue, Limit, Limits, Settings
+from fairqueue.adapters import settings_summary
 from tests.contract.world import World
 
 
@@ -37,6 +38,35 @@ def test_the_stronger_source_is_listed(world: World, queue: FairQueue) -> None:
     queue.admin.unset_default_limits()
     assert queue.admin.limits("a")["concurrency"] == Limit(4, "configured")
     assert queue.admin.default_limits()["capacity"] == Limit(50, "configured")
+
+
+def test_the_line_of_a_worker_names_the_limits_in_force(world: World, queue: FairQueue) -> None:
+    """Live ones and those of another process too, with what is configured here."""
+
+    def line(**limits: int) -> str:
+        settings = Settings.load({"workspace_from": "header:x", **limits})
+        core = FairQueue(store=world.store, settings=settings)
+        return settings_summary(core).partition("header:x, ")[2].partition(", lease")[0]
+
+    world.configure(
+        default=Limits(concurrency=2),
+        queue_default=Limits(capacity=9),
+        total=Limits(capacity=50, concurrency=8),
+    )
+    own = {"workspace_concurrency": 2, "queue_capacity": 9, "total_capacity": 50}
+    assert line(**own, total_concurrency=8) == (
+        "workspace_concurrency 2, queue_capacity 9, total_concurrency 8, total_capacity 50"
+    )
+    queue.admin.set_default_limits(concurrency=4)
+    queue.admin.set_total_limits(capacity=60)
+    assert line(**own) == (
+        "workspace_concurrency 4 (set live; 2 here), queue_capacity 9, "
+        "total_capacity 60 (set live; 50 here), total_concurrency 8 (configured by another process)"
+    )
+    assert line(total_concurrency=8, workspace_capacity=1).startswith(
+        "workspace_capacity none (configured by another process; 1 here), "
+        "workspace_concurrency 4 (set live), "
+    )
 
 
 def test_the_default_workspace_is_under_no_default(world: World, queue: FairQueue) -> None:

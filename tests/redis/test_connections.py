@@ -15,12 +15,16 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from fairqueue import FairQueue, StoreUnavailable
-from fairqueue._stores.redis import connections, waiter
+from fairqueue._stores.redis import connections, traced, waiter
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.redis.proxy import Proxy, proxy_before
+from tests.redis.tracing import WAYS
 from tests.system.ledger import wait_for
 
-CLIENT = {redis.connection.__file__, redis.retry.__file__, connections.__file__, waiter.__file__}
+CLIENT = {
+    module.__file__
+    for module in (redis.client, redis.connection, redis.retry, connections, traced, waiter)
+}
 MOST_STEPS = 5000
 
 
@@ -117,7 +121,14 @@ def _no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_has_input", lambda _: False)
 
 
-@pytest.mark.usefixtures("_no_second_look")
+@pytest.fixture(params=[False, True], ids=["plain", "traced"])
+def _traced_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that traces redis-py's client changes no rule."""
+    if request.param:
+        WAYS["function"](monkeypatch, [])
+
+
+@pytest.mark.usefixtures("_no_second_look", "_traced_or_not")
 def test_a_call_may_be_interrupted_at_every_instruction(redis_url: str, namespace: str) -> None:
     """After it the next call gets its own reply."""
     with FairQueue(redis_url, namespace=namespace) as queue:
@@ -187,6 +198,7 @@ def queue(proxy: Proxy, namespace: str) -> Iterator[FairQueue]:
     ],
     ids=["READONLY", "READONLY of 6.2", "MASTERDOWN", "LOADING"],
 )
+@pytest.mark.usefixtures("_traced_or_not")
 def test_a_server_that_has_stepped_down_is_left(
     queue: FairQueue, proxy: Proxy, reply: bytes, said: str
 ) -> None:
@@ -198,6 +210,7 @@ def test_a_server_that_has_stepped_down_is_left(
     assert queue.depth("q") == 2
 
 
+@pytest.mark.usefixtures("_traced_or_not")
 def test_another_refusal_keeps_the_connection(queue: FairQueue, proxy: Proxy) -> None:
     """A full Redis is not connected to once more for each publish that it refuses."""
     before = proxy.accepted

@@ -11,6 +11,7 @@ import fairqueue
 from fairqueue import (
     ConfigurationError,
     DeadLetter,
+    FairQueue,
     Job,
     JobContext,
     JobId,
@@ -218,7 +219,16 @@ def test_a_dead_letter_says_why() -> None:
 
 def test_a_worker_logs_its_settings_in_one_line() -> None:
     """The line has only the limits that are set."""
-    line = settings_summary(Settings.load({"workspace_concurrency": 2, "namespace": "shop"}))
+    settings = Settings.load({"workspace_concurrency": 2, "namespace": "shop"})
+    line = settings_summary(FairQueue("memory://", settings=settings, authoritative=True))
     assert "namespace 'shop'" in line
     assert "workspace_concurrency 2, lease" in line
-    assert "no default limits" in settings_summary(Settings.load())
+    unlimited = FairQueue("memory://", settings=Settings.load({"namespace": "unlimited"}))
+    assert "no default limits" in settings_summary(unlimited)
+
+
+def test_the_line_has_the_process_own_limits_if_the_store_is_away() -> None:
+    """A worker starts also then."""
+    settings = Settings.load({"workspace_concurrency": 2})
+    line = settings_summary(FairQueue("redis://127.0.0.1:1", settings=settings))
+    assert "limits not read from the store, which is away, workspace_concurrency 2, lease" in line

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, Limits, Settings
+from fairqueue import ConfigurationError, FairQueue, Limits, Settings
 from fairqueue.adapters import settings_summary, split_settings
 
 DEFAULTS: dict[str, Any] = {
@@ -90,7 +90,8 @@ def test_workspace_from_takes_functions() -> None:
     settings = Settings.load({"workspace_from": ["header:x", refusal]})
     assert settings.workspace_from == ("header:x", refusal)
     assert Settings.load({"workspace_from": refusal}).workspace_from == (refusal,)
-    assert f"workspace from header:x, {__name__}:refusal" in settings_summary(settings)
+    line = settings_summary(FairQueue("memory://", settings=settings))
+    assert f"workspace from header:x, {__name__}:refusal" in line
 
 
 @pytest.mark.parametrize("given", ["", "account", "arg:x", "kwarg:", [], 3, ["header:a", None]])

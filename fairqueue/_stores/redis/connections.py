@@ -17,6 +17,9 @@ not in the client's pool, for two reasons:
       redis-py's pool          1.3 (1.5)      1.1 (1.3)
       redis-py's whole client  2.0 (2.5)      1.3 (1.7)
       =======================  =============  ================
+
+While a library traces redis-py's client, calls go over a client, so that it sees them, and that
+client borrows the connections that wait here.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ import redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from fairqueue._stores.redis.errors import is_from_wrong_server
+from fairqueue._stores.redis.traced import Loans, TracedClient, is_traced
 
 
 def _packed(values: Iterable[bytes]) -> bytes:
@@ -43,46 +47,19 @@ def _head(command: Sequence[str], arguments: int) -> bytes:
     return b"*%d\r\n" % (len(command) + arguments) + _packed(map(str.encode, command))
 
 
-class Wire:
-    """The connections of one client's calls: as many as were ever busy at once.
+class _Connections:
+    """The connections of one client's calls: as many as were ever busy at once."""
 
-    Safe to share between threads and over fork: a child makes its own.
-    """
-
-    def __init__(self, client: Any) -> None:
-        self._pool = client.connection_pool
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
         self._reset()
 
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._idle: deque[Any] = deque()
 
-    def exchange(self, packed: bytes) -> Any:
-        """Send a packed command and return its reply, with the client's own retries.
-
-        Only an answer keeps the connection, and only one from a server that may still be the
-        right one: after a failover the next call connects again.
-        """
-        connection = self._take()
-
-        def send_and_read() -> Any:
-            connection.send_packed_command((packed,))
-            return connection.read_response()
-
-        try:
-            reply = connection.retry.call_with_retry(
-                send_and_read, lambda _: connection.disconnect()
-            )
-        except BaseException as error:
-            if isinstance(error, ResponseError) and not is_from_wrong_server(error):
-                self._idle.append(connection)
-            else:
-                connection.disconnect()
-            raise
-        self._idle.append(connection)
-        return reply
-
-    def _take(self) -> Any:
+    def take(self) -> Any:
+        """Take one that owes no reply, for one call."""
         if self._pid != os.getpid():
             self._reset()
         try:
@@ -93,10 +70,60 @@ class Wire:
             connection.disconnect()
         return connection
 
+    def give_back(self, connection: Any, *, is_kept: bool) -> None:
+        """Keep one for the next call, or close it."""
+        if is_kept:
+            self._idle.append(connection)
+        else:
+            connection.disconnect()
+
     def close(self) -> None:
-        """Close what is idle; the wire may be used again."""
+        """Close those that no call has."""
         while self._idle:
             self._idle.pop().disconnect()
+
+
+class Wire:
+    """Carries one client's calls, beside that client.
+
+    Safe to share between threads and over fork: a child makes its own connections.
+    """
+
+    def __init__(self, client: Any) -> None:
+        pool = client.connection_pool
+        self._connections = connections = _Connections(pool)
+        loans = Loans(pool, connections.take, connections.give_back)
+        self.traced_client = TracedClient(loans, _keeps_connection)
+
+    def exchange(self, packed: bytes) -> Any:
+        """Send a packed command and return its reply, with the client's own retries.
+
+        Only an answer keeps the connection, and only one from a server that may still be the
+        right one: after a failover the next call connects again.
+        """
+        connection = self._connections.take()
+
+        def send_and_read() -> Any:
+            connection.send_packed_command((packed,))
+            return connection.read_response()
+
+        try:
+            reply = connection.retry.call_with_retry(
+                send_and_read, lambda _: connection.disconnect()
+            )
+        except BaseException as error:
+            self._connections.give_back(connection, is_kept=_keeps_connection(error))
+            raise
+        self._connections.give_back(connection, is_kept=True)
+        return reply
+
+    def close(self) -> None:
+        """Close what is idle; the wire may be used again."""
+        self._connections.close()
+
+
+def _keeps_connection(error: BaseException) -> bool:
+    return isinstance(error, ResponseError) and not is_from_wrong_server(error)
 
 
 def _has_input(connection: Any) -> bool:
@@ -134,6 +161,8 @@ class ScriptCall:
         """Run it; a server that has forgotten the script gets it again."""
         if self._wire is None:
             return self._script(keys=self._keys, args=values)
+        if is_traced():
+            return self._script(keys=self._keys, args=values, client=self._wire.traced_client)
         packed = self._head + _packed(values)
         try:
             return self._wire.exchange(packed)

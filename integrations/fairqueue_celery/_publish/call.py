@@ -47,6 +47,7 @@ def _apps() -> Iterator[Any]:
 class _Noted(threading.local):
     call: Call | None = None
     publish_id: str = ""
+    published: int = 0
 
 
 _noted = _Noted()
@@ -82,6 +83,12 @@ def note_call(
 def forget_call(**_others: Any) -> None:
     """It is published (receiver of ``after_task_publish``): let go of its arguments."""
     _noted.call = None
+    _noted.published += 1
+
+
+def published_here() -> int:
+    """How many tasks this thread has published so far."""
+    return _noted.published
 
 
 def call_in_hand() -> Call | None:

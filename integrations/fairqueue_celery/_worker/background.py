@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from celery import bootsteps
 
-from fairqueue import Settings
+from fairqueue import FairQueue
 from fairqueue.adapters import settings_summary
 from fairqueue_celery._config import options
 from fairqueue_celery._kombu_lists import adopt
@@ -46,7 +46,7 @@ class Background(bootsteps.StartStopStep):
         self._begun = True
         transport = parent.connection.transport
         broker, transport_options = transport.broker, transport.client.transport_options or {}
-        for line in _settings_in_force(broker.settings, parent.app):
+        for line in _settings_in_force(broker.core, parent.app):
             logger.info(line)
         self._running += adopt.start(broker, transport_options)
         self._running.append(failures.start(parent.app, broker))
@@ -62,8 +62,8 @@ class Background(bootsteps.StartStopStep):
         self.close(parent)
 
 
-def _settings_in_force(settings: Settings, app: Any) -> Iterator[str]:
-    yield settings_summary(settings)
+def _settings_in_force(core: FairQueue, app: Any) -> Iterator[str]:
+    yield settings_summary(core)
     for name, why in sorted(options.ignored.items()):
         yield f"fairqueue: option {name!r} has no effect on task queues: {why}"
     plain = [entity.name for entity in app.amqp.queues.values() if _is_fanout(entity)]

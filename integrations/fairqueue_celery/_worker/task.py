@@ -14,6 +14,7 @@ from fairqueue import JobContext, current
 from fairqueue.adapters import mark_body, run_context
 from fairqueue_celery._channel.task_queues import METADATA
 from fairqueue_celery._consume.shared_memory import deadlines, runs
+from fairqueue_celery._worker.chord_parts import wait_for_results
 
 logger = logging.getLogger("fairqueue_celery.task")
 
@@ -28,6 +29,8 @@ def on_prerun(task_id: str = "", task: Any = None, **_others: Any) -> None:
     if job is not None:
         job.task_id, job.context = task_id, run_context(job)
         job.context.__enter__()
+        if task.request.chord:
+            wait_for_results(task.backend)
         if job.begins:
             runs.begin(job.fence)
 

@@ -1,0 +1,77 @@
+"""Sends a script's calls through redis-py's client while a library traces that client's calls.
+
+OpenTelemetry, Sentry, Datadog and New Relic put functions of their own in front of the methods of
+`redis.Redis`. The client here has these methods, and connections that are lent by somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+from weakref import WeakSet
+
+import redis
+from redis.commands import core
+from redis.exceptions import ResponseError
+
+_OF_CLIENT = vars(redis.client)
+_OF_COMMANDS = vars(core)
+
+
+def is_traced() -> bool:
+    """Whether a function that is not redis-py's own stands in front of what sends a script.
+
+    It is asked at each call, since a library may begin and end at any time, as after the fork of a
+    worker's process.
+    """
+    execute: Any = redis.Redis.execute_command
+    evaluate: Any = redis.Redis.evalsha
+    return not (
+        type(execute) is FunctionType
+        and execute.__globals__ is _OF_CLIENT
+        and type(evaluate) is FunctionType
+        and evaluate.__globals__ is _OF_COMMANDS
+    )
+
+
+class Loans(redis.ConnectionPool):
+    """What a client takes for its pool: it borrows each connection, and gives it back."""
+
+    def __init__(self, pool: Any, take: Callable[[], Any], give_back: Callable[..., None]) -> None:
+        super().__init__(pool.connection_class, **pool.connection_kwargs)
+        self._take, self._give_back = take, give_back
+        self._answered: WeakSet[Any] = WeakSet()
+
+    def get_connection(self, *_: Any, **__: Any) -> Any:
+        """Borrow a connection."""
+        return self._take()
+
+    def release(self, connection: Any) -> None:
+        """Give it back, and say whether its last call was answered."""
+        answered = connection in self._answered
+        self._answered.discard(connection)
+        self._give_back(connection, is_kept=answered)
+
+    def note_answer(self, connection: Any) -> None:
+        """Note that the call over this connection was answered."""
+        self._answered.add(connection)
+
+
+class TracedClient(redis.Redis):
+    """A client for scripts, with the methods that libraries put their functions in front of."""
+
+    def __init__(self, loans: Loans, is_answer: Callable[[BaseException], bool]) -> None:
+        super().__init__(connection_pool=loans)
+        self._loans, self._is_answer = loans, is_answer
+
+    def parse_response(self, connection: Any, *_: Any, **__: Any) -> Any:
+        """Read the reply, and note that it came."""
+        try:
+            reply = connection.read_response()
+        except ResponseError as error:
+            if self._is_answer(error):
+                self._loans.note_answer(connection)
+            raise
+        self._loans.note_answer(connection)
+        return reply

@@ -1,0 +1,40 @@
+"""A library that traces redis-py's client sees each call of a script."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from fairqueue import FairQueue
+from fairqueue.testing import EmbeddedServer
+from tests.redis.tracing import WAYS, Seen
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_it_sees_each_call_of_a_script_from_when_it_begins_until_it_ends(
+    way: str, redis_server: EmbeddedServer, redis_url: str, namespace: str
+) -> None:
+    """With the address of the server, and over a queue that was there before."""
+    seen: Seen = []
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.publish(b"x", queue="q", workspace="w")
+        with pytest.MonkeyPatch.context() as patch:
+            WAYS[way](patch, seen)
+            queue.publish(b"x", queue="q", workspace="w")
+            queue.publish(b"x", queue="q", workspace="w")
+        queue.publish(b"x", queue="q", workspace="w")
+        assert queue.depth("q") == 4
+    assert seen == [("EVALSHA", redis_server.socket_path)] * 2
+
+
+def test_a_traced_call_gives_a_server_the_script_that_it_has_forgotten(
+    redis_client: redis.Redis, redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is not traced does."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.publish(b"x", queue="q", workspace="w")
+        redis_client.script_flush()
+        seen: Seen = []
+        WAYS["function"](monkeypatch, seen)
+        queue.publish(b"x", queue="q", workspace="w")
+        assert [name for name, _ in seen] == ["EVALSHA", "SCRIPT LOAD", "EVALSHA"]
