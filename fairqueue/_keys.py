@@ -35,6 +35,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "imports_suspended": (),  # string with an end: jobs are being exported to another system
     "set_aside": (),  # hash: kind name -> when and what could not be read; #kind -> how many
     "imported": (),  # hash: kind -> messages imported from another system
+    "cleanup": (),  # string: how far the search for what is not used any more has come
     # one per name
     "ready": ("node",),  # zset: arrival:workspace by tag; a node is a queue or an inner node
     "reserved": ("node",),  # zset: those of them that run below their reserve

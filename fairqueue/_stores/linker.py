@@ -52,6 +52,7 @@ MODULES = (
     "leases",
     "select",
     "sweep",
+    "cleanup",
     "rescue",
     "idempotency",
     "handover",
@@ -84,8 +85,8 @@ _KEY = re.compile(r"\bK\.(\w+)\(")
 _PREFIX = "local P = KEYS[1]:sub(1, -5)\nlocal L = {}"
 _LATER = "-- LATER\n"
 _COLD = "-- COLD\n"
-_RESCUE = "Rescue."
-"""Made by themselves: only an error calls them, other cold functions are called more often."""
+_RARE = ("Rescue.", "Cleanup.")
+"""Made by themselves: only an error or a claim that found no job calls them."""
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 
@@ -155,17 +156,19 @@ class Modules:
         """Return the whole script of one operation, and the kinds of keys that it takes."""
         linked: dict[str, str] = {}
         cold: list[str] = []
+        rarest: list[str] = []
         parts: list[str] = []
         *before, last = body.split(_LATER)
         if self.commits(body):
             last = _OPERATION.format(body=last)
         for part in [*before, last]:
             known = set(linked)
-            text = self._with_what_it_reaches(part, linked, cold)
+            text = self._with_what_it_reaches(part, linked, cold, rarest)
             parts += [*self._opening_lines(linked.keys() - known, constants=False), text]
         constants = self._opening_lines(linked.keys(), constants=True)
         whole = "\n".join([*constants, self.base, _PREFIX, *parts])
-        return spell_keys(self._in_one_table(whole))
+        kinds = key_kinds(whole, rarest)
+        return _spell(self._in_one_table(whole), kinds), kinds
 
     def _opening_lines(self, linked: Collection[str], *, constants: bool) -> list[str]:
         """Constants are known to the whole script, tables of a module from where it is linked."""
@@ -173,21 +176,24 @@ class Modules:
         lines = (line for text in openings for line in text.splitlines())
         return [line for line in lines if line.startswith("local ") == constants]
 
-    def _with_what_it_reaches(self, part: str, linked: dict[str, str], cold: list[str]) -> str:
+    def _with_what_it_reaches(
+        self, part: str, linked: dict[str, str], cold: list[str], rarest: list[str]
+    ) -> str:
         """Put what this part reaches before it, unless it is linked already.
 
-        What it reaches through cold functions alone is as cold as they are.
+        What it reaches through cold functions alone is as cold as they are, and ``rarest`` gets the
+        texts of those that are rarer still.
         """
         rare: list[str] = []
         usual = self._link_all([part], linked, rare)
         shared = [linked[name] for name in usual]
         if rare:
-            rescue = [name for name in rare if name.startswith(_RESCUE)]
-            rare = [name for name in rare if name not in rescue]
+            last = [name for name in rare if name.startswith(_RARE)]
+            rare = [name for name in rare if name not in last]
             cold += [*rare, *self._link_all([linked[name] for name in rare], linked, None)]
-            rescue += self._link_all([linked[name] for name in rescue], linked, None)
-            groups = ([linked[name] for name in names] for names in (rescue, cold))
-            shared.append(_when_called(*groups))
+            last += self._link_all([linked[name] for name in last], linked, None)
+            rarest += [linked[name] for name in last]
+            shared.append(_when_called(rarest, [linked[name] for name in cold]))
         return "\n".join([*shared, part])
 
     def _link_all(
@@ -219,29 +225,29 @@ class Modules:
         return _REFERENCE.sub(one, text)
 
 
-def _when_called(rescue: Iterable[str], cold: Iterable[str]) -> str:
+def _when_called(rarest: Iterable[str], cold: Iterable[str]) -> str:
     """Make these functions when the first of a group is looked for and not found."""
     return (
         "setmetatable(L, { __index = function(_, name)\n"
-        "if find(name, '^Rescue_') then\n" + "\n".join(rescue) + "\n"
+        "if find(name, '^Rescue_') or find(name, '^Cleanup_') then\n" + "\n".join(rarest) + "\n"
         "else\n" + "\n".join(cold) + "\nend\n"
         "return rawget(L, name)\nend })"
     )
 
 
-def key_kinds(text: str) -> list[str]:
-    """List the keys without parts that a linked script takes as KEYS; meta is always the first."""
+def key_kinds(text: str, rarest: Iterable[str] = ()) -> list[str]:
+    """List the keys without parts that a linked script takes as KEYS; meta is always the first.
+
+    Those that only its rarest functions name are spelled by the prefix: each key costs a call.
+    """
+    for rare in rarest:
+        text = text.replace(rare, "")
     kinds = (kind for kind in _KEY.findall(text) if not LAYOUT[kind])
     return list(dict.fromkeys(["meta", *kinds]))
 
 
-def spell_keys(text: str) -> tuple[str, list[str]]:
-    """Write every ``K.kind(part, …)`` out, as ``fairqueue._keys`` lays it out."""
-    kinds = key_kinds(text)
-    return _spell(text, kinds), kinds
-
-
 def _spell(text: str, kinds: list[str]) -> str:
+    """Write every ``K.kind(part, …)`` out, as ``fairqueue._keys`` lays it out."""
     done, at = [], 0
     while found := _KEY.search(text, at):
         parts, end = _arguments(text, found.end())
@@ -254,7 +260,7 @@ def _spelt(kind: str, parts: list[str], kinds: list[str]) -> str:
     if len(parts) != len(LAYOUT[kind]):
         raise TypeError(f"K.{kind} takes {LAYOUT[kind]}, not {parts}")
     if not parts:
-        return f"KEYS[{kinds.index(kind) + 1}]"
+        return f"KEYS[{kinds.index(kind) + 1}]" if kind in kinds else f"(P .. '{kind}')"
     names = " .. ':' .. ".join(_spell(part, kinds) for part in parts)
     return f"(P .. '{kind}:' .. {names})"
 

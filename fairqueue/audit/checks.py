@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fairqueue._keys import decode
 from fairqueue._stores.engine import Engine
+from fairqueue.audit.cleanup_checks import CLEANUP_CHECKS
 from fairqueue.audit.keyspace import Keyspace, SharedLimitRow, WorkspaceRow
 from fairqueue.audit.node_checks import NODE_CHECKS
 from fairqueue.audit.view import ALMOST, FORMAT, Audit, unequal
@@ -377,6 +378,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I13", _nothing_is_set_aside),
     ("I13", _the_format_is_known),
     *NODE_CHECKS,
+    *CLEANUP_CHECKS,
 )
 
 

@@ -58,6 +58,8 @@ class NodeRow:
     virtual_time: float
     last_fence: int
     """The fence of its last dispatch; 0: there was none."""
+    unused: bool
+    """The cleanup has found it unused, and nothing has used it since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +169,8 @@ def _flow(text: str, parent: str | None) -> FlowRow:
 
 
 def _node(text: str) -> NodeRow:
-    virtual_time, _max_step, _last_start, _start_interval, last_fence, *_ = text.split(" ")
-    return NodeRow(float(virtual_time), int(last_fence))
+    virtual_time, _max_step, _last_start, _start_interval, last_fence, *more = text.split(" ")
+    return NodeRow(float(virtual_time), int(last_fence), "/" in "".join(more))
 
 
 def _inner_node(name: str, text: str) -> InnerNodeRow:

@@ -87,6 +87,10 @@ end
 Shard.at_work = false
 for _, queue in ipairs(from) do Wakeups.touched[queue] = true end
 Sweep.forget_idle_of(from, #fences > 0)
+if #fences == 0 and n > 0 then
+  for _, queue in ipairs(from) do Records.note_use(queue) end
+  Cleanup.run()
+end
 if #fences < n then
   reply[3] = num(Wakeups.watch(owner, yield_first == '1', poll_seconds))
 else

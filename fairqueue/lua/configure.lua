@@ -41,7 +41,7 @@ local under_way = Shard.load().drain ~= '-' and call('HEXISTS', K.limits(), 'res
 
 -- Kept for good, also where limits go: a store without it has lost them.
 call('HSET', K.limits(), 'configured', 1)
-call('DEL', K.configured())
+call('UNLINK', K.configured())
 if digest ~= '' then call('HSET', K.configured(), '', digest) end
 for field in pairs(stored) do
   if not configured[field] then Limits.put(field, '') end

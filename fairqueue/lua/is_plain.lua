@@ -4,4 +4,5 @@
 -- WRITES nothing
 local _, queue = unpack(ARGV)
 
-return call('HGET', K.kinds(), queue) or call('HEXISTS', K.nodes(), queue) == 1 and 'task' or ''
+local kind = match(call('HGET', K.kinds(), queue) or '', '^%a+')
+return kind or call('HEXISTS', K.nodes(), queue) == 1 and 'task' or ''

@@ -10,4 +10,5 @@ if not done then
   n = Sweep.all(tonumber(max_deliveries))
 end
 DeadLetters.expire_oldest()
+Cleanup.run()
 return n

@@ -29,8 +29,7 @@ local function row(name)
   return { name, Lanes.waiting_of(ws) - scheduled, scheduled, Limits.usage_of(ws),
     limits.concurrency and num(limits.concurrency) or '',
     oldest and num(now - oldest) or '', call('HLEN', K.dead_letters(name)),
-    call('HGET', K.lost(), name) or '0',
-    call('HGET', K.observed(), name) or '' }
+    match(call('HGET', K.lost(), name) or '0', '^%d+'), Explain.observed_counts(name) }
 end
 
 -- What is scanned, one after the other: every workspace of which anything is known is in one.

@@ -15,7 +15,7 @@ end
 local function reply(state, facts, ws, positions)
   local counts = ws and counts_of(ws) or { 0, 0, 0, 0 }
   local observed = ws and Limits.of_workspace(ws).would
-    and (call('HGET', K.observed(), ws.name) or '')
+    and Explain.observed_counts(ws.name)
   return { now_text, state, ws and ws.name or name, facts or {}, counts, positions or {}, observed }
 end
 

@@ -225,6 +225,23 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         "I11",
         lambda e: e.command("DEL", e.keys.key("dead_workspaces")),
     ),
+    "a count does not say when it was last raised": (
+        "I11",
+        lambda e: e.command("HSET", e.keys.key("lost"), "a", "3"),
+    ),
+    "a job has a key that is another's": (
+        "I11",
+        lambda e: e.command("HSET", e.keys.key("keyed"), "q x", "a:1:k"),
+    ),
+    "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
+    "a queue is of no known kind": (
+        "I11",
+        lambda e: e.command("HSET", e.keys.key("kinds"), "q", "what"),
+    ),
+    "the cleanup does not go on": (
+        "I11",
+        lambda e: e.command("SET", e.keys.key("cleanup"), "1 0 9000000000"),
+    ),
 }
 
 

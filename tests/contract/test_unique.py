@@ -117,3 +117,16 @@ def test_a_duplicate_is_reported_in_a_full_workspace(world: World) -> None:
     publish(world, "x")
     world.limit(capacity=1)
     assert publish(world, "y") == Published(EXISTING, "x")
+
+
+def test_a_job_id_that_is_used_again_frees_its_old_key_alone(world: World) -> None:
+    """The key of the first job of that id is over; that of the second still counts."""
+    publish(world, "x", key="old", seconds=60)
+    worker = world.worker()
+    worker.finish(worker.take_one())
+    world.clock.advance(130)
+    publish(world, "x", key="new", seconds=3600)
+    worker.finish(worker.take_one())
+    publish(world, "y", key="third")
+    assert publish(world, "z", key="new") == Published(EXISTING, "x")
+    assert publish(world, "z", key="old").outcome is CREATED

@@ -98,20 +98,21 @@ function DeadLetters.chosen(name, id, until_then, skip, count)
   return call('ZRANGEBYSCORE', by_age, '-inf', until_then, 'LIMIT', skip, count)
 end
 
--- Drop the letters of a workspace that are too old.
+-- Drop the letters of a workspace that are too old; return how many.
 function DeadLetters.expire(name)
   local seconds = DeadLetters.retention().seconds
-  if not seconds then return end
+  if not seconds then return 0 end
   local old = DeadLetters.chosen(name, '', num(now - seconds), 0, EXPIRE_MOST)
   for _, id in ipairs(old) do DeadLetters.take(name, id) end
   if #old > 0 then DeadLetters.list_workspace(name) end
+  return #old
 end
 
 -- The same for the workspace with the oldest letter.
 function DeadLetters.expire_oldest()
   local seconds = DeadLetters.retention().seconds
-  if not seconds then return end
+  if not seconds then return 0 end
   local until_then = num(now - seconds)
-  local names = call('ZRANGEBYSCORE', K.dead_workspaces(), '-inf', until_then, 'LIMIT', 0, 1)
-  for _, name in ipairs(names) do DeadLetters.expire(name) end
+  local name = call('ZRANGEBYSCORE', K.dead_workspaces(), '-inf', until_then, 'LIMIT', 0, 1)[1]
+  return name and DeadLetters.expire(name) or 0
 end

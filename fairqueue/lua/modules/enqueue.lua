@@ -69,22 +69,29 @@ function Enqueue.is_dead(field, id)
   return call('HEXISTS', K.dead_letters(match(field, '^[^:]+')), id) == 1
 end
 
+-- A job goes before its time, and frees its key.
 function Enqueue.forget_key(queue, id)
   local field = call('HGET', K.keyed(), queue .. ' ' .. id)
-  if not field then return end
-  call('HDEL', K.keyed(), queue .. ' ' .. id)
+  if field then Enqueue.drop_key(field, queue, id) end
+end
+
+-- The job may have got another key since, where its id was published again.
+function Enqueue.drop_key(field, queue, id)
   call('HDEL', K.unique(), field)
+  local job = queue .. ' ' .. id
+  if call('HGET', K.keyed(), job) == field then call('HDEL', K.keyed(), job) end
+end
+
+function Enqueue.drop_if_over(field, held)
+  local queue, id, until_then = match(held, '^(%S+) (%S+) ([%d.]+)$')
+  if not id then return call('HDEL', K.unique(), field) end
+  if now < tonumber(until_then) or Enqueue.is_alive(queue, id) then return end
+  if not Enqueue.is_dead(field, id) then Enqueue.drop_key(field, queue, id) end
 end
 
 function Enqueue.sweep_keys()
   for _, field in ipairs(call('HRANDFIELD', K.unique(), LOOKED_AT)) do
-    local queue, id, until_then = match(call('HGET', K.unique(), field), '^(%S+) (%S+) (%S+)$')
-    local dead = id and Enqueue.is_dead(field, id)
-    if not id then
-      call('HDEL', K.unique(), field)
-    elseif not dead and tonumber(until_then) <= now and not Enqueue.is_alive(queue, id) then
-      Enqueue.forget_key(queue, id)
-    end
+    Enqueue.drop_if_over(field, call('HGET', K.unique(), field))
   end
 end
 
@@ -106,7 +113,7 @@ end
 
 function Enqueue.take_key(field, queue, id, seconds)
   local held = call('HGET', K.unique(), field)
-  if held then Enqueue.forget_key(match(held, '^(%S+) (%S+)')) end
+  if held then Enqueue.drop_key(field, match(held, '^(%S+) (%S+)')) end
   local until_then = seconds == '-' and '0' or num(now + seconds)
   call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' '))
   call('HSET', K.keyed(), queue .. ' ' .. id, field)

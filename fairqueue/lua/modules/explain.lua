@@ -1,7 +1,7 @@
 -- Why a job waits: everything that blocks its lane now, its position in its queue, and, where
 -- limits are only observed, what they would have blocked. Nothing here writes but the counts of the
 -- observed.
---   observed: workspace -> starts=3 concurrency.task=3 publishes=1 capacity.queue=1, since it began
+--   observed: workspace -> capacity.queue=1 concurrency.task=3 publishes=1 starts=3 last
 local SEEN = 128 -- where more jobs run, nothing is said about since when a level is full
 local WORKER_SECONDS = 5 -- longer than an idle worker takes to claim
 
@@ -188,7 +188,13 @@ function Explain.count_observed(name, whats)
   for _, what in ipairs(whats) do counts[what] = int((counts[what] or 0) + 1) end
   for what, n in pairs(counts) do insert(texts, what .. '=' .. n) end
   table.sort(texts)
+  insert(texts, now_text)
   call('HSET', K.observed(), name, concat(texts, ' '))
+end
+
+-- The counts without the time of the last one.
+function Explain.observed_counts(name)
+  return match(call('HGET', K.observed(), name) or '', '^(.*) %S+$') or ''
 end
 
 -- A start that is not over an observed rate counts for it, others do not.

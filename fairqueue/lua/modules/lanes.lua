@@ -214,7 +214,7 @@ function Lanes.tidy(ws, flow, priority)
     return holes > 0 and Lanes.trim(ws, flow, priority) and Lanes.trim(ws, flow, priority, true)
   end
   if holes > 0 then
-    call('DEL', lane)
+    call('UNLINK', lane)
     call('UNLINK', K.holes(ws.name, flow.lane_key, priority))
     Lanes.count_holes(ws, flow, priority, -holes)
   end

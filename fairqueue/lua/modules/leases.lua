@@ -178,7 +178,8 @@ end
 -- A job that was acked early is not run again, as its user chose; it is counted as lost.
 function Leases.lose(l)
   Leases.remove_job(l)
-  call('HINCRBY', K.lost(), l.workspace, 1)
+  local jobs = match(call('HGET', K.lost(), l.workspace) or '0', '^%d+')
+  call('HSET', K.lost(), l.workspace, int(jobs + 1) .. ' ' .. now_text)
 end
 
 -- Its start counts: the last one that it has makes it a dead letter.

@@ -15,8 +15,8 @@
 --     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
 --     middle
 --
--- Node of a queue: virtual_time max_step last_start start_interval last_fence [has_inner]
---   last_fence: of its last dispatch
+-- Node of a queue: virtual_time max_step last_start start_interval last_fence [has_inner][/unused]
+--   last_fence: of its last dispatch; unused: since when, see cleanup.lua
 -- Inner node, of a task that has a limit or of a group: queue/task, queue@group or queue/task@group
 -- ->
 --   virtual_time max_step weight total members held share state since tag arrival cost
@@ -150,9 +150,18 @@ function Records.node(queue)
   return node
 end
 
+-- A claim or a job names it: it is not unused, if the cleanup has marked it so.
+function Records.note_use(queue)
+  local node = Records.node(queue)
+  if node.has_inner and node.has_inner ~= '1' then
+    node.has_inner, node.dirty = match(node.has_inner, '^1'), true
+  end
+  return node
+end
+
 -- The queue is known from now on, also while nothing waits on it.
 function Records.register(queue)
-  local node = Records.node(queue)
+  local node = Records.note_use(queue)
   if node.is_new then node.dirty = true end
   return node
 end
@@ -270,7 +279,7 @@ function Records.shared_limit(key)
   end
   shared = { key = key, tat = tonumber(tat), timer = tonumber(timer) }
   if block ~= '-' then shared.block = block end
-  shared.before = Records.shared_limit_text(shared)
+  shared.before = text
   Records.shared_limits[key] = shared
   return shared
 end
