@@ -6,8 +6,10 @@ or is a dead letter, and no fence was ever given twice.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 
 from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits
@@ -32,12 +34,23 @@ Deny = Callable[[Callable[[int, str], bool] | None], None]
 """Let commands fail by their number and name from now on; None: none."""
 
 
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed what the store draws by itself, as how long an idle owner waits."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+
+
 class Play:
     """One store with its users, its faults, and what is known of both."""
 
     def __init__(self, engine: Engine, clock: ManualClock, deny: Deny, seed: int) -> None:
         self.engine, self.clock, self.deny = engine, clock, deny
-        self.random = Random(seed)
+        self.seed, self.random = seed, Random(seed)
         self.store = Store(engine, clock=clock)
         self.workers = [Worker(self.store, owner) for owner in OWNERS]
         self.held: list[tuple[Worker, Lease]] = []
@@ -52,19 +65,19 @@ class Play:
     def publish(self) -> None:
         """Publish a job of any kind."""
         self.serial += 1
-        random = self.random
+        choose = self.random.choice
         job = Job(
             f"j{self.serial}",
-            random.choice(WORKSPACES),
-            random.choice(QUEUES),
-            random.choice(TASKS),
+            choose(WORKSPACES),
+            choose(QUEUES),
+            choose(TASKS),
             b"payload",
-            random.choice((0, 0, 0, 5)),
-            random.choice((0.0, 0.0, 0.0, 2.0, 30.0)),
-            random.choice((None, None, None, 3.0)),
+            choose((0, 0, 0, 5)),
+            choose((0.0, 0.0, 0.0, 2.0, 30.0)),
+            choose((None, None, None, 3.0)),
         )
-        key = random.choice((None, None, None, "key"))
-        self.store.publish(job, Admission(group=random.choice((None, "g")), unique_key=key))
+        key = choose((None, None, None, "key"))
+        self.store.publish(job, Admission(group=choose((None, "g")), unique_key=key))
 
     def claim(self) -> None:
         """Claim, and finish some of what is held."""
@@ -207,16 +220,20 @@ class Play:
 
     def play(self, steps: int, errors: type[Exception]) -> None:
         """Make this many moves, and look after each round."""
-        for step in range(1, steps + 1):
-            move = self.random.choice(self.MOVES)
-            try:
-                move(self)
-            except (CapacityExceeded, LeaseLost):
-                pass
-            except errors as error:
-                self.failed[f"{move.__name__}: {error}"] += 1
-            if step % ROUND == 0:
-                self.look()
+        with _seeded(self.seed):
+            for step in range(1, steps + 1):
+                self._move(errors)
+                if step % ROUND == 0:
+                    self.look()
+
+    def _move(self, errors: type[Exception]) -> None:
+        move = self.random.choice(self.MOVES)
+        try:
+            move(self)
+        except (CapacityExceeded, LeaseLost):
+            pass
+        except errors as error:
+            self.failed[f"{move.__name__}: {error}"] += 1
 
     # What must hold
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from random import Random
 
 import pytest
 
@@ -21,10 +23,32 @@ PLAY = 10_000  # steps of one play
 
 def _play(steps: int, seed: int) -> Play:
     clock = ManualClock()
-    database = FailingDatabase(clock)
+    database = FailingDatabase(clock, random=Random(seed))
     play = Play(MemoryEngine(database, namespace="faults"), clock, database.deny, seed)
     play.play(steps, CommandError)
     return play
+
+
+def _course(hash_seed: str) -> str:
+    """Play in a process of its own; return what was claimed there, and what failed."""
+    program = (
+        "from tests.model.test_faults import _play\n"
+        "play = _play(700, 1)\n"
+        "print(sorted(play.fences), sorted(play.failed.items()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_a_seed_is_a_seed_in_every_process() -> None:
+    """The same play, however Python orders its sets there."""
+    assert _course("1") == _course("2")
 
 
 @pytest.mark.slow
