@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from fairqueue import Pause
 from fairqueue._stores.engine import Engine
 from fairqueue.audit.checks import audit
 from fairqueue.errors import ConfigurationError
@@ -28,11 +29,11 @@ def aside(world: World) -> set[str]:
     return {name.decode() for name in found if not name.startswith(b"#")}
 
 
-def drain(world: World, owner: str = "w9") -> list[str]:
+def drain(world: World, owner: str = "w9", *queues: str) -> list[str]:
     """Run everything that waits; return the ids."""
     worker, done = world.worker(owner), []
     for _ in range(20):
-        leases = worker.take(8)
+        leases = worker.take(8, *queues)
         done += ids(leases)
         for lease in leases:
             worker.finish(lease, 0.1)
@@ -152,6 +153,32 @@ def test_a_workspace_that_is_published_to_is_found_again(world: World) -> None:
     command(world, "HSET", key(world, "workspaces"), "a", "{}")
     names.append(world.publish(delay_seconds=1))
     world.pass_time(2)
+    assert drain(world) == names
+    assert sound(world)
+
+
+def test_a_workspace_that_is_blocked_is_found_again_by_a_publish(world: World) -> None:
+    """Its leases tell that it had a record, though it stands in no ready set and has no timer."""
+    world.limit("a", concurrency=1)
+    names = world.publish_many(3)
+    worker = world.worker()
+    running = worker.take_one()
+    command(world, "HDEL", key(world, "workspaces"), "a")
+    other = world.publish(queue="other")
+    worker.finish(running)
+    assert sorted(drain(world, "w2", "q", "other")) == sorted([*names[1:], other])
+    assert sound(world)
+
+
+@pytest.mark.parametrize("publishes", [False, True])
+def test_a_workspace_that_is_paused_is_found_again(world: World, *, publishes: bool) -> None:
+    """To resume it finds its lanes, and so does a publish before that."""
+    world.store.pause("workspace", "a", Pause.PAUSED)
+    names = world.publish_many(3)
+    command(world, "HDEL", key(world, "workspaces"), "a")
+    if publishes:
+        names.append(world.publish(priority=7))
+    world.store.pause("workspace", "a", None)
     assert drain(world) == names
     assert sound(world)
 

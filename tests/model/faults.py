@@ -182,10 +182,12 @@ class Play:
     def fail_over(self) -> None:
         """Lose every write since then. The clock goes back in a later step, if it does.
 
-        Where both come at once, fences may repeat: see the limits of the promises.
+        Where both come at once, fences may repeat: see the limits of the promises. So time passes
+        between the last claim that is lost and the first script that runs then.
         """
         if self.replica:
             self.deny(None)
+            self._let_time_pass()
             restore(self.engine, self.replica)
             self.store.reap(max_deliveries=None)
 

@@ -56,11 +56,15 @@ function Records.read_head(ws, head)
   ws.scheduled, ws.expiring, ws.timer = tonumber(first), tonumber(expiring), tonumber(timer)
 end
 
--- raw: false, or a record that cannot be read. One that has a timer has lost its record.
+-- raw: false, or a record that cannot be read. One that has a timer or leases, or that is paused,
+-- may have lost its record: then nothing else may lead to its lanes.
 function Records.new_workspace(name, raw)
   if raw then Shard.set_aside('workspace', name, raw) end
-  return { name = name, raw = raw, flows = {}, duration_estimates = '', weight = '1', tat = '0',
-    last_start = '0', start_interval = '0', is_unread = raw or call('ZSCORE', K.timer(), name) }
+  local ws = { name = name, raw = raw, flows = {}, duration_estimates = '', weight = '1', tat = '0',
+    last_start = '0', start_interval = '0' }
+  ws.is_unread = raw or call('ZSCORE', K.timer(), name)
+    or call('EXISTS', K.slots_of_workspace(name)) == 1 or Limits.of_workspace(ws).paused
+  return ws
 end
 
 function Records.workspace(name)
