@@ -8,6 +8,7 @@ import pytest
 
 from fairqueue import Pause
 from fairqueue._stores.engine import Engine
+from fairqueue.adapters import Ending, Finish
 from fairqueue.audit.checks import audit
 from fairqueue.errors import ConfigurationError
 from tests.contract.world import World, ids
@@ -189,6 +190,21 @@ def test_a_queue_whose_record_cannot_be_read_goes_on(world: World) -> None:
     command(world, "HSET", key(world, "nodes"), "q", "{}")
     assert drain(world) == names
     assert aside(world) == {"queue q"}
+
+
+def test_a_node_without_a_record_may_be_forgotten_and_come_back_in_one_call(world: World) -> None:
+    """It counts its members from none, so it is forgotten while one of them is blocked in it."""
+    for workspace in ("a", "b"):
+        world.limit(workspace, parent="org")
+    worker = world.worker()
+    world.publish("b")
+    world.publish_many(3)
+    leases = sorted(worker.take(3), key=lambda lease: lease.job.workspace)
+    world.limit("a", parent="org", concurrency=1)
+    command(world, "HDEL", key(world, "inner_nodes"), "q@org")
+    one, two, other = (Finish(lease.fence, Ending.ACK) for lease in leases)
+    assert worker.claim(0, finishes=[one, other, two]).lost == frozenset()
+    assert len(drain(world)) == 1
 
 
 def test_a_timer_of_nothing_is_forgotten(world: World) -> None:

@@ -62,6 +62,7 @@ function Order.catch_up(node)
 end
 
 function Order.enter(entity, flow, cost)
+  if flow.up and flow.up.gone then Records.rejoin(flow) end
   local node, step, state = Records.node(flow.node), cost / entity.weight, flow.state
   if state == 'idle_with_debt' then call('ZREM', K.indebted(flow.node), entity.name) end
   if state == 'idle' or state == 'idle_with_debt' or state == 'busy' or state == 'paused' then

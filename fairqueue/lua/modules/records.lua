@@ -191,15 +191,18 @@ function Records.holes_text(holes)
   return #texts > 0 and ' ' .. concat(texts, ',') or ''
 end
 
+-- One that this script has forgotten starts again, as the same table: flows may still be in it.
 function Records.inner_node(id)
-  if Records.nodes[id] then return Records.nodes[id] end
+  local known = Records.nodes[id]
+  if known and not known.gone then return known end
   local queue, task, group = match(id, '^([^/@]+)([^@]*)(.*)$')
   local text = call('HGET', K.inner_nodes(), id)
   if text and not match(text, INNER_NODE) then
     Shard.set_aside('node', id, text)
     text = nil
   end
-  local b = { id = id, name = id, queue = queue, lane_key = queue .. task, has_inner = '1' }
+  local b = known or { id = id, name = id, queue = queue, lane_key = queue .. task, has_inner = '1' }
+  b.gone, b.finish_tag, b.reserved = nil, nil, nil
   b.limit_key = group ~= '' and group or task
   local up = group == '' and queue or queue .. task
   b.up = up == queue and Records.register(queue) or Records.inner_node(up)
@@ -244,6 +247,12 @@ function Records.attach(ws, flow)
   flow.up = Records.inner_node(ws.parent and flow.lane_key .. '@' .. ws.parent or flow.lane_key)
   flow.node, flow.queue = flow.up.id, flow.up.queue
   flow.share, flow.was_held = Records.share_of(ws, flow), Fairness.is_held(flow.state)
+end
+
+-- The inner node of a flow was forgotten by this script, since it did not count this flow.
+function Records.rejoin(flow)
+  Records.add_members(Records.inner_node(flow.node), 1)
+  flow.share, flow.was_held = 0, false
 end
 
 -- What a flow adds to the weight of its inner node.
