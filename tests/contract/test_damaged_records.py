@@ -158,6 +158,35 @@ def test_a_workspace_that_is_published_to_is_found_again(world: World) -> None:
     assert sound(world)
 
 
+def test_a_workspace_whose_lanes_cannot_be_looked_at_is_found_later(world: World) -> None:
+    """What stands in the way of the search ends it; the next one finds all."""
+    late = world.publish(delay_seconds=5)
+    names = world.publish_many(3)
+    command(world, "HSET", key(world, "workspaces"), "a", "{}")
+    command(world, "SET", key(world, "holes", "a", "q", "0"), "foreign")
+    command(world, "DEL", key(world, "ready", "q"))
+    world.pass_time(11)
+    command(world, "DEL", key(world, "holes", "a", "q", "0"))
+    assert drain(world) == [*names, late]
+    assert sound(world)
+
+
+def test_a_record_that_names_another_time_than_its_timer_is_not_believed(world: World) -> None:
+    """It could not be written, and not be removed either; what it does not name is found."""
+    late = world.publish(delay_seconds=50)
+    before = command(world, "HGET", key(world, "workspaces"), "a")
+    assert isinstance(before, bytes)
+    names = world.publish_many(3)
+    command(world, "HSET", key(world, "workspaces"), "a", before)
+    command(world, "DEL", key(world, "ready", "q"))
+    command(world, "ZADD", key(world, "timer"), world.clock() + 1, "a")
+    world.pass_time(2)
+    assert drain(world) == names
+    world.pass_time(50)
+    assert drain(world, "w2") == [late]
+    assert sound(world)
+
+
 def test_a_workspace_that_is_blocked_is_found_again_by_a_publish(world: World) -> None:
     """Its leases tell that it had a record, though it stands in no ready set and has no timer."""
     world.limit("a", concurrency=1)

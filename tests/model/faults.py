@@ -27,7 +27,7 @@ WORKSPACES = ("a", "b", "c", "d")
 TASKS = ("t1", "t2", "t3")
 OWNERS = ("w1", "w2")
 ROUND = 250  # moves between two looks
-PATIENCE = 150  # claims until everything must have run
+PATIENCE = 450  # claims, 2 s apart, until everything must have run: longer than any step back
 PROMISED = {"I2", "I7", "I9", "I12"}
 
 Deny = Callable[[Callable[[int, str], bool] | None], None]

@@ -124,10 +124,11 @@ function Records.workspace_text(ws)
   return head .. concat(flows) .. '|' .. ws.duration_estimates
 end
 
--- A workspace of which nothing is left leaves no record.
+-- A workspace of which nothing is left leaves no record, and neither does one that is still to be
+-- found by its keys.
 function Records.save_workspace(ws)
   if not ws.dirty then return end
-  if #ws.flows > 0 or ws.timer then
+  if not ws.is_unread and (#ws.flows > 0 or ws.timer) then
     call('HSET', K.workspaces(), ws.name, Records.workspace_text(ws))
   elseif ws.raw then
     call('HDEL', K.workspaces(), ws.name)

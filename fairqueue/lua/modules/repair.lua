@@ -53,7 +53,6 @@ end
 -- Find the lanes, schedule and expiries of a workspace that its record does not name. The caller
 -- settles it.
 function Repair.workspace(ws)
-  ws.is_unread, ws.dirty = false, true
   Repair.stands(ws)
   local tasks = call('HKEYS', K.indexed_tasks())
   for _, queue in ipairs(call('HKEYS', K.nodes())) do
@@ -65,7 +64,7 @@ function Repair.workspace(ws)
   Timers.refresh_scheduled(ws)
   Timers.refresh_expiring(ws)
   call('ZREM', K.timer(), ws.name)
-  ws.timer = nil
+  ws.timer, ws.is_unread, ws.dirty = nil, false, true -- not before: an error stops it half-way
 end
 
 -- The running job of a fence whose lease has no record, or one that cannot be read, as its lease;

@@ -130,12 +130,13 @@ end
 -- Save what can be saved, each by itself. The next claims settle every workspace once more: what
 -- has failed here may have left one where it should not stand.
 function Rescue.save()
+  pcall(Sweep.beat) -- what waits now waits by this time, so it must not go back
   Shard.load().drain = '0'
   for _, ws in pairs(Records.workspaces) do pcall(Repair.stands, ws) end
   pcall(Wakeups.settle_tokens)
   pcall(Shard.save_aside)
   for _, ws in pairs(Records.workspaces) do
-    if not pcall(Records.save_workspace, ws) then Rescue.find_later(ws) end
+    if ws.is_unread or not pcall(Records.save_workspace, ws) then Rescue.find_later(ws) end
   end
   for _, node in pairs(Records.nodes) do pcall(Records.save_node, node) end
   for _, shared in pairs(Records.shared_limits) do pcall(Records.save_shared_limit, shared) end
