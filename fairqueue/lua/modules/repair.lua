@@ -25,9 +25,8 @@ function Repair.lane(ws, lane_key, priority)
   local has_returned = call('EXISTS', K.returned(ws.name, lane_key, priority)) == 1
   if not (has_list or has_returned) then return end
   local flow = Records.flow(ws, lane_key)
-  if Lanes.is_used(flow.lanes, priority) then return end
-  flow.lanes = Lanes.with(flow.lanes, priority .. (has_returned and '+' or ''))
-  if holes > 0 then Lanes.count_holes(ws, flow, priority, holes) end
+  Lanes.mark_returned(ws, flow, priority, has_returned and '+' or '')
+  Lanes.count_holes(ws, flow, priority, holes - Lanes.holes_of(flow, priority))
 end
 
 -- Where this says that it stands in a ready set, and it does not, it stands nowhere.

@@ -1,0 +1,54 @@
+"""Commands that fail in the middle of a script, on both engines: each of these once lost a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from redis import ResponseError
+
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.values import CommandError
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
+from fairqueue.testing import ManualClock
+from tests.contract.world import World, ids
+from tests.told_to_fail import failing, read_failing
+
+FAILURES = CommandError, ResponseError
+
+
+@pytest.fixture(params=["memory", "redis"])
+def world(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> Iterator[World]:
+    """A world whose scripts can be told to fail."""
+    engine: Engine = MemoryEngine(namespace=namespace, read=read_failing)
+    if request.param == "redis":
+        client = request.getfixturevalue("redis_client")
+        engine = RedisEngine(client, namespace=namespace, read=read_failing)
+    yield World(Store(engine, clock=clock), clock)
+    engine.close()
+
+
+def drain(world: World) -> list[str]:
+    """Run everything that waits, for a while; return the ids."""
+    worker, done = world.worker("drain"), list[str]()
+    for _ in range(20):
+        leases = worker.take(8)
+        done += ids(leases)
+        for lease in leases:
+            worker.finish(lease, 0.1)
+        world.pass_time(2)
+    return done
+
+
+@pytest.mark.parametrize("number", range(20, 60))
+def test_a_job_that_expires_alone_in_its_lane_is_not_lost(world: World, number: int) -> None:
+    """An error while its lane goes leaves no mark that makes a hole of it later."""
+    world.publish("a", "mortal", expires_seconds=3)
+    world.clock.advance(4)
+    with failing(world.store.engine, number=number), suppress(*FAILURES):
+        world.reap()
+    world.pass_time(20)
+    assert [letter.job.id for letter in world.dead()] == ["mortal"]
