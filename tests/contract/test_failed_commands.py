@@ -52,3 +52,33 @@ def test_a_job_that_expires_alone_in_its_lane_is_not_lost(world: World, number: 
         world.reap()
     world.pass_time(20)
     assert [letter.job.id for letter in world.dead()] == ["mortal"]
+
+
+@pytest.mark.parametrize("number", range(5, 60))
+def test_a_search_for_lanes_that_fails_is_made_again(world: World, number: int) -> None:
+    """A claim has dropped the place of a workspace without a record, and failed before it knew."""
+    names = [*(world.publish() for _ in range(3)), world.publish(priority=7)]
+    engine = world.store.engine
+    engine.command("HDEL", engine.keys.key("workspaces"), "a")
+    with failing(engine, number=number), suppress(*FAILURES):
+        world.worker().take()
+    world.pass_time(40)
+    assert set(drain(world)) == set(names)
+
+
+def test_a_workspace_without_a_record_is_found_behind_the_head(world: World) -> None:
+    """Whoever looks at its place makes no record of it that names nothing."""
+    for workspace in ("a", "b"):
+        world.limit(workspace, parent="org")
+    names = [world.publish(), world.publish("b")]
+    engine = world.store.engine
+    engine.command("HDEL", engine.keys.key("workspaces"), "a")
+    names.append(world.publish("b", priority=3, queue="other"))
+    names.append(world.publish("c"))
+    world.limit("a", parent=None)
+    engine.command("DEL", engine.keys.key("ready", "q@org"))
+    worker, done = world.worker(), list[str]()
+    for _ in range(9):
+        done += ids(worker.take(4, "q", "other"))
+        world.pass_time(2)
+    assert set(done) == set(names)

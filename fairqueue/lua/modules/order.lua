@@ -50,7 +50,10 @@ function Order.head_of(node, member)
     return Records.inner_node(name), Records.inner_node(name)
   end
   local ws = Records.workspace(name)
-  return ws, Records.flow(ws, node.lane_key)
+  local known = #ws.flows
+  local flow = Records.flow(ws, node.lane_key)
+  if #ws.flows > known then ws.is_unread, ws.dirty = true, true end -- its record was lost
+  return ws, flow
 end
 
 function Order.catch_up(node)

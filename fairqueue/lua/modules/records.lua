@@ -1,4 +1,4 @@
--- The records that a script reads once and writes once: workspaces, nodes, shared limits. Numbers
+-- The records that a script reads once and writes once: workspaces and nodes. Numbers
 -- stay text until they are needed: to format one costs as much as a command. A record that cannot
 -- be read is set aside, and its place starts again.
 --
@@ -24,10 +24,7 @@
 -- that are ready or busy (total, in units), that of a group as much as the group.
 --   held: how many of its members a limit or a rate holds back; at_task_limit: some, and no other
 --     is ready
---
--- Shared limit, of a task (/number) or a group (@name), in every queue: block tat timer
---   block: why its nodes are closed; timer: when its rate opens them
-Records.workspaces, Records.nodes, Records.shared_limits = {}, {}, {}
+Records.workspaces, Records.nodes = {}, {}
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
@@ -124,11 +121,11 @@ function Records.workspace_text(ws)
   return head .. concat(flows) .. '|' .. ws.duration_estimates
 end
 
--- A workspace of which nothing is left leaves no record, and neither does one that is still to be
--- found by its keys.
+-- A workspace of which nothing is left leaves no record.
 function Records.save_workspace(ws)
   if not ws.dirty then return end
-  if not ws.is_unread and (#ws.flows > 0 or ws.timer) then
+  if ws.is_unread then return Records.find_later(ws) end
+  if #ws.flows > 0 or ws.timer then
     call('HSET', K.workspaces(), ws.name, Records.workspace_text(ws))
   elseif ws.raw then
     call('HDEL', K.workspaces(), ws.name)
@@ -174,11 +171,20 @@ function Records.save()
   if #Shard.aside > 0 or meta_unread then Shard.save_aside() end
   for _, ws in pairs(Records.workspaces) do Records.save_workspace(ws) end
   for _, node in pairs(Records.nodes) do Records.save_node(node) end
-  for _, shared in pairs(Records.shared_limits) do Records.save_shared_limit(shared) end
+  for _, shared in pairs(SharedLimitRecords.all) do SharedLimitRecords.save(shared) end
   Shard.save()
 end
 
 -- COLD
+-- What its record says, if there is one, is not what stands. So the workspace is found by its keys
+-- when its timer goes off. Each by itself: the other may fail.
+function Records.find_later(ws)
+  ws.timer = nil
+  local done, said = pcall(call, 'HDEL', K.workspaces(), ws.name)
+  call('ZADD', K.timer(), now_text, ws.name)
+  if not done then error(said, 0) end
+end
+
 -- How many elements of each lane of a flow are holes, by priority.
 function Records.read_holes(text)
   local holes = {}
@@ -202,8 +208,8 @@ function Records.inner_node(id)
     Shard.set_aside('node', id, text)
     text = nil
   end
-  local b = known or { id = id, name = id, queue = queue, lane_key = queue .. task, has_inner = '1' }
-  b.gone, b.finish_tag, b.reserved = nil, nil, nil
+  local b = known or { id = id, name = id, has_inner = '1' }
+  b.queue, b.lane_key, b.gone, b.finish_tag, b.reserved = queue, queue .. task, nil, nil, nil
   b.limit_key = group ~= '' and group or task
   local up = group == '' and queue or queue .. task
   b.up = up == queue and Records.register(queue) or Records.inner_node(up)
@@ -271,35 +277,4 @@ function Records.update_share(entity, flow, gone)
     node.held = node.held + (is_held and 1 or 0) - (flow.was_held and 1 or 0)
   end
   flow.share, flow.was_held = share, is_held
-end
-
-function Records.shared_limit(key)
-  local shared = Records.shared_limits[key]
-  if shared then return shared end
-  local text = call('HGET', K.shared_limits(), key) or '- 0 -'
-  local block, tat, timer = match(text, '^(%S+) (%S+) (%S+)$')
-  if not tonumber(tat) then
-    Shard.set_aside('shared_limit', key, text)
-    block, tat = '-', 0
-  end
-  shared = { key = key, tat = tonumber(tat), timer = tonumber(timer) }
-  if block ~= '-' then shared.block = block end
-  shared.before = Records.shared_limit_text(shared)
-  Records.shared_limits[key] = shared
-  return shared
-end
-
-function Records.shared_limit_text(shared)
-  local tat = shared.tat > now and num(shared.tat) or '0'
-  return concat({ shared.block or '-', tat, shared.timer and num(shared.timer) or '-' }, ' ')
-end
-
-function Records.save_shared_limit(shared)
-  local text = Records.shared_limit_text(shared)
-  if text == shared.before then return end
-  if text == '- 0 -' then
-    call('HDEL', K.shared_limits(), shared.key)
-  else
-    call('HSET', K.shared_limits(), shared.key, text)
-  end
 end

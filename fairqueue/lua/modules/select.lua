@@ -37,7 +37,7 @@ end
 function Select.drop_stray(node, member, entity, flow)
   Order.drop(node, member)
   if entity.flows then
-    Repair.workspace(entity)
+    entity.is_unread = true -- until it is settled: an error may come before
     Settle.workspace(entity)
   end
   if not Shard.take_step() then return nil end

@@ -107,7 +107,7 @@ end
 
 -- A timer that its record does not name goes.
 function Sweep.fire_shared(key)
-  if not Records.shared_limit(key).timer then call('ZREM', K.timer(), key) end
+  if not SharedLimitRecords.of(key).timer then call('ZREM', K.timer(), key) end
   Settle.shared_limit(key)
 end
 
