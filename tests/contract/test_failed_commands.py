@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 from redis import ResponseError
 
+from fairqueue import Job
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.values import CommandError
@@ -34,16 +35,16 @@ def world(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) ->
 def drain(world: World) -> list[str]:
     """Run everything that waits, for a while; return the ids."""
     worker, done = world.worker("drain"), list[str]()
-    for _ in range(20):
+    for _ in range(4):
         leases = worker.take(8)
         done += ids(leases)
         for lease in leases:
             worker.finish(lease, 0.1)
-        world.pass_time(2)
+        world.pass_time(4)
     return done
 
 
-@pytest.mark.parametrize("number", range(20, 60))
+@pytest.mark.parametrize("number", range(10, 40, 2))
 def test_a_job_that_expires_alone_in_its_lane_is_not_lost(world: World, number: int) -> None:
     """An error while its lane goes leaves no mark that makes a hole of it later."""
     world.publish("a", "mortal", expires_seconds=3)
@@ -54,7 +55,7 @@ def test_a_job_that_expires_alone_in_its_lane_is_not_lost(world: World, number: 
     assert [letter.job.id for letter in world.dead()] == ["mortal"]
 
 
-@pytest.mark.parametrize("number", range(5, 60))
+@pytest.mark.parametrize("number", range(5, 45, 2))
 def test_a_search_for_lanes_that_fails_is_made_again(world: World, number: int) -> None:
     """A claim has dropped the place of a workspace without a record, and failed before it knew."""
     names = [*(world.publish() for _ in range(3)), world.publish(priority=7)]
@@ -82,3 +83,22 @@ def test_a_workspace_without_a_record_is_found_behind_the_head(world: World) -> 
         done += ids(worker.take(4, "q", "other"))
         world.pass_time(2)
     assert set(done) == set(names)
+
+
+@pytest.mark.parametrize("number", range(9, 34, 3))
+@pytest.mark.parametrize("delay", [0.0, 5.0])
+def test_an_import_that_fails_loses_no_message(world: World, number: int, delay: float) -> None:
+    """The message is in its list or a job, never in both or neither; a repeat adopts it once."""
+    engine = world.store.engine
+    source = f"{engine.namespace} theirs"
+    job = Job("theirs", "a", "q", "t", b"message", delay_seconds=delay)
+    for message in (b"message", b"other"):
+        engine.command("LPUSH", source, message)
+    with failing(engine, number=number), suppress(*FAILURES):
+        world.store.import_message(source, job, kind="kind")
+    jobs = engine.command("HLEN", engine.keys.key("jobs", "q"))
+    assert jobs + engine.command("LLEN", source) == 2
+    assert world.store.import_message(source, job, kind="kind")
+    assert engine.command("LRANGE", source, 0, -1) == [b"other"]
+    world.pass_time(20)
+    assert drain(world) == ["theirs"]
