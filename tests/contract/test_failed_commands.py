@@ -14,6 +14,7 @@ from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.values import CommandError
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
+from fairqueue.adapters import Renewed
 from fairqueue.testing import ManualClock
 from tests.contract.world import World, ids
 from tests.told_to_fail import failing, read_failing
@@ -67,8 +68,19 @@ def test_a_search_for_lanes_that_fails_is_made_again(world: World, number: int) 
     assert set(drain(world)) == set(names)
 
 
+@pytest.mark.parametrize("name", ["SADD", "HSET"])
+def test_a_job_whose_lane_cannot_be_named_is_found_later(world: World, name: str) -> None:
+    """Its task has got a limit, and the node of its new lane cannot be made for a while."""
+    names = world.publish_many(2)
+    world.limit_task(concurrency=5)
+    world.publish("b", task="other")
+    with failing(world.store.engine, name=name), suppress(*FAILURES):
+        world.worker().take(2)
+    assert set(drain(world)) >= set(names)
+
+
 def test_a_workspace_without_a_record_is_found_behind_the_head(world: World) -> None:
-    """Whoever looks at its place makes no record of it that names nothing."""
+    """A look at its place makes no record of it that names nothing."""
     for workspace in ("a", "b"):
         world.limit(workspace, parent="org")
     names = [world.publish(), world.publish("b")]
@@ -102,3 +114,39 @@ def test_an_import_that_fails_loses_no_message(world: World, number: int, delay:
     assert engine.command("LRANGE", source, 0, -1) == [b"other"]
     world.pass_time(20)
     assert drain(world) == ["theirs"]
+
+
+def test_a_charge_that_fails_ends_no_lease(world: World) -> None:
+    """The leases are renewed all the same, and what failed is set aside."""
+    world.publish_many(2)
+    worker = world.worker()
+    leases = worker.take(2)
+    world.clock.advance(20)
+    with failing(world.store.engine, name="ZINCRBY"):
+        assert worker.beat(*leases, seconds=9.0) == Renewed(frozenset())
+    assert world.store.snapshot().set_aside == {"failure": 2}
+    world.clock.advance(20)
+    world.reap()
+    assert worker.renew(*leases) == frozenset()
+
+
+def test_a_lease_that_cannot_be_renewed_stops_no_other(world: World) -> None:
+    """It is named, and the others live on; where none can be renewed, the error is raised."""
+    world.publish_many(3)
+    worker = world.worker()
+    leases = worker.take(3)
+    fences = {lease.fence for lease in leases}
+    engine, expiry = world.store.engine, world.store.engine.keys.key("expiry")
+    seen = set[int]()
+    for number in range(1, 40):
+        world.clock.advance(1)
+        with failing(engine, number=number), suppress(*FAILURES):
+            renewed = worker.beat(*leases, seconds=0.1)
+            assert len(renewed.failed) <= 1
+            seen |= renewed.failed
+            end = world.clock() + worker.lease_seconds
+            for fence in fences - renewed.failed:
+                assert float(engine.command("ZSCORE", expiry, str(fence))) == end
+    assert seen == fences
+    with failing(engine, name="HSET"), pytest.raises(FAILURES):
+        worker.beat(*leases)

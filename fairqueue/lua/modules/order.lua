@@ -46,7 +46,7 @@ function Order.head_of(node, member)
   member = member or call('ZRANGE', K.ready(node.id), 0, 0)[1]
   if not member then return nil end
   local name = member:sub(17)
-  if node.has_inner and match(name, '[/@]') then
+  if match(name, '[/@]') then -- no encoded name has these
     return Records.inner_node(name), Records.inner_node(name)
   end
   local ws = Records.workspace(name)

@@ -15,7 +15,7 @@
 --     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
 --     middle
 --
--- Node of a queue: virtual_time max_step last_start start_interval last_fence [has_inner]
+-- Node of a queue: virtual_time max_step last_start start_interval last_fence
 --   last_fence: of its last dispatch
 -- Inner node, of a task that has a limit or of a group: queue/task, queue@group or queue/task@group
 -- ->
@@ -28,7 +28,7 @@ Records.workspaces, Records.nodes = {}, {}
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
-local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
+local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+)' -- older releases wrote one more
 local INNER_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
 
 function Records.add_flows(ws, text)
@@ -137,17 +137,15 @@ function Records.node(queue)
   local node = Records.nodes[queue]
   if node then return node end
   local text = call('HGET', K.nodes(), queue)
-  local virtual_time, max_step, last_start, start_interval, last_fence, has_inner =
+  local virtual_time, max_step, last_start, start_interval, last_fence =
     match(text or '0 0 0 0 0', QUEUE_NODE)
   if not tonumber(virtual_time) then
     Shard.set_aside('queue', queue, text)
-    virtual_time, max_step, last_start, start_interval, last_fence, has_inner =
-      match('0 0 0 0 0 1', QUEUE_NODE)
+    virtual_time, max_step, last_start, start_interval, last_fence = '0', '0', '0', '0', '0'
   end
   node = { id = queue, queue = queue, lane_key = queue, is_new = not text,
     virtual_time = tonumber(virtual_time), max_step = tonumber(max_step),
     last_start = last_start, start_interval = start_interval, last_fence = last_fence }
-  if has_inner ~= '' then node.has_inner = has_inner end
   Records.nodes[queue] = node
   return node
 end
@@ -163,7 +161,7 @@ function Records.save_node(node)
   if not node.dirty then return end
   if node.up then return Records.save_inner_node(node) end
   call('HSET', K.nodes(), node.queue, concat({ num(node.virtual_time), num(node.max_step),
-    node.last_start, node.start_interval, node.last_fence, node.has_inner }, ' '))
+    node.last_start, node.start_interval, node.last_fence }, ' '))
 end
 
 -- Write what the script has changed, and before that what it could not read.
@@ -176,12 +174,12 @@ function Records.save()
 end
 
 -- COLD
--- What its record says, if there is one, is not what stands. So the workspace is found by its keys
--- when its timer goes off. Each by itself: the other may fail.
+-- What its record says, if there is one, is not what stands. So it goes, and the workspace is found
+-- by its keys when its timer goes off. Each by itself: the other may fail.
 function Records.find_later(ws)
-  ws.timer = nil
+  ws.timer, ws.is_unread, ws.dirty = nil, true, true
   local done, said = pcall(call, 'HDEL', K.workspaces(), ws.name)
-  call('ZADD', K.timer(), now_text, ws.name)
+  call('ZADD', K.timer(), ws.put_off_until or now_text, ws.name)
   if not done then error(said, 0) end
 end
 
@@ -208,8 +206,8 @@ function Records.inner_node(id)
     Shard.set_aside('node', id, text)
     text = nil
   end
-  local b = known or { id = id, name = id, has_inner = '1' }
-  b.queue, b.lane_key, b.gone, b.finish_tag, b.reserved = queue, queue .. task, nil, nil, nil
+  local b = known or { id = id, name = id }
+  b.queue, b.lane_key, b.finish_tag, b.reserved = queue, queue .. task, nil, nil
   b.limit_key = group ~= '' and group or task
   local up = group == '' and queue or queue .. task
   b.up = up == queue and Records.register(queue) or Records.inner_node(up)
@@ -223,16 +221,15 @@ function Records.inner_node(id)
   b.was_held = Fairness.is_held(state)
   b.arrival = arrival ~= '-' and arrival or nil
   if b.state == 'reserved' then b.state, b.reserved = 'ready', true end
-  Records.nodes[id] = b
   if not text then Records.create_inner_node(b) end
+  Records.nodes[id], b.gone = b, nil -- last: what may fail has been done
   return b
 end
 
 function Records.create_inner_node(b)
   call('SADD', K.nodes_of_shared_limit(b.limit_key), b.id)
   Records.add_members(b.up, 1)
-  if not b.up.has_inner then b.up.has_inner = '1' end
-  b.dirty, b.up.dirty = true, true
+  b.dirty = true
 end
 
 function Records.save_inner_node(b)

@@ -95,7 +95,7 @@ end
 -- It is settled again then.
 function Rescue.set_timer(entity, at)
   call('ZADD', K.timer(), num(at), entity.name or entity.key)
-  entity.timer, entity.dirty = at, true
+  entity.timer, entity.put_off_until, entity.dirty = at, num(at), true
 end
 
 -- Return what was put off, in words.
