@@ -15,7 +15,9 @@ local told_number, told_name = string.match(redis.call('GET', told) or '', '^(%d
 local commands = 0
 local function failing_call(name, ...)
   commands = commands + 1
-  if name == told_name or tostring(commands) == told_number then
+  local is_it = tostring(commands) == told_number
+  if is_it then redis.call('DEL', told) end
+  if is_it or name == told_name then
     return redis.call('ZADD', told, 'told to fail', 'no score')
   end
   return redis.call(name, ...)
@@ -32,12 +34,20 @@ def read_failing(name: str) -> str:
     return _FAILING_CALL + text.replace(_CALL, "= failing_call,", 1)
 
 
-@contextmanager
-def failing(engine: Engine, *, name: str = "", number: int | None = None) -> Iterator[None]:
-    """Fail every command of this name, or the one of this number in each script, in the block."""
+def tell(engine: Engine, number: int | None = None, name: str = "") -> None:
+    """Fail every command of this name, or once the one of this number in a script; or no more."""
     told = f"told:{engine.keys.key('meta')}"
-    engine.command("SET", told, f"{number or ''} {name}".strip())
+    if number or name:
+        engine.command("SET", told, f"{number or ''} {name}".strip())
+    else:
+        engine.command("DEL", told)
+
+
+@contextmanager
+def failing(engine: Engine, *, number: int | None = None, name: str = "") -> Iterator[None]:
+    """Fail these commands inside the block."""
+    tell(engine, number, name)
     try:
         yield
     finally:
-        engine.command("DEL", told)
+        tell(engine)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
+from typing import Protocol
 
 from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits
 from fairqueue._stores.engine import Engine, Entry
@@ -30,8 +31,12 @@ ROUND = 250  # moves between two looks
 PATIENCE = 450  # claims, 2 s apart, until everything must have run: longer than any step back
 PROMISED = {"I2", "I7", "I9", "I12"}
 
-Deny = Callable[[Callable[[int, str], bool] | None], None]
-"""Let commands fail by their number and name from now on; None: none."""
+
+class Deny(Protocol):
+    """Decides which commands fail from now on."""
+
+    def __call__(self, number: int | None = None, name: str = "") -> None:
+        """One of the next commands, by its number; or all of a name; or none any more."""
 
 
 @contextmanager
@@ -152,17 +157,17 @@ class Play:
     def fail_one(self) -> None:
         """Let one of the next commands fail."""
         at = self.random.randint(1, 120)
-        self.deny(lambda n, _name: n == at)
+        self.deny(at)
 
     def forbid(self) -> None:
         """Forbid one command for a while."""
         names = ("ZADD", "ZREM", "HSET", "HDEL", "LPOP", "RPUSH", "SADD", "SREM", "LRANGE", "SET")
         denied = self.random.choice(names)
-        self.deny(lambda _n, name: name == denied)
+        self.deny(name=denied)
 
     def allow(self) -> None:
         """Let every command succeed."""
-        self.deny(None)
+        self.deny()
 
     def step_clock(self) -> None:
         """The server's clock jumps, forward or back; what a replica knows of it is too old then."""
@@ -175,7 +180,7 @@ class Play:
 
     def replicate(self) -> None:
         """A replica has everything up to now, also by how much the clock was set back before."""
-        self.deny(None)
+        self.deny()
         self.store.reap(max_deliveries=None)
         self.replica = list(self.engine.dump())
 
@@ -186,7 +191,7 @@ class Play:
         between the last claim that is lost and the first script that runs then.
         """
         if self.replica:
-            self.deny(None)
+            self.deny()
             self._let_time_pass()
             restore(self.engine, self.replica)
             self.store.reap(max_deliveries=None)
@@ -196,8 +201,8 @@ class Play:
         kind = self.random.choice(("leases", "workspaces", "jobs"))
         queue = self.random.choice(QUEUES)
         key = self.engine.keys.key(kind, queue) if kind == "jobs" else self.engine.keys.key(kind)
-        self.deny(None)
-        fields = self.engine.command("HKEYS", key)
+        self.deny()
+        fields = sorted(self.engine.command("HKEYS", key))
         if fields and self.random.random() < 0.5:
             self.engine.command("HDEL", key, self.random.choice(fields))
         elif fields:
@@ -247,7 +252,7 @@ class Play:
 
     def look(self) -> None:
         """End the faults: everything that is left runs, and new jobs do."""
-        self.deny(None)
+        self.deny()
         self.held = []
         for name in WORKSPACES:
             self.store.set_limits("workspace", name, None)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from random import Random
 
 import pytest
+import redis
 
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.values import CommandError
+from fairqueue._stores.redis import RedisEngine
 from fairqueue.testing import ManualClock
 from tests.failing_commands import FailingDatabase
 from tests.model.faults import Play
+from tests.told_to_fail import read_failing, tell
 
 QUICK_STEPS = 2500
+SERVER_STEPS = 500
 SOAK_STEPS = int(os.environ.get("SOAK_STEPS", "200000"))
 SHARDS = 4
 PLAY = 10_000  # steps of one play
@@ -24,7 +29,11 @@ PLAY = 10_000  # steps of one play
 def _play(steps: int, seed: int) -> Play:
     clock = ManualClock()
     database = FailingDatabase(clock, random=Random(seed))
-    play = Play(MemoryEngine(database, namespace="faults"), clock, database.deny, seed)
+
+    def deny(number: int | None = None, name: str = "") -> None:
+        database.deny(lambda n, command: n == number or command == name)
+
+    play = Play(MemoryEngine(database, namespace="faults"), clock, deny, seed)
     play.play(steps, CommandError)
     return play
 
@@ -56,6 +65,17 @@ def test_faults() -> None:
     """A short play, the same in every run."""
     play = _play(QUICK_STEPS, 1)
     assert sum(play.failed.values()) > QUICK_STEPS / 100
+
+
+@pytest.mark.slow
+def test_faults_on_a_server(redis_client: redis.Redis, namespace: str) -> None:
+    """A short play whose scripts fail on Redis; some of its replies have no order there."""
+    clock = ManualClock()
+    engine = RedisEngine(redis_client, namespace=namespace, read=read_failing)
+    play = Play(engine, clock, partial(tell, engine), 1)
+    play.play(SERVER_STEPS, redis.ResponseError)
+    assert sum(play.failed.values()) > SERVER_STEPS / 100
+    engine.close()
 
 
 @pytest.mark.long
