@@ -233,14 +233,15 @@ class LeaseKeeper:
         sent = time.monotonic()
         by_owner = self._progress(sent)
         try:
-            for owner, progress in by_owner.items():
-                self._renew(queue, owner, progress, sent)
+            failed = [self._renew(queue, *each, sent) for each in by_owner.items()]
             if by_owner:
                 queue.reap()
         except Exception as error:  # noqa: BLE001 - it is logged and counted, and retried
             self._failed(error, sum(map(len, by_owner.values())))
             return False
-        return True
+        if any(failed):
+            self._failed("see what is set aside, by 'fairqueue doctor'", sum(failed))
+        return not any(failed)
 
     def _report_orphans(self) -> None:
         """Once is not enough: the report of its end may be under way."""
@@ -271,11 +272,14 @@ class LeaseKeeper:
 
     def _renew(
         self, queue: FairQueue, owner: str, progress: list[tuple[int, float]], sent: float
-    ) -> None:
+    ) -> int:
+        """Return how many could not be renewed, while others were."""
         renewed = queue.renew(progress, owner=owner)
-        self._extend([fence for fence, _ in progress if fence not in renewed.lost], sent)
+        ended = renewed.lost | renewed.failed
+        self._extend([fence for fence, _ in progress if fence not in ended], sent)
         self._lose(renewed.lost)
         self._cancel(renewed.cancelled)
+        return len(renewed.failed)
 
     def _extend(self, fences: list[int], sent: float) -> None:
         for fence in fences:
@@ -283,7 +287,7 @@ class LeaseKeeper:
             if held is not None:
                 held.deadline = self._deadlines[fence] = sent + self._lease_seconds
 
-    def _failed(self, error: Exception, count: int) -> None:
+    def _failed(self, error: Exception | str, count: int) -> None:
         self.failures += 1
         if self._log_throttle.passes():
             log.warning("could not renew %d lease(s), will retry: %s", count, error)

@@ -150,6 +150,8 @@ class Renewed:
     """Fencing tokens whose lease was lost."""
     cancelled: frozenset[int] = frozenset()
     """Fencing tokens of cancelled jobs, repeated at every renewal until the job ends."""
+    failed: frozenset[int] = frozenset()
+    """Fencing tokens of leases that could not be renewed, while others were: renew them again."""
 
 
 class Cancelled(str, Enum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 from fairqueue._stores.memory import Database
@@ -18,8 +19,8 @@ class Failure(CommandError):
 class FailingDatabase(Database):
     """Counts its commands, and fails those that it is told to."""
 
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__(clock=clock)
+    def __init__(self, clock: ManualClock, *, random: Random | None = None) -> None:
+        super().__init__(clock=clock, random=random)
         self.count = 0
         self.fails: Callable[[int, str], bool] = lambda _n, _name: False
         for name in list(self.commands.keys()):

@@ -28,7 +28,7 @@ def _write(engine: Engine, key: bytes, value: Any) -> None:
     elif isinstance(value, list):
         engine.command("RPUSH", key, *value)
     elif isinstance(value, set):
-        engine.command("SADD", key, *value)
+        engine.command("SADD", key, *sorted(value))
     elif isinstance(next(iter(value.values())), float):
         for member, score in value.items():
             engine.command("ZADD", key, format(score, ".17g"), member)

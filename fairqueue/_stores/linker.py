@@ -37,6 +37,7 @@ MODULES = (
     "limits",
     "jobs",
     "lease_records",
+    "shared_limit_records",
     "records",
     "wakeups",
     "lanes",

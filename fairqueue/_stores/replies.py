@@ -42,8 +42,7 @@ def fences(reply: bytes) -> frozenset[int]:
 
 def renewed(reply: bytes) -> Renewed:
     """Read what a renewal found out."""
-    lost, _, cancelled = reply.partition(b"|")
-    return Renewed(fences(lost), fences(cancelled))
+    return Renewed(*map(fences, reply.split(b"|")))
 
 
 def job_arguments(job: Job) -> dict[str, Value]:

@@ -120,10 +120,10 @@ class Store(OperatorStore):
     ) -> Renewed:
         """Extend leases of one owner, given (fence, worker-seconds so far).
 
-        Returns which of them are lost or cancelled.
+        Returns which of them are lost or cancelled, and which could not be renewed while others
+        were. Where none can be renewed, the error is raised.
         """
-        lost: frozenset[int] = frozenset()
-        cancelled: frozenset[int] = frozenset()
+        whole = Renewed(frozenset())
         for first in range(0, max(1, len(progress)), RENEWED_AT_ONCE):
             some = progress[first : first + RENEWED_AT_ONCE]
             text = " ".join(f"{fence}:{seconds!r}" for fence, seconds in some)
@@ -131,8 +131,12 @@ class Store(OperatorStore):
                 "renew", owner=encode(owner), lease_seconds=lease_seconds, progress=text
             )
             found = replies.renewed(reply)
-            lost, cancelled = lost | found.lost, cancelled | found.cancelled
-        return Renewed(lost, cancelled)
+            whole = Renewed(
+                whole.lost | found.lost,
+                whole.cancelled | found.cancelled,
+                whole.failed | found.failed,
+            )
+        return whole
 
     def ack(
         self, *, owner: str, number: int, lease_seconds: float, finishes: Sequence[Finish]

@@ -9,11 +9,15 @@ local _, list, message, queue, id, name, task_name, priority, delay, kind,
 if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id) then return 1 end
 if call('EXISTS', K.imports_suspended()) == 1 then return -1 end
 if call('LINDEX', list, -1) ~= message then return 0 end
-call('RPOP', list)
 
 local ws, task = Records.workspace(name), Shard.task_number(task_name)
-Jobs.write(queue, id, Jobs.new(name, task, priority, message))
-Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, Jobs.element(task, id), delay)
+local element = Jobs.element(task, id)
+-- Until the message is taken an error takes the job back; from then on it finds a place for it.
+Jobs.write_new(queue, id, Jobs.new(name, task, priority, message))
+call('RPOP', list)
+Jobs.added = {}
+Jobs.take(name, queue, priority, { element })
+Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay)
 call('HINCRBY', K.imported(), kind, 1)
 if unnamed == '1' then Enqueue.count_unnamed(task_name) end
 return 1

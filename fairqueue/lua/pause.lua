@@ -12,7 +12,11 @@ local before = match(call('HGET', K.limits(), field) or '', '^%a*')
 if how == '' then Limits.put(field, '') end
 if how ~= '' and how ~= before then Limits.put(field, how .. '=' .. now_text) end
 
-if scope == 'workspace' then Settle.workspace(Records.workspace(name)) end
+if scope == 'workspace' then
+  local ws = Records.workspace(name)
+  ws.is_unread = not ws.raw or ws.is_unread -- its record may have been lost while it was paused
+  Settle.workspace(ws)
+end
 if scope == 'task' then
   Settle.task_changed(name)
   Shard.load().drain = '0'

@@ -1,32 +1,52 @@
 -- Extend leases and charge what their jobs have used so far.
 -- ARGV now owner lease_seconds progress
--- RETURNS the fences that are lost, and those of cancelled jobs, as "fence fence|fence"
+-- RETURNS the fences that are lost, those of cancelled jobs, and those that could not be renewed,
+-- as "fence fence|fence|fence"
 local _, owner, lease_seconds, progress = unpack(ARGV)
+local lost, cancelled, failed, renewed, last_error = {}, {}, {}, 0, nil
 
 -- Charges only grow here: what a job will have used is not known before its end.
-local function extend(l, seconds)
+local function charge(l, ran)
   local ws = Records.workspace(l.workspace)
-  local ran = Fairness.worker_seconds(seconds, now - l.claimed)
   if ran > tonumber(l.charged) and Limits.of_workspace(ws).fairness ~= 'count' then
     Order.charge(ws, l.lane_key, ran - l.charged)
     l.charged = num(ran)
   end
+end
+
+local function note_failure(fence, said)
+  last_error = said
+  Shard.set_aside('failure', 'lease ' .. fence, Rescue.text_of(said))
+end
+
+-- The charge can wait: where it fails the lease is extended all the same.
+local function extend(l, seconds)
+  local ran = Fairness.worker_seconds(seconds, now - l.claimed)
+  local done, said = pcall(charge, l, ran)
+  if not done then note_failure(l.fence, said) end
   l.ran, l.length, l.ended = num(ran), lease_seconds, nil
-  call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
   LeaseRecords.save(l)
+  call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
+end
+
+local function renew(fence, seconds)
+  local l = Leases.held(fence, owner)
+  if not l then return insert(lost, fence) end
+  if l.cancelled then insert(cancelled, fence) end
+  extend(l, tonumber(seconds))
+  renewed = renewed + 1
 end
 
 -- The first write frees memory: a full Redis refuses a script only at a first write that grows.
 call('ZREM', K.expiry(), '')
 Sweep.beat()
-local lost, cancelled = {}, {}
 for fence, seconds in gmatch(progress, '(%d+):(%S+)') do
-  local l = Leases.held(fence, owner)
-  if l then
-    extend(l, tonumber(seconds))
-    if l.cancelled then insert(cancelled, fence) end
-  else
-    insert(lost, fence)
+  local done, said = pcall(renew, fence, seconds)
+  if not done then
+    insert(failed, fence)
+    note_failure(fence, said)
   end
 end
-return concat(lost, ' ') .. '|' .. concat(cancelled, ' ')
+-- One lease that fails stops no other. If all do, it is not the lease.
+if #failed > 0 and renewed == 0 then error(last_error, 0) end
+return concat({ concat(lost, ' '), concat(cancelled, ' '), concat(failed, ' ') }, '|')

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from fairqueue import Pause
 from fairqueue._stores.engine import Engine
+from fairqueue.adapters import Ending, Finish
 from fairqueue.audit.checks import audit
 from fairqueue.errors import ConfigurationError
 from tests.contract.world import World, ids
@@ -28,11 +30,11 @@ def aside(world: World) -> set[str]:
     return {name.decode() for name in found if not name.startswith(b"#")}
 
 
-def drain(world: World, owner: str = "w9") -> list[str]:
+def drain(world: World, owner: str = "w9", *queues: str) -> list[str]:
     """Run everything that waits; return the ids."""
     worker, done = world.worker(owner), []
     for _ in range(20):
-        leases = worker.take(8)
+        leases = worker.take(8, *queues)
         done += ids(leases)
         for lease in leases:
             worker.finish(lease, 0.1)
@@ -156,12 +158,82 @@ def test_a_workspace_that_is_published_to_is_found_again(world: World) -> None:
     assert sound(world)
 
 
+def test_a_workspace_whose_lanes_cannot_be_looked_at_is_found_later(world: World) -> None:
+    """What stands in the way of the search ends it; the next one finds all."""
+    late = world.publish(delay_seconds=5)
+    names = world.publish_many(3)
+    command(world, "HSET", key(world, "workspaces"), "a", "{}")
+    command(world, "SET", key(world, "holes", "a", "q", "0"), "foreign")
+    command(world, "DEL", key(world, "ready", "q"))
+    world.pass_time(11)
+    command(world, "DEL", key(world, "holes", "a", "q", "0"))
+    assert drain(world) == [*names, late]
+    assert sound(world)
+
+
+def test_a_record_that_names_another_time_than_its_timer_is_not_believed(world: World) -> None:
+    """It could not be written, and not be removed either; what it does not name is found."""
+    late = world.publish(delay_seconds=50)
+    before = command(world, "HGET", key(world, "workspaces"), "a")
+    assert isinstance(before, bytes)
+    names = world.publish_many(3)
+    command(world, "HSET", key(world, "workspaces"), "a", before)
+    command(world, "DEL", key(world, "ready", "q"))
+    command(world, "ZADD", key(world, "timer"), world.clock() + 1, "a")
+    world.pass_time(2)
+    assert drain(world) == names
+    world.pass_time(50)
+    assert drain(world, "w2") == [late]
+    assert sound(world)
+
+
+def test_a_workspace_that_is_blocked_is_found_again_by_a_publish(world: World) -> None:
+    """Its leases tell that it had a record, though it stands in no ready set and has no timer."""
+    world.limit("a", concurrency=1)
+    names = world.publish_many(3)
+    worker = world.worker()
+    running = worker.take_one()
+    command(world, "HDEL", key(world, "workspaces"), "a")
+    other = world.publish(queue="other")
+    worker.finish(running)
+    assert sorted(drain(world, "w2", "q", "other")) == sorted([*names[1:], other])
+    assert sound(world)
+
+
+@pytest.mark.parametrize("publishes", [False, True])
+def test_a_workspace_that_is_paused_is_found_again(world: World, *, publishes: bool) -> None:
+    """To resume it finds its lanes, and so does a publish before that."""
+    world.store.pause("workspace", "a", Pause.PAUSED)
+    names = world.publish_many(3)
+    command(world, "HDEL", key(world, "workspaces"), "a")
+    if publishes:
+        names.append(world.publish(priority=7))
+    world.store.pause("workspace", "a", None)
+    assert drain(world) == names
+    assert sound(world)
+
+
 def test_a_queue_whose_record_cannot_be_read_goes_on(world: World) -> None:
     """Its virtual time starts again."""
     names = world.publish_many(3)
     command(world, "HSET", key(world, "nodes"), "q", "{}")
     assert drain(world) == names
     assert aside(world) == {"queue q"}
+
+
+def test_a_node_without_a_record_may_be_forgotten_and_come_back_in_one_call(world: World) -> None:
+    """It counts its members from none, so it is forgotten while one of them is blocked in it."""
+    for workspace in ("a", "b"):
+        world.limit(workspace, parent="org")
+    worker = world.worker()
+    world.publish("b")
+    world.publish_many(3)
+    leases = sorted(worker.take(3), key=lambda lease: lease.job.workspace)
+    world.limit("a", parent="org", concurrency=1)
+    command(world, "HDEL", key(world, "inner_nodes"), "q@org")
+    one, two, other = (Finish(lease.fence, Ending.ACK) for lease in leases)
+    assert worker.claim(0, finishes=[one, other, two]).lost == frozenset()
+    assert len(drain(world)) == 1
 
 
 def test_a_timer_of_nothing_is_forgotten(world: World) -> None:

@@ -198,3 +198,13 @@ def test_a_command_that_is_denied_for_a_while_loses_no_job(denied: str) -> None:
     letters = scene.world.dead("eu") + scene.world.dead("a") + scene.world.dead("full")
     dead = {letter.job.id for letter in letters}
     assert left - done - dead == set()
+
+
+def test_a_lease_that_is_put_off_waits_for_no_clock_that_goes_back() -> None:
+    """The script that fails notes the time by which it puts off."""
+    scene = Scene()
+    scene.clock.advance(3600)
+    with scene.database.failing(lambda _n, name: name == "HDEL"), suppress(CommandError):
+        scene.worker.release(scene.leases[0])
+    scene.clock.set_back(3600)
+    assert scene.leases[0].job.id in scene.drain()

@@ -6,9 +6,12 @@ or is a dead letter, and no fence was ever given twice.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
+from typing import Protocol
 
 from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits
 from fairqueue._stores.engine import Engine, Entry
@@ -25,11 +28,26 @@ WORKSPACES = ("a", "b", "c", "d")
 TASKS = ("t1", "t2", "t3")
 OWNERS = ("w1", "w2")
 ROUND = 250  # moves between two looks
-PATIENCE = 150  # claims until everything must have run
+PATIENCE = 450  # claims, 2 s apart, until everything must have run: longer than any step back
 PROMISED = {"I2", "I7", "I9", "I12"}
 
-Deny = Callable[[Callable[[int, str], bool] | None], None]
-"""Let commands fail by their number and name from now on; None: none."""
+
+class Deny(Protocol):
+    """Decides which commands fail from now on."""
+
+    def __call__(self, number: int | None = None, name: str = "") -> None:
+        """One of the next commands, by its number; or all of a name; or none any more."""
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed what the store draws by itself, as how long an idle owner waits."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
 
 
 class Play:
@@ -37,7 +55,7 @@ class Play:
 
     def __init__(self, engine: Engine, clock: ManualClock, deny: Deny, seed: int) -> None:
         self.engine, self.clock, self.deny = engine, clock, deny
-        self.random = Random(seed)
+        self.seed, self.random = seed, Random(seed)
         self.store = Store(engine, clock=clock)
         self.workers = [Worker(self.store, owner) for owner in OWNERS]
         self.held: list[tuple[Worker, Lease]] = []
@@ -52,19 +70,19 @@ class Play:
     def publish(self) -> None:
         """Publish a job of any kind."""
         self.serial += 1
-        random = self.random
+        choose = self.random.choice
         job = Job(
             f"j{self.serial}",
-            random.choice(WORKSPACES),
-            random.choice(QUEUES),
-            random.choice(TASKS),
+            choose(WORKSPACES),
+            choose(QUEUES),
+            choose(TASKS),
             b"payload",
-            random.choice((0, 0, 0, 5)),
-            random.choice((0.0, 0.0, 0.0, 2.0, 30.0)),
-            random.choice((None, None, None, 3.0)),
+            choose((0, 0, 0, 5)),
+            choose((0.0, 0.0, 0.0, 2.0, 30.0)),
+            choose((None, None, None, 3.0)),
         )
-        key = random.choice((None, None, None, "key"))
-        self.store.publish(job, Admission(group=random.choice((None, "g")), unique_key=key))
+        key = choose((None, None, None, "key"))
+        self.store.publish(job, Admission(group=choose((None, "g")), unique_key=key))
 
     def claim(self) -> None:
         """Claim, and finish some of what is held."""
@@ -139,17 +157,17 @@ class Play:
     def fail_one(self) -> None:
         """Let one of the next commands fail."""
         at = self.random.randint(1, 120)
-        self.deny(lambda n, _name: n == at)
+        self.deny(at)
 
     def forbid(self) -> None:
         """Forbid one command for a while."""
         names = ("ZADD", "ZREM", "HSET", "HDEL", "LPOP", "RPUSH", "SADD", "SREM", "LRANGE", "SET")
         denied = self.random.choice(names)
-        self.deny(lambda _n, name: name == denied)
+        self.deny(name=denied)
 
     def allow(self) -> None:
         """Let every command succeed."""
-        self.deny(None)
+        self.deny()
 
     def step_clock(self) -> None:
         """The server's clock jumps, forward or back; what a replica knows of it is too old then."""
@@ -162,17 +180,19 @@ class Play:
 
     def replicate(self) -> None:
         """A replica has everything up to now, also by how much the clock was set back before."""
-        self.deny(None)
+        self.deny()
         self.store.reap(max_deliveries=None)
         self.replica = list(self.engine.dump())
 
     def fail_over(self) -> None:
         """Lose every write since then. The clock goes back in a later step, if it does.
 
-        Where both come at once, fences may repeat: see the limits of the promises.
+        Where both come at once, fences may repeat: see the limits of the promises. So time passes
+        between the last claim that is lost and the first script that runs then.
         """
         if self.replica:
-            self.deny(None)
+            self.deny()
+            self._let_time_pass()
             restore(self.engine, self.replica)
             self.store.reap(max_deliveries=None)
 
@@ -181,8 +201,8 @@ class Play:
         kind = self.random.choice(("leases", "workspaces", "jobs"))
         queue = self.random.choice(QUEUES)
         key = self.engine.keys.key(kind, queue) if kind == "jobs" else self.engine.keys.key(kind)
-        self.deny(None)
-        fields = self.engine.command("HKEYS", key)
+        self.deny()
+        fields = sorted(self.engine.command("HKEYS", key))
         if fields and self.random.random() < 0.5:
             self.engine.command("HDEL", key, self.random.choice(fields))
         elif fields:
@@ -207,16 +227,20 @@ class Play:
 
     def play(self, steps: int, errors: type[Exception]) -> None:
         """Make this many moves, and look after each round."""
-        for step in range(1, steps + 1):
-            move = self.random.choice(self.MOVES)
-            try:
-                move(self)
-            except (CapacityExceeded, LeaseLost):
-                pass
-            except errors as error:
-                self.failed[f"{move.__name__}: {error}"] += 1
-            if step % ROUND == 0:
-                self.look()
+        with _seeded(self.seed):
+            for step in range(1, steps + 1):
+                self._move(errors)
+                if step % ROUND == 0:
+                    self.look()
+
+    def _move(self, errors: type[Exception]) -> None:
+        move = self.random.choice(self.MOVES)
+        try:
+            move(self)
+        except (CapacityExceeded, LeaseLost):
+            pass
+        except errors as error:
+            self.failed[f"{move.__name__}: {error}"] += 1
 
     # What must hold
 
@@ -228,7 +252,7 @@ class Play:
 
     def look(self) -> None:
         """End the faults: everything that is left runs, and new jobs do."""
-        self.deny(None)
+        self.deny()
         self.held = []
         for name in WORKSPACES:
             self.store.set_limits("workspace", name, None)

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -28,6 +29,7 @@ class Watched(Store):
         super().__init__(MemoryEngine())
         self.renewed: list[tuple[int, ...]] = []
         self.away = False
+        self.failing: frozenset[int] = frozenset()
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
@@ -35,7 +37,9 @@ class Watched(Store):
         if self.away:
             raise StoreUnavailable("away")
         self.renewed.append(tuple(fence for fence, _ in progress))
-        return super().renew(progress, owner=owner, lease_seconds=lease_seconds)
+        sound = [each for each in progress if each[0] not in self.failing]
+        renewed = super().renew(sound, owner=owner, lease_seconds=lease_seconds)
+        return replace(renewed, failed=self.failing)
 
     def clone(self, *, timeout_seconds: float | None = None) -> Watched:
         return self
@@ -69,6 +73,22 @@ def _until(true: Callable[[], object], seconds: float = 10.0) -> None:
     while not true():
         assert time.monotonic() < until, "it did not happen"
         time.sleep(0.01)
+
+
+def test_a_lease_that_cannot_be_renewed_ends_alone(
+    queue: FairQueue, store: Watched, keeper: LeaseKeeper
+) -> None:
+    """It is tried again, sooner than others are, and is lost in time; the others live on."""
+    leases = queue.claim(["q"], 3).leases
+    store.failing = frozenset({leases[0].fence})
+    lost: list[Lease] = []
+    for lease in leases:
+        keeper.hold(lease, on_lost=lost.append)
+    _until(lambda: lost)
+    renewals = len(store.renewed)
+    _until(lambda: len(store.renewed) >= renewals + 4)
+    assert [lease.fence for lease in lost] == [leases[0].fence]
+    assert keeper.failures > 1
 
 
 def test_it_renews_all_in_one_call(queue: FairQueue, store: Watched, keeper: LeaseKeeper) -> None:

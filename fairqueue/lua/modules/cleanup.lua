@@ -33,12 +33,12 @@ end
 -- replay or a claim takes the mark away.
 function Cleanup.queue(queue)
   local node = Records.node(queue)
-  local since = tonumber(match(node.has_inner or '', '/([%d.]+)$') or nil)
+  local since = tonumber(node.unused)
   if node.dirty then return end
   if not Cleanup.is_unused(queue) then
     if since then Records.register(queue) end
   elseif not since or node.last_fence / 1000000 > since then
-    node.has_inner, node.dirty = (match(node.has_inner or '', '^1') or '') .. '/' .. now_text, true
+    node.unused, node.dirty = now_text, true
   elseif now >= since + UNUSED_SECONDS then
     call('HDEL', K.nodes(), queue)
     call('HDEL', K.kinds(), queue)

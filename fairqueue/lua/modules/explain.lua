@@ -81,7 +81,7 @@ function Explain.task_limits(blockers, ws, flow, task)
     K.slots_of_workspace_task(ws.name, task), Explain.since(flow, 'at_task_limit'))
   Explain.full(blockers, 'task', task, limits.concurrency, K.slots_of_shared_limit(key),
     Explain.since(flow, 'at_limit', key))
-  Explain.rate(blockers, 'task', task, limits, Records.shared_limit(key).tat,
+  Explain.rate(blockers, 'task', task, limits, SharedLimitRecords.of(key).tat,
     Explain.since(flow, 'rate', key))
 end
 
@@ -208,7 +208,7 @@ function Explain.observe_rates(ws, task)
   if own.rate then ws.tat = num(Explain.observed_tat(tonumber(ws.tat), own)) end
   local limits = Limits.any('tasks') and Limits.of_task(task)
   if not limits or not limits.would.rate then return end
-  local shared = Records.shared_limit('/' .. task)
+  local shared = SharedLimitRecords.of('/' .. task)
   shared.tat = Explain.observed_tat(shared.tat, limits.would)
 end
 

@@ -169,7 +169,7 @@ function Lanes.unmark(ws, flow, priority, element)
   return true
 end
 
--- How many holes stand at one end of a lane, one after the other, at most `most`.
+-- How many holes stand at one end of a lane, one after the other; and the `most` elements there.
 function Lanes.holes_at(ws, flow, priority, most, at_tail)
   local first, last = 0, most - 1
   if at_tail then first, last = -most, -1 end
@@ -177,23 +177,22 @@ function Lanes.holes_at(ws, flow, priority, most, at_tail)
   local marks = call('HMGET', K.holes(ws.name, flow.lane_key, priority), unpack(some))
   local n = 0
   while n < #some and marks[at_tail and #some - n or n + 1] do n = n + 1 end
-  return n, #some
+  return n, some
 end
 
 -- Take the holes from one end of a lane; false: there are more than this call has steps for.
+-- The marks go first: an error between leaves an element without a job, which a claim passes. A
+-- mark without its element would make a hole of a job that comes there later.
 function Lanes.trim(ws, flow, priority, at_tail)
   local lane, most = K.lane(ws.name, flow.lane_key, priority), 1
   while Lanes.holes_of(flow, priority) > 0 do
-    local n, seen = Lanes.holes_at(ws, flow, priority, most, at_tail)
-    if n == 0 then return true end
-    local kept = {} -- a job may have the id of a hole that stands before it
-    local some = call(at_tail and 'RPOP' or 'LPOP', lane, n)
-    Jobs.take(ws.name, flow.queue, priority, some)
-    for _, element in ipairs(some) do
-      if not Lanes.unmark(ws, flow, priority, element) then insert(kept, 1, element) end
+    local marked, some = Lanes.holes_at(ws, flow, priority, most, at_tail)
+    local n = 0 -- a job may have the id of a hole that stands before it
+    while n < marked and Lanes.unmark(ws, flow, priority, some[at_tail and #some - n or n + 1]) do
+      n = n + 1
     end
-    for _, element in ipairs(kept) do call(at_tail and 'RPUSH' or 'LPUSH', lane, element) end
-    if n < seen or #kept > 0 then return true end
+    if n > 0 then call(at_tail and 'RPOP' or 'LPOP', lane, n) end
+    if n < #some then return true end
     if most == SLICE and not Shard.take_step() then return false end
     most = SLICE
   end
@@ -214,9 +213,9 @@ function Lanes.tidy(ws, flow, priority)
     return holes > 0 and Lanes.trim(ws, flow, priority) and Lanes.trim(ws, flow, priority, true)
   end
   if holes > 0 then
-    call('UNLINK', lane)
-    call('UNLINK', K.holes(ws.name, flow.lane_key, priority))
+    call('UNLINK', K.holes(ws.name, flow.lane_key, priority)) -- first, see above
     Lanes.count_holes(ws, flow, priority, -holes)
+    call('UNLINK', lane)
   end
   if Lanes.has_returned(flow, priority) then return end
   flow.lanes = Lanes.without(flow.lanes, priority)
@@ -234,7 +233,7 @@ function Lanes.remove(ws, flow, priority, element)
   Lanes.tidy(ws, flow, priority)
 end
 
--- Which of these elements, just taken from the head of a lane, name a job.
+-- Which of these elements, about to be taken from the head of a lane, name a job.
 function Lanes.without_holes(ws, flow, priority, elements)
   if Lanes.holes_of(flow, priority) == 0 or #elements == 0 then return elements end
   local marks, jobs = call('HMGET', K.holes(ws.name, flow.lane_key, priority), unpack(elements)), {}
@@ -249,9 +248,11 @@ end
 function Lanes.take(ws, flow, count)
   local priority, mark = match(flow.lanes, '^(%d+)(%+?)')
   if mark ~= '' then return Lanes.take_returned(ws, flow, priority, count), priority end
-  local some = call('LPOP', K.lane(ws.name, flow.lane_key, priority), count) or {}
-  Jobs.take(ws.name, flow.queue, priority, some)
+  local lane = K.lane(ws.name, flow.lane_key, priority)
+  local some = call('LRANGE', lane, 0, count - 1)
   local jobs = Lanes.without_holes(ws, flow, priority, some)
+  if #some > 0 then call('LPOP', lane, #some) end
+  Jobs.take(ws.name, flow.queue, priority, jobs)
   Lanes.tidy(ws, flow, priority)
   return jobs, priority
 end

@@ -46,11 +46,14 @@ function Order.head_of(node, member)
   member = member or call('ZRANGE', K.ready(node.id), 0, 0)[1]
   if not member then return nil end
   local name = member:sub(17)
-  if node.has_inner and match(name, '[/@]') then
+  if match(name, '[/@]') then -- no encoded name has these
     return Records.inner_node(name), Records.inner_node(name)
   end
   local ws = Records.workspace(name)
-  return ws, Records.flow(ws, node.lane_key)
+  local known = #ws.flows
+  local flow = Records.flow(ws, node.lane_key)
+  if #ws.flows > known then ws.is_unread, ws.dirty = true, true end -- its record was lost
+  return ws, flow
 end
 
 function Order.catch_up(node)
@@ -62,6 +65,7 @@ function Order.catch_up(node)
 end
 
 function Order.enter(entity, flow, cost)
+  if flow.up and flow.up.gone then Records.rejoin(flow) end
   local node, step, state = Records.node(flow.node), cost / entity.weight, flow.state
   if state == 'idle_with_debt' then call('ZREM', K.indebted(flow.node), entity.name) end
   if state == 'idle' or state == 'idle_with_debt' or state == 'busy' or state == 'paused' then

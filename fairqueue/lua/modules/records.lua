@@ -1,4 +1,4 @@
--- The records that a script reads once and writes once: workspaces, nodes, shared limits. Numbers
+-- The records that a script reads once and writes once: workspaces and nodes. Numbers
 -- stay text until they are needed: to format one costs as much as a command. A record that cannot
 -- be read is set aside, and its place starts again.
 --
@@ -15,7 +15,7 @@
 --     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
 --     middle
 --
--- Node of a queue: virtual_time max_step last_start start_interval last_fence [has_inner][/unused]
+-- Node of a queue: virtual_time max_step last_start start_interval last_fence [/unused]
 --   last_fence: of its last dispatch; unused: since when, see cleanup.lua
 -- Inner node, of a task that has a limit or of a group: queue/task, queue@group or queue/task@group
 -- ->
@@ -24,14 +24,11 @@
 -- that are ready or busy (total, in units), that of a group as much as the group.
 --   held: how many of its members a limit or a rate holds back; at_task_limit: some, and no other
 --     is ready
---
--- Shared limit, of a task (/number) or a group (@name), in every queue: block tat timer
---   block: why its nodes are closed; timer: when its rate opens them
-Records.workspaces, Records.nodes, Records.shared_limits = {}, {}, {}
+Records.workspaces, Records.nodes = {}, {}
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
-local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
+local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) ?1?/?(%S*)$' -- older releases wrote a 1
 local INNER_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
 
 function Records.add_flows(ws, text)
@@ -56,11 +53,15 @@ function Records.read_head(ws, head)
   ws.scheduled, ws.expiring, ws.timer = tonumber(first), tonumber(expiring), tonumber(timer)
 end
 
--- raw: false, or a record that cannot be read. One that has a timer has lost its record.
+-- raw: false, or a record that cannot be read. One that has a timer or leases, or that is paused,
+-- may have lost its record: then nothing else may lead to its lanes.
 function Records.new_workspace(name, raw)
   if raw then Shard.set_aside('workspace', name, raw) end
-  return { name = name, raw = raw, flows = {}, duration_estimates = '', weight = '1', tat = '0',
-    last_start = '0', start_interval = '0', is_unread = raw or call('ZSCORE', K.timer(), name) }
+  local ws = { name = name, raw = raw, flows = {}, duration_estimates = '', weight = '1', tat = '0',
+    last_start = '0', start_interval = '0' }
+  ws.is_unread = raw or call('ZSCORE', K.timer(), name)
+    or call('EXISTS', K.slots_of_workspace(name)) == 1 or Limits.of_workspace(ws).paused
+  return ws
 end
 
 function Records.workspace(name)
@@ -123,6 +124,7 @@ end
 -- A workspace of which nothing is left leaves no record.
 function Records.save_workspace(ws)
   if not ws.dirty then return end
+  if ws.is_unread then return Records.find_later(ws) end
   if #ws.flows > 0 or ws.timer then
     call('HSET', K.workspaces(), ws.name, Records.workspace_text(ws))
   elseif ws.raw then
@@ -135,17 +137,17 @@ function Records.node(queue)
   local node = Records.nodes[queue]
   if node then return node end
   local text = call('HGET', K.nodes(), queue)
-  local virtual_time, max_step, last_start, start_interval, last_fence, has_inner =
+  local virtual_time, max_step, last_start, start_interval, last_fence, unused =
     match(text or '0 0 0 0 0', QUEUE_NODE)
   if not tonumber(virtual_time) then
     Shard.set_aside('queue', queue, text)
-    virtual_time, max_step, last_start, start_interval, last_fence, has_inner =
-      match('0 0 0 0 0 1', QUEUE_NODE)
+    virtual_time, max_step, last_start, start_interval, last_fence, unused =
+      '0', '0', '0', '0', '0', ''
   end
   node = { id = queue, queue = queue, lane_key = queue, is_new = not text,
     virtual_time = tonumber(virtual_time), max_step = tonumber(max_step),
     last_start = last_start, start_interval = start_interval, last_fence = last_fence }
-  if has_inner ~= '' then node.has_inner = has_inner end
+  if unused ~= '' then node.unused = unused end
   Records.nodes[queue] = node
   return node
 end
@@ -153,9 +155,7 @@ end
 -- A claim or a job names it: it is not unused, if the cleanup has marked it so.
 function Records.note_use(queue)
   local node = Records.node(queue)
-  if node.has_inner and node.has_inner ~= '1' then
-    node.has_inner, node.dirty = match(node.has_inner, '^1'), true
-  end
+  if node.unused then node.unused, node.dirty = nil, true end
   return node
 end
 
@@ -169,8 +169,9 @@ end
 function Records.save_node(node)
   if not node.dirty then return end
   if node.up then return Records.save_inner_node(node) end
+  local unused = node.unused and '/' .. node.unused
   call('HSET', K.nodes(), node.queue, concat({ num(node.virtual_time), num(node.max_step),
-    node.last_start, node.start_interval, node.last_fence, node.has_inner }, ' '))
+    node.last_start, node.start_interval, node.last_fence, unused }, ' '))
 end
 
 -- Write what the script has changed, and before that what it could not read.
@@ -178,11 +179,20 @@ function Records.save()
   if #Shard.aside > 0 or meta_unread then Shard.save_aside() end
   for _, ws in pairs(Records.workspaces) do Records.save_workspace(ws) end
   for _, node in pairs(Records.nodes) do Records.save_node(node) end
-  for _, shared in pairs(Records.shared_limits) do Records.save_shared_limit(shared) end
+  for _, shared in pairs(SharedLimitRecords.all) do SharedLimitRecords.save(shared) end
   Shard.save()
 end
 
 -- COLD
+-- What its record says, if there is one, is not what stands. So it goes, and the workspace is found
+-- by its keys when its timer goes off. Each by itself: the other may fail.
+function Records.find_later(ws)
+  ws.timer, ws.is_unread, ws.dirty = nil, true, true
+  local done, said = pcall(call, 'HDEL', K.workspaces(), ws.name)
+  call('ZADD', K.timer(), ws.put_off_until or now_text, ws.name)
+  if not done then error(said, 0) end
+end
+
 -- How many elements of each lane of a flow are holes, by priority.
 function Records.read_holes(text)
   local holes = {}
@@ -196,15 +206,18 @@ function Records.holes_text(holes)
   return #texts > 0 and ' ' .. concat(texts, ',') or ''
 end
 
+-- One that this script has forgotten starts again, as the same table: flows may still be in it.
 function Records.inner_node(id)
-  if Records.nodes[id] then return Records.nodes[id] end
+  local known = Records.nodes[id]
+  if known and not known.gone then return known end
   local queue, task, group = match(id, '^([^/@]+)([^@]*)(.*)$')
   local text = call('HGET', K.inner_nodes(), id)
   if text and not match(text, INNER_NODE) then
     Shard.set_aside('node', id, text)
     text = nil
   end
-  local b = { id = id, name = id, queue = queue, lane_key = queue .. task, has_inner = '1' }
+  local b = known or { id = id, name = id }
+  b.queue, b.lane_key, b.finish_tag, b.reserved = queue, queue .. task, nil, nil
   b.limit_key = group ~= '' and group or task
   local up = group == '' and queue or queue .. task
   b.up = up == queue and Records.register(queue) or Records.inner_node(up)
@@ -218,16 +231,15 @@ function Records.inner_node(id)
   b.was_held = Fairness.is_held(state)
   b.arrival = arrival ~= '-' and arrival or nil
   if b.state == 'reserved' then b.state, b.reserved = 'ready', true end
-  Records.nodes[id] = b
   if not text then Records.create_inner_node(b) end
+  Records.nodes[id], b.gone = b, nil -- last: what may fail has been done
   return b
 end
 
 function Records.create_inner_node(b)
   call('SADD', K.nodes_of_shared_limit(b.limit_key), b.id)
   Records.add_members(b.up, 1)
-  if not b.up.has_inner then b.up.has_inner = '1' end
-  b.dirty, b.up.dirty = true, true
+  b.dirty = true
 end
 
 function Records.save_inner_node(b)
@@ -251,6 +263,12 @@ function Records.attach(ws, flow)
   flow.share, flow.was_held = Records.share_of(ws, flow), Fairness.is_held(flow.state)
 end
 
+-- The inner node of a flow was forgotten by this script, since it did not count this flow.
+function Records.rejoin(flow)
+  Records.add_members(Records.inner_node(flow.node), 1)
+  flow.share, flow.was_held = 0, false
+end
+
 -- What a flow adds to the weight of its inner node.
 function Records.share_of(entity, flow)
   local counts = flow.state == 'ready' or flow.state == 'busy'
@@ -266,35 +284,4 @@ function Records.update_share(entity, flow, gone)
     node.held = node.held + (is_held and 1 or 0) - (flow.was_held and 1 or 0)
   end
   flow.share, flow.was_held = share, is_held
-end
-
-function Records.shared_limit(key)
-  local shared = Records.shared_limits[key]
-  if shared then return shared end
-  local text = call('HGET', K.shared_limits(), key) or '- 0 -'
-  local block, tat, timer = match(text, '^(%S+) (%S+) (%S+)$')
-  if not tonumber(tat) then
-    Shard.set_aside('shared_limit', key, text)
-    block, tat = '-', 0
-  end
-  shared = { key = key, tat = tonumber(tat), timer = tonumber(timer) }
-  if block ~= '-' then shared.block = block end
-  shared.before = text
-  Records.shared_limits[key] = shared
-  return shared
-end
-
-function Records.shared_limit_text(shared)
-  local tat = shared.tat > now and num(shared.tat) or '0'
-  return concat({ shared.block or '-', tat, shared.timer and num(shared.timer) or '-' }, ' ')
-end
-
-function Records.save_shared_limit(shared)
-  local text = Records.shared_limit_text(shared)
-  if text == shared.before then return end
-  if text == '- 0 -' then
-    call('HDEL', K.shared_limits(), shared.key)
-  else
-    call('HSET', K.shared_limits(), shared.key, text)
-  end
 end

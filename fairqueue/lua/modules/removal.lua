@@ -142,12 +142,12 @@ function Removal.expired(ws, most)
   local expired = call('ZRANGEBYSCORE', K.expiring(ws.name), '-inf', now_text, 'LIMIT', 0, most)
   for _, entry in ipairs(expired) do
     local queue, priority, element = Jobs.read_entry(entry)
-    call('ZREM', K.expiring(ws.name), entry)
     if not Jobs.task_of(element or '') then
       Shard.set_aside('expiry', ws.name, entry)
     elseif Removal.pick(ws, queue, priority, element) then
       Removal.move_to_dead_letters(ws, queue, element)
     end
+    call('ZREM', K.expiring(ws.name), entry) -- last: after an error it has still to be done
   end
   Timers.refresh_expiring(ws)
   Shard.took_steps(#expired)

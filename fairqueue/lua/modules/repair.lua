@@ -25,9 +25,8 @@ function Repair.lane(ws, lane_key, priority)
   local has_returned = call('EXISTS', K.returned(ws.name, lane_key, priority)) == 1
   if not (has_list or has_returned) then return end
   local flow = Records.flow(ws, lane_key)
-  if Lanes.is_used(flow.lanes, priority) then return end
-  flow.lanes = Lanes.with(flow.lanes, priority .. (has_returned and '+' or ''))
-  if holes > 0 then Lanes.count_holes(ws, flow, priority, holes) end
+  Lanes.mark_returned(ws, flow, priority, has_returned and '+' or '')
+  Lanes.count_holes(ws, flow, priority, holes - Lanes.holes_of(flow, priority))
 end
 
 -- Where this says that it stands in a ready set, and it does not, it stands nowhere.
@@ -53,7 +52,6 @@ end
 -- Find the lanes, schedule and expiries of a workspace that its record does not name. The caller
 -- settles it.
 function Repair.workspace(ws)
-  ws.is_unread, ws.dirty = false, true
   Repair.stands(ws)
   local tasks = call('HKEYS', K.indexed_tasks())
   for _, queue in ipairs(call('HKEYS', K.nodes())) do
@@ -65,7 +63,7 @@ function Repair.workspace(ws)
   Timers.refresh_scheduled(ws)
   Timers.refresh_expiring(ws)
   call('ZREM', K.timer(), ws.name)
-  ws.timer = nil
+  ws.timer, ws.is_unread, ws.dirty = nil, false, true -- not before: an error stops it half-way
 end
 
 -- The running job of a fence whose lease has no record, or one that cannot be read, as its lease;

@@ -47,29 +47,28 @@ function Rescue.workspace(name)
   return done and ws or { name = name, flows = {} }
 end
 
--- A job that the script has taken, and that stands nowhere, goes to the head of its lane.
+-- A job that the script has taken, and that stands nowhere, goes to the head of its lane. An expiry
+-- that it carries counts again.
 function Rescue.place(name, queue, priority, element)
   local id = Jobs.id_of(element)
-  if not id or call('HEXISTS', K.jobs(queue), id) == 0 then return end
+  local record = id and Jobs.read(queue, id)
+  if not record then return end
   local ws = Rescue.workspace(name)
   if Rescue.has_place(ws, queue, priority, element) then return end
   local lane_key = Lanes.key_of(queue, Jobs.task_of(element))
   call('LPUSH', K.lane(name, lane_key, priority), element)
-  if not pcall(Rescue.name_lane, ws, lane_key, priority) then Rescue.find_later(ws) end
+  local expires = Jobs.expires_at(record)
+  if expires then pcall(Timers.add_expiry, ws, queue, priority, element, expires) end
+  local is_read = ws == Records.workspaces[name]
+  if not (is_read and pcall(Rescue.name_lane, ws, lane_key, priority)) then
+    pcall(Records.find_later, ws)
+  end
 end
 
 function Rescue.name_lane(ws, lane_key, priority)
   local flow = Records.flow(ws, lane_key)
   if not Lanes.is_used(flow.lanes, priority) then flow.lanes = Lanes.with(flow.lanes, priority) end
   flow.first_task, ws.dirty, Wakeups.touched[flow.queue] = nil, true, true
-end
-
--- A record that cannot be written says what was. So it goes, and its workspace is found by its keys
--- when its timer goes off.
-function Rescue.find_later(ws)
-  ws.timer = nil
-  pcall(call, 'HDEL', K.workspaces(), ws.name)
-  pcall(call, 'ZADD', K.timer(), now_text, ws.name)
 end
 
 -- A job that could not be published leaves nothing. If not even that is possible, it is published.
@@ -96,7 +95,7 @@ end
 -- It is settled again then.
 function Rescue.set_timer(entity, at)
   call('ZADD', K.timer(), num(at), entity.name or entity.key)
-  entity.timer, entity.dirty = at, true
+  entity.timer, entity.put_off_until, entity.dirty = at, num(at), true
 end
 
 -- Return what was put off, in words.
@@ -110,7 +109,7 @@ function Rescue.put_off_work(work, at)
     return 'flow ' .. work.ws.name .. ' ' .. work.flow.lane_key
   end
   local is_shared = match(work.timer, '^[/@]')
-  local entity = is_shared and Records.shared_limit(work.timer) or Records.workspace(work.timer)
+  local entity = is_shared and SharedLimitRecords.of(work.timer) or Records.workspace(work.timer)
   Rescue.set_timer(entity, at)
   return 'timer ' .. work.timer
 end
@@ -130,15 +129,16 @@ end
 -- Save what can be saved, each by itself. The next claims settle every workspace once more: what
 -- has failed here may have left one where it should not stand.
 function Rescue.save()
+  pcall(Sweep.beat) -- what waits now waits by this time, so it must not go back
   Shard.load().drain = '0'
   for _, ws in pairs(Records.workspaces) do pcall(Repair.stands, ws) end
   pcall(Wakeups.settle_tokens)
   pcall(Shard.save_aside)
   for _, ws in pairs(Records.workspaces) do
-    if not pcall(Records.save_workspace, ws) then Rescue.find_later(ws) end
+    if ws.is_unread or not pcall(Records.save_workspace, ws) then pcall(Records.find_later, ws) end
   end
   for _, node in pairs(Records.nodes) do pcall(Records.save_node, node) end
-  for _, shared in pairs(Records.shared_limits) do pcall(Records.save_shared_limit, shared) end
+  for _, shared in pairs(SharedLimitRecords.all) do pcall(SharedLimitRecords.save, shared) end
   pcall(Shard.save)
 end
 

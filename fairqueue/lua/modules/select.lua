@@ -37,7 +37,7 @@ end
 function Select.drop_stray(node, member, entity, flow)
   Order.drop(node, member)
   if entity.flows then
-    Repair.workspace(entity)
+    entity.is_unread = true -- until it is settled: an error may come before
     Settle.workspace(entity)
   end
   if not Shard.take_step() then return nil end
@@ -61,7 +61,7 @@ function Select.is_stale(ws, flow)
   if flow.task and SharedLimits.task_block(ws, flow) then return true end
   local node = flow.up
   while node and node.up do
-    if SharedLimits.block_of(Records.shared_limit(node.limit_key)) then return true end
+    if SharedLimits.block_of(SharedLimitRecords.of(node.limit_key)) then return true end
     node = node.up
   end
   return not flow.task and Select.reroute(ws, flow)
@@ -81,11 +81,12 @@ function Select.reroute(ws, flow)
     if Jobs.task_of(element) ~= task then break end
     insert(moved, element)
   end
-  call('LPOP', from, #moved)
-  Jobs.take(ws.name, flow.queue, priority, moved)
+  local taken = #moved
   moved = Lanes.without_holes(ws, flow, priority, moved)
+  call('LPOP', from, taken)
+  Jobs.take(ws.name, flow.queue, priority, moved)
   Lanes.tidy(ws, flow, priority)
-  Lanes.push(ws, Records.flow(ws, lane_key), priority, moved[1])
+  if moved[1] then Lanes.push(ws, Records.flow(ws, lane_key), priority, moved[1]) end
   if #moved > 1 then call('RPUSH', K.lane(ws.name, lane_key, priority), unpack(moved, 2)) end
   return true
 end

@@ -216,7 +216,7 @@ function Settle.forget_node(b)
   Settle.unmark_idle(b, b)
   Order.set_state(b, 'idle')
   if b.gone then return end
-  b.gone, Records.nodes[b.id] = true, nil
+  b.gone = true
   call('HDEL', K.inner_nodes(), b.id)
   call('SREM', K.nodes_of_shared_limit(b.limit_key), b.id)
   Settle.shared_limit(b.limit_key)

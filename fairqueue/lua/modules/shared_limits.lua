@@ -27,7 +27,7 @@ end
 -- A slot was taken or freed, or time has passed. Return the shared limit, and whether its nodes
 -- must be settled.
 function SharedLimits.refresh(key)
-  local shared = Records.shared_limit(key)
+  local shared = SharedLimitRecords.of(key)
   local before = shared.block
   shared.block = SharedLimits.block_of(shared)
   if shared.block and call('EXISTS', K.nodes_of_shared_limit(key)) == 0 then shared.block = nil end
@@ -79,7 +79,7 @@ end
 function SharedLimits.take(ws, l)
   local limits = Limits.any('tasks') and Limits.of_task(l.task)
   if limits and limits.rate then
-    local shared = Records.shared_limit('/' .. l.task)
+    local shared = SharedLimitRecords.of('/' .. l.task)
     shared.tat = Fairness.tat_after(shared.tat, now, limits.rate)
   end
   return SharedLimits.move('SADD', ws, l)

@@ -79,22 +79,24 @@ function Sweep.steps_left()
   return Shard.steps_left() - Shard.STEPS_KEPT
 end
 
+-- name, time, ...
 function Sweep.due_timers()
   local most = max(0, Sweep.steps_left())
-  return call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'LIMIT', 0, most)
+  return call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'WITHSCORES', 'LIMIT', 0, most)
 end
 
 -- Each job that a timer moves is a step, and so is a timer that moves none.
-function Sweep.fire_timers(names)
+function Sweep.fire_timers(due)
   local fired = 0
-  for _, name in ipairs(names) do
+  for i = 1, #due, 2 do
+    local name = due[i]
     local most, n = Sweep.steps_left(), 0
     if most <= 0 then break end
     Shard.at_work = { timer = name }
     if match(name, '^[/@]') then
       Sweep.fire_shared(name)
     else
-      n = Sweep.fire_timer(Records.workspace(name), most)
+      n = Sweep.fire_timer(Records.workspace(name), tonumber(due[i + 1]), most)
     end
     if n == 0 then Shard.took_steps(1) end
     fired = fired + n
@@ -105,13 +107,14 @@ end
 
 -- A timer that its record does not name goes.
 function Sweep.fire_shared(key)
-  if not Records.shared_limit(key).timer then call('ZREM', K.timer(), key) end
+  if not SharedLimitRecords.of(key).timer then call('ZREM', K.timer(), key) end
   Settle.shared_limit(key)
 end
 
--- Jobs of one workspace that are due or have expired, at most `most`.
-function Sweep.fire_timer(ws, most)
-  if not ws.timer then Repair.workspace(ws) end
+-- Jobs of one workspace that are due or have expired, at most `most`. A record that names another
+-- time than its timer was lost, or could not be written.
+function Sweep.fire_timer(ws, at, most)
+  if ws.timer ~= at then Repair.workspace(ws) end
   local fired = Timers.fire(ws, most)
   Shard.took_steps(fired)
   ws.fired = true
@@ -163,10 +166,10 @@ end
 -- Leases and timers share the steps of the call: timers get half of them, if any is due.
 function Sweep.all(max_deliveries)
   Sweep.beat()
-  local names, most = Sweep.due_timers(), Sweep.steps_left()
-  local reaped = Sweep.reap(max_deliveries, #names > 0 and int(most / 2) or most)
-  if reaped > 0 then names = Sweep.due_timers() end
-  local n = reaped + Sweep.fire_timers(names)
+  local due, most = Sweep.due_timers(), Sweep.steps_left()
+  local reaped = Sweep.reap(max_deliveries, #due > 0 and int(most / 2) or most)
+  if reaped > 0 then due = Sweep.due_timers() end
+  local n = reaped + Sweep.fire_timers(due)
   Sweep.drain_change()
   Shard.drop_ended()
   Shard.drop_groups()

@@ -1,0 +1,36 @@
+-- The record of a shared limit, of a task (/number) or a group (@name), in every queue; read once
+-- and written once.
+--   block tat timer
+--   block: why its nodes are closed; timer: when its rate opens them
+SharedLimitRecords.all = {}
+
+function SharedLimitRecords.of(key)
+  local shared = SharedLimitRecords.all[key]
+  if shared then return shared end
+  local text = call('HGET', K.shared_limits(), key) or '- 0 -'
+  local block, tat, timer = match(text, '^(%S+) (%S+) (%S+)$')
+  if not tonumber(tat) then
+    Shard.set_aside('shared_limit', key, text)
+    block, tat = '-', 0
+  end
+  shared = { key = key, tat = tonumber(tat), timer = tonumber(timer) }
+  if block ~= '-' then shared.block = block end
+  shared.before = text
+  SharedLimitRecords.all[key] = shared
+  return shared
+end
+
+function SharedLimitRecords.text(shared)
+  local tat = shared.tat > now and num(shared.tat) or '0'
+  return concat({ shared.block or '-', tat, shared.timer and num(shared.timer) or '-' }, ' ')
+end
+
+function SharedLimitRecords.save(shared)
+  local text = SharedLimitRecords.text(shared)
+  if text == shared.before then return end
+  if text == '- 0 -' then
+    call('HDEL', K.shared_limits(), shared.key)
+  else
+    call('HSET', K.shared_limits(), shared.key, text)
+  end
+end

@@ -1,0 +1,152 @@
+"""Commands that fail in the middle of a script, on both engines: each of these once lost a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from redis import ResponseError
+
+from fairqueue import Job
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.values import CommandError
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
+from fairqueue.adapters import Renewed
+from fairqueue.testing import ManualClock
+from tests.contract.world import World, ids
+from tests.told_to_fail import failing, read_failing
+
+FAILURES = CommandError, ResponseError
+
+
+@pytest.fixture(params=["memory", "redis"])
+def world(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> Iterator[World]:
+    """A world whose scripts can be told to fail."""
+    engine: Engine = MemoryEngine(namespace=namespace, read=read_failing)
+    if request.param == "redis":
+        client = request.getfixturevalue("redis_client")
+        engine = RedisEngine(client, namespace=namespace, read=read_failing)
+    yield World(Store(engine, clock=clock), clock)
+    engine.close()
+
+
+def drain(world: World) -> list[str]:
+    """Run everything that waits, for a while; return the ids."""
+    worker, done = world.worker("drain"), list[str]()
+    for _ in range(4):
+        leases = worker.take(8)
+        done += ids(leases)
+        for lease in leases:
+            worker.finish(lease, 0.1)
+        world.pass_time(4)
+    return done
+
+
+@pytest.mark.parametrize("number", range(10, 40, 2))
+def test_a_job_that_expires_alone_in_its_lane_is_not_lost(world: World, number: int) -> None:
+    """An error while its lane goes leaves no mark that makes a hole of it later."""
+    world.publish("a", "mortal", expires_seconds=3)
+    world.clock.advance(4)
+    with failing(world.store.engine, number=number), suppress(*FAILURES):
+        world.reap()
+    world.pass_time(20)
+    assert [letter.job.id for letter in world.dead()] == ["mortal"]
+
+
+@pytest.mark.parametrize("number", range(5, 45, 2))
+def test_a_search_for_lanes_that_fails_is_made_again(world: World, number: int) -> None:
+    """A claim has dropped the place of a workspace without a record, and failed before it knew."""
+    names = [*(world.publish() for _ in range(3)), world.publish(priority=7)]
+    engine = world.store.engine
+    engine.command("HDEL", engine.keys.key("workspaces"), "a")
+    with failing(engine, number=number), suppress(*FAILURES):
+        world.worker().take()
+    world.pass_time(40)
+    assert set(drain(world)) == set(names)
+
+
+@pytest.mark.parametrize("name", ["SADD", "HSET"])
+def test_a_job_whose_lane_cannot_be_named_is_found_later(world: World, name: str) -> None:
+    """Its task has got a limit, and the node of its new lane cannot be made for a while."""
+    names = world.publish_many(2)
+    world.limit_task(concurrency=5)
+    world.publish("b", task="other")
+    with failing(world.store.engine, name=name), suppress(*FAILURES):
+        world.worker().take(2)
+    assert set(drain(world)) >= set(names)
+
+
+def test_a_workspace_without_a_record_is_found_behind_the_head(world: World) -> None:
+    """A look at its place makes no record of it that names nothing."""
+    for workspace in ("a", "b"):
+        world.limit(workspace, parent="org")
+    names = [world.publish(), world.publish("b")]
+    engine = world.store.engine
+    engine.command("HDEL", engine.keys.key("workspaces"), "a")
+    names.append(world.publish("b", priority=3, queue="other"))
+    names.append(world.publish("c"))
+    world.limit("a", parent=None)
+    engine.command("DEL", engine.keys.key("ready", "q@org"))
+    worker, done = world.worker(), list[str]()
+    for _ in range(9):
+        done += ids(worker.take(4, "q", "other"))
+        world.pass_time(2)
+    assert set(done) == set(names)
+
+
+@pytest.mark.parametrize("number", range(9, 34, 3))
+@pytest.mark.parametrize("delay", [0.0, 5.0])
+def test_an_import_that_fails_loses_no_message(world: World, number: int, delay: float) -> None:
+    """The message is in its list or a job, never in both or neither; a repeat adopts it once."""
+    engine = world.store.engine
+    source = f"{engine.namespace} theirs"
+    job = Job("theirs", "a", "q", "t", b"message", delay_seconds=delay)
+    for message in (b"message", b"other"):
+        engine.command("LPUSH", source, message)
+    with failing(engine, number=number), suppress(*FAILURES):
+        world.store.import_message(source, job, kind="kind")
+    jobs = engine.command("HLEN", engine.keys.key("jobs", "q"))
+    assert jobs + engine.command("LLEN", source) == 2
+    assert world.store.import_message(source, job, kind="kind")
+    assert engine.command("LRANGE", source, 0, -1) == [b"other"]
+    world.pass_time(20)
+    assert drain(world) == ["theirs"]
+
+
+def test_a_charge_that_fails_ends_no_lease(world: World) -> None:
+    """The leases are renewed all the same, and what failed is set aside."""
+    world.publish_many(2)
+    worker = world.worker()
+    leases = worker.take(2)
+    world.clock.advance(20)
+    with failing(world.store.engine, name="ZINCRBY"):
+        assert worker.beat(*leases, seconds=9.0) == Renewed(frozenset())
+    assert world.store.snapshot().set_aside == {"failure": 2}
+    world.clock.advance(20)
+    world.reap()
+    assert worker.renew(*leases) == frozenset()
+
+
+def test_a_lease_that_cannot_be_renewed_stops_no_other(world: World) -> None:
+    """It is named, and the others live on; where none can be renewed, the error is raised."""
+    world.publish_many(3)
+    worker = world.worker()
+    leases = worker.take(3)
+    fences = {lease.fence for lease in leases}
+    engine, expiry = world.store.engine, world.store.engine.keys.key("expiry")
+    seen = set[int]()
+    for number in range(1, 40):
+        world.clock.advance(1)
+        with failing(engine, number=number), suppress(*FAILURES):
+            renewed = worker.beat(*leases, seconds=0.1)
+            assert len(renewed.failed) <= 1
+            seen |= renewed.failed
+            end = world.clock() + worker.lease_seconds
+            for fence in fences - renewed.failed:
+                assert float(engine.command("ZSCORE", expiry, str(fence))) == end
+    assert seen == fences
+    with failing(engine, name="HSET"), pytest.raises(FAILURES):
+        worker.beat(*leases)

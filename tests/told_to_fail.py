@@ -1,0 +1,53 @@
+"""Scripts of either engine that fail at a command when they are told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.linker import read_source
+
+_CALL = "= redis.call,"
+_FAILING_CALL = """\
+local told = 'told:' .. KEYS[1]
+local told_number, told_name = string.match(redis.call('GET', told) or '', '^(%d*) ?(%u*)$')
+local commands = 0
+local function failing_call(name, ...)
+  commands = commands + 1
+  local is_it = tostring(commands) == told_number
+  if is_it then redis.call('DEL', told) end
+  if is_it or name == told_name then
+    return redis.call('ZADD', told, 'told to fail', 'no score')
+  end
+  return redis.call(name, ...)
+end
+"""
+
+
+def read_failing(name: str) -> str:
+    """Read one Lua file, for an engine whose scripts can be told to fail."""
+    text = read_source(name)
+    if name != "modules/base":
+        return text
+    assert _CALL in text
+    return _FAILING_CALL + text.replace(_CALL, "= failing_call,", 1)
+
+
+def tell(engine: Engine, number: int | None = None, name: str = "") -> None:
+    """Fail every command of this name, or once the one of this number in a script; or no more."""
+    told = f"told:{engine.keys.key('meta')}"
+    if number or name:
+        engine.command("SET", told, f"{number or ''} {name}".strip())
+    else:
+        engine.command("DEL", told)
+
+
+@contextmanager
+def failing(engine: Engine, *, number: int | None = None, name: str = "") -> Iterator[None]:
+    """Fail these commands inside the block."""
+    tell(engine, number, name)
+    try:
+        yield
+    finally:
+        tell(engine)
