@@ -46,7 +46,8 @@ def _is_used(store: Store, scope: str, name: str) -> bool:
 def _known(store: Store, scope: str) -> Iterator[str]:
     for kind in HASHES[scope]:
         found = _limited(store, scope) if kind == "limits" else _members(store, kind)
-        yield from (decode(name) for name in found if not name.startswith(b"#"))
+        names = (name.removeprefix(b"!") for name in found if not name.startswith(b"#"))
+        yield from map(decode, names)
 
 
 def _members(store: Store, kind: str) -> Iterable[bytes]:

@@ -126,7 +126,11 @@ def _tasks_have_names(a: Audit) -> Iterator[str]:
     limits = (field.split(":") for field in a.space.one("limits", {}))
     used |= {words[2] for words in limits if words[1:2] == ["task"]}
     yield from (f"task {number} has no name" for number in used - set(names))
-    numbers = {number: name for name, number in tasks.items() if not name.startswith("#")}
+    numbers = {
+        number.split(" ")[0]: name.removeprefix("!")
+        for name, number in tasks.items()
+        if not name.startswith("#")
+    }
     yield from unequal("tasks", set(numbers.items()), "their numbers", set(names.items()))
     newest = max(map(int, names), default=0)
     if newest > last:

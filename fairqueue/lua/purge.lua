@@ -32,7 +32,7 @@ local function from_records(at, task)
 end
 
 if queue ~= '' then Wakeups.touched[queue] = true end
-local task = task_name ~= '' and (call('HGET', K.tasks(), task_name) or 'none') or nil
+local task = task_name ~= '' and (Shard.known_task(task_name) or 'none') or nil
 local at = match(cursor, '^jobs:(%d+)$') or task and '0'
 if at then return from_records(at, task) end
 return from_lanes()

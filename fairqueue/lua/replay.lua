@@ -8,6 +8,7 @@ if until_then == '' then until_then = now_text end
 local function enter(ws, queue, one, record, due)
   local _, task, priority = Jobs.identity_of(record)
   local element = Jobs.element(task, one)
+  Shard.keep_task(task)
   Records.register(queue)
   Jobs.write(queue, one, Jobs.published_again(record))
   if due > 0 then return Timers.schedule(ws, queue, priority, element, now + due) end

@@ -240,7 +240,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "the cleanup does not go on": (
         "I11",
-        lambda e: e.command("SET", e.keys.key("cleanup"), "1 0 9000000000"),
+        lambda e: e.command("SET", e.keys.key("cleanup"), "1 0 9000000000 0 0"),
     ),
 }
 

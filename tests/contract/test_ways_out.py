@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from fairqueue import Job, Limits
+from fairqueue import Job, Lease, Limits, Pause
 from fairqueue.adapters import Admission, Ending, Finish
 from fairqueue.audit import audit
 from tests.contract.world import Worker, World
 
 DAY = 86400.0
-STEPS, CALLS = 6, 40
+STEPS, CALLS = 6, 20
 MOST_IN_ONE_CALL = 128
 
 
@@ -151,6 +151,16 @@ ALWAYS = {
 }
 """Kinds of which there is one key, with few fields."""
 
+
+def tasks_of_jobs(world: World, worker: Worker) -> None:
+    """Each was the task of one job; one had a limit, too."""
+    world.limit_task("gone0", concurrency=1)
+    for n in range(100):
+        world.publish(task=f"gone{n}")
+    run(world, worker)
+    world.store.set_limits("task", "gone0", None)
+
+
 WHAT: dict[str, tuple[Callable[[World, Worker], None], set[str]]] = {
     "an unused queue": (unused_queue, set()),
     "its debts": (debts_of_an_unused_queue, set()),
@@ -159,9 +169,10 @@ WHAT: dict[str, tuple[Callable[[World, Worker], None], set[str]]] = {
     "unique keys": (unique_keys, set()),
     "lost jobs": (lost_jobs, set()),
     "observed limits": (observed_limits, {"limits_with"}),
-    "unnamed workspaces": (unnamed_workspaces, {"tasks"}),
+    "unnamed workspaces": (unnamed_workspaces, set()),
     "dead letters": (dead_letters, set()),
     "a task's limits": (task_s_limits, set()),
+    "tasks": (tasks_of_jobs, set()),
 }
 
 
@@ -174,11 +185,55 @@ def test_it_goes(
     leave, kept = WHAT[what]
     leave(world, worker := world.worker())
     assert traces(world, "gone")
-    how(world, worker, 50)
+    how(world, worker, 150)
     run(world, worker)
     assert traces(world, "gone") - kept == set()
     assert kinds(world) <= ALWAYS | kept
     assert audit(world.store.engine, now=world.clock()) == []
+
+
+def test_a_task_keeps_its_name_while_anything_has_it(world: World) -> None:
+    """A job, a dead letter, a unique key or a limit."""
+    worker = world.worker()
+    world.configure(dead_letter_seconds=300 * DAY, authoritative=True)
+    world.limit_task("limited", concurrency=1)
+    world.publish(task="waits", queue="other")
+    world.publish(task="later", delay_seconds=200 * DAY)
+    world.publish("dead", task="dies")
+    worker.reject(worker.take_one())
+    unique = Job("u", "a", "q", "keyed", b"")
+    world.store.publish(unique, Admission(unique_key="k", unique_for=200 * DAY))
+    run(world, worker)
+    idle(world, worker, 150)
+    assert audit(world.store.engine, now=world.clock()) == []
+    assert worker.take_one("other").job.task == "waits"
+    assert world.dead("dead")[0].job.task == "dies"
+    assert list(world.store.replay("dead")) != []
+    again = Job("v", "a", "q", "keyed", b"")
+    found = world.store.publish(again, Admission(unique_key="k", unique_for=200 * DAY))
+    assert found.job_id == "u"
+    world.publish(task="limited")
+    leases = worker.take(9)
+    assert {lease.job.task for lease in leases} == {"dies", "limited"}
+    assert dict(world.store.get_limits("task", "limited")) == {"live": Limits(concurrency=1)}
+    world.clock.advance(60 * DAY)
+    world.reap()
+    assert "later" in {lease.job.task for lease in worker.take(9)}
+
+
+def test_a_task_that_is_named_again_has_its_number(world: World) -> None:
+    """It was set aside; its estimates and its jobs are found again."""
+    worker, engine = world.worker(), world.store.engine
+    world.publish(task="t")
+    world.publish(task="t", delay_seconds=300 * DAY)
+    run(world, worker)
+    before = sorted(engine.command("HKEYS", engine.keys.key("tasks")))
+    idle(world, worker, 40)
+    assert b"t" not in engine.command("HKEYS", engine.keys.key("tasks"))
+    assert sum(world.store.purge(task="t")) == 1
+    world.publish(task="t")
+    assert sorted(engine.command("HKEYS", engine.keys.key("tasks"))) == before
+    assert worker.take_one().job.task == "t"
 
 
 def queues(world: World) -> set[str]:
@@ -220,7 +275,7 @@ def test_a_part_that_fails_stops_no_other(world: World) -> None:
     world.store.engine.command("SET", key("unique"), "what")
     idle(world, worker, 50)
     assert traces(world, "gone") == set()
-    assert world.store.set_aside() == {"failure": 6}
+    assert set(world.store.set_aside()) == {"failure"}
 
 
 def test_what_is_left_goes_page_by_page(world: World) -> None:
@@ -237,3 +292,92 @@ def test_what_is_left_goes_page_by_page(world: World) -> None:
         left.append(engine.command("HLEN", engine.keys.key("unique")))
     assert left[-1] == 0
     assert max(one - other for one, other in pairwise(left)) <= MOST_IN_ONE_CALL
+
+
+ONE_SHOT = 1000
+
+
+def use_once(world: World, worker: Worker, n: int) -> None:
+    """Publish to a workspace of its own, in one of the ways in which a workspace can be used."""
+    name = f"once{n}"
+    queue, task = (f"once-queue{n}", f"once-task{n}") if n % 10 == 0 else ("q", "t")
+    world.publish(name, queue=queue, task=task, priority=n % 3, delay_seconds=n % 2)
+    job = Job(f"once-job{n}", name, "q", f"once-task{n % 40}", b"")
+    key = f"once-key{n}" if n % 4 == 0 else None
+    unique_for = 600.0 if n % 8 == 0 else None
+    group = f"once-group{n}" if n % 5 == 0 else None
+    unnamed = n % 7 == 0
+    world.store.publish(job, Admission(False, group, None, key, unique_for, unnamed))
+    if n % 6 == 0:
+        world.publish(name, expires_seconds=0.5)
+    if n % 9 == 0:
+        world.store.cancel(world.publish(name, delay_seconds=99))
+    if n % 11 == 0:
+        world.store.put_provider_limits(name, Limits(concurrency=3))
+
+
+def end_somehow(worker: Worker, lease: Lease) -> None:
+    """Most jobs are done; some die, are released, or are acked early and lost."""
+    n = int(lease.job.workspace.removeprefix("once"))
+    if n % 13 == 0:
+        worker.reject(lease)
+    elif n % 17 == 0 and not lease.redelivered:
+        worker.release(lease, counted=True, delay_seconds=1)
+    elif n % 19 == 0:
+        worker.finish(lease, ending=Ending.ACK_EARLY)
+    else:
+        worker.finish(lease, 0.5)
+
+
+def publish_all(world: World, worker: Worker) -> None:
+    """Each workspace is used once; a third has limits of its own, a quarter under observed ones."""
+    world.configure(enforced=False, default=Limits(concurrency=1, capacity=1), provided=True)
+    for n in range(ONE_SHOT):
+        if n == ONE_SHOT // 4:
+            world.configure(provided=True, authoritative=True)
+        if n % 3 == 0:
+            world.limit(f"once{n}", concurrency=2, rate=100.0, reserve=1, parent="once-org")
+        use_once(world, worker, n)
+    world.limit_task("once-task1", concurrency=9, workspace_concurrency=1, rate=50.0)
+    world.limit("once-org", concurrency=99)
+    world.store.pause("workspace", "once7", Pause.PAUSED)
+
+
+def run_all(world: World, worker: Worker) -> None:
+    """Claim from every queue, two at a time."""
+    own = [f"once-queue{n}" for n in range(0, ONE_SHOT, 10)]
+    for queues in (("q",), *zip(own[::2], own[1::2], strict=True), ("q",)):
+        for _ in range(100):
+            world.clock.advance(1)
+            leases = worker.take(16, *queues)
+            for lease in leases:
+                end_somehow(worker, lease)
+            if not leases and queues != ("q",):
+                break
+
+
+def take_away(world: World, worker: Worker) -> None:
+    """Resume what is paused, unset what was set, and purge some of the dead."""
+    world.store.pause("workspace", "once7", None)
+    for name in ("once-org", *(f"once{n}" for n in range(0, ONE_SHOT, 3))):
+        world.store.set_limits("workspace", name, None)
+    world.store.set_limits("task", "once-task1", None)
+    world.pass_time(60)
+    run(world, worker)
+    for n in range(0, ONE_SHOT, 26):
+        sum(world.store.purge_dead(f"once{n}"))
+
+
+@pytest.mark.slow
+def test_one_shot_workspaces_leave_nothing(world: World) -> None:
+    """With limits and groups that come and go, of which some are only observed, no name is left."""
+    worker = world.worker()
+    publish_all(world, worker)
+    run_all(world, worker)
+    assert len(traces(world, "once")) > 20
+    take_away(world, worker)
+    for _ in range(4):
+        idle(world, worker, 40)
+        world.store.stale_provider_limits(n=99, older_seconds=60, forget_seconds=600)
+    assert traces(world, "once") == set()
+    assert audit(world.store.engine, now=world.clock()) == []

@@ -68,6 +68,13 @@ def test_every_function_is_called() -> None:
     assert set(LINKED.functions) <= reached
 
 
+def test_a_constant_has_one_meaning() -> None:
+    """All modules of a script share one scope: of two locals of a name the last would count."""
+    found = re.findall(r"^local ([\w, ]+?)(?: =|$)", "\n".join(LINKED.openings.values()), re.M)
+    names = [name for names in found for name in names.split(", ")]
+    assert sorted(set(names)) == sorted(names)
+
+
 def test_a_function_is_in_its_module() -> None:
     """``Lanes.push`` stands in ``modules/lanes.lua``."""
     for module in MODULES:

@@ -1,11 +1,15 @@
 -- What is not used any more and that no job takes with it goes here: queues and their kinds, unique
 -- keys, counts, dead letters, what limits left behind. Each reap looks at a page of it, and so does
 -- each claim that found no job; after everything was looked at, they rest for a while.
---   cleanup: part cursor at   how far it has come, and when it goes on
+--   cleanup: part cursor at tasks_at checking
+--     part, cursor, at: how far it has come, and when it goes on
+--     tasks_at, checking: when tasks were last looked for, and since when they are now, or 0
 local PAGE = 64 -- entries that one call looks at
 local FORGOTTEN_MOST = 64 -- idle flows of queues that one call forgets
 local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at again
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
+local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
+local TASK_SECONDS = 2592000 -- a task that was not named for twice as long may go
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 local cleanup_left
 
@@ -127,21 +131,106 @@ function Cleanup.dead_letters()
   return n > 0 and '1' or '0'
 end
 
+-- A task that no publish and no operator names keeps its number while something has it. Each month
+-- all tasks are set aside, as '!name' -> number since [checked]; what names one takes it back. A
+-- month later those are taken back of which there is a job or a unique key, and the others are
+-- checked. They go a month after that, if each dead letter is younger than the check.
+function Cleanup.queue_after(last)
+  local found
+  for _, queue in ipairs(call('HKEYS', K.nodes())) do
+    if queue > last and not (found and found < queue) then found = queue end
+  end
+  cleanup_left = cleanup_left - QUEUE_ENTRIES
+  return found
+end
+
+-- The cursor is that of a queue's jobs, and the queue.
+function Cleanup.task_jobs(cursor, progress)
+  local of_jobs, queue = match(cursor, '^(%d+)/(.*)$')
+  if not queue then
+    if not Cleanup.is_time_for_tasks(progress) then return '0' end
+    of_jobs, queue = '0', Cleanup.queue_after('')
+  end
+  if not queue then return '0' end
+  of_jobs = Cleanup.fields(K.jobs(queue), of_jobs, function(_, record)
+    local n = match(record, '^%S+ (%d+) ')
+    if n then Shard.keep_task(n) end
+  end)
+  if of_jobs == '0' then queue = Cleanup.queue_after(queue) end
+  return queue and of_jobs .. '/' .. queue or '0'
+end
+
+function Cleanup.is_time_for_tasks(progress)
+  if progress.tasks_at == 0 then progress.tasks_at = now end
+  if now < progress.tasks_at + TASK_SECONDS then return false end
+  progress.tasks_at, progress.checking = now, now
+  return true
+end
+
+function Cleanup.task_keys(cursor, progress)
+  if progress.checking == 0 then return '0' end
+  return Cleanup.fields(K.unique(), cursor, function(field)
+    local n = match(field, '^[^:]*:(%d+):')
+    if n then Shard.keep_task(n) end
+  end)
+end
+
+function Cleanup.task(name, n, since, checked, progress)
+  local aside, limits = '!' .. name, Limits.of_task(n) or Limits.is_draining(n)
+  if limits then
+    Shard.new_task(name)
+  elseif tonumber(checked) then
+    local died = call('ZRANGE', K.dead_workspaces(), 0, 0, 'WITHSCORES')[2]
+    if tonumber(checked) < min(progress.checking, tonumber(died or now)) then
+      Cleanup.drop_task(name, n)
+    end
+  elseif tonumber(since) < progress.checking then
+    call('HSET', K.tasks(), aside, concat({ n, since, now_text }, ' '))
+  end
+end
+
+function Cleanup.drop_task(name, n)
+  call('HDEL', K.tasks(), '!' .. name, '#' .. n)
+  call('HDEL', K.duration_estimates(), n)
+  call('HDEL', K.indexed_tasks(), n)
+end
+
+function Cleanup.tasks(cursor, progress)
+  if progress.checking == 0 then return '0' end
+  local following_cursor = Cleanup.fields(K.tasks(), cursor, function(field, text)
+    local name = match(field, '^!(.*)$')
+    local n, since, checked = match(text, '^(%d+) (%S+) ?(%S*)$')
+    if name and n then
+      Cleanup.task(name, n, since, checked, progress)
+    elseif not match(field, '^#') then
+      call('HSET', K.tasks(), '!' .. field, text .. ' ' .. now_text)
+      call('HDEL', K.tasks(), field)
+    end
+  end)
+  if following_cursor == '0' then progress.checking = 0 end
+  return following_cursor
+end
+
 function Cleanup.part(n)
   local parts = { Cleanup.dead_letters, Cleanup.queues, Cleanup.kinds, Cleanup.unique,
     Cleanup.keyed, Cleanup.lost, Cleanup.observed, Cleanup.without_workspace, Cleanup.shared_limits,
-    Cleanup.indexed_tasks }
+    Cleanup.indexed_tasks, Cleanup.task_jobs, Cleanup.task_keys, Cleanup.tasks }
   return parts[n]
 end
 
 function Cleanup.load()
-  local part, cursor, at = match(call('GET', K.cleanup()) or '', '^(%d+) (%d+) ([%d.]+)$')
-  if not Cleanup.part(tonumber(part)) then return { part = 1, cursor = '0', at = 0 } end
-  return { part = tonumber(part), cursor = cursor, at = tonumber(at) }
+  local part, cursor, at, tasks_at, checking =
+    match(call('GET', K.cleanup()) or '', '^(%d+) (%S+) ([%d.]+) ([%d.]+) ([%d.]+)$')
+  if not Cleanup.part(tonumber(part)) then
+    return { part = 1, cursor = '0', at = 0, tasks_at = 0, checking = 0 }
+  end
+  return { part = tonumber(part), cursor = cursor, at = tonumber(at),
+    tasks_at = tonumber(tasks_at), checking = tonumber(checking) }
 end
 
 function Cleanup.save(progress)
-  call('SET', K.cleanup(), concat({ int(progress.part), progress.cursor, num(progress.at) }, ' '))
+  call('SET', K.cleanup(), concat({ int(progress.part), progress.cursor, num(progress.at),
+    num(progress.tasks_at), num(progress.checking) }, ' '))
 end
 
 function Cleanup.begin_next_part(progress)
@@ -154,7 +243,7 @@ end
 function Cleanup.go_on(progress)
   cleanup_left = PAGE
   repeat
-    local cursor = Cleanup.part(progress.part)(progress.cursor)
+    local cursor = Cleanup.part(progress.part)(progress.cursor, progress)
     progress.cursor = cursor or progress.cursor
     local has_more = cursor and (cursor ~= '0' or Cleanup.begin_next_part(progress))
   until not has_more or cleanup_left <= 0
@@ -169,7 +258,7 @@ function Cleanup.run()
     local text = type(said) == 'table' and said.err or said
     Shard.set_aside('failure', 'cleanup ' .. int(progress.part), tostring(text))
     for _, ws in pairs(Records.workspaces) do Repair.stands(ws) end
-    Shard.load().drain = '0'
+    Shard.load().drain, progress.checking = '0', 0
     Cleanup.begin_next_part(progress)
   end
   Cleanup.save(progress)

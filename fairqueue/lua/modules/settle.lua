@@ -233,7 +233,7 @@ end
 -- A slot of a shared limit was taken or freed, or time has passed. Return why it is closed.
 function Settle.shared_limit(key)
   local shared, changed = SharedLimits.refresh(key)
-  if changed then Settle.nodes_of(key) end
+  if changed then Settle.nodes_of(key, true) end
   return shared.block
 end
 
@@ -241,11 +241,13 @@ function Settle.shared_limits(keys)
   for _, key in ipairs(keys) do Settle.shared_limit(key) end
 end
 
-function Settle.nodes_of(key)
+-- Where a shared limit opens or closes, a node without runnable members stands as before.
+function Settle.nodes_of(key, runnable_only)
   local ids = call('SMEMBERS', K.nodes_of_shared_limit(key))
   table.sort(ids)
   for _, id in ipairs(ids) do
-    if Records.nodes[id] or call('HEXISTS', K.inner_nodes(), id) == 1 then
+    local is_there = Records.nodes[id] or call('HEXISTS', K.inner_nodes(), id) == 1
+    if is_there and (not runnable_only or call('EXISTS', K.ready(id)) == 1) then
       Settle.upwards(Records.inner_node(id))
     end
   end
@@ -272,8 +274,7 @@ function Settle.join_group(ws, parent)
   local fences = call('SMEMBERS', K.slots_of_workspace(ws.name))
   for _, key in ipairs({ old and '@' .. old or false, parent and '@' .. parent or false }) do
     if key then
-      local change = parent and key == '@' .. parent and 'SADD' or 'SREM'
-      for _, fence in ipairs(fences) do call(change, K.slots_of_shared_limit(key), fence) end
+      SharedLimits.move_all(parent and key == '@' .. parent and 'SADD' or 'SREM', key, fences)
       Settle.shared_limit(key)
     end
   end

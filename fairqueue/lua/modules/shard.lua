@@ -80,11 +80,7 @@ end
 -- Tasks are numbered, so that lanes and records stay small. A number is the time, in microseconds,
 -- when its task was first named: so a number from before Redis lost its data never names another.
 function Shard.task_number(name)
-  local n = call('HGET', K.tasks(), name)
-  if n then return n end
-  n = format('%.0f', max(tonumber(call('HGET', K.tasks(), '#') or 0) + 1, now * 1000000))
-  call('HSET', K.tasks(), name, n, '#' .. n, name, '#', n)
-  return n
+  return call('HGET', K.tasks(), name) or Shard.new_task(name)
 end
 
 -- The last windows in which a job ended, and in which a group was let in.
@@ -147,6 +143,31 @@ function Shard.drop_groups()
 end
 
 -- COLD
+-- A task that has not been named for long is known under '!' and its name, see cleanup.lua.
+function Shard.new_task(name)
+  local n = Shard.known_task(name)
+  if n then
+    call('HDEL', K.tasks(), '!' .. name)
+    call('HSET', K.tasks(), name, n)
+    return n
+  end
+  n = format('%.0f', max(tonumber(call('HGET', K.tasks(), '#') or 0) + 1, now * 1000000))
+  call('HSET', K.tasks(), name, n, '#' .. n, name, '#', n)
+  return n
+end
+
+-- The number of a task; nil: it has none.
+function Shard.known_task(name)
+  local n, not_named = unpack(call('HMGET', K.tasks(), name, '!' .. name))
+  return n or not_named and match(not_named, '^%d+')
+end
+
+-- A job of this task is there, so it keeps its number.
+function Shard.keep_task(n)
+  local name = call('HGET', K.tasks(), '#' .. n)
+  if name and call('HEXISTS', K.tasks(), '!' .. name) == 1 then Shard.new_task(name) end
+end
+
 function Shard.keeps_aside()
   return call('HLEN', K.set_aside()) < ASIDE_KEPT
 end

@@ -1,6 +1,7 @@
 -- Limits and pauses that many workspaces share: of a task (/number) or of a group (@name), over all
 -- queues. They close inner nodes; a lease holds a slot of each that applies to it.
-local FEW = 64 -- leases that are indexed at once
+local FEW_LEASES = 64 -- leases that are indexed at once
+local SLOTS_AT_ONCE = 1000 -- slots that one command moves
 local indexed_tasks = {}
 
 -- COLD
@@ -75,6 +76,14 @@ function SharedLimits.move(change, ws, l)
   return keys
 end
 
+-- The leases of a workspace that joins or leaves a group.
+function SharedLimits.move_all(change, key, fences)
+  for i = 1, #fences, SLOTS_AT_ONCE do
+    local last = min(i + SLOTS_AT_ONCE - 1, #fences)
+    call(change, K.slots_of_shared_limit(key), unpack(fences, i, last))
+  end
+end
+
 -- A start counts for the rate of its task.
 function SharedLimits.take(ws, l)
   local limits = Limits.any('tasks') and Limits.of_task(l.task)
@@ -111,7 +120,7 @@ function SharedLimits.not_indexed(tasks)
       insert(missing, task)
     end
   end
-  if #missing == 0 or call('HLEN', K.leases()) > FEW then return missing end
+  if #missing == 0 or call('HLEN', K.leases()) > FEW_LEASES then return missing end
   SharedLimits.index(call('HGETALL', K.leases()), missing)
   SharedLimits.all_indexed(missing)
   return {}
