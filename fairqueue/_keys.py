@@ -84,3 +84,11 @@ class Keys:
         if len(names) != len(LAYOUT[kind]):
             raise TypeError(f"a {kind} key takes {LAYOUT[kind]}, not {names}")
         return ":".join((self.prefix + kind, *map(encode, names)))
+
+    def declared(self) -> list[str]:
+        """Return the keys that every script is given: the shard's record, and the bare prefix.
+
+        No key is named so. For a slot of a Cluster that moves, a key that is not there beside one
+        that is makes Redis answer TRYAGAIN before the script has changed anything.
+        """
+        return [self.key("meta"), self.prefix]

@@ -232,7 +232,7 @@ class FairQueue:
         group = None if group is None else check_text("group", group)
         self._similar_names.note(job.workspace)
         missing = named is None and self.missing_workspace.counts
-        admission = Admission(exempt, group, parent_fence, key, unique_for, missing)
+        admission = Admission(exempt, group, parent_fence, key, unique_for, missing, not job_id)
         within = seconds_from_zero("block_seconds", wait_seconds(self.settings, block_seconds))
         return JobId(self._publish(job, admission, within_seconds=within))
 

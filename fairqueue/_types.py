@@ -48,6 +48,8 @@ class Admission:
     """Seconds from the publish for which the key is held; None: until the job ends."""
     without_workspace: bool = False
     """Count it as a job that named no workspace."""
+    is_new: bool = False
+    """The job's id was just made: no publish of it can have come before this one."""
 
 
 class Outcome(str, Enum):

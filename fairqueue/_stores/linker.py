@@ -7,27 +7,38 @@ calls only functions of its own module or of one before it.
 An operation that changes records ends in a commit, which the linker adds: no operation writes
 it. What stands before a line ``-- LATER`` and returns there changes no record.
 
-Redis creates every function of a script at every call, which costs more than most functions do.
-So a script has only what it reaches, and three things more make it cheap. The numbers are the
-instructions of Redis 7.0 with each of them, against those without it:
+Redis creates every function of a script at every call, at about 1,500 instructions each, and a
+key or an argument costs 1,000. So a script is given two keys, creates only what most of its calls
+need, and looks for nothing twice:
 
-- ``-- LATER`` puts off what only the text behind it reaches: 41 % fewer for a publish behind
-  others of its lane (150,000 instead of 252,000, all that a command costs included).
-- ``-- COLD`` in a module: the functions behind it are rarely called. All of a script's cold
-  functions are made when the first of them is called: 7 % fewer for finish and claim (1,059,000
-  instead of 1,133,000), 6 % fewer for a publish.
-- All functions are in one table, which the cold ones need anyway: 7 % fewer for finish and claim
-  than with a table for each module (1,133,000 instead of 1,217,000).
+- What stands before the first ``-- LATER`` comes before the shard's record is read, and what
+  stands before the last one before all functions, unless it calls one.
+- ``-- COLD`` in a module: the functions behind it are rarely called. Each is made when it is first
+  looked for, and so is whatever only they call.
+- All functions are in one table, which is made at its full size, inside a function: there they
+  share the names of the script at half the price.
+- Constants are written into the functions that name them, and a function that is one expression
+  into those that call it.
+
+benchmarks/README.md has what this saved.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import (
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import cache
 from importlib.resources import files
 
 from fairqueue._keys import LAYOUT
+from fairqueue._stores.expressions import arguments_of_call, expressions, names_bound
 
 Read = Callable[[str], str]
 
@@ -83,11 +94,27 @@ _WRITES_NOTHING = re.compile(r"^-- WRITES nothing$", re.MULTILINE)
 _FUNCTION = re.compile(r"^function (\w+\.\w+)\(.*?^end$", re.MULTILINE | re.DOTALL)
 _REFERENCE = re.compile(r"\b([A-Z]\w*)\.(\w+)")
 _KEY = re.compile(r"\bK\.(\w+)\(")
-_PREFIX = "local P = KEYS[1]:sub(1, -5)\nlocal L = {}"
+_LINKED = """\
+local L
+local function link()
+L = {{
+{usual}
+}}
+setmetatable(L, {{ __index = function(L, name)
+local made
+local module = match(name, '^%a+')
+{rare}
+L[name] = made
+return made
+end }})
+end
+link()"""
+"""The table of all functions, and what makes those that are not there yet."""
 _LATER = "-- LATER\n"
 _COLD = "-- COLD\n"
-_RARE = ("Rescue.", "Cleanup.")
-"""Made by themselves: only an error or a claim that found no job calls them."""
+_CONSTANTS = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = ((?:'[^']*'|[\d.]+|, )+)(?: --.*)?$")
+_VALUES = re.compile(r"^(\w+\.\w+(?:, \w+\.\w+)*) = (.+?)(?: --.*)?$")
+_NUMBER = re.compile(r"(?<![\w.:])(num|int)\(")
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 
@@ -112,12 +139,16 @@ class Modules:
     """The shared functions, by table and name."""
 
     def __init__(self, read: Read = read_source) -> None:
-        self.base = read("modules/base")
+        self.beginning, self.base = read("modules/base").split(_LATER)
         self.openings: dict[str, str] = {}
         self.functions: dict[str, str] = {}
+        self.values: dict[str, str] = {}
+        self.state: dict[str, list[str]] = {}
         self.cold: set[str] = set()
         for module in MODULES:
             self._add(table_of(module), read(f"modules/{module}"))
+        self.expressions = dict(expressions(self.functions))
+        self.linked = {name: self._inlined(text) for name, text in self.functions.items()}
 
     def _add(self, table: str, text: str) -> None:
         first = _FUNCTION.search(text)
@@ -126,11 +157,25 @@ class Modules:
         if stray:
             raise ValueError(f"{table}: this must stand before its functions: {stray[:80]!r}")
         self.openings[table] = _COMMENT.sub("", opening).strip()
+        constants = self._read_opening(table)
         cold_from = text.find(_COLD) % (len(text) + 1)
         for found in _FUNCTION.finditer(text):
-            self.functions[found[1]] = found[0]
+            self.functions[found[1]] = _with_constants(found[0], constants)
             if found.start() > cold_from:
                 self.cold.add(found[1])
+
+    def _read_opening(self, table: str) -> dict[str, str]:
+        """Keep a module's values and its state; return its constants."""
+        constants: dict[str, str] = {}
+        self.state[table] = []
+        for line in self.openings[table].splitlines():
+            if found := _CONSTANTS.match(line):
+                constants.update(zip(found[1].split(", "), found[2].split(", "), strict=True))
+            elif found := _VALUES.match(line):
+                self.values.update(zip(found[1].split(", "), found[2].split(", "), strict=True))
+            else:
+                self.state[table].append(line)
+        return constants
 
     def references(self, text: str) -> Iterator[tuple[str, str]]:
         """Give each function or value of a module that a text names, as (table, table.name)."""
@@ -140,139 +185,132 @@ class Modules:
 
     def reached(self, text: str) -> set[str]:
         """Every function and value that a text reaches."""
-        seen: set[str] = set()
-        todo = [text]
+        return set(self._reached([text], self.functions.keys(), self.functions))
+
+    def _reached(
+        self, texts: Iterable[str], through: Container[str], functions: Mapping[str, str]
+    ) -> list[str]:
+        """Every function and value that these texts reach through some functions, in order."""
+        seen: dict[str, None] = {}
+        todo = list(texts)
         while todo:
-            for table, name in self.references(todo.pop()):
+            for _, name in self.references(todo.pop()):
                 if name not in seen:
-                    seen.add(name)
-                    todo += [self.openings[table], self.functions.get(name, "")]
-        return seen
+                    seen[name] = None
+                    todo.append(functions.get(name, "") if name in through else "")
+        return list(seen)
 
     def commits(self, body: str) -> bool:
         """Whether an operation ends in a commit: it may change records that scripts cache."""
         return not (_WRITES_NOTHING.search(body) or _RECORDS.isdisjoint(self.reached(body)))
 
-    def link(self, body: str) -> tuple[str, list[str]]:
-        """Return the whole script of one operation, and the kinds of keys that it takes."""
-        linked: dict[str, str] = {}
-        cold: list[str] = []
-        rarest: list[str] = []
-        parts: list[str] = []
+    def link(self, body: str) -> str:
+        """Return the whole script of one operation."""
         *before, last = body.split(_LATER)
         if self.commits(body):
             last = _OPERATION.format(body=last)
-        for part in [*before, last]:
-            known = set(linked)
-            text = self._with_what_it_reaches(part, linked, cold, rarest)
-            parts += [*self._opening_lines(linked.keys() - known, constants=False), text]
-        constants = self._opening_lines(linked.keys(), constants=True)
-        whole = "\n".join([*constants, self.base, _PREFIX, *parts])
-        kinds = key_kinds(whole, rarest)
-        return _spell(self._in_one_table(whole), kinds), kinds
+        parts = [self._inlined(part) for part in (*before, last)]
+        if not before:
+            parts.insert(0, "")
+        reached = set(self._reached(parts, self.linked.keys(), self.linked))
+        tables = {name.partition(".")[0] for name in reached}
+        state = [line for table in self.state if table in tables for line in self.state[table]]
+        if reached:
+            first = next(n for n, part in enumerate(parts) if any(self.references(part)))
+            parts.insert(first, "\n".join([*state, self._linked(reached, parts[first])]))
+        parts[1:1] = [self.base]
+        whole = _NUMBER.sub(_number_text, "\n".join([self.beginning, *parts]))
+        return spell_keys(self._in_one_table(whole))
 
-    def _opening_lines(self, linked: Collection[str], *, constants: bool) -> list[str]:
-        """Constants are known to the whole script, tables of a module from where it is linked."""
-        openings = (text for table, text in self.openings.items() if table in linked)
-        lines = (line for text in openings for line in text.splitlines())
-        return [line for line in lines if line.startswith("local ") == constants]
+    def _linked(self, reached: set[str], part: str) -> str:
+        """Make what this part usually needs at once, and the rest when it is looked for."""
+        warm = self.functions.keys() - self.cold
+        near = self._reached([part], warm, self.linked)
+        usual = [name for name in near if name not in self.cold]
+        made = [f"{_field(name)} = {self._made(name)}," for name in usual]
+        rare: dict[str, list[str]] = {}
+        for name in sorted(reached - set(usual)):
+            rare.setdefault(name.partition(".")[0], []).append(name)
+        return _LINKED.format(usual="\n".join(made), rare=self._chosen_of(rare))
 
-    def _with_what_it_reaches(
-        self, part: str, linked: dict[str, str], cold: list[str], rarest: list[str]
-    ) -> str:
-        """Put what this part reaches before it, unless it is linked already.
+    def _chosen_of(self, rare: Mapping[str, Sequence[str]]) -> str:
+        """Choose a function by its module, then by its name."""
+        modules = {f"module == '{table}'": self._chosen(rare[table]) for table in rare}
+        return _either(modules)
 
-        What it reaches through cold functions alone is as cold as they are, and ``rarest`` gets the
-        texts of those that are rarer still.
-        """
-        rare: list[str] = []
-        usual = self._link_all([part], linked, rare)
-        shared = [linked[name] for name in usual]
-        if rare:
-            last = [name for name in rare if name.startswith(_RARE)]
-            rare = [name for name in rare if name not in last]
-            cold += [*rare, *self._link_all([linked[name] for name in rare], linked, None)]
-            last += self._link_all([linked[name] for name in last], linked, None)
-            rarest += [linked[name] for name in last]
-            shared.append(_when_called(rarest, [linked[name] for name in cold]))
-        return "\n".join([*shared, part])
+    def _chosen(self, names: Iterable[str]) -> str:
+        return _either(
+            {f"name == '{_field(name)}'": f"made = {self._made(name)}" for name in names}
+        )
 
-    def _link_all(
-        self, texts: list[str], linked: dict[str, str], rare: list[str] | None
-    ) -> list[str]:
-        """Link what these texts reach and name its functions; put cold ones off into ``rare``."""
-        names, todo = [], texts
-        while todo:
-            for table, name in self.references(todo.pop()):
-                if table not in linked:
-                    linked[table] = self.openings[table]
-                    todo.append(linked[table])
-                if name in self.functions and name not in linked:
-                    linked[name] = self.functions[name]
-                    if rare is not None and name in self.cold:
-                        rare.append(name)
-                    else:
-                        names.append(name)
-                        todo.append(linked[name])
-        return names
+    def _made(self, name: str) -> str:
+        """Write a function or value as an expression."""
+        if name in self.values:
+            return self.values[name]
+        return "function" + self.linked[name].partition(name)[2]
+
+    def _inlined(self, text: str) -> str:
+        """Write functions that are one expression into this text."""
+        bound, at = names_bound(text), 0
+        while found := _REFERENCE.search(text, at):
+            at = found.end()
+            known = self.expressions.get(found[0])
+            before = text[: found.start()].rpartition("\n")[2].strip()
+            is_value = before not in {"", "function"} and text[at : at + 1] == "("
+            if known is None or not is_value:
+                continue
+            arguments, end = arguments_of_call(text, at + 1)
+            written = known.called_with(arguments, bound)
+            if written is not None:
+                text, at = text[: found.start()] + written + text[end:], found.start()
+        return text
 
     def _in_one_table(self, text: str) -> str:
         """Write ``Lanes.push`` as ``L.Lanes_push``."""
 
         def one(found: re.Match[str]) -> str:
-            table, name = found.groups()
-            return f"L.{table}_{name}" if table in self.openings else found[0]
+            table, _ = found.groups()
+            return f"L.{_field(found[0])}" if table in self.openings else found[0]
 
         return _REFERENCE.sub(one, text)
 
 
-def _when_called(rarest: Iterable[str], cold: Iterable[str]) -> str:
-    """Make these functions when the first of a group is looked for and not found."""
-    return (
-        "setmetatable(L, { __index = function(_, name)\n"
-        "if find(name, '^Rescue_') or find(name, '^Cleanup_') then\n" + "\n".join(rarest) + "\n"
-        "else\n" + "\n".join(cold) + "\nend\n"
-        "return rawget(L, name)\nend })"
-    )
+def _number_text(found: re.Match[str]) -> str:
+    return "format('%.17g', " if found[1] == "num" else "format('%d', "
 
 
-def key_kinds(text: str, rarest: Iterable[str] = ()) -> list[str]:
-    """List the keys without parts that a linked script takes as KEYS; meta is always the first.
-
-    Those that only its rarest functions name are spelled by the prefix: each key costs a call.
-    """
-    for rare in rarest:
-        text = text.replace(rare, "")
-    kinds = (kind for kind in _KEY.findall(text) if not LAYOUT[kind])
-    return list(dict.fromkeys(["meta", *kinds]))
+def _field(name: str) -> str:
+    return name.replace(".", "_")
 
 
-def _spell(text: str, kinds: list[str]) -> str:
+def _either(choices: Mapping[str, str]) -> str:
+    """Write ``if … elseif … end`` of these conditions and what follows from each."""
+    texts = [f"if {condition} then\n{text}" for condition, text in choices.items()]
+    return "\nelse".join(texts) + ("\nend" if texts else "")
+
+
+def _with_constants(text: str, constants: Mapping[str, str]) -> str:
+    for name, value in constants.items():
+        text = re.sub(rf"\b{name}\b", lambda _, value=value: value, text)  # type: ignore[misc]
+    return text
+
+
+def spell_keys(text: str) -> str:
     """Write every ``K.kind(part, …)`` out, as ``fairqueue._keys`` lays it out."""
     done, at = [], 0
     while found := _KEY.search(text, at):
-        parts, end = _arguments(text, found.end())
-        done.append(text[at : found.start()] + _spelt(found[1], parts, kinds))
+        parts, end = arguments_of_call(text, found.end())
+        done.append(text[at : found.start()] + _spelt(found[1], parts))
         at = end
     return "".join(done) + text[at:]
 
 
-def _spelt(kind: str, parts: list[str], kinds: list[str]) -> str:
+def _spelt(kind: str, parts: list[str]) -> str:
     if len(parts) != len(LAYOUT[kind]):
         raise TypeError(f"K.{kind} takes {LAYOUT[kind]}, not {parts}")
+    if kind == "meta":
+        return "KEYS[1]"
     if not parts:
-        return f"KEYS[{kinds.index(kind) + 1}]" if kind in kinds else f"(P .. '{kind}')"
-    names = " .. ':' .. ".join(_spell(part, kinds) for part in parts)
+        return f"(P .. '{kind}')"
+    names = " .. ':' .. ".join(map(spell_keys, parts))
     return f"(P .. '{kind}:' .. {names})"
-
-
-def _arguments(text: str, start: int) -> tuple[list[str], int]:
-    parts, depth, begin = [], 1, start
-    for at in range(start, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[at], 0)
-        if depth == 0 or (depth == 1 and text[at] == ","):
-            parts.append(text[begin:at].strip())
-            begin = at + 1
-        if depth == 0:
-            return [part for part in parts if part], at + 1
-    raise ValueError(f"unclosed key in {text[start - 40 : start + 40]!r}")

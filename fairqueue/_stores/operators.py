@@ -400,7 +400,8 @@ class OperatorStore:
             "import_message",
             list=source,
             message=job.payload,
-            **replies.job_arguments(job),
+            job=replies.job_text(job),
+            delay=job.delay_seconds or 0,
             kind=kind,
             unnamed=int(without_workspace),
         )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fairqueue._fairness import retry_after
 from fairqueue._keys import decode, encode
-from fairqueue._stores.engine import Value
 from fairqueue._types import (
     CANCELLED,
     Admission,
@@ -45,25 +44,31 @@ def renewed(reply: bytes) -> Renewed:
     return Renewed(*map(fences, reply.split(b"|")))
 
 
-def job_arguments(job: Job) -> dict[str, Value]:
+def job_text(job: Job) -> str:
     """Write what every job has, but its payload."""
-    return {
-        "queue": encode(job.queue),
-        "id": encode(job.id),
-        "workspace": encode(job.workspace),
-        "task": encode(job.task),
-        "priority": job.priority,
-        "delay": job.delay_seconds or 0,
-    }
+    names = map(encode, (job.queue, job.workspace, job.task))
+    return f"{' '.join(names)} {job.priority} {encode(job.id)}"
 
 
-def more_text(job: Job, admission: Admission) -> str:
-    """Write what few publishes have: expiry and unique key; empty where there is neither."""
-    if job.expires_seconds is None and admission.unique_key is None:
-        return ""
-    bounds = (job.expires_seconds, admission.unique_for)
-    texts = ("-" if bound is None else repr(float(bound)) for bound in bounds)
-    return " ".join((*texts, encode(admission.unique_key or "")))
+def publish_text(job: Job, admission: Admission) -> str:
+    """Write a job, and before it how it is published: few publishes have anything of that."""
+    how = "0" if admission.is_new else "1"
+    if job.delay_seconds or job.expires_seconds is not None or admission not in _USUAL:
+        how = ",".join((how, *_options(job, admission)))
+    return f"{how} {job_text(job)}"
+
+
+_USUAL = Admission(), Admission(is_new=True)
+
+
+def _options(job: Job, admission: Admission) -> Iterator[str]:
+    yield str(job.delay_seconds or 0)
+    yield from (str(int(flag)) for flag in (admission.exempt, admission.without_workspace))
+    yield str(admission.parent_fence or "")
+    yield encode(admission.group or "")
+    for seconds in (job.expires_seconds, admission.unique_for):
+        yield "" if seconds is None else repr(float(seconds))
+    yield encode(admission.unique_key or "")
 
 
 OUTCOMES = {
@@ -74,8 +79,10 @@ OUTCOMES = {
 }
 
 
-def published(status: int, rest: Sequence[Any], job: Job) -> Published:
+def published(reply: int | Sequence[Any], job: Job) -> Published:
     """Read what became of a publish, or raise what refused it."""
+    words: Sequence[Any] = [reply] if isinstance(reply, int) else reply
+    status, *rest = words
     if status == -1:
         raise LeaseLost(job.id, job.workspace)
     if status not in OUTCOMES:

@@ -16,8 +16,6 @@ class Source:
 
     name: str
     text: str
-    keys: tuple[str, ...]
-    """Kinds of keys that it takes; it spells the others from the names that it reads."""
     arguments: tuple[str, ...]
 
 
@@ -35,5 +33,4 @@ def load(read: Read = read_source) -> Mapping[str, Source]:
 
 
 def _source(name: str, modules: Modules, body: str) -> Source:
-    text, kinds = modules.link(body)
-    return Source(name, text, tuple(kinds), _header(body, "ARGV"))
+    return Source(name, modules.link(body), _header(body, "ARGV"))

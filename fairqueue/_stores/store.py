@@ -66,17 +66,8 @@ class Store(OperatorStore):
         failure notice. Raises CapacityExceeded if a capacity is reached, and LeaseLost if the
         parent's lease was lost.
         """
-        status, *rest = self._call(
-            "publish",
-            **replies.job_arguments(job),
-            exempt=int(admission.exempt),
-            group=encode(admission.group or ""),
-            parent=admission.parent_fence or "",
-            more=replies.more_text(job, admission),
-            unnamed=int(admission.without_workspace),
-            payload=job.payload,
-        )
-        return replies.published(status, rest, job)
+        text = replies.publish_text(job, admission)
+        return replies.published(self._call("publish", job=text, payload=job.payload), job)
 
     def claim(
         self,

@@ -119,6 +119,7 @@ def _jobs_are_in_one_place(a: Audit) -> Iterator[str]:
 def _tasks_have_names(a: Audit) -> Iterator[str]:
     tasks = dict(a.space.one("tasks", {}))
     last = int(tasks.pop("#", 0))
+    tasks.pop("#plain", None)
     names = {number[1:]: name for number, name in tasks.items() if number.startswith("#")}
     used = {lease.task for lease in a.space.leases.values()}
     records = (record.split(" ") for _, of in a.space.all("jobs") for record in of.values())
@@ -335,6 +336,15 @@ def _keys_are_known(a: Audit) -> Iterator[str]:
         yield f"these never expire: {a.space.immortal & MORTAL}"
 
 
+def _short_publishes_need_no_check(a: Audit) -> Iterator[str]:
+    fields = a.space.one("limits", {})
+    if "#plain" in a.space.one("tasks", {}):
+        for mark in {"capacity", "tasks"} & set(fields):
+            yield f"publishes take the short way, although a limit sets {mark!r}"
+        if a.offset != 0:
+            yield f"publishes take the short way, although Redis's clock is {a.offset} s behind"
+
+
 def _records_can_be_read(a: Audit) -> Iterator[str]:
     for name in a.space.unreadable:
         yield f"the record {' '.join(map(decode, name.split(' ')))} cannot be read"
@@ -381,6 +391,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
     ("I13", _records_can_be_read),
     ("I13", _nothing_is_set_aside),
     ("I13", _the_format_is_known),
+    ("I14", _short_publishes_need_no_check),
     *NODE_CHECKS,
     *CLEANUP_CHECKS,
 )

@@ -1,19 +1,20 @@
 -- Enqueue a job in place of the next message of another system's list in the same Redis.
--- ARGV now list message queue id workspace task priority delay kind unnamed
+-- ARGV now list message job delay kind unnamed
 -- RETURNS 1 done, or done before, 0 another message is next, or none,
 -- -1 not while jobs are exported to it
-local _, list, message, queue, id, name, task_name, priority, delay, kind,
-  unnamed = unpack(ARGV)
+-- job: queue workspace task priority id
+local _, list, message, job, delay, kind, unnamed = unpack(ARGV)
+local queue, name, task_name, priority, id = match(job, '^(%S+) (%S+) (%S*) (%S+) (.+)$')
 
 -- A repeated call, whose reply was lost: an equal message may be next, which is another job.
-if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id) then return 1 end
+if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id, now) then return 1 end
 if call('EXISTS', K.imports_suspended()) == 1 then return -1 end
 if call('LINDEX', list, -1) ~= message then return 0 end
 
 local ws, task = Records.workspace(name), Shard.task_number(task_name)
 local element = Jobs.element(task, id)
 -- Until the message is taken an error takes the job back; from then on it finds a place for it.
-Jobs.write_new(queue, id, Jobs.new(name, task, priority, message))
+Jobs.write_new(queue, id, Jobs.new(name, task, priority, message, ''))
 call('RPOP', list)
 Jobs.added = {}
 Jobs.take(name, queue, priority, { element })

@@ -1,42 +1,88 @@
 -- Enqueue one job, or reject it whole.
--- ARGV now queue id workspace task priority delay exempt group parent more unnamed payload
--- RETURNS {1} stored, {0} repeated, {-1} parent's lease lost,
+-- ARGV now job payload
+-- RETURNS 1 stored, 0 repeated, {-1} parent's lease lost,
 -- {2, scope, limit, waiting, start_interval, idle} rejected; the limit of what drains is -1,
 -- {3, id} that job holds the unique key, {4} stored in place of a dead job that held it
-local _, queue, id, name, task_name, priority, delay, exempt, group, parent, more,
-  unnamed, payload = unpack(ARGV)
+-- job: how queue workspace task priority id
+-- how: again[,delay,exempt,unnamed,parent,group,expires,unique_for,key]
+-- again: 0 where the caller has just made the id, and sends this for the first time
+local _, job, payload = unpack(ARGV)
+local how, queue, name, task_name, priority, id =
+  match(job, '^(%S+) (%S+) (%S+) (%S*) (%S+) (.+)$')
 
+-- The short way: a job behind others of its lane changes nothing about where its workspace stands.
+-- `plain` is there where nothing of the shard may reject it or give its task a lane of its own.
+local found = call('HMGET', K.tasks(), task_name, '#plain')
+local task, plain = found[1], found[2]
+local may_go = task and plain and call('HEXISTS', K.workspaces(), name) == 1
+if may_go and how == '1' then -- to know which ids have ended takes the shard's time
+  local beat = match(call('GET', K.meta()) or '', '^%d+ %d+ ([%d.]+) .* format=1$')
+  local at = tonumber(now_text)
+  may_go = beat and at >= tonumber(beat)
+  if may_go and Shard.has_ended(id, at) then return 0 end
+end
+if may_go and #how == 1 then
+  if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload, '')) then return 0 end
+  local done, length = pcall(call, 'RPUSHX', K.lane(name, queue, priority), Jobs.element(task, id))
+  if done and length > 0 then return 1 end
+  local _ = Jobs.remove(queue, id) -- or a repeated publish would be told that the job is there
+  if not done then error(length, 0) end
+end
+-- LATER
+if #how == 1 then how = how .. ',0,0,0,,,,,' end
+local delay, exempt, unnamed, parent, group, expires, unique_for, key =
+  match(how, '^%d' .. string.rep(',([^,]*)', 8) .. '$')
 if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } end
-if Shard.has_ended(id) then return { 0 } end
+if find(how, '^1') and Shard.has_ended(id, now) then return 0 end
 
-local task = Shard.task_number(task_name)
-local element = Jobs.element(task, id)
-
--- The short way: behind others of its lane, and with no capacity set anywhere, a job changes
--- nothing about where its workspace stands.
-local raw, lane_key = call('HGET', K.workspaces(), name), queue
-local capacity, tasks = unpack(call('HMGET', K.limits(), 'capacity', 'tasks'))
-if tasks then
+local capacity, wide, tasks =
+  unpack(call('HMGET', K.limits(), 'capacity', 'wide_capacity', 'tasks'))
+local lane_key = queue
+if tasks and task then
   local own = { 'configured:task:' .. task, 'live:task:' .. task, 'pause:task:' .. task }
   local configured, live, pause = unpack(call('HMGET', K.limits(), unpack(own)))
   if configured or live or pause and find(pause, 'paused') then lane_key = queue .. '/' .. task end
 end
-local is_plain = delay == '0' and group == '' and more == '' and not capacity
-local lanes = is_plain and raw and Records.lanes_in(raw, lane_key)
-if lanes and (lanes == priority or lanes == priority .. '+') then
-  if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload)) then return { 0 } end
-  local done, said = pcall(call, 'RPUSH', K.lane(name, lane_key, priority), element)
-  if not done then
-    Jobs.remove(queue, id) -- or a repeated publish would be told that the job is there
-    error(said, 0)
+
+-- The short way where a workspace's own capacity is the only one, or does not apply.
+local raw = task and delay == '0' and group .. expires .. key == ''
+  and call('HGET', K.workspaces(), name)
+local has_room = raw
+if raw and capacity and exempt == '0' then
+  has_room = false
+  if not wide and Records.only_lane_in(raw) == priority then
+    local texts = call('HMGET', K.limits(), 'configured:default:', 'live:default:',
+      'configured:workspace:' .. name, 'provider:workspace:' .. name, 'live:workspace:' .. name,
+      'pause:workspace:' .. name, 'configured:observe:')
+    local has_own = texts[3] or texts[4] or texts[5]
+    local default = texts[1] or ''
+    for i = 1, 7 do texts[i] = texts[i] or '' end
+    local all = concat(texts, '|')
+    local most = match(all, '.*capacity=([^ |]+)') -- the last one counts
+    local is_exempt = not has_own and (match(default, 'exempt=(%S+)') or 'default') == name
+    has_room = not (is_exempt or find(all, 'draining=') or find(all, 'observe='))
+      and (not most or call('LLEN', K.lane(name, lane_key, priority)) < tonumber(most))
   end
-  if unnamed == '1' then Enqueue.count_unnamed(task_name) end
-  return { 1 }
 end
-if call('HEXISTS', K.jobs(queue), id) == 1 then return { 0 } end
+local is_stored
+if has_room then
+  if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload, '')) then return 0 end
+  local lane, element = K.lane(name, lane_key, priority), Jobs.element(task, id)
+  local done, length = pcall(call, 'RPUSHX', lane, element)
+  is_stored = done and length > 0
+  if is_stored and unnamed == '0' then return 1 end
+  local _ = not is_stored and Jobs.remove(queue, id)
+  if not done then error(length, 0) end
+end
 -- LATER
-local expires, unique_for, key = match(more, '^(%S+) (%S+) (%S*)$')
-local key_field = key and key ~= '' and exempt ~= '1' and concat({ name, task, key }, ':')
+if is_stored then
+  Enqueue.count_unnamed(task_name)
+  return 1
+end
+task = task or Shard.task_number(task_name)
+local element = Jobs.element(task, id)
+if call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
+local key_field = key ~= '' and exempt ~= '1' and concat({ name, task, key }, ':')
 local holder, was_dead
 if key_field then holder, was_dead = Enqueue.key_holder(key_field) end
 if holder then return { 3, holder } end
@@ -45,11 +91,13 @@ local full = capacity and not Enqueue.is_admitted(exempt, group)
   and Enqueue.rejection(ws, queue, task)
 if full then return full end
 if group ~= '' then Enqueue.admit(group, capacity) end
-expires = expires and expires ~= '-' and now + expires
-Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, expires and '/' .. num(expires)))
+expires = expires ~= '' and now + expires
+local ends = expires and '/' .. num(expires) or ''
+Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, ends))
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
 if unnamed == '1' then Enqueue.count_unnamed(task_name) end
 
 if expires then Timers.add_expiry(ws, queue, priority, element, expires) end
 Enqueue.enter(ws, queue, lane_key, priority, element, delay)
-return { was_dead and 4 or 1 }
+if not plain then Enqueue.mark_plain(capacity, tasks) end
+return was_dead and { 4 } or 1

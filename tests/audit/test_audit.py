@@ -182,6 +182,13 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     },
     "the keys have another format": ("I13", _change_meta(9, "format=2")),
     "the keys have no format": ("I13", _change_meta(9, "")),
+    "publishes take the short way beside a capacity": (
+        "I14",
+        lambda e: (
+            e.command("HSET", e.keys.key("tasks"), "#plain", 1),
+            e.command("HSET", e.keys.key("limits"), "capacity", 1),
+        ),
+    ),
     "a flow that was put off has no timer": ("I1", _put_off_a_flow),
     "a finish tag has no flow": (
         "I11",

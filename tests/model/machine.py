@@ -46,6 +46,7 @@ from tests.model.accounts import Accounts
 from tests.model.model import MAX_DELIVERIES, Model
 from tests.model.tally import note_limits, rule
 from tests.redis_scores import score_text_of
+from tests.short_ways import without_short_ways
 
 T = TypeVar("T")
 
@@ -99,6 +100,7 @@ PUBLISHES = st.tuples(
         group=st.sampled_from([None, None, "g1", "g2"]),
         unique_key=st.sampled_from([None, None, None, "k 1", "k:2"]),
         unique_for=st.sampled_from([None, None, 0.5, 30.0]),
+        is_new=st.booleans(),
     ),
 )
 LATE = 2  # the second call is the first with an earlier number
@@ -107,14 +109,19 @@ MOST_DUE = 8  # that a claim may find: it has few steps, and the model has no pa
 
 
 class Moves(RuleBasedStateMachine):
-    """Producers, workers and an operator make any call at any time."""
+    """Producers, workers and an operator make any call at any time.
+
+    Scripts take their short ways on Redis, and the general one in memory.
+    """
 
     def __init__(self, client: redis.Redis, namespace: str) -> None:
         super().__init__()
         self.clock = ManualClock()
-        how: dict[str, Any] = {"namespace": namespace, "read": _without_chance}
         database = Database(score_text=score_text_of(client))
-        self.engines: tuple[Engine, ...] = MemoryEngine(database, **how), RedisEngine(client, **how)
+        self.engines: tuple[Engine, ...] = (
+            MemoryEngine(database, namespace=namespace, read=_generally),
+            RedisEngine(client, namespace=namespace, read=_shortly),
+        )
         self.stores = [Store(engine, clock=self.clock) for engine in self.engines]
         self.model = Model(self.clock())
         self.accounts = Accounts()
@@ -704,9 +711,16 @@ class Moves(RuleBasedStateMachine):
         engine.close()
 
 
-def _without_chance(file: str) -> str:
-    """Read a Lua file and replace random samples by all members."""
-    text = read_source(file)
+def _shortly(file: str) -> str:
+    return _without_chance(read_source(file))
+
+
+def _generally(file: str) -> str:
+    return _without_chance(without_short_ways(file))
+
+
+def _without_chance(text: str) -> str:
+    """Replace random samples by all members."""
     if "HRANDFIELD" not in text:
         return text
     assert text.count("LOOKED_AT = 3") == 1

@@ -80,6 +80,7 @@ CALLS = {
     "LRANGE": _of("LRANGE", NUMBERS, NUMBERS),
     "RPOP": _of("RPOP", st.sampled_from([(), (), (2,)])),
     "RPUSH": _of("RPUSH", SOME),
+    "RPUSHX": _of("RPUSHX", SOME),
     "SADD": _of("SADD", SOME),
     "SCARD": _of("SCARD"),
     "SET": _of("SET", WORDS, st.sampled_from([(), (), ("PX", 10**6), ("PX", 0), ("PX",), ("X",)])),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -77,6 +78,41 @@ def test_a_late_repeat_does_not_restore_an_ended_job(queue: FairQueue, proxy: Pr
         queue.ack(lease)
     queue.publish(b"x", queue="q", workspace="w", job_id="a")
     assert queue.depth("q") == 0
+
+
+class Losing(redis.UnixDomainSocketConnection):
+    """A connection that loses a reply after something else was done."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        """Read it, and lose it if there is something to do meanwhile."""
+        reply = super().read_response(*args, **options)
+        act, type(self).meanwhile = type(self).meanwhile, None
+        if act is None:
+            return reply
+        act()
+        raise redis.ConnectionError("the reply is lost")
+
+
+def test_a_client_that_sends_a_new_job_again_does_not_restore_it(
+    redis_server: EmbeddedServer, redis_url: str, namespace: str
+) -> None:
+    """The id was just made, but the client repeats the call after the job has ended."""
+    path, retry = redis_server.socket_path, Retry(NoBackoff(), 1)
+    client = redis.Redis(connection_pool=redis.ConnectionPool(Losing, path=path, retry=retry))
+    others = FairQueue(redis_url, namespace=namespace)
+    with FairQueue(client=client, namespace=namespace) as queue, others as other:
+        for _ in range(2):
+            queue.publish(b"x", queue="q", workspace="w")
+
+        def work() -> None:
+            for lease in other.claim(["q"], 3).leases:
+                other.ack(lease)
+
+        Losing.meanwhile = work
+        queue.publish(b"x", queue="q", workspace="w")
+        assert queue.depth("q") == 0
 
 
 def test_a_repeated_ack_succeeds(queue: FairQueue, proxy: Proxy) -> None:

@@ -70,7 +70,9 @@ def test_every_function_is_called() -> None:
 
 def test_a_constant_has_one_meaning() -> None:
     """All modules of a script share one scope: of two locals of a name the last would count."""
-    found = re.findall(r"^local ([\w, ]+?)(?: =|$)", "\n".join(LINKED.openings.values()), re.M)
+    found = re.findall(
+        r"^local ([\w, ]+?)(?: =|$)", "\n".join(LINKED.openings.values()), re.MULTILINE
+    )
     names = [name for names in found for name in names.split(", ")]
     assert sorted(set(names)) == sorted(names)
 

@@ -292,6 +292,11 @@ class Commands:
         entries.extend(written)
         return len(entries)
 
+    def rpushx(self, key: bytes, *elements: Argument) -> int:
+        """Append to a list that is there; return its length, or 0."""
+        written = _texts(elements)
+        return self.rpush(key, *written) if self._read(key, List) else 0
+
     def lpush(self, key: bytes, *elements: Argument) -> int:
         """Return the new length."""
         written = _texts(elements)

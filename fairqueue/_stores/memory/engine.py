@@ -156,8 +156,7 @@ class MemoryEngine(Engine):
         script = self._scripts.get(operation)
         if script is None:
             source = self._sources[operation]
-            keys = [self.keys.key(kind) for kind in source.keys]
-            script = self._database.script(operation, source.text, keys)
+            script = self._database.script(operation, source.text, self.keys.declared())
             self._scripts[operation] = script
         return self._database.run(script, values)
 

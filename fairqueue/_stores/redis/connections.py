@@ -36,6 +36,10 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from fairqueue._stores.redis.errors import is_from_wrong_server
 from fairqueue._stores.redis.traced import Loans, TracedClient, is_traced
+from fairqueue._stores.scripts import Source
+
+AGAIN = {"publish": (1, b"1")}
+"""Operations whose call says when it is made again: the value that does, and how it begins then."""
 
 
 def _packed(values: Iterable[bytes]) -> bytes:
@@ -95,16 +99,18 @@ class Wire:
         loans = Loans(pool, connections.take, connections.give_back)
         self.traced_client = TracedClient(loans, _keeps_connection)
 
-    def exchange(self, packed: bytes) -> Any:
+    def exchange(self, packed: bytes, resent: bytes | None = None) -> Any:
         """Send a packed command and return its reply, with the client's own retries.
 
-        Only an answer keeps the connection, and only one from a server that may still be the
-        right one: after a failover the next call connects again.
+        ``resent``: what a retry sends, if not the same. Only an answer keeps the connection, and
+        only one from a server that may still be the right one: after a failover the next call
+        connects again.
         """
         connection = self._connections.take()
+        todo = [packed if resent is None else resent, packed]
 
         def send_and_read() -> Any:
-            connection.send_packed_command((packed,))
+            connection.send_packed_command((todo.pop() if len(todo) > 1 else todo[0],))
             return connection.read_response()
 
         try:
@@ -149,23 +155,32 @@ def wire_of(client: Any) -> Wire | None:
 class ScriptCall:
     """One script with its keys on one client; call it with as many values as it takes."""
 
-    def __init__(
-        self, client: Any, wire: Wire | None, text: str, keys: Sequence[str], arguments: int
-    ) -> None:
-        self._script = client.register_script(text)
+    def __init__(self, client: Any, wire: Wire | None, source: Source, keys: Sequence[str]) -> None:
+        self._script = client.register_script(source.text)
         self._wire, self._keys = wire, keys
-        self._head = _head(["EVALSHA", self._script.sha, str(len(keys)), *keys], arguments)
-        self._load = _head(["SCRIPT", "LOAD", text], 0)
+        evalsha = ["EVALSHA", self._script.sha, str(len(keys)), *keys]
+        self._head = _head(evalsha, len(source.arguments))
+        self._again = AGAIN.get(source.name)
+        self._load = _head(["SCRIPT", "LOAD", source.text], 0)
 
     def __call__(self, values: Sequence[bytes]) -> Any:
         """Run it; a server that has forgotten the script gets it again."""
+        again = self._told_again(values)  # redis-py's own client may send a call twice
         if self._wire is None:
-            return self._script(keys=self._keys, args=values)
+            return self._script(keys=self._keys, args=again)
         if is_traced():
-            return self._script(keys=self._keys, args=values, client=self._wire.traced_client)
+            return self._script(keys=self._keys, args=again, client=self._wire.traced_client)
         packed = self._head + _packed(values)
+        resent = packed if again is values else self._head + _packed(again)
         try:
-            return self._wire.exchange(packed)
+            return self._wire.exchange(packed, resent)
         except NoScriptError:
             self._wire.exchange(self._load)
-            return self._wire.exchange(packed)
+            return self._wire.exchange(packed, resent)
+
+    def _told_again(self, values: Sequence[bytes]) -> Sequence[bytes]:
+        """The values of a call that may have been made before."""
+        if self._again is None:
+            return values
+        at, mark = self._again
+        return [*values[:at], mark + values[at][len(mark) :], *values[at + 1 :]]

@@ -33,13 +33,7 @@ class RedisEngine(Engine):
         self.client = client
         self._wire = wire = wire_of(client)
         self._scripts = {
-            name: ScriptCall(
-                client,
-                wire,
-                source.text,
-                [self.keys.key(kind) for kind in source.keys],
-                len(source.arguments),
-            )
+            name: ScriptCall(client, wire, source, self.keys.declared())
             for name, source in load(read).items()
         }
 

@@ -18,7 +18,7 @@ function Enqueue.is_admitted(exempt, group)
   if group == '' then return false end
   return call('SISMEMBER', K.groups(Shard.group_window(0)), group) == 1
     or call('SISMEMBER', K.groups(Shard.group_window(1)), group) == 1
-    or Shard.has_ended('@' .. group)
+    or Shard.has_ended('@' .. group, now)
 end
 
 -- A draining scope has no capacity; its limit is then told as -1.
@@ -60,6 +60,12 @@ function Enqueue.count_unnamed(task)
 end
 
 -- COLD
+-- A publish may take the short way from now on: no capacity can reject a job, no task has a lane of
+-- its own, and Redis's clock is not behind.
+function Enqueue.mark_plain(has_capacity, has_tasks)
+  if not (has_capacity or has_tasks) and offset == '0' then call('HSET', K.tasks(), '#plain', 1) end
+end
+
 -- Unique keys, of a workspace and task: one job at a time holds each.
 function Enqueue.is_alive(queue, id)
   return call('HEXISTS', K.jobs(queue), id) == 1
@@ -114,7 +120,7 @@ end
 function Enqueue.take_key(field, queue, id, seconds)
   local held = call('HGET', K.unique(), field)
   if held then Enqueue.drop_key(field, match(held, '^(%S+) (%S+)')) end
-  local until_then = seconds == '-' and '0' or num(now + seconds)
+  local until_then = seconds == '' and '0' or num(now + seconds)
   call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' '))
   call('HSET', K.keyed(), queue .. ' ' .. id, field)
   Enqueue.sweep_keys()

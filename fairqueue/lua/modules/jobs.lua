@@ -29,18 +29,18 @@ function Jobs.add(queue, id, record)
 end
 
 function Jobs.remove(queue, id)
-  call('HDEL', K.jobs(queue), id)
+  return call('HDEL', K.jobs(queue), id)
 end
 
 function Jobs.record(workspace, task, priority, deliveries, history, published, payload)
-  local header = concat({ workspace, task, priority, deliveries, history, published }, ' ')
-  return header .. '\n' .. payload
+  return workspace .. ' ' .. task .. ' ' .. priority .. ' ' .. deliveries .. ' ' .. history .. ' '
+    .. published .. '\n' .. payload
 end
 
 -- expires: '/' and the time, or nothing.
 function Jobs.new(workspace, task, priority, payload, expires)
-  local published = now_text:sub(1, 14) .. (expires or '')
-  return Jobs.record(workspace, task, priority, 0, 0, published, payload)
+  return workspace .. ' ' .. task .. ' ' .. priority .. ' 0 0 ' .. now_text:sub(1, 14) .. expires
+    .. '\n' .. payload
 end
 
 -- nil: there is no record, or it cannot be read.

@@ -165,7 +165,10 @@ end
 function Limits.put(field, text)
   if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
   local is_set, scope = text ~= '', match(field, ':(%a+):')
-  Limits.list('capacity', field, find(text, 'capacity=') or find(text, 'draining='))
+  local has_capacity = find(text, 'capacity=') or find(text, 'draining=')
+  Limits.list('capacity', field, has_capacity)
+  local is_wide = scope ~= 'workspace' and scope ~= 'default'
+  Limits.list('wide_capacity', field, has_capacity and is_wide)
   Limits.list('tasks', field, is_set and scope == 'task')
   Limits.list('reserves', field, find(text, 'reserve='))
   Limits.list('pauses', field, is_set and match(field, '^pause:'))
@@ -174,13 +177,14 @@ end
 
 function Limits.list(what, field, belongs)
   call(belongs and 'SADD' or 'SREM', K.limits_with(what), field)
-  if what == 'capacity' or what == 'tasks' then Limits.mark(what) end
+  if what ~= 'reserves' and what ~= 'pauses' then Limits.mark(what) end
 end
 
 -- Note whether there is any: where there is none, publishes and claims do not look.
 function Limits.mark(what)
   if call('EXISTS', K.limits_with(what)) == 1 then
     call('HSET', K.limits(), what, 1)
+    call('HDEL', K.tasks(), '#plain') -- see publish.lua
   else
     call('HDEL', K.limits(), what)
   end

@@ -80,11 +80,10 @@ function Records.workspace(name)
   return ws
 end
 
--- The priorities in use of one flow, read from a workspace's record without the rest; '' if it has
--- none.
-function Records.lanes_in(raw, lane_key)
-  local _, at = find(raw, ';' .. lane_key .. ' ', 1, true)
-  return at and match(raw, '^%S+ %S+ %S+ %S+ %S+ ([^;| ]*)', at + 1) or ''
+-- The priority of a workspace's only lane, read without the rest of its record; nil where it has
+-- others, scheduled jobs, jobs that came back or holes.
+function Records.only_lane_in(raw)
+  return match(raw, '^%S+ %S+ %S+ %S+ %- [^|]*|;[^; ]+ %S+ %S+ %S+ %S+ %S+ (%d+)|')
 end
 
 function Records.flow(ws, lane_key)

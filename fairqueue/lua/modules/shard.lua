@@ -21,6 +21,10 @@ function Shard.load()
   meta = {}
   meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched, meta.drain,
     meta.window = match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
+  if not meta.window then -- cut off in the middle
+    meta_text, meta_unread, meta = NO_META, meta_text, nil
+    return Shard.load()
+  end
   if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
   return meta
 end
@@ -42,7 +46,9 @@ function Shard.save()
   local meta = Shard.load()
   local text = concat({ meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched,
     meta.drain, meta.window, offset, 'format=' .. FORMAT }, ' ')
-  if text ~= meta_text then call('SET', K.meta(), text) end
+  if text == meta_text then return end
+  call('SET', K.meta(), text)
+  if offset ~= '0' then call('HDEL', K.tasks(), '#plain') end -- see publish.lua
 end
 
 -- One more step of what a call does besides its own n; false: this call has none left.
@@ -106,23 +112,23 @@ end
 
 function Shard.drop_ended()
   local last, groups = Shard.last_windows()
-  local windows = Shard.outdated(last, tonumber(Shard.window(0)))
+  local windows = Shard.outdated(last, tonumber(Shard.window(0, now)))
   for _, window in ipairs(windows) do call('UNLINK', K.ended(window)) end
   if #windows == 2 then Shard.set_last_windows(0, groups) end
 end
 
 -- Two sets that rotate hold the ids of ended jobs, so that a repeated publish is not a new job.
-function Shard.window(ago)
-  return int((now - now % WINDOW_SECONDS) / WINDOW_SECONDS - ago)
+function Shard.window(ago, at)
+  return int((at - at % WINDOW_SECONDS) / WINDOW_SECONDS - ago)
 end
 
-function Shard.has_ended(id)
-  return call('SISMEMBER', K.ended(Shard.window(0)), id) == 1
-    or call('SISMEMBER', K.ended(Shard.window(1)), id) == 1
+function Shard.has_ended(id, at)
+  return call('SISMEMBER', K.ended(Shard.window(0, at)), id) == 1
+    or call('SISMEMBER', K.ended(Shard.window(1, at)), id) == 1
 end
 
 function Shard.remember_ended(id)
-  local window, last, groups = tonumber(Shard.window(0)), Shard.last_windows()
+  local window, last, groups = tonumber(Shard.window(0, now)), Shard.last_windows()
   call('SADD', K.ended(int(window)), id)
   if last >= window then return end -- later, where the clock went back since the last beat
   Shard.drop_ended()

@@ -1,0 +1,22 @@
+"""A build of the scripts without their short ways: every call takes the general one."""
+
+from __future__ import annotations
+
+from fairqueue._stores.linker import read_source
+
+SHORT_WAYS = {
+    "publish": (
+        ("local may_go = task and plain and", "local may_go = false and"),
+        ("local raw = task and delay", "local raw = false and delay"),
+    ),
+}
+"""By file, what opens a short way, and what closes it."""
+
+
+def without_short_ways(name: str) -> str:
+    """Read a Lua file with its short ways closed."""
+    text = read_source(name)
+    for opened, closed in SHORT_WAYS.get(name, ()):
+        assert text.count(opened) == 1, (name, opened)
+        text = text.replace(opened, closed)
+    return text
