@@ -131,10 +131,6 @@ function Cleanup.dead_letters()
   return n > 0 and '1' or '0'
 end
 
--- A task that no publish and no operator names keeps its number while something has it. Each month
--- all tasks are set aside, as '!name' -> number since [checked]; what names one takes it back. A
--- month later those are taken back of which there is a job or a unique key, and the others are
--- checked. They go a month after that, if each dead letter is younger than the check.
 function Cleanup.queue_after(last)
   local found
   for _, queue in ipairs(call('HKEYS', K.nodes())) do
@@ -144,6 +140,10 @@ function Cleanup.queue_after(last)
   return found
 end
 
+-- A task that no publish and no operator names keeps its number while something has it. Each month
+-- all tasks are set aside, as '!name' -> number since [checked]; what names one takes it back. A
+-- month later those are taken back of which there is a job or a unique key, and the others are
+-- checked. They go a month after that, if each dead letter is younger than the check.
 -- The cursor is that of a queue's jobs, and the queue.
 function Cleanup.task_jobs(cursor, progress)
   local of_jobs, queue = match(cursor, '^(%d+)/(.*)$')
