@@ -11,6 +11,8 @@ local function enter(ws, queue, one, record, due)
   Shard.keep_task(task)
   Records.register(queue)
   Jobs.write(queue, one, Jobs.published_again(record))
+  Jobs.take(name, queue, priority, { element })
+  DeadLetters.take(name, one) -- after an error before this it is a job, and dead as well
   if due > 0 then return Timers.schedule(ws, queue, priority, element, now + due) end
   Lanes.push(ws, Records.flow(ws, Lanes.key_of(queue, task)), priority, element)
 end
@@ -22,7 +24,6 @@ for _, one in ipairs(DeadLetters.chosen(name, id, until_then, skip, count)) do
   if letter and call('HEXISTS', K.jobs(queue), one) == 1 then
     skipped = skipped + 1
   elseif letter then
-    DeadLetters.take(name, one)
     enter(ws, queue, one, DeadLetters.record_of(letter), delay + replayed * spacing)
     replayed = replayed + 1
   end

@@ -150,3 +150,17 @@ def test_a_lease_that_cannot_be_renewed_stops_no_other(world: World) -> None:
     assert seen == fences
     with failing(engine, name="HSET"), pytest.raises(FAILURES):
         worker.beat(*leases)
+
+
+@pytest.mark.parametrize("number", range(2, 40, 2))
+def test_a_replay_that_fails_loses_no_dead_letter(world: World, number: int) -> None:
+    """Each is dead or a job, and the jobs run."""
+    worker = world.worker()
+    names = world.publish_many(2)
+    for lease in worker.take(2):
+        worker.reject(lease)
+    with failing(world.store.engine, number=number), suppress(*FAILURES):
+        list(world.store.replay("a"))
+    world.pass_time(20)
+    done = drain(world)
+    assert set(done) | {letter.job.id for letter in world.dead()} == set(names)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Protocol
 
-from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits
+from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits, Pause
 from fairqueue._stores.engine import Engine, Entry
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Ending, Finish
@@ -27,6 +27,13 @@ QUEUES = ("q1", "q2")
 WORKSPACES = ("a", "b", "c", "d")
 TASKS = ("t1", "t2", "t3")
 OWNERS = ("w1", "w2")
+SCOPES: dict[str, tuple[str, ...]] = {
+    "workspace": WORKSPACES,
+    "task": TASKS,
+    "queue": QUEUES,
+    "total": ("",),
+}
+EARLY = 0.05  # of the finishes
 ROUND = 250  # moves between two looks
 PATIENCE = 450  # claims, 2 s apart, until everything must have run: longer than any step back
 PROMISED = {"I2", "I7", "I9", "I12"}
@@ -88,11 +95,18 @@ class Play:
         """Claim, and finish some of what is held."""
         worker = self.random.choice(self.workers)
         mine = [entry for entry in self.held if entry[0] is worker and self.random.random() < 0.6]
-        finishes = [Finish(lease.fence, Ending.ACK, 0.5) for _, lease in mine]
+        finishes = [self._finish(lease) for _, lease in mine]
         self._let_time_pass()
         leases = worker.claim(self.random.randint(1, 4), *QUEUES, finishes=finishes).leases
         self.held = [entry for entry in self.held if entry not in mine]
         self._note(worker, leases)
+
+    def _finish(self, lease: Lease) -> Finish:
+        """End it; one that is acked early is not run again, whatever becomes of it."""
+        early = self.random.random() < EARLY
+        if early:
+            self.cancelled.add(lease.job.id)
+        return Finish(lease.fence, Ending.ACK_EARLY if early else Ending.ACK, 0.5)
 
     def _note(self, worker: Worker, leases: tuple[Lease, ...]) -> None:
         for lease in leases:
@@ -147,6 +161,39 @@ class Play:
         self.cancelled.add(job_id)
         self.store.cancel(job_id)
 
+    def withdraw(self) -> None:
+        """Withdraw any job."""
+        job_id = f"j{self.random.randint(1, max(1, self.serial))}"
+        self.cancelled.add(job_id)
+        self.store.withdraw(job_id, self.random.choice(QUEUES))
+
+    def pause(self) -> None:
+        """Pause or resume anything."""
+        scope = self.random.choice(list(SCOPES))
+        how = self.random.choice((Pause.PAUSED, None, None))
+        self.store.pause(scope, self.random.choice(SCOPES[scope]), how)
+
+    def limit_all(self) -> None:
+        """Set or remove a limit of a queue, or of all jobs together."""
+        limits = self.random.choice((None, Limits(concurrency=3), Limits(capacity=40)))
+        scope, name = self.random.choice((("total", ""), ("queue", "q1"), ("queue", "q2")))
+        self.store.set_limits(scope, name, limits)
+
+    def replay(self) -> None:
+        """Publish all dead letters of a workspace again."""
+        for _ in self.store.replay(self.random.choice(WORKSPACES)):
+            pass
+
+    def adopt(self) -> None:
+        """Import the next message of another system's list."""
+        self.serial += 1
+        source = f"{self.engine.namespace} theirs"
+        self.engine.command("LPUSH", source, f"j{self.serial}")
+        (message,) = self.engine.command("LRANGE", source, -1, -1)
+        choose = self.random.choice
+        job = Job(message.decode(), choose(WORKSPACES), choose(QUEUES), choose(TASKS), message)
+        assert self.store.import_message(source, job, kind="message")
+
     def sweep(self) -> None:
         """Let time pass, and reap."""
         self.clock.advance(self.random.choice((1.0, 10.0, 31.0)))
@@ -161,7 +208,25 @@ class Play:
 
     def forbid(self) -> None:
         """Forbid one command for a while."""
-        names = ("ZADD", "ZREM", "HSET", "HDEL", "LPOP", "RPUSH", "SADD", "SREM", "LRANGE", "SET")
+        names = (
+            "ZADD",
+            "ZREM",
+            "HSET",
+            "HDEL",
+            "LPOP",
+            "RPUSH",
+            "SADD",
+            "SREM",
+            "LRANGE",
+            "SET",
+            "LPUSH",
+            "RPOP",
+            "DEL",
+            "UNLINK",
+            "HINCRBY",
+            "ZINCRBY",
+            "HSETNX",
+        )
         denied = self.random.choice(names)
         self.deny(name=denied)
 
@@ -215,7 +280,12 @@ class Play:
         *[renew, sweep] * 2,
         limit,
         limit_task,
+        limit_all,
+        pause,
         cancel,
+        withdraw,
+        replay,
+        adopt,
         *[fail_one] * 3,
         forbid,
         *[allow] * 4,
@@ -254,10 +324,7 @@ class Play:
         """End the faults: everything that is left runs, and new jobs do."""
         self.deny()
         self.held = []
-        for name in WORKSPACES:
-            self.store.set_limits("workspace", name, None)
-        for task in TASKS:
-            self.store.set_limits("task", task, None)
+        self._open()
         for number, queue in enumerate(QUEUES):
             probe = Job(f"probe{number}-{self.serial}", "probe", queue, "probe", b"")
             self.store.publish(probe, Admission())
@@ -271,6 +338,13 @@ class Play:
         assert broken == [], broken
         self.store.drop_set_aside()
         self.replica = []
+
+    def _open(self) -> None:
+        """Remove all limits and pauses."""
+        for scope, names in SCOPES.items():
+            for name in names:
+                self.store.set_limits(scope, name, None)
+                self.store.pause(scope, name, None)
 
     def drain(self) -> set[str]:
         """Run everything, however long it waits for time."""
