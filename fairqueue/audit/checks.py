@@ -152,7 +152,7 @@ def _returned_jobs_are_in_order(a: Audit) -> Iterator[str]:
     wanted = {(ws.name, flow.lane_key, p) for ws, flow in a.flows() for p in flow.returned}
     yield from unequal("returned", there, "flows", wanted)
     for names, members in a.space.all("returned"):
-        records = a.space.of("jobs", names[1].partition("/")[0])
+        records = a.space.of("jobs", names[1].partition("/")[0], otherwise={})
         for element, fence in members.items():
             job = element.partition(":")[2]
             history = " ".join(records.get(job, "").split(" ")[4:5])

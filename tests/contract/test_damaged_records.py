@@ -290,6 +290,16 @@ def test_what_is_kept_is_bounded(world: World) -> None:
     assert world.store.snapshot().set_aside == {"job": 1}
 
 
+def test_the_auditor_reads_a_queue_without_any_job_record(world: World) -> None:
+    """A job that came back stands in its lane, and all records of its queue are lost."""
+    world.publish()
+    worker = world.worker()
+    worker.release(worker.take_one())
+    command(world, "DEL", key(world, "jobs", "q"))
+    found = audit(world.store.engine, now=world.clock())
+    assert "I3" in {one.invariant for one in found}
+
+
 def test_keys_of_a_newer_format_are_refused(world: World) -> None:
     """The error names both formats and the remedy, and nothing is changed."""
     world.publish()
