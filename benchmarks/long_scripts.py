@@ -216,6 +216,37 @@ def _publish_and_claim_one(pile: Pile, turn: int) -> None:
     pile.one_more(pile.claim(1, queue), queue)
 
 
+def _group_on_all(pile: Pile, size: int) -> None:
+    _on_all(pile, size)
+    for n in range(size):
+        pile.store.set_limits("workspace", f"c{n}", Limits(parent="org"))
+
+
+def _task_on_all(pile: Pile, size: int) -> None:
+    pile.store.set_limits("task", "noop", Limits(concurrency=1))
+    _on_all(pile, size)
+
+
+def _on_all(pile: Pile, size: int) -> None:
+    pile.publish_many(Job(f"q{n}", f"c{n}", f"queue-{n}", "noop", b"") for n in range(size))
+
+
+def _close_and_open_group(pile: Pile, _: int) -> None:
+    for most in (0, 5):
+        pile.store.set_limits("workspace", "org", Limits(concurrency=most))
+
+
+def _fill_and_free(pile: Pile, turn: int) -> None:
+    queue = f"queue-{turn}"
+    pile.one_more(pile.claim(1, queue), queue)
+
+
+def _join_group(workspace: str) -> Operation:
+    return lambda pile, turn: pile.store.set_limits(
+        "workspace", workspace, Limits(parent=f"org{turn}")
+    )
+
+
 def _priorities(pile: Pile, size: int) -> None:
     pile.publish_many(
         Job(f"p{n}", "big", "first", "noop", b"", priority=2 * n) for n in range(size)
@@ -316,7 +347,12 @@ STATES = (
             "why of one": lambda p, _: p.store.why(
                 workspace=None, job_id=_some_leased(p), queue=None
             ),
+            "it joins a group": _join_group("client-0"),
         },
+    ),
+    State("a group on {:,} queues", _group_on_all, 1000, {"close and open": _close_and_open_group}),
+    State(
+        "a limited task on {:,} queues", _task_on_all, 1000, {"claim and finish": _fill_and_free}
     ),
     State(
         "{:,} queues ever seen, a total limit",
@@ -328,7 +364,7 @@ STATES = (
         "one workspace on {:,} queues",
         _one_on_all,
         1000,
-        {"publish and claim": _publish_and_claim_one},
+        {"publish and claim": _publish_and_claim_one, "it joins a group": _join_group("big")},
     ),
     State(
         "{:,} priorities in a lane", _priorities, 4000, {"publish of a new one": _publish_between}

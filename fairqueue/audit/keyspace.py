@@ -193,7 +193,7 @@ def _inner_node(name: str, text: str) -> InnerNodeRow:
 
 
 def _shared_limit(text: str) -> SharedLimitRow:
-    block, tat, timer = text.split(" ")
+    block, tat, timer, *_walk = text.split(" ")
     return SharedLimitRow(None if block == "-" else block, float(tat), _number(timer))
 
 

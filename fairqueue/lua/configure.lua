@@ -64,7 +64,7 @@ for _, from in ipairs({ stored, configured }) do
   end
 end
 table.sort(changed)
-for _, task in ipairs(changed) do Settle.task_changed(int(task)) end
+for _, task in ipairs(changed) do Settle.shared_limit('/' .. int(task)) end
 Shard.load().drain = '0'
 Wakeups.touch_all()
 return ours()

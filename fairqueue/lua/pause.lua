@@ -18,7 +18,7 @@ if scope == 'workspace' then
   Settle.workspace(ws)
 end
 if scope == 'task' then
-  Settle.task_changed(name)
+  Settle.shared_limit('/' .. name)
   Shard.load().drain = '0'
 end
 if scope == 'queue' then Wakeups.touched[name] = true end

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from fairqueue import Lease, Limits
+from fairqueue.audit import audit
 from tests.contract.world import World
 
 
@@ -304,3 +305,55 @@ def test_the_node_of_an_idle_task_is_forgotten(world: World) -> None:
         world.clock.advance(1)
         assert worker.finish(lease, 1.0)
     assert world.row("a").running == 0
+
+
+MOST_ROUNDS = 60
+
+
+def wait_on_many_queues(world: World, n: int = 100) -> list[str]:
+    """A limited task has a job on each of these queues."""
+    world.limit_task(concurrency=1)
+    queues = [f"q{i:03}" for i in range(n)]
+    for queue in queues:
+        world.publish(queue, queue=queue)
+    return queues
+
+
+def test_a_limit_over_many_queues_is_never_exceeded(world: World) -> None:
+    """Its nodes close page by page, and a claim on one that is still open starts nothing."""
+    queues = wait_on_many_queues(world)
+    worker, other = world.worker("w1"), world.worker("w2")
+    assert len(worker.take(1, "q050")) == 1
+    for queue in queues:
+        assert other.take(1, queue) == []
+        assert audit(world.store.engine, now=world.clock()) == []
+
+
+def test_a_limit_that_opens_reaches_each_of_many_queues(world: World) -> None:
+    """After a few calls of any worker the last one's job can start, too."""
+    wait_on_many_queues(world)
+    worker, other = world.worker("w1"), world.worker("w2")
+    lease = worker.take_one("q000")
+    for _ in range(10):
+        other.take(1, "elsewhere")
+    worker.finish(lease)
+    for _ in range(10):
+        other.take(1, "elsewhere")
+    assert len(other.take(1, "q099")) == 1
+    assert audit(world.store.engine, now=world.clock()) == []
+
+
+def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: World) -> None:
+    """Each of 100 queues has a worker, one job of all runs at a time, and in the end all have."""
+    queues = wait_on_many_queues(world)
+    workers = {queue: world.worker(f"of {queue}") for queue in queues}
+    rounds = 0
+    while workers and rounds < MOST_ROUNDS:
+        rounds += 1
+        for queue in sorted(workers):
+            world.clock.advance(0.01)
+            for lease in workers[queue].take(1, queue):
+                workers.pop(queue).finish(lease, 0.01)
+    assert workers == {}
+    world.reap()
+    assert audit(world.store.engine, now=world.clock()) == []

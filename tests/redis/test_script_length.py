@@ -180,3 +180,37 @@ def test_a_total_limit_costs_a_claim_nothing_beside_many_queues(
     finished = commands(redis_client, lambda: worker.finish(leases[0]))
     assert sum(finished.values()) < 300 * 14
     assert audit(world.store.engine, now=world.clock()) == []
+
+
+MOST_NODES = 500  # commands for the nodes that one script settles
+
+
+@pytest.mark.parametrize("shared", ["task", "group"])
+def test_a_shared_limit_opens_and_closes_its_nodes_page_by_page(
+    redis_client: redis.Redis, world: World, shared: str
+) -> None:
+    """A task, or the workspaces of a group, that wait on 300 queues: no script visits them all."""
+    for n in range(300):
+        if shared == "group":
+            world.limit(f"w{n}", parent="org")
+        world.publish(f"w{n}", queue=f"q{n:03}")
+    if shared == "group":
+        world.limit("org", concurrency=1)
+    else:
+        world.limit_task(concurrency=1)
+        for n in range(300):  # the lanes of the task's own
+            world.publish(f"w{n}", queue=f"q{n:03}")
+    worker, leases = world.worker(), []
+    for _ in range(50):  # until each workspace has been settled with the limit
+        assert worker.take(1, "idle") == []
+    started = commands(redis_client, lambda: leases.extend(worker.take(1, "q007")))
+    assert len(leases) == 1
+    assert sum(started.values()) < MOST_NODES
+    assert audit(world.store.engine, now=world.clock()) == []
+    ended = commands(redis_client, lambda: worker.finish(leases[0]))
+    assert sum(ended.values()) < MOST_NODES
+    assert audit(world.store.engine, now=world.clock()) == []
+    changed = longest_page(
+        redis_client, world.store, lambda: world.limit("org", concurrency=1, weight=3.0)
+    )
+    assert changed < MOST_NODES

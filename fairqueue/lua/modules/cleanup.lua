@@ -111,7 +111,7 @@ end
 -- A rate is over once it could start a full burst again; where it was the last thing of its task,
 -- no start writes that down.
 function Cleanup.shared_limits(cursor)
-  return Cleanup.fields(K.shared_limits(), cursor, Settle.shared_limit)
+  return Cleanup.fields(K.shared_limits(), cursor, function(key) Settle.shared_limit(key) end)
 end
 
 -- A task that had a limit holds slots until nothing of it is left.

@@ -231,9 +231,13 @@ function Settle.sweep_node(b, most)
 end
 
 -- A slot of a shared limit was taken or freed, or time has passed. Return why it is closed.
-function Settle.shared_limit(key)
+function Settle.shared_limit(key, goes_on)
   local shared, changed = SharedLimits.refresh(key)
-  if changed then Settle.nodes_of(key, true) end
+  if changed or goes_on and shared.walk then
+    Settle.nodes(SharedLimits.next_nodes(shared, changed))
+    shared.has_gone_on = true
+    SharedLimits.arm(shared)
+  end
   return shared.block
 end
 
@@ -241,29 +245,26 @@ function Settle.shared_limits(keys)
   for _, key in ipairs(keys) do Settle.shared_limit(key) end
 end
 
--- Where a shared limit opens or closes, a node without runnable members stands as before.
-function Settle.nodes_of(key, runnable_only)
-  local ids = call('SMEMBERS', K.nodes_of_shared_limit(key))
-  table.sort(ids)
+function Settle.nodes(ids)
   for _, id in ipairs(ids) do
-    local is_there = Records.nodes[id] or call('HEXISTS', K.inner_nodes(), id) == 1
-    if is_there and (not runnable_only or call('EXISTS', K.ready(id)) == 1) then
+    if Records.nodes[id] or call('HEXISTS', K.inner_nodes(), id) == 1 then
       Settle.upwards(Records.inner_node(id))
     end
   end
 end
 
--- The limits of a task were changed.
-function Settle.task_changed(task)
-  Settle.shared_limit('/' .. task)
-  Settle.nodes_of('/' .. task)
-end
-
--- The weight or the limit of a group was changed.
+-- The weight or the limit of a group was changed. Where it has many nodes, they are weighed page by
+-- page, with their workspaces.
 function Settle.group_changed(name)
-  if call('EXISTS', K.nodes_of_shared_limit('@' .. name)) == 0 then return end
+  local ids = call('SMEMBERS', K.nodes_of_shared_limit('@' .. name))
+  if #ids == 0 then return end
   Settle.shared_limit('@' .. name)
-  Settle.nodes_of('@' .. name)
+  if SharedLimits.are_many(ids) then
+    Shard.load().drain = '0'
+    return
+  end
+  table.sort(ids)
+  Settle.nodes(ids)
 end
 
 -- A workspace joins or leaves a group, and its flows and slots with it.

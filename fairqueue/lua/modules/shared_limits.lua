@@ -2,6 +2,7 @@
 -- queues. They close inner nodes; a lease holds a slot of each that applies to it.
 local FEW_LEASES = 64 -- leases that are indexed at once
 local SLOTS_AT_ONCE = 1000 -- slots that one command moves
+local NODES_AT_ONCE = 16 -- nodes that one call settles where a limit opens or closes
 local indexed_tasks = {}
 
 -- COLD
@@ -36,16 +37,54 @@ function SharedLimits.refresh(key)
   return shared, shared.block ~= before
 end
 
--- One that its rate has closed opens at a known time.
+-- One that its rate has closed opens at a known time. One that walks goes on at once, in its turn
+-- among the timers that are due.
 function SharedLimits.arm(shared)
   local at = shared.block == 'rate' and SharedLimits.next_start(shared) or nil
+  local is_due = shared.timer and shared.timer <= now and not shared.has_gone_on
+  if shared.walk then at = is_due and shared.timer or now end
   if at == shared.timer then return end
   shared.timer = at
   if not at then return call('ZREM', K.timer(), shared.key) end
   call('ZADD', K.timer(), num(at), shared.key)
+  if shared.walk then return end
   for _, id in ipairs(call('SMEMBERS', K.nodes_of_shared_limit(shared.key))) do
     Wakeups.due[match(id, '^[^/@]+')] = at
   end
+end
+
+-- The nodes to settle next, of one that has opened or closed. It may have thousands, so it walks
+-- through them in the order of their names, some with each call, and the others stand as before
+-- until then; no claim starts anything there, since it compares what it finds with the limit.
+-- If it opens or closes meanwhile, it goes once round from where it is.
+--   walk: from>upto  to the last node, and then from the first one up to this one
+--         from<upto  up to this one, or to the last
+function SharedLimits.next_nodes(shared, has_changed)
+  local from, goes_round, upto = match(shared.walk or '<', '^([^<>]*)([<>])(.*)$')
+  if has_changed and shared.walk then goes_round, upto = '>', from end
+  local found, ids = {}, call('SMEMBERS', K.nodes_of_shared_limit(shared.key))
+  table.sort(ids)
+  repeat
+    local is_last = goes_round == '<'
+    for _, id in ipairs(ids) do
+      if id > from and (not is_last or upto == '' or id <= upto) then
+        if #found >= NODES_AT_ONCE then
+          shared.walk = from .. goes_round .. upto
+          return found
+        end
+        if call('EXISTS', K.ready(id)) == 1 then insert(found, id) end -- else it stands as before
+        from = id
+      end
+    end
+    from, goes_round = '', '<'
+  until is_last
+  shared.walk = nil
+  return found
+end
+
+-- Whether these nodes are more than one call settles.
+function SharedLimits.are_many(ids)
+  return #ids > NODES_AT_ONCE
 end
 
 -- A lease holds slots of its task if the task has ever had a limit.

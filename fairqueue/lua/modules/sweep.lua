@@ -108,7 +108,7 @@ end
 -- A timer that its record does not name goes.
 function Sweep.fire_shared(key)
   if not SharedLimitRecords.of(key).timer then call('ZREM', K.timer(), key) end
-  Settle.shared_limit(key)
+  Settle.shared_limit(key, true)
 end
 
 -- Jobs of one workspace that are due or have expired, at most `most`. A record that names another
