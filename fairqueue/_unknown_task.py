@@ -7,31 +7,58 @@ back to its queue for a while, for a worker that knows its task; no delivery is 
 from __future__ import annotations
 
 import logging
+import time
 
 from fairqueue._settings import Settings
 from fairqueue._types import Lease
+from fairqueue._utils import Throttle
 
 log = logging.getLogger("fairqueue.unknown_task")
 
 FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 10.0  # a worker that knows the task may start at any time
 
+SPACING_SECONDS = 0.04
+"""Between two jobs that come back to this process: some milliseconds of work for each."""
+
+LONGEST_LINE_SECONDS = 600.0
+LOG_EVERY_SECONDS = 10.0
+
 UNKNOWN_TASK = "unknown_task"
 """The reason of the dead letter, once the job has gone back often enough."""
 
 
 class UnknownTaskBackoff:
-    """Doubles the delay with each return, up to the setting ``unknown_task_returns``."""
+    """Doubles the delay with each return, up to the setting ``unknown_task_returns``.
+
+    One for a process: where it returns thousands of jobs, they come back one after the other.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._max_returns = settings.unknown_task_returns
+        self._line_ends = float("-inf")
+        self._throttle = Throttle(LOG_EVERY_SECONDS)
 
     def delay_seconds(self, lease: Lease) -> float | None:
         """How long the job stays in its queue this time, and log it; None: give up on it."""
-        job, returns = lease.job, lease.declined
+        returns = lease.declined
         if returns >= self._max_returns:
             return None
-        delay_seconds = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(returns, 30))
+        by_itself = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(returns, 30))
+        in_line = self._seconds_in_line()
+        delay_seconds = max(by_itself, in_line)
+        if in_line <= by_itself or self._throttle.passes():
+            self._log(lease, delay_seconds)
+        return delay_seconds
+
+    def _seconds_in_line(self) -> float:
+        now = time.monotonic()
+        ends = max(now, self._line_ends) + SPACING_SECONDS
+        self._line_ends = min(ends, now + LONGEST_LINE_SECONDS)
+        return self._line_ends - now
+
+    def _log(self, lease: Lease, delay_seconds: float) -> None:
+        job = lease.job
         log.warning(
             "this worker does not know task %r: job %r of workspace %r returns to queue %r for "
             "%g s (return %d of %d, then it becomes a dead letter); "
@@ -40,8 +67,7 @@ class UnknownTaskBackoff:
             job.id,
             job.workspace,
             job.queue,
-            delay_seconds,
-            returns + 1,
+            round(delay_seconds, 1),
+            lease.declined + 1,
             self._max_returns,
         )
-        return delay_seconds

@@ -26,6 +26,7 @@ from fairqueue_dramatiq.errors import translated_errors
 logger = logging.getLogger("fairqueue_dramatiq.claims")
 
 PAUSE_AFTER_DECLINE_SECONDS = 0.05
+PAUSE_EVERY_SECONDS = 1.0
 STALE_SECONDS = 0.05  # a job that was claimed ahead and has not started by then is given back
 DELIVERY_RETRY_SECONDS = 5.0
 SHUTDOWN_TRIES = 10
@@ -115,9 +116,11 @@ class Claims:
     def decline(self, lease: Lease, *, delay_seconds: float) -> None:
         """Give back a job that this worker cannot run, and claim nothing for a moment.
 
-        Otherwise this worker would be the one that waits for the job's time, again and again.
+        Otherwise this worker would be the one that waits for the job's time, again and again. It
+        does so once a second at most: there may be thousands of such jobs, and others behind them.
         """
-        self._paused_until = time.monotonic() + PAUSE_AFTER_DECLINE_SECONDS
+        if self._pause_seconds() < PAUSE_AFTER_DECLINE_SECONDS - PAUSE_EVERY_SECONDS:
+            self._paused_until = time.monotonic() + PAUSE_AFTER_DECLINE_SECONDS
         self._give_back([lease], delay_seconds=delay_seconds, declined=True)
         self._free_thread()
 

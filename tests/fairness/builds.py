@@ -39,6 +39,7 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     "an expired lease costs what its worker reported": (
         ("modules/fairness", "return max(tonumber(reported), held)", "return tonumber(reported)"),
     ),
+    "a declined job costs nothing": (("modules/fairness", "return max(0.1, held)", "return 0"),),
     "a claim costs the workspace's own average": (
         (
             "modules/leases",

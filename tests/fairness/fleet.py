@@ -19,6 +19,7 @@ from fairqueue.testing import ManualClock
 
 LEASE_SECONDS = 30.0
 BEAT_SECONDS = 10.0
+DECLINED_SECONDS = 10.0
 MOST_WAKE_UPS = 100
 LEAST_WAIT = 1e-6  # the resolution of a clock of seconds since 1970
 
@@ -40,6 +41,8 @@ class Work:
     on_end: OnEnd | None
     kills: bool = False
     """It kills its process, which starts again at once and knows nothing of its lease."""
+    declined: bool = False
+    """No worker knows its task: after its seconds it goes back, for ``DECLINED_SECONDS``."""
     started: float | None = None
     fence: int = 0
     owner: str = ""
@@ -114,6 +117,7 @@ class Fleet:
         measured: float | None = None,
         on_end: OnEnd | None = None,
         kills: bool = False,
+        declined: bool = False,
         n: int = 1,
         go: bool = True,
     ) -> None:
@@ -123,6 +127,7 @@ class Fleet:
             name = f"{len(self._works)}"
             said = length if measured is None else measured
             work = Work(workspace, queue, task or workspace, length, said, self.t, on_end, kills)
+            work.declined = declined
             self._works[name] = work
             job = Job(name, workspace, queue, work.task, b"", priority)
             assert self.store.publish(job, Admission()).is_new
@@ -245,8 +250,25 @@ class Fleet:
         pool.free += 1
         if work.on_end:
             work.on_end()
-        self._claim(pool, [] if work.kills else [Finish(work.fence, seconds=work.measured)])
+        if work.declined:
+            self._decline(pool, work)
+        is_over = not (work.kills or work.declined)
+        self._claim(pool, [Finish(work.fence, seconds=work.measured)] if is_over else [])
         self.dispatch()
+
+    def _decline(self, pool: Pool, work: Work) -> None:
+        pool.number += 1
+        assert self.store.release(
+            work.fence,
+            owner=pool.owner,
+            number=pool.number,
+            lease_seconds=LEASE_SECONDS,
+            delay_seconds=DECLINED_SECONDS,
+            counted=False,
+            seconds=0.0,
+            max_deliveries=None,
+            declined=True,
+        )
 
     def waiting(self) -> list[Work]:
         """Return the jobs that have not started."""

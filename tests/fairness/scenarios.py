@@ -105,6 +105,16 @@ def crashing(fleets: Fleets, *, seconds: float) -> Figures:
     return {name: fleet.served[name] / starts for name in "bx"}
 
 
+def unknown_task(fleets: Fleets, *, seconds: float, jobs: int) -> Figures:
+    """No worker knows the task of x, and each job takes 2 ms until it was declined."""
+    fleet = fleets([("q", 1)])
+    fleet.publish("x", 0.002, declined=True, n=jobs)
+    for name in "abc":
+        fleet.backlog(name, 0.05)
+    fleet.until(seconds)
+    return fleet.shares("abcx")
+
+
 def swapped_head(fleets: Fleets, *, seconds: float) -> Figures:
     """Workspace x publishes a long, urgent job each time just before its short job starts."""
     fleet = fleets()
@@ -333,6 +343,14 @@ SCENARIOS: dict[str, Scenario] = {
         {"seconds": 3000},
         {"b": 0.966, "x": 0.034},
         broken_by=("an expired lease costs what its worker reported",),
+    ),
+    "unknown_task": Scenario(
+        unknown_task,
+        {"seconds": 3.0, "jobs": 1600},
+        {"a": 0.331, "b": 0.331, "c": 0.331, "x": 0.007},
+        {"seconds": 20.0, "jobs": 10_000},
+        {"a": 0.331, "b": 0.331, "c": 0.331, "x": 0.007},
+        broken_by=("a declined job costs nothing",),
     ),
     "swapped_head": Scenario(
         swapped_head,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -56,6 +57,20 @@ def test_the_delay_of_an_unknown_task_doubles_up_to_ten_seconds() -> None:
     backoff = UnknownTaskBackoff(Settings.load({"unknown_task_returns": 10_000}))
     delays = [backoff.delay_seconds(declined(times)) for times in (0, 1, 2, 3, 4, 5, 9_999)]
     assert delays == [1, 2, 4, 8, 10, 10, 10]
+
+
+def test_thousands_of_jobs_of_unknown_tasks_come_back_one_after_the_other(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process gets 25 of them a second, however many it returns, and logs one in 10 s."""
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    backoff = UnknownTaskBackoff(Settings.load())
+    delays = [backoff.delay_seconds(declined(3)) or 0.0 for _ in range(20_000)]
+    assert delays[:200] == [8] * 200
+    assert delays[9_999] == pytest.approx(400)
+    assert all(sum(t <= delay < t + 1 for delay in delays) <= 26 for t in (9, 100, 399))
+    assert max(delays) == 600
+    assert caplog.text.count("does not know task") == 201
 
 
 def test_an_unknown_task_is_given_up_after_so_many_returns(

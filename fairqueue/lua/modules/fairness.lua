@@ -77,6 +77,12 @@ function Fairness.held_seconds(reported, held)
   return max(tonumber(reported), held)
 end
 
+-- Worker-seconds of a declined job. Charged nothing, a workspace whose jobs no worker knows would
+-- go first again and again. Its worker has other slots, and serves none of them meanwhile.
+function Fairness.declined_seconds(held)
+  return max(0.1, held)
+end
+
 -- Generic cell rate algorithm: the theoretical arrival time (tat) after one more start.
 function Fairness.tat_after(tat, now, rate)
   return max(tat, now) + 1 / rate

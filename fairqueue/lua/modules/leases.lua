@@ -204,7 +204,8 @@ end
 
 function Leases.release(l, due, counted, seconds, max_deliveries, declined)
   local ws = Leases.drop(l)
-  seconds = Fairness.worker_seconds(seconds, now - l.claimed)
+  local held = now - l.claimed
+  seconds = declined and Fairness.declined_seconds(held) or Fairness.worker_seconds(seconds, held)
   Leases.true_up(ws, l, seconds)
   if l.early then Leases.remove_job(l)
   elseif l.cancelled then Leases.cancelled(l, counted and 'returned', seconds)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairqueue.adapters import UNKNOWN_TASK, UnknownTaskBackoff
-from fairqueue_celery._channel.broker import find_held
+from fairqueue_celery._channel.broker import Broker, find_held
 
 
 class UnknownTaskHandler:
@@ -14,6 +14,7 @@ class UnknownTaskHandler:
 
     def __init__(self, give_up: Callable[..., Any]) -> None:
         self._give_up = give_up
+        self._backoffs: dict[Broker, UnknownTaskBackoff] = {}
 
     def __call__(self, body: Any, message: Any, error: Any) -> None:
         """Return it for a while; after ``unknown_task_returns`` times Celery handles it.
@@ -25,7 +26,9 @@ class UnknownTaskHandler:
             self._give_up(body, message, error)
             return
         broker, held = found
-        delay_seconds = UnknownTaskBackoff(broker.settings).delay_seconds(held.lease)
+        if broker not in self._backoffs:
+            self._backoffs[broker] = UnknownTaskBackoff(broker.settings)
+        delay_seconds = self._backoffs[broker].delay_seconds(held.lease)
         if delay_seconds is None:
             held.reason = UNKNOWN_TASK
             self._give_up(body, message, error)

@@ -12,6 +12,7 @@ from tests.system.ledger import wait_for
 pytestmark = pytest.mark.system
 
 JOBS = 10
+UNKNOWN_JOBS = 200
 
 
 def old_and_url(shop: Shop, **settings: object) -> str:
@@ -64,6 +65,19 @@ def test_the_newer_of_two_workers_gets_it_soon(shop: Shop) -> None:
     assert len(shop.ledger.lines("whoami")) == JOBS
     publisher.send("work", 1, workspace="acme")
     shop.ledger.wait("end", 1)
+
+
+def test_many_jobs_of_a_task_that_no_worker_knows_take_few_turns(shop: Shop) -> None:
+    """The jobs of another workspace end, and nearly all of the unknown ones still wait."""
+    url = shop.url()
+    publisher = shop.publisher(url)
+    for n in range(UNKNOWN_JOBS):
+        publisher.send("curious.whoami", n, workspace="acme")
+    for n in range(JOBS):
+        publisher.send("work", n, workspace="bert", kwargs={"seconds": 0.02})
+    shop.worker("-c", "1", url=url).ready()
+    shop.ledger.wait("end", JOBS)
+    assert shop.row("acme").waiting >= UNKNOWN_JOBS - 3 * JOBS
 
 
 def test_a_task_that_no_worker_knows_becomes_a_dead_letter(shop: Shop) -> None:
