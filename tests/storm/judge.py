@@ -15,7 +15,10 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
-BAD = ("lost", "above_limit", "twice", "stuck", "leaked")
+BAD = ("lost", "above_limit", "twice", "untold", "stuck", "leaked")
+FINAL = frozenset({"SUCCESS", "FAILURE", "REVOKED"})
+STORED_SECONDS = 1.0
+"""After this long a job's result is stored, and its run is over."""
 EARLY_ACK_SECONDS = 0.5
 """After this long an early ack has reached the store."""
 
@@ -69,6 +72,8 @@ class Verdict:
     """Starts of a workspace while as many of its jobs ran as may run at once."""
     twice: int
     """Jobs that began again though no fault had touched their run."""
+    untold: int
+    """Jobs whose result is not final, or SUCCESS although they never came to an end."""
     stuck: int
     """Jobs that still waited long after the last fault."""
     leaked: int
@@ -137,3 +142,28 @@ def began_twice(
             until = again.start if late else before.start + EARLY_ACK_SECONDS
             if not any(f.hits(before) and f.at <= until and f.until >= since for f in faults):
                 yield n
+
+
+def untold(
+    states: Mapping[int, str], runs: Sequence[Run], faults: Sequence[Fault], *, late: bool
+) -> Iterator[int]:
+    """Give the jobs of which the framework's results do not say how they ended.
+
+    Acked early, one may stay untold whose worker was killed or replaced before its end, or just
+    after it: it does not run again.
+    """
+    ended = {run.n: run for run in runs if run.end is not None}
+    for n, state in states.items():
+        if state == "SUCCESS" and n not in ended:
+            yield n
+        if state not in FINAL and (late or _could_tell(ended.get(n), faults)):
+            yield n
+
+
+def _could_tell(run: Run | None, faults: Sequence[Fault]) -> bool:
+    """Whether the run came to its end, and its worker lived on."""
+    if run is None or run.end is None:
+        return False
+    end = run.end
+    touching = (f for f in faults if f.worker and f.hits(run) and f.until >= end)
+    return not any(fault.at <= end + STORED_SECONDS for fault in touching)

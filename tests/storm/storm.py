@@ -24,7 +24,7 @@ from dramatiq.brokers.redis import RedisBroker
 import fairqueue_dramatiq
 from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer, embedded_redis
-from tests.storm import judge
+from tests.storm import judge, results
 from tests.system.celery.proxy import SilentProxy, kill_clients, silent_proxy
 from tests.system.ledger import Ledger, wait_for
 
@@ -81,9 +81,11 @@ def plan_of(cell: str, **how: Any) -> Plan:
 class Fleet:
     """The worker processes, each in a process group of its own, as in a container."""
 
-    def __init__(self, plan: Plan, settings: dict[str, Any], ledger: Path, folder: Path) -> None:
+    def __init__(
+        self, plan: Plan, settings: dict[str, Any], results: str, ledger: Path, folder: Path
+    ) -> None:
         self._plan, self.settings, self._ledger = plan, settings, ledger
-        self._folder = folder
+        self.results, self._folder = results, folder
         self._count = 0
         self.living: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -97,6 +99,7 @@ class Fleet:
             "STORM_LEDGER": str(self._ledger),
             "STORM_ACKS": "late" if self._plan.late else "early",
             "STORM_SETTINGS": json.dumps(self.settings),
+            "STORM_RESULTS": self.results,
             "CELERY_BROKER_URL": celery_url(self.settings),
         }
         with (self._folder / f"{name}.log").open("wb") as log:
@@ -163,8 +166,8 @@ class Producer:
     ) -> None:
         self._ledger, self._chance = ledger, chance
         self._send = _celery_sender(settings) if plan.is_celery else _dramatiq_sender(settings)
-        self.accepted: set[int] = set()
-        """Jobs whose publish returned; of the others none or one was stored."""
+        self.accepted: dict[int, str] = {}
+        """Jobs whose publish returned, and their ids; of the others none or one was stored."""
         self.tried = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -172,7 +175,7 @@ class Producer:
 
     def _run(self) -> None:
         while not self._stopping.wait(self._chance.expovariate(PER_SECOND)):
-            if self.tried % 20 == 0 and len(self.accepted - self.ended()) > MOST_UNFINISHED:
+            if self.tried % 20 == 0 and len(self.accepted.keys() - self.ended()) > MOST_UNFINISHED:
                 continue
             self._publish()
 
@@ -185,8 +188,7 @@ class Producer:
         seconds = self._chance.choices(SECONDS, HOW_OFTEN)[0]
         workspace = self._chance.choice(WORKSPACES)
         with contextlib.suppress(Exception):  # of any kind: whether it was stored is not known
-            self._send(n, seconds, workspace)
-            self.accepted.add(n)
+            self.accepted[n] = self._send(n, seconds, workspace)
 
     def stop(self) -> None:
         """Publish no more."""
@@ -194,13 +196,13 @@ class Producer:
         self._thread.join()
 
 
-Send = Callable[[int, float, str], object]
+Send = Callable[[int, float, str], str]
 
 
 def _celery_sender(settings: dict[str, Any]) -> Send:
     app = Celery("producer", broker=celery_url(settings))
-    return lambda n, seconds, workspace: app.send_task(
-        "hail_celery.fall", (n,), {"seconds": seconds, "tenant_id": workspace}
+    return lambda n, seconds, workspace: str(
+        app.send_task("hail_celery.fall", (n,), {"seconds": seconds, "tenant_id": workspace}).id
     )
 
 
@@ -208,11 +210,11 @@ def _dramatiq_sender(settings: dict[str, Any]) -> Send:
     broker = RedisBroker(url=settings["url"], namespace=f"{settings['namespace']}-own")
     fairqueue_dramatiq.install(broker, **settings)
 
-    def send(n: int, seconds: float, workspace: str) -> None:
+    def send(n: int, seconds: float, workspace: str) -> str:
         kwargs = {"seconds": seconds, "tenant_id": workspace}
-        broker.enqueue(
-            Message(queue_name="default", actor_name="fall", args=(n,), kwargs=kwargs, options={})
-        )
+        message: Message[Any] = Message(results.QUEUE, results.ACTOR, (n,), kwargs, {})
+        broker.enqueue(message)
+        return str(message.message_id)
 
     return send
 
@@ -330,7 +332,11 @@ def _ground(
     plan: Plan, folder: Path
 ) -> Iterator[tuple[EmbeddedServer, SilentProxy, Fleet, Ledger]]:
     ledger = Ledger(folder / "ledger")
-    with embedded_redis(persistent=True) as server, silent_proxy(server.socket_path) as proxy:
+    with (
+        embedded_redis(persistent=True) as server,
+        embedded_redis() as told,
+        silent_proxy(server.socket_path) as proxy,
+    ):
         settings = {
             "url": f"redis://127.0.0.1:{proxy.port}",
             "namespace": f"storm-{plan.name}",
@@ -339,7 +345,8 @@ def _ground(
             "lease_seconds": plan.lease_seconds,
             "max_deliveries": "none",
         }
-        fleet = Fleet(plan, settings, ledger.path, folder)
+        url = told.url.replace("unix://", "redis+socket://") if plan.is_celery else told.url
+        fleet = Fleet(plan, settings, url, ledger.path, folder)
         try:
             yield server, proxy, fleet, ledger
         finally:
@@ -362,7 +369,10 @@ def play(plan: Plan, folder: Path, said: Callable[[str], object]) -> judge.Verdi
         with FairQueue(server.url, namespace=fleet.settings["namespace"]) as queue:
             left = _drain(queue)
             died_early = sum(row.lost for row in queue.admin.stats().workspaces)
-        return _judge(plan, storm.faults, producer, ledger, left, died_early)
+        read = results.told_by_celery if plan.is_celery else results.told_by_dramatiq
+        states = read(fleet.results, producer.accepted)
+        (folder / "told").write_text(json.dumps(states))
+        return _judge(plan, storm.faults, states, ledger, left, died_early)
 
 
 def _drain(queue: FairQueue) -> tuple[int, int]:
@@ -379,24 +389,25 @@ def _drain(queue: FairQueue) -> tuple[int, int]:
 def _judge(
     plan: Plan,
     faults: list[judge.Fault],
-    producer: Producer,
+    states: dict[int, str],
     ledger: Ledger,
     left: tuple[int, int],
     died_early: int,
 ) -> judge.Verdict:
     runs = judge.runs_of(ledger.lines())
     if plan.late:
-        lost = len(producer.accepted - {run.n for run in runs if run.end is not None})
+        lost = len(states.keys() - {run.n for run in runs if run.end is not None})
     else:  # a job that died with its worker before its first line is counted by the store
-        lost = max(0, len(producer.accepted - {run.n for run in runs}) - died_early)
+        lost = max(0, len(states.keys() - {run.n for run in runs}) - died_early)
     stuck, leaked = left
     lease = plan.lease_seconds
     return judge.Verdict(
-        published=len(producer.accepted),
+        published=len(states),
         faults=len(faults),
         lost=lost,
         above_limit=judge.above_limit(runs, faults, limit=LIMIT, lease_seconds=lease),
         twice=len(list(judge.began_twice(runs, faults, late=plan.late, lease_seconds=lease))),
+        untold=len(list(judge.untold(states, runs, faults, late=plan.late))),
         stuck=stuck,
         leaked=leaked,
     )

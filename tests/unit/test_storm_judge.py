@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.storm.judge import Fault, Run, above_limit, began_twice, runs_of
+from tests.storm.judge import Fault, Run, above_limit, began_twice, runs_of, untold
 
 KILL = Fault("kill_worker", 2.0, 2.1, "w0")
 LONG_CUT = Fault("go_silent", 2.0, 7.0)
@@ -53,3 +53,22 @@ def test_a_job_that_began_twice() -> None:
     assert twice(rows, KILL, late=False) == [1]
     assert twice(rows, Fault("kill_worker", 1.2, 1.3, "w0"), late=False) == []
     assert twice(rows, Fault("kill_worker", 2.0, 2.1, "w1")) == [1]
+
+
+def test_an_end_that_is_not_told() -> None:
+    """Acked late, each job has a final result; acked early, each that ended and whose worker lived.
+
+    A job that never came to an end has not succeeded.
+    """
+    runs = runs_of([row("start", 1, 1.0), row("end", 1, 2.0), row("start", 2, 1.0)])
+
+    def found(*faults: Fault, late: bool = True, **states: str) -> list[int]:
+        return list(untold({int(n[1:]): s for n, s in states.items()}, runs, faults, late=late))
+
+    assert found(n1="SUCCESS", n2="FAILURE") == []
+    assert found(n1="PENDING", n2="STARTED") == [1, 2]
+    assert found(n1="FAILURE", n2="SUCCESS") == [2]
+    assert found(n1="PENDING", n2="PENDING", late=False) == [1]
+    assert found(KILL, n1="PENDING", late=False) == []
+    assert found(Fault("kill_worker", 2.0, 2.1, "w1"), n1="PENDING", late=False) == [1]
+    assert found(LONG_CUT, n1="PENDING", late=False) == [1]

@@ -16,8 +16,9 @@ def note(what: str, n: int, workspace: str) -> None:
     os.close(descriptor)
 
 
-def fall(n: int, seconds: float, workspace: str) -> None:
+def fall(n: int, seconds: float, workspace: str) -> int:
     """Run a job."""
     note("start", n, workspace)
     time.sleep(seconds)
     note("end", n, workspace)
+    return n
