@@ -103,6 +103,8 @@ class SharedLimitRow:
     block: str | None
     tat: float
     timer: float | None
+    walks: bool
+    """Not all of its nodes have followed its last change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +195,9 @@ def _inner_node(name: str, text: str) -> InnerNodeRow:
 
 
 def _shared_limit(text: str) -> SharedLimitRow:
-    block, tat, timer, *_walk = text.split(" ")
-    return SharedLimitRow(None if block == "-" else block, float(tat), _number(timer))
+    block, tat, timer, *walk = text.split(" ")
+    row = None if block == "-" else block, float(tat), _number(timer)
+    return SharedLimitRow(*row, walks=bool(walk))
 
 
 def _workspace(name: str, text: str) -> WorkspaceRow:

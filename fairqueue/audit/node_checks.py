@@ -32,6 +32,8 @@ def _closed_shared_limits_are_full_or_wait(a: Audit) -> Iterator[str]:
             yield f"shared limit {name} is {shared.block}, not {closed}"
         if shared.block == "rate" and shared.timer is None:
             yield f"shared limit {name} waits for its rate and no timer is set"
+        if shared.walks and not a.is_due(name):
+            yield f"shared limit {name} has nodes that must follow, and its timer is not due"
 
 
 def _leases_are_at_their_shared_limits(a: Audit) -> Iterator[str]:

@@ -300,6 +300,10 @@ SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
         "I10",
         lambda e: e.command("HSET", e.keys.key("shared_limits"), "@org", "at_limit 0 -"),
     ),
+    "nodes of a shared limit are never reached": (
+        "I10",
+        lambda e: e.command("HSET", e.keys.key("shared_limits"), "@org", "- 0 - q@org<"),
+    ),
     "an inner node weighs too much": ("I5", _change_node(3, "7000000")),
     "an inner node counts a member that is not there": ("I5", _change_node(4, "9")),
     "an inner node counts a member that is not held back": ("I5", _change_node(5, "9")),

@@ -117,3 +117,15 @@ def test_a_record_has_one_codec() -> None:
     assert _sources_with(r"'H[GS]ET', K\.leases\(") == {"modules/lease_records"}
     assert _sources_with(r"'H[GS]ET', K\.dead_letters\(") == {"modules/dead_letters"}
     assert _sources_with(r"%d\+\)?:\(\.\*\)") == {"modules/jobs"}
+
+
+SMALL = {"token", "imports_suspended", "retention", "claimer"}
+"""Kinds of which a key is a word, or the reply to one call."""
+
+
+def test_only_small_keys_are_deleted_in_the_foreground() -> None:
+    """All calls wait while a deleted key is freed: what may be large is unlinked."""
+    deleted = [found for name in SOURCES for found in re.findall(r"'DEL', (.*)", read_source(name))]
+    kinds = {match[1] for text in deleted if (match := re.match(r"K\.(\w+)\(", text))}
+    assert len(deleted) == len(re.findall(r"K\.", " ".join(deleted)))
+    assert kinds == SMALL
