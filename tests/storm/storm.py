@@ -139,6 +139,13 @@ class Fleet:
             process.wait(STOP_SECONDS)
         self.kill(name)
 
+    def replace_exited(self) -> None:
+        """Start another worker for each that has ended by itself, as a supervisor does."""
+        for name, process in list(self.living.items()):
+            if process.poll() is not None:
+                self.kill(name)
+                self.start()
+
     def children(self, name: str) -> list[int]:
         """Return the child processes of a worker."""
         pid = self.living[name].pid
@@ -243,6 +250,7 @@ class Storm:
         if self._plan.pool == "prefork":
             kinds.append(self.kill_child)
         kind = self._chance.choice(kinds)
+        self._fleet.replace_exited()
         began = time.monotonic()
         worker, pid = kind()
         fault = judge.Fault(kind.__name__, began, time.monotonic(), worker, pid)
@@ -367,7 +375,7 @@ def play(plan: Plan, folder: Path, said: Callable[[str], object]) -> judge.Verdi
             said(f"{plan.name}: fault {n + 1} of {plan.faults}")
         producer.stop()
         with FairQueue(server.url, namespace=fleet.settings["namespace"]) as queue:
-            left = _drain(queue)
+            left = _drain(queue, fleet)
             died_early = sum(row.lost for row in queue.admin.stats().workspaces)
         read = results.told_by_celery if plan.is_celery else results.told_by_dramatiq
         states = read(fleet.results, producer.accepted)
@@ -375,7 +383,7 @@ def play(plan: Plan, folder: Path, said: Callable[[str], object]) -> judge.Verdi
         return _judge(plan, storm.faults, states, ledger, left, died_early)
 
 
-def _drain(queue: FairQueue) -> tuple[int, int]:
+def _drain(queue: FairQueue, fleet: Fleet) -> tuple[int, int]:
     """Wait until all jobs are done; return how many wait and how many slots are taken even so."""
     until = time.monotonic() + DRAIN_SECONDS
     while True:
@@ -383,6 +391,7 @@ def _drain(queue: FairQueue) -> tuple[int, int]:
         waiting, running = sum(row.waiting for row in rows), sum(row.running for row in rows)
         if not waiting + running or time.monotonic() > until:
             return waiting, running
+        fleet.replace_exited()
         time.sleep(0.2)
 
 
