@@ -217,6 +217,20 @@ class HeldLeases:
             for held in acked:
                 self._settle(held)
 
+    def ack_begun(self) -> bool:
+        """Ack the early-acked jobs whose runs have begun; True: there are some that have not.
+
+        Celery does so in its event loop, which stands still while it reconnects. Until the store
+        has the ack, a lease that ends would let the job run again.
+        """
+        early = [h for h in self.all() if h.acks_at_start and not (h.verdict or h.gathered)]
+        begun = [held for held in early if runs.has_begun(held.fence)]
+        with self._lock:
+            for held in begun:
+                held.verdict = held.verdict or Verdict.ACK
+                self._settle(held)
+        return len(begun) < len(early)
+
     def _finish(self, held: HeldLease) -> None:
         if not held.ended and not held.gathered and not runs.has_begun(held.fence):
             self._unbegun.append(held)

@@ -131,6 +131,25 @@ def test_an_early_acked_run_is_not_repeated_if_its_ack_was_not_read(
     assert state(core) == {"waiting": 1 if begun else 2, "running": 0, "dead": 0, "lost": 0}
 
 
+def test_an_early_ack_does_not_wait_for_celerys_loop(
+    core: FairQueue, leases: HeldLeases, held: HeldLease
+) -> None:
+    """The loop reconnects, and reads for seconds nothing of what its processes say."""
+    held.request = Request(acks_late=False)
+    assert leases.ack_begun()
+    assert leases.pending == 0
+
+    runs.begin(held.fence)
+
+    assert not leases.ack_begun()
+    assert [finish.ending.value for finish in leases.take()] == ["early"]
+    begin(leases, held)
+    leases.decide(held.fence, Verdict.ACK)
+    leases.end(held)
+    leases.flush()
+    assert state(core) == {"waiting": 1, "running": 0, "dead": 0, "lost": 0}
+
+
 def test_an_aborted_run_is_given_back(core: FairQueue, leases: HeldLeases, held: HeldLease) -> None:
     """Ended without a verdict, the job waits again; no delivery is counted."""
     begin(leases, held)
