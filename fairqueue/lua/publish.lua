@@ -21,12 +21,14 @@ if may_go and how == '1' then -- to know which ids have ended takes the shard's 
   may_go = beat and at >= tonumber(beat)
   if may_go and Shard.has_ended(id, at) then return 0 end
 end
+local is_left
 if may_go and #how == 1 then
   if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload, '')) then return 0 end
   local done, length = pcall(call, 'RPUSHX', K.lane(name, queue, priority), Jobs.element(task, id))
   if done and length > 0 then return 1 end
-  local _ = Jobs.remove(queue, id) -- or a repeated publish would be told that the job is there
-  if not done then error(length, 0) end
+  -- Or a repeated publish would be told that the job is there. Where it stays, it is made whole.
+  is_left = not pcall(call, 'HDEL', K.jobs(queue), id)
+  if not (done or is_left) then error(length, 0) end
 end
 -- LATER
 if #how == 1 then how = how .. ',0,0,0,,,,,' end
@@ -65,29 +67,30 @@ if raw and capacity and exempt == '0' then
   end
 end
 local is_stored
-if has_room then
+if has_room and not is_left then
   if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload, '')) then return 0 end
   local lane, element = K.lane(name, lane_key, priority), Jobs.element(task, id)
   local done, length = pcall(call, 'RPUSHX', lane, element)
   is_stored = done and length > 0
   if is_stored and unnamed == '0' then return 1 end
-  local _ = not is_stored and Jobs.remove(queue, id)
-  if not done then error(length, 0) end
+  is_left = not (is_stored or pcall(call, 'HDEL', K.jobs(queue), id))
+  if not (done or is_left) then error(length, 0) end
 end
 -- LATER
 if is_stored then
   Enqueue.count_unnamed(task_name)
   return 1
 end
+if is_left then insert(Jobs.added, { queue, id }) end
 task = task or Shard.task_number(task_name)
 local element = Jobs.element(task, id)
-if call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
+if not is_left and call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
 local key_field = key ~= '' and exempt ~= '1' and concat({ name, task, key }, ':')
 local holder, was_dead
 if key_field then holder, was_dead = Enqueue.key_holder(key_field) end
 if holder then return { 3, holder } end
 local ws = Records.workspace(name)
-local full = capacity and not Enqueue.is_admitted(exempt, group)
+local full = capacity and not is_left and not Enqueue.is_admitted(exempt, group)
   and Enqueue.rejection(ws, queue, task)
 if full then return full end
 if group ~= '' then Enqueue.admit(group, capacity) end

@@ -24,7 +24,7 @@ local function of_lanes(ws, priority, element)
   for _, flow in ipairs(ws.flows) do
     local before = 0
     for p in gmatch(flow.queue == queue and flow.lanes or '', '%d+') do
-      local at = p == priority and Lanes.rank(ws, flow, p, element, MOST)
+      local at = p == priority and Explain.rank(ws, flow, p, element, MOST)
       local length = Lanes.length(ws, flow, p)
       if at then
         return reply('waiting', {}, ws, { Explain.position(ws, flow, element, before + at) })

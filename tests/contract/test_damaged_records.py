@@ -148,6 +148,28 @@ def test_a_workspace_without_a_record_is_found_again(world: World, record: str |
     assert sound(world)
 
 
+def test_a_lane_of_jobs_without_records_swallows_no_other(world: World) -> None:
+    """The record of its workspace is lost as well as that of its only job."""
+    lost = world.publish(priority=5)
+    command(world, "HSET", key(world, "jobs", "q"), lost, "{}")
+    command(world, "HDEL", key(world, "workspaces"), "a")
+    command(world, "DEL", key(world, "ready", "q"))
+    command(world, "ZADD", key(world, "timer"), world.clock(), "a")
+    names = [world.publish(priority=0)]
+    names.append(world.publish(priority=5))
+    assert sorted(drain(world)) == sorted(names)
+
+
+def test_a_cancel_that_marks_the_wrong_lane_takes_no_other_job(world: World) -> None:
+    """The record of its workspace is lost and does not name the lane in which the job stands."""
+    world.limit_task("other", concurrency=5)
+    gone = world.publish(task="other")
+    command(world, "HDEL", key(world, "workspaces"), "a")
+    name = world.publish()
+    world.store.cancel(gone)
+    assert drain(world) == [name]
+
+
 def test_a_workspace_that_is_published_to_is_found_again(world: World) -> None:
     """A publish finds what its record does not name."""
     names = world.publish_many(3)

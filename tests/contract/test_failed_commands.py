@@ -164,3 +164,18 @@ def test_a_replay_that_fails_loses_no_dead_letter(world: World, number: int) -> 
     world.pass_time(20)
     done = drain(world)
     assert set(done) | {letter.job.id for letter in world.dead()} == set(names)
+
+
+@pytest.mark.parametrize("capacity", [None, 5])
+def test_a_publish_that_cannot_be_taken_back_is_whole(world: World, capacity: int | None) -> None:
+    """The lane of the short way is not there, and the job's record cannot be removed again."""
+    if capacity:
+        world.limit("a", capacity=capacity)
+    worker = world.worker()
+    world.publish()
+    lease = worker.take_one()
+    with failing(world.store.engine, name="HDEL"), suppress(*FAILURES):
+        world.publish("a", "new")
+    world.publish("a", "new")
+    worker.finish(lease)
+    assert drain(world) == ["new"]

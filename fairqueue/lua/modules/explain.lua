@@ -234,3 +234,12 @@ function Explain.observe_publish(ws, queue)
     or total.capacity and Lanes.total_depth() >= total.capacity and 'total'
   if scope then Explain.count_observed(ws.name, { 'publishes', 'capacity.' .. scope }) end
 end
+
+-- How many elements stand before this one; nil: not among the first `most` of the list.
+function Explain.rank(ws, flow, priority, element, most)
+  local returned = K.returned(ws.name, flow.lane_key, priority)
+  local at = call('ZRANK', returned, element)
+  if at then return at end
+  at = call('LPOS', K.lane(ws.name, flow.lane_key, priority), element, 'MAXLEN', most)
+  return at and at + call('ZCARD', returned)
+end

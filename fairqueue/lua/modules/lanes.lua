@@ -208,13 +208,17 @@ end
 -- Elements were taken out of a lane, or became holes: it may have no job any more.
 function Lanes.tidy(ws, flow, priority)
   local lane, holes = K.lane(ws.name, flow.lane_key, priority), Lanes.holes_of(flow, priority)
+  local length = call('LLEN', lane)
   flow.first_task = nil
-  if call('LLEN', lane) > holes then
+  if length > holes then
     return holes > 0 and Lanes.trim(ws, flow, priority) and Lanes.trim(ws, flow, priority, true)
   end
   if holes > 0 then
+    local n, some = 0, {} -- after damage one may be marked that does not stand here
+    if length > 0 then n, some = Lanes.holes_at(ws, flow, priority, SLICE) end
     call('UNLINK', K.holes(ws.name, flow.lane_key, priority)) -- first, see above
     Lanes.count_holes(ws, flow, priority, -holes)
+    if n < #some then return end
     call('UNLINK', lane)
   end
   if Lanes.has_returned(flow, priority) then return end
@@ -263,15 +267,6 @@ function Lanes.first(ws, flow, priority)
   local lane = K.lane(ws.name, flow.lane_key, priority)
   local n = flow.holes and Lanes.holes_at(ws, flow, priority, SLICE) or 0
   return call('LINDEX', lane, n) or call('LINDEX', lane, 0)
-end
-
--- How many elements stand before this one; nil: not among the first `most` of the list.
-function Lanes.rank(ws, flow, priority, element, most)
-  local returned = K.returned(ws.name, flow.lane_key, priority)
-  local at = call('ZRANK', returned, element)
-  if at then return at end
-  at = call('LPOS', K.lane(ws.name, flow.lane_key, priority), element, 'MAXLEN', most)
-  return at and at + call('ZCARD', returned)
 end
 
 function Lanes.may_hold(flow, queue, priority, task)

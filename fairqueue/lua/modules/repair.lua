@@ -1,11 +1,14 @@
 -- What stands behind a record that is lost or cannot be read: the lanes of a workspace are found by
 -- their keys, and a running job by the fence of its lease.
 local MOST_READ = 1000 -- jobs of a queue that are looked at for their priorities
+local USUAL = 9 -- priorities from 0 to this are looked for, whatever the records of jobs say
 
 -- COLD
--- The priorities of a workspace's jobs of one queue, among those that are looked at.
+-- The priorities of a workspace's jobs of one queue, among those that are looked at. The record of
+-- a job may be lost as well; a lane that is not found would swallow those that are published to it.
 function Repair.priorities_of(name, queue)
-  local priorities, cursor, n = { ['0'] = true }, '0', 0
+  local priorities, cursor, n = {}, '0', 0
+  for priority = 0, USUAL do priorities[int(priority)] = true end
   repeat
     local found
     cursor, found = unpack(call('HSCAN', K.jobs(queue), cursor, 'COUNT', 100))
