@@ -51,8 +51,8 @@ def measure(options: Options, progress: Progress) -> Report:
         for name, target in zip(list(ways)[:3], (Target(at_most=1.2), None, None), strict=True)
     ]
     costs = [
-        cost(phase, name or peer.name, [turn[phase] for turn in of_way], count)
-        for phase in ("publish", "take")
+        cost(called, name or peer.name, [turn[phase] for turn in of_way], count)
+        for phase, called in (("publish", "publish"), ("take", "finish + claim"))
         for name, of_way in found.items()
     ]
     title = f"(e) Redis's processor time (INFO cpu) per job, {turns} turns of {count:,} jobs"

@@ -7,7 +7,7 @@ from fairqueue._stores.linker import read_source
 SHORT_WAYS = {
     "publish": (
         ("local may_go = task and plain and", "local may_go = false and"),
-        ("local raw = task and delay", "local raw = false and delay"),
+        ("local raw = not is_stored and task", "local raw = false and task"),
     ),
 }
 """By file, what opens a short way, and what closes it."""

@@ -22,7 +22,7 @@ class _Piped(RedisEngine):
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
         super()._run(operation, values)
-        return [1]
+        return 1
 
 
 def fill(
@@ -44,7 +44,7 @@ def fill(
             for n, name in enumerate(batch, start):
                 job = Job(f"{id_prefix}{n:013d}"[-16:], name, QUEUE, task, payload)
                 store.publish(job, Admission())
-            if any(reply != [1] for reply in pipe.execute()):
+            if any(reply != 1 for reply in pipe.execute()):
                 raise RuntimeError("a job was not stored")
             work.step(len(batch))
     work.done()

@@ -14,6 +14,7 @@ local how, queue, name, task_name, priority, id =
 -- `plain` is there where nothing of the shard may reject it or give its task a lane of its own.
 local found = call('HMGET', K.tasks(), task_name, '#plain')
 local task, plain = found[1], found[2]
+local is_stored
 local may_go = task and plain and call('HEXISTS', K.workspaces(), name) == 1
 if may_go and how == '1' then -- to know which ids have ended takes the shard's time
   local beat = match(call('GET', K.meta()) or '', '^%d+ %d+ ([%d.]+) .* format=1$')
@@ -21,21 +22,19 @@ if may_go and how == '1' then -- to know which ids have ended takes the shard's 
   may_go = beat and at >= tonumber(beat)
   if may_go and Shard.has_ended(id, at) then return 0 end
 end
-local is_left
 if may_go and #how == 1 then
   if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload, '')) then return 0 end
   local done, length = pcall(call, 'RPUSHX', K.lane(name, queue, priority), Jobs.element(task, id))
   if done and length > 0 then return 1 end
-  -- Or a repeated publish would be told that the job is there. Where it stays, it is made whole.
-  is_left = not pcall(call, 'HDEL', K.jobs(queue), id)
-  if not (done or is_left) then error(length, 0) end
+  is_stored = not pcall(call, 'HDEL', K.jobs(queue), id) -- it must not stay without a place
+  if not (done or is_stored) then error(length, 0) end
 end
 -- LATER
 if #how == 1 then how = how .. ',0,0,0,,,,,' end
 local delay, exempt, unnamed, parent, group, expires, unique_for, key =
   match(how, '^%d' .. string.rep(',([^,]*)', 8) .. '$')
 if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } end
-if find(how, '^1') and Shard.has_ended(id, now) then return 0 end
+if not is_stored and find(how, '^1') and Shard.has_ended(id, now) then return 0 end
 
 local capacity, wide, tasks =
   unpack(call('HMGET', K.limits(), 'capacity', 'wide_capacity', 'tasks'))
@@ -47,7 +46,7 @@ if tasks and task then
 end
 
 -- The short way where a workspace's own capacity is the only one, or does not apply.
-local raw = task and delay == '0' and group .. expires .. key == ''
+local raw = not is_stored and task and delay == '0' and group .. expires .. key == ''
   and call('HGET', K.workspaces(), name)
 local has_room = raw
 if raw and capacity and exempt == '0' then
@@ -66,37 +65,39 @@ if raw and capacity and exempt == '0' then
       and (not most or call('LLEN', K.lane(name, lane_key, priority)) < tonumber(most))
   end
 end
-local is_stored
-if has_room and not is_left then
+local is_placed
+if has_room then
   if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload, '')) then return 0 end
   local lane, element = K.lane(name, lane_key, priority), Jobs.element(task, id)
   local done, length = pcall(call, 'RPUSHX', lane, element)
-  is_stored = done and length > 0
-  if is_stored and unnamed == '0' then return 1 end
-  is_left = not (is_stored or pcall(call, 'HDEL', K.jobs(queue), id))
-  if not (done or is_left) then error(length, 0) end
+  is_placed = done and length > 0
+  if is_placed and unnamed == '0' then return 1 end
+  is_stored = is_placed or not pcall(call, 'HDEL', K.jobs(queue), id)
+  if not (done or is_stored) then error(length, 0) end
 end
 -- LATER
-if is_stored then
+if is_placed then
   Enqueue.count_unnamed(task_name)
   return 1
 end
-if is_left then insert(Jobs.added, { queue, id }) end
 task = task or Shard.task_number(task_name)
 local element = Jobs.element(task, id)
-if not is_left and call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
+if is_stored then insert(Jobs.added, { queue, id }) end
+if not is_stored and call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
 local key_field = key ~= '' and exempt ~= '1' and concat({ name, task, key }, ':')
 local holder, was_dead
 if key_field then holder, was_dead = Enqueue.key_holder(key_field) end
 if holder then return { 3, holder } end
 local ws = Records.workspace(name)
-local full = capacity and not is_left and not Enqueue.is_admitted(exempt, group)
+local full = capacity and not is_stored and not Enqueue.is_admitted(exempt, group)
   and Enqueue.rejection(ws, queue, task)
 if full then return full end
 if group ~= '' then Enqueue.admit(group, capacity) end
 expires = expires ~= '' and now + expires
 local ends = expires and '/' .. num(expires) or ''
-Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, ends))
+if not is_stored then
+  Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, ends))
+end
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
 if unnamed == '1' then Enqueue.count_unnamed(task_name) end
 

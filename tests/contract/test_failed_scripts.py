@@ -208,3 +208,18 @@ def test_a_lease_that_is_put_off_waits_for_no_clock_that_goes_back() -> None:
         scene.worker.release(scene.leases[0])
     scene.clock.set_back(3600)
     assert scene.leases[0].job.id in scene.drain()
+
+
+def test_a_publish_that_cannot_take_its_record_back_is_whole() -> None:
+    """The short way finds no lane behind which the job goes, and then the general one places it."""
+    clock = ManualClock()
+    database = FailingDatabase(clock)
+    world = World(Store(MemoryEngine(database), clock=clock), clock)
+    worker = world.worker()
+    world.publish("a", "first")
+    (lease,) = worker.take(1)
+    with database.failing(lambda _n, name: name == "HDEL"):
+        world.publish("a", "second")
+    worker.finish(lease)
+    assert ids(worker.take(2)) == ["second"]
+    assert audit(world.store.engine, now=clock()) == []
