@@ -1,5 +1,6 @@
 -- Workspaces for which the limit provider must be asked again; no other caller gets them soon.
--- The answer for a workspace that has nothing left is forgotten once every process must ask again.
+-- One that has nothing is asked for only if its limits were expired, and its answer is forgotten
+-- once every process must ask again.
 -- ARGV now n older_seconds forget_seconds
 -- RETURNS {name, ...}
 local _, n, older_seconds, forget_seconds = unpack(ARGV)
@@ -10,12 +11,13 @@ local due =
   call('ZRANGEBYSCORE', K.asked(), '-inf', num(now - older_seconds), 'WITHSCORES', 'LIMIT', 0, SEEN)
 local found = {}
 for i = 1, #due, 2 do
-  local name = due[i]
-  if call('HEXISTS', K.workspaces(), name) == 1 then
+  local name, asked = due[i], tonumber(due[i + 1])
+  local is_old = math.abs(asked) <= now - forget_seconds
+  if call('HEXISTS', K.workspaces(), name) == 1 or asked < 0 and not is_old then
     if #found >= n then break end
     insert(found, name)
     call('ZADD', K.asked(), now_text, name)
-  elseif math.abs(tonumber(due[i + 1])) <= now - forget_seconds then
+  elseif is_old then
     call('ZREM', K.asked(), name)
     Limits.put('provider:workspace:' .. name, '')
   end

@@ -139,6 +139,21 @@ def test_provider_limits_can_be_expired(world: World) -> None:
     assert due(world) == ["a"]
 
 
+def test_expired_limits_of_an_idle_workspace_are_asked_for_again(world: World) -> None:
+    """Its next job starts with the new ones; one that was expired long ago is forgotten."""
+    world.configure(provided=True)
+    world.store.put_provider_limits("idle", Limits(concurrency=1))
+    assert due(world) == []
+    world.store.expire_provider_limits("idle")
+    assert due(world) == ["idle"]
+
+    world.store.put_provider_limits("idle", Limits(concurrency=0))
+    world.store.expire_provider_limits("idle")
+    world.clock.advance(FORGOTTEN)
+    assert due(world) == []
+    assert FairQueue(store=world.store, brings_limits=False).admin.limits("idle") == {}
+
+
 def test_an_answer_from_before_the_expiry_stays_stale(world: World) -> None:
     """It applies but is refreshed again; an answer to a later request is fresh."""
     world.publish()
