@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-_EXPRESSION = re.compile(r"^function [\w.]+\((.*?)\)\n  return ([^\n]+(?:\n    [^\n]+)*)\nend$")
+_EXPRESSION = re.compile(r"^function [\w.]+\(([^)]*)\)\n  return ([^\n]+(?:\n    [^\n]+)*)\nend$")
 _NOT_INLINED = re.compile(r"\.\.\.|\bfunction\b|\{ \w+ =")
 _CALL = re.compile(r"^[\w.]+(?=\()")
 _BOUND = re.compile(
@@ -53,7 +53,7 @@ def expressions(functions: Mapping[str, str]) -> Iterator[tuple[str, Expression]
     for name, text in functions.items():
         found = _EXPRESSION.match(text)
         if found and not _NOT_INLINED.search(f"{found[1]} {found[2]}"):
-            yield name, Expression([p for p in found[1].split(", ") if p], found[2])
+            yield name, Expression(re.findall(r"\w+", found[1]), found[2])
 
 
 def _operand(text: str) -> str:

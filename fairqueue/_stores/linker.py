@@ -11,8 +11,9 @@ Redis creates every function of a script at every call, at about 1,500 instructi
 key or an argument costs 1,000. So a script is given two keys, creates only what most of its calls
 need, and looks for nothing twice:
 
-- What stands before the first ``-- LATER`` comes before the shard's record is read, and what
-  stands before the last one before all functions, unless it calls one.
+- What stands before the first ``-- LATER`` comes before the shard's record is read and before all
+  functions, so it may name only those that are one expression. What stands before the last one
+  comes before all functions, unless it calls one.
 - ``-- COLD`` in a module: the functions behind it are rarely called. Each is made when it is first
   looked for, and so is whatever only they call.
 - All functions are in one table, which is made at its full size, inside a function: there they
@@ -48,6 +49,7 @@ MODULES = (
     "limits",
     "jobs",
     "lease_records",
+    "plain_records",
     "shared_limit_records",
     "records",
     "wakeups",
@@ -215,6 +217,9 @@ class Modules:
         reached = set(self._reached(parts, self.linked.keys(), self.linked))
         tables = {name.partition(".")[0] for name in reached}
         state = [line for table in self.state if table in tables for line in self.state[table]]
+        if any(self.references(parts[0])):
+            named = sorted(self.references(parts[0]))
+            raise ValueError(f"no function is there before the first LATER: {named}")
         if reached:
             first = next(n for n, part in enumerate(parts) if any(self.references(part)))
             parts.insert(first, "\n".join([*state, self._linked(reached, parts[first])]))
@@ -254,14 +259,16 @@ class Modules:
         bound, at = names_bound(text), 0
         while found := _REFERENCE.search(text, at):
             at = found.end()
+            if found[2].isupper() and found[0] in self.values:
+                value = self.values[found[0]]
+                text, at = text[: found.start()] + value + text[at:], found.start() + len(value)
             known = self.expressions.get(found[0])
             before = text[: found.start()].rpartition("\n")[2].strip()
-            is_value = before not in {"", "function"} and text[at : at + 1] == "("
-            if known is None or not is_value:
+            if known is None or before == "function" or text[at : at + 1] != "(":
                 continue
             arguments, end = arguments_of_call(text, at + 1)
             written = known.called_with(arguments, bound)
-            if written is not None:
+            if written is not None and (before or not written.startswith("(")):
                 text, at = text[: found.start()] + written + text[end:], found.start()
         return text
 

@@ -51,7 +51,7 @@ local raw = not is_stored and task and delay == '0' and group .. expires .. key 
 local has_room = raw
 if raw and capacity and exempt == '0' then
   has_room = false
-  if not wide and Records.only_lane_in(raw) == priority then
+  if not wide and PlainRecords.only_lane_in(raw) == priority then
     local texts = call('HMGET', K.limits(), 'configured:default:', 'live:default:',
       'configured:workspace:' .. name, 'provider:workspace:' .. name, 'live:workspace:' .. name,
       'pause:workspace:' .. name, 'configured:observe:')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -223,3 +224,60 @@ def test_a_publish_that_cannot_take_its_record_back_is_whole() -> None:
     worker.finish(lease)
     assert ids(worker.take(2)) == ["second"]
     assert audit(world.store.engine, now=clock()) == []
+
+
+def _is_nth(k: int, n: int, _name: str) -> bool:
+    return n == k
+
+
+class PlainScene:
+    """A world whose claims take the short way."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.database = FailingDatabase(self.clock)
+        engine = MemoryEngine(self.database)
+        self.world = World(Store(engine, clock=self.clock), self.clock)
+        self.worker = self.world.worker()
+        for workspace in "aaaaabbbbb":
+            self.world.publish(workspace)
+        for _ in range(2):
+            self.worker.finish(self.worker.take_one(), 0.01)
+        self.lease = self.worker.take_one()
+        self.clock.advance(0.01)
+
+    def move(self) -> object:
+        """Finish and claim."""
+        return self.worker.claim(1, finishes=[Finish(self.lease.fence, seconds=0.004)])
+
+
+def test_a_short_claim_that_fails_at_any_command_loses_no_job() -> None:
+    """What the short way had in its hands goes back as in the general one."""
+    scene, names = PlainScene(), list[str]()
+
+    def note(_n: int, name: str) -> bool:
+        names.append(name)
+        return False
+
+    with scene.database.failing(note):
+        scene.move()
+        total = scene.database.count
+    assert "LPOP" in names
+    assert "ZRANGEBYSCORE" not in names, "this is the general way"
+    for k in range(1, total + 1):
+        scene = PlainScene()
+        space = Keyspace(scene.world.store.engine)
+        before = {job for _, records in space.all("jobs") for job in records}
+        with scene.database.failing(partial(_is_nth, k)), suppress(CommandError):
+            scene.move()
+        scene.world.pass_time(70)
+        worker, done = scene.world.worker("drain"), set[str]()
+        for _ in range(20):
+            for lease in worker.take(4):
+                done.add(lease.job.id)
+                worker.finish(lease, 0.1)
+            scene.world.pass_time(2)
+        assert before - done <= {scene.lease.job.id}, k
+        assert not list(Keyspace(scene.world.store.engine).all("jobs")), k
+        found = audit(scene.world.store.engine, now=scene.clock())
+        assert [one for one in found if one.invariant in PROMISED] == [], (k, found)

@@ -70,3 +70,17 @@ def test_commands_of_a_publish(
             queue.publish(b"x", queue="q", workspace="a", task="t", job_id=job_id)
 
         assert count(publish) == most
+
+
+def test_commands_of_a_finish_with_a_claim(redis_url: str, namespace: str, count: Count) -> None:
+    """The short way reads once what it needs, and writes what the general one writes."""
+    with _queue(redis_url, namespace) as queue:
+        for _ in range(3):
+            (lease,) = queue.claim(["q"]).leases
+            queue.ack(lease, seconds=0.002)
+        (lease,) = queue.claim(["q"]).leases
+
+        def turn() -> None:
+            queue.claim(["q"], finishes=[Finish(lease.fence, seconds=0.0011)])
+
+        assert count(turn) <= 38

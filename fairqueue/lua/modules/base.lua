@@ -1,7 +1,7 @@
 -- The beginning of every script: short names, the time and the shard's record. What an operation
 -- does before its first LATER comes after the first part; the modules are linked behind the second.
 -- num and int, for the text of a number and of a whole one, are written out by the linker.
-local call, format, match = redis.call, string.format, string.match
+local call, format, match, max, min = redis.call, string.format, string.match, math.max, math.min
 
 -- The time in seconds since 1970, by a clock of the shard that does not go back: what Redis's clock
 -- falls behind the last beat is added to it from then on. Formatting a number costs as much as a
@@ -13,7 +13,7 @@ if now_text == '' then
 end
 local P = KEYS[2]
 -- LATER
-local concat, insert, max, min = table.concat, table.insert, math.max, math.min
+local concat, insert = table.concat, table.insert
 local gmatch, find, now = string.gmatch, string.find, tonumber(now_text)
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences and numbers of tasks are above the time.

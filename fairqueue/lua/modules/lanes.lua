@@ -36,7 +36,7 @@ function Lanes.pop(ws, flow)
   local lane = K.lane(ws.name, flow.lane_key, priority)
   local element, following_element = unpack(call('LRANGE', lane, 0, 1))
   call('LPOP', lane)
-  Jobs.take(ws.name, flow.queue, priority, { element })
+  insert(Jobs.taken, { ws.name, flow.queue, priority, element })
   flow.first_task = following_element and Jobs.task_of(following_element)
   if not following_element then flow.lanes = others end
   if flow.holes then Lanes.tidy(ws, flow, priority) end

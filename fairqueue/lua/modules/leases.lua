@@ -20,7 +20,6 @@ end
 function Leases.drop(l)
   l.is_whole = false
   insert(Leases.touched, l)
-  Jobs.take(l.workspace, l.queue, l.priority, { Jobs.element(l.task, l.id) })
   call('ZREM', K.expiry(), l.fence)
   call('HDEL', K.leases(), l.fence)
   call('SREM', K.slots_of_workspace(l.workspace), l.fence)

@@ -3,7 +3,7 @@
 local FEW = 32 -- up to this many fields are read at once, more are read by name
 local NONE = { weight = 1, burst = 1 }
 local limits_by_text, limits_of_task = {}, {}
-local limit_fields, limit_marks
+local limit_fields, limit_marks, has_none
 
 function Limits.load()
   local many = call('HLEN', K.limits())
@@ -12,12 +12,12 @@ function Limits.load()
   for i = 1, #all, 2 do
     if all[i + 1] ~= '' then fields[all[i]] = all[i + 1] end
   end
-  limit_fields = fields
+  limit_fields, has_none = fields, fields and next(fields) == nil
+  return has_none
 end
 
 function Limits.none_is_set()
-  if limit_fields == nil then Limits.load() end
-  return limit_fields and next(limit_fields) == nil
+  return has_none or has_none == nil and Limits.load()
 end
 
 -- The texts of some fields, '' for those that are not set.

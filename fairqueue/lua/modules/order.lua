@@ -4,8 +4,25 @@
 local ESTIMATES_KEPT = 16 -- tasks whose average duration a workspace keeps
 local averages = {}
 
+function Order.member(arrival, name)
+  return ('000000000000000' .. arrival):sub(-15) .. ':' .. name
+end
+
 function Order.member_of(entity, flow)
-  return ('000000000000000' .. flow.arrival):sub(-15) .. ':' .. entity.name
+  return Order.member(flow.arrival, entity.name)
+end
+
+function Order.put(node, tag, member)
+  return call('ZADD', K.ready(node), tag, member)
+end
+
+function Order.take(node, member)
+  return call('ZREM', K.ready(node), member)
+end
+
+-- Return the tag of a member that moves.
+function Order.move(node, by, member)
+  return call('ZINCRBY', K.ready(node), by, member)
 end
 
 function Order.insert(entity, flow, tag)

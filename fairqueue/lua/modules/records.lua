@@ -10,20 +10,17 @@
 --   state: ready, reserved (ready, and below its reserve), at_limit, at_task_limit (at its task's
 --     limit per workspace), paused, rate, busy (nothing waits here, some of it runs), idle,
 --     idle_with_debt (idle, and its finish tag is ahead of virtual time)
---   arrival: its position among equal tags, '-' unless it is in the ready set
+--   arrival: its position among equal tags, '-' outside of the ready set
 --   lanes: the priorities in use, each with + where jobs have come back; a space and
---     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
---     middle
+--     priority=n,... follow where elements of a lane are holes, from the middle
 --
 -- Node of a queue: virtual_time max_step last_start start_interval last_fence [/unused]
 --   last_fence: of its last dispatch; unused: since when, see cleanup.lua
--- Inner node, of a task that has a limit or of a group: queue/task, queue@group or queue/task@group
--- ->
+-- Inner node, of a task with a limit or of a group: queue/task, queue@group or queue/task@group
 --   virtual_time max_step weight total members held share state since tag arrival cost
 -- Among its siblings an inner node counts as one flow. That of a task weighs as much as its members
 -- that are ready or busy (total, in units), that of a group as much as the group.
---   held: how many of its members a limit or a rate holds back; at_task_limit: some, and no other
---     is ready
+--   held: members that a limit or a rate holds back; at_task_limit: some, and no other is ready
 Records.workspaces, Records.nodes = {}, {}
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
@@ -35,8 +32,8 @@ function Records.add_flows(ws, text)
   for lane_key, state, since, tag, arrival, cost, lanes, holes in
     gmatch(text, ';(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ([^; ]*)([^;]*)') do
     local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = state,
-      since = since, tag = tag, cost = cost, lanes = lanes }
-    if arrival ~= '-' then flow.arrival = arrival end
+      since = since, tag = tag, arrival = arrival, cost = cost, lanes = lanes }
+    if arrival == '-' then flow.arrival = nil end
     if state == 'reserved' then flow.state, flow.reserved = 'ready', true end
     if holes ~= '' then flow.holes = Records.read_holes(holes) end
     insert(ws.flows, flow)
@@ -80,12 +77,6 @@ function Records.workspace(name)
   return ws
 end
 
--- The priority of a workspace's only lane, read without the rest of its record; nil where it has
--- others, scheduled jobs, jobs that came back or holes.
-function Records.only_lane_in(raw)
-  return match(raw, '^%S+ %S+ %S+ %S+ %- [^|]*|;[^; ]+ %S+ %S+ %S+ %S+ %S+ (%d+)|')
-end
-
 function Records.flow(ws, lane_key)
   for _, flow in ipairs(ws.flows) do
     if flow.lane_key == lane_key then return flow end
@@ -118,6 +109,18 @@ function Records.workspace_text(ws)
   local flows = {}
   for i, flow in ipairs(ws.flows) do flows[i] = Records.flow_text(flow) end
   return head .. concat(flows) .. '|' .. ws.duration_estimates
+end
+
+-- All that have changed: up to 50 in one command.
+function Records.save_workspaces()
+  local fields = {}
+  for name, ws in pairs(Records.workspaces) do
+    local is_kept = ws.dirty and (#ws.flows > 0 or ws.timer) and #fields < 100
+    if not is_kept then Records.save_workspace(ws) end
+    fields[#fields + 1] = is_kept and name or nil
+    fields[#fields + 1] = is_kept and Records.workspace_text(ws) or nil
+  end
+  if #fields > 0 then call('HSET', K.workspaces(), unpack(fields)) end
 end
 
 -- A workspace of which nothing is left leaves no record.
@@ -176,7 +179,7 @@ end
 -- Write what the script has changed, and before that what it could not read.
 function Records.save()
   if #Shard.aside > 0 or meta_unread then Shard.save_aside() end
-  for _, ws in pairs(Records.workspaces) do Records.save_workspace(ws) end
+  Records.save_workspaces()
   for _, node in pairs(Records.nodes) do Records.save_node(node) end
   for _, shared in pairs(SharedLimitRecords.all) do SharedLimitRecords.save(shared) end
   Shard.save()

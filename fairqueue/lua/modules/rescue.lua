@@ -85,7 +85,10 @@ end
 -- Give back the leases that were not granted or dropped whole, or all of them, and place the jobs.
 function Rescue.undo(all)
   for _, l in ipairs(Leases.touched) do
-    if all or not l.is_whole then pcall(Rescue.remove_lease, l) end
+    if all or not l.is_whole then
+      pcall(Rescue.remove_lease, l)
+      insert(Jobs.taken, { l.workspace, l.queue, l.priority, Jobs.element(l.task, l.id) })
+    end
   end
   for _, job in ipairs(Jobs.added) do pcall(Rescue.remove_new, unpack(job)) end
   for _, job in ipairs(Jobs.taken) do pcall(Rescue.place, unpack(job)) end
@@ -124,6 +127,25 @@ function Rescue.put_off(said)
   local done, what = pcall(Rescue.put_off_work, work, now + PUT_OFF_SECONDS)
   if not done then error(said, 0) end
   Shard.set_aside('failure', what, Rescue.text_of(said))
+end
+
+-- The short way of a claim has failed in the middle: what it had in its hands is noted as the
+-- general way notes it, and so is where its workspaces stand.
+function Rescue.after_short_way(failed)
+  Shard.load().fence, Shard.load().arrival = failed.fence, failed.arrival
+  for fence, text in pairs(failed.leases) do
+    insert(Leases.touched, LeaseRecords.parse(fence, text))
+  end
+  insert(Jobs.taken, failed.job)
+  for _, name in ipairs(failed.names) do
+    local ws = Records.workspace(name)
+    ws.dirty = true
+    for _, flow in ipairs(ws.flows) do
+      local tag = flow.arrival and call('ZSCORE', K.ready(flow.node), Order.member_of(ws, flow))
+      flow.tag = tag or flow.tag
+    end
+  end
+  error(failed.said, 0)
 end
 
 -- Save what can be saved, each by itself. The next claims settle every workspace once more: what

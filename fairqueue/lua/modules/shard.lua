@@ -13,15 +13,17 @@ local GROUP_WINDOW_SECONDS = 3600 -- a group's jobs follow its first within this
 local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counted
 local meta
 local steps_taken = 0
+local this_window -- Shard.window(0, now), once it was needed
 Shard.aside = {} -- {kind, name, text} of what this script could not read, or has not found
 Shard.at_work = false -- the lease, timer or flow at which the script works, see rescue.lua
 
 function Shard.load()
   if meta then return meta end
-  meta = {}
-  meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched, meta.drain,
-    meta.window = match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
-  if not meta.window then -- cut off in the middle
+  local fence, arrival, before, gaps, watcher, watched, drain, window =
+    match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
+  meta = { fence = fence, arrival = arrival, beat = before, gaps = gaps, watcher = watcher,
+    watched = watched, drain = drain, window = window }
+  if not window then -- cut off in the middle
     meta_text, meta_unread, meta = NO_META, meta_text, nil
     return Shard.load()
   end
@@ -128,11 +130,21 @@ function Shard.has_ended(id, at)
 end
 
 function Shard.remember_ended(id)
-  local window, last, groups = tonumber(Shard.window(0, now)), Shard.last_windows()
-  call('SADD', K.ended(int(window)), id)
+  this_window = this_window or Shard.window(0, now)
+  call('SADD', K.ended(this_window), id)
+  if Shard.load().window == this_window then return end
+  local window, last, groups = tonumber(this_window), Shard.last_windows()
   if last >= window then return end -- later, where the clock went back since the last beat
   Shard.drop_ended()
   Shard.set_last_windows(window, groups)
+end
+
+-- Sets that are no longer in use go.
+function Shard.drop_windows()
+  this_window = this_window or Shard.window(0, now)
+  if Shard.load().window == this_window then return end
+  Shard.drop_ended()
+  Shard.drop_groups()
 end
 
 -- Groups that were let in while a capacity was set, by the hour.

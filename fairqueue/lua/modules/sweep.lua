@@ -1,7 +1,7 @@
 -- What time alone brings: expired leases, due timers, a changed default that must reach every
 -- workspace, and to forget what is idle.
 local AGAIN_SECONDS = 0.05 -- until the next call, where one has not forgotten everything
-local SHORTEST_GAP = 0.05 -- half of the shortest lease
+Sweep.SHORTEST_GAP = 0.05 -- half of the shortest lease
 local gaps
 
 -- The times in which no script ran, as away:back,... with the oldest first.
@@ -23,7 +23,7 @@ end
 function Sweep.beat()
   local meta = Shard.load()
   local beat, texts = meta.beat, {}
-  local is_gap = beat ~= '0' and now - beat > SHORTEST_GAP
+  local is_gap = beat ~= '0' and now - beat > Sweep.SHORTEST_GAP
   meta.beat = now_text
   if not is_gap and meta.gaps == '-' then return end
   if is_gap then insert(Sweep.gaps(), { away = beat, back = now_text }) end
@@ -171,7 +171,6 @@ function Sweep.all(max_deliveries)
   if reaped > 0 then due = Sweep.due_timers() end
   local n = reaped + Sweep.fire_timers(due)
   Sweep.drain_change()
-  Shard.drop_ended()
-  Shard.drop_groups()
+  Shard.drop_windows()
   return n
 end
