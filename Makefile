@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-valkey long soak fairness endings storm lint format bench dramatiq-own matrix floor peers clean
+.PHONY: help demo test test-valkey long soak fairness endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -24,10 +24,14 @@ $(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
 	@$(PIP) --editable '.[demo]'
 	@touch $@
 
-$(VENV)/.dev-ready: pyproject.toml | $(BIN)/python
+$(VENV)/.dev-ready: pyproject.toml integrations/fairqueue_kombu_alias.py integrations/fairqueue_pytest.py | $(BIN)/python
 	@echo "setting up $(VENV) for development …"
 	@$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.demo-ready
+
+$(VENV)/.release-ready: pyproject.toml $(VENV)/.dev-ready
+	@$(PIP) --editable '.[release]'
+	@touch $@
 
 demo: $(VENV)/.demo-ready  ## Flood a real Celery worker, first on redis://, then on fairqueue://
 	@$(BIN)/fairqueue demo $(DEMO_ARGS)
@@ -59,6 +63,9 @@ storm: $(VENV)/.dev-ready  ## Storms of faults in every pool, 300 each, judged b
 dramatiq-own: $(VENV)/.dev-ready  ## The tests of Dramatiq's sdist with the middleware, and what is left out
 	@$(BIN)/python tests/dramatiq_own/run.py -n 2 $(PYTEST_ARGS)
 
+failover: $(VENV)/.dev-ready  ## Ten kills of a Sentinel primary under load, with and without min_replicas
+	@$(BIN)/python -m tests.failover $(FAILOVER_ARGS)
+
 lint: $(VENV)/.dev-ready  ## Style, types and import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -68,6 +75,10 @@ lint: $(VENV)/.dev-ready  ## Style, types and import layers
 format: $(VENV)/.dev-ready  ## Let ruff lay the code out
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
+
+docs: $(VENV)/.dev-ready  ## The documentation site, into .site/; a warning is an error
+	@$(BIN)/sphinx-build -W --keep-going -n -q -b html -d .site/.doctrees docs .site/html
+	@echo "open .site/html/index.html"
 
 bench: $(VENV)/.dev-ready  ## Ratios against kombu and Celery in the same run
 	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
@@ -85,5 +96,8 @@ peers: $(VENV)/.dev-ready  ## kombu's own tests, on redis:// and on fairqueue://
 	@$(BIN)/python -m tests.peers.fetch >/dev/null
 	@$(BIN)/python -m pytest -W ignore tests/peers/kombu_peers.py $(PYTEST_ARGS)
 
+release-check: $(VENV)/.release-ready  ## Build wheel and sdist, check them, and play the wheel in an empty environment
+	@$(BIN)/python -m tests.release.check
+
 clean:  ## Remove what make has made
-	@rm -rf $(VENV) .bootstrap .tox .peers dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	@rm -rf $(VENV) .site .bootstrap .tox .peers dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -209,6 +209,90 @@ def _one_on_all(pile: Pile, size: int) -> None:
     pile.publish_many(Job(f"q{n}", "big", f"queue-{n}", "noop", b"") for n in range(size))
 
 
+def _limited_on_all(pile: Pile, size: int) -> None:
+    _one_on_all(pile, size)
+    pile.publish_many(Job(f"r{n}", "big", f"queue-{n}", "noop", b"") for n in range(size // 10))
+    pile.store.set_limits("workspace", "big", Limits(concurrency=1))
+
+
+def _task_of_one_on_all(pile: Pile, size: int) -> None:
+    pile.store.set_limits("task", "noop", Limits(workspace_concurrency=9))
+    _one_on_all(pile, size)
+
+
+def _close_and_open_task(pile: Pile, _: int) -> None:
+    for most in (0, 9):
+        pile.store.set_limits("task", "noop", Limits(workspace_concurrency=most))
+        _follow(pile)
+
+
+def _idle_on_all(pile: Pile, size: int) -> None:
+    """It has run a job on each queue, and one of them runs still."""
+    _one_on_all(pile, size)
+    pile.publish_many(Job(f"o{n}", f"c{n}", f"queue-{n}", "noop", b"") for n in range(size))
+    for n in range(size):
+        pile.claim(2, f"queue-{n}", owner="all")
+    pile.publish_many(Job(f"f{n}", "big", "first", "noop", b"") for n in range(10))
+
+
+def _follow(pile: Pile) -> None:
+    """Go on until all flows of the workspace have followed it."""
+    timer, meta = pile.engine.keys.key("timer"), pile.engine.keys.key("meta")
+    while (pile.client.zscore(timer, "big") or pile.clock() + 1) <= pile.clock() or (
+        pile.client.get(meta).split()[6] != b"-"
+    ):
+        pile.store.reap(max_deliveries=None)
+
+
+def _fill_and_free_workspace(pile: Pile, turn: int) -> None:
+    queue = f"queue-{turn}"
+    claimed = pile.claim(1, queue)
+    _follow(pile)
+    claimed = pile.one_more(claimed, queue)
+    _follow(pile)
+    pile.claim(0, queue, finishes=[Finish(lease.fence) for lease in claimed.leases])
+    _follow(pile)
+
+
+def _pause_and_resume(pile: Pile, _: int) -> None:
+    for how in (Pause.PAUSED, None):
+        pile.store.pause("workspace", "big", how)
+        _follow(pile)
+
+
+def _limit(scope: str, name: str, *changes: Limits | None) -> Operation:
+    """Set limits, and let all flows follow; then remove them."""
+
+    def limit(pile: Pile, _: int) -> None:
+        for limits in (*changes, None):
+            pile.store.set_limits(scope, name, limits)
+            _follow(pile)
+
+    return limit
+
+
+def _rate(pile: Pile, turn: int) -> None:
+    queue = f"queue-{turn + 5}"
+    pile.store.set_limits("workspace", "big", Limits(rate=0.1))
+    claimed = pile.claim(1, queue)
+    _follow(pile)
+    pile.clock.advance(11)
+    _follow(pile)
+    pile.claim(0, queue, finishes=[Finish(lease.fence) for lease in claimed.leases])
+    pile.store.set_limits("workspace", "big", None)
+    _follow(pile)
+
+
+def _end_all(pile: Pile, _: int) -> None:
+    """All its jobs end, at most 16 in a call."""
+    slots = pile.engine.keys.key("slots_of_workspace", "big")
+    fences = [int(fence) for fence in pile.client.smembers(slots)]
+    for at in range(0, len(fences), 16):
+        finishes = [Finish(fence) for fence in fences[at : at + 16]]
+        pile.claim(0, "first", owner="all", finishes=finishes)
+    _follow(pile)
+
+
 def _publish_and_claim_one(pile: Pile, turn: int) -> None:
     queue = f"queue-{turn + 1}"
     pile.publish("big", queue=queue)
@@ -242,9 +326,15 @@ def _fill_and_free(pile: Pile, turn: int) -> None:
 
 
 def _join_group(workspace: str) -> Operation:
-    return lambda pile, turn: pile.store.set_limits(
-        "workspace", workspace, Limits(parent=f"org{turn}")
-    )
+    """Join a group, and go on until all flows and leases have followed."""
+
+    def join(pile: Pile, turn: int) -> None:
+        pile.store.set_limits("workspace", workspace, Limits(parent=f"org{turn}"))
+        workspaces = pile.engine.keys.key("workspaces")
+        while {*b"<>="} & {*pile.engine.client.hget(workspaces, workspace).partition(b"|")[0]}:
+            pile.store.reap(max_deliveries=None)
+
+    return join
 
 
 def _priorities(pile: Pile, size: int) -> None:
@@ -364,7 +454,34 @@ STATES = (
         "one workspace on {:,} queues",
         _one_on_all,
         1000,
-        {"publish and claim": _publish_and_claim_one, "it joins a group": _join_group("big")},
+        {
+            "publish and claim": _publish_and_claim_one,
+            "pause and resume": _pause_and_resume,
+            "its rate": _rate,
+            "a reserve": _limit("workspace", "big", Limits(reserve=1)),
+            "a default limit of 0": _limit("default", "", Limits(concurrency=0)),
+            "a weight": _limit("workspace", "big", Limits(weight=2.0)),
+            "it joins a group": _join_group("big"),
+        },
+    ),
+    State(
+        "an own limit on {:,} queues",
+        _limited_on_all,
+        1000,
+        {"close and open": _fill_and_free_workspace},
+    ),
+    State(
+        "a task limited per workspace on {:,} queues",
+        _task_of_one_on_all,
+        1000,
+        {"close and open": _close_and_open_task},
+    ),
+    State(
+        "a workspace that runs on {:,} queues",
+        _idle_on_all,
+        1000,
+        {"publish and claim": _publish_and_claim, "all end": _end_all},
+        once=frozenset({"all end"}),
     ),
     State(
         "{:,} priorities in a lane", _priorities, 4000, {"publish of a new one": _publish_between}

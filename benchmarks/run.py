@@ -13,11 +13,13 @@ from _bench.report import as_json, show
 
 BENCHMARKS = (
     "transport",
+    "groups",
     "end_to_end",
     "dramatiq_end_to_end",
     "claim_cost",
     "redis_memory",
     "redis_cpu",
+    "saturation",
     "start_latency",
     "long_scripts",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fairqueue import errors as errors
 from fairqueue._context import JobContext, current, workspace
+from fairqueue._new_job import NewJob
 from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
 from fairqueue._types import (
@@ -57,6 +58,7 @@ __all__ = [
     "LeaseLost",
     "Limit",
     "Limits",
+    "NewJob",
     "Outcome",
     "Pause",
     "QueuePosition",

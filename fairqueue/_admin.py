@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
+from fairqueue._dead import Dead, spacing_of
+from fairqueue._lists import sample_of
 from fairqueue._settings import (
+    DefaultSettings,
     QueueSettings,
-    Settings,
     TaskSettings,
+    TotalSettings,
     WorkspaceSettings,
     live_limits,
 )
-from fairqueue._stores.store import Store
+from fairqueue._stores.limits_text import SourcedLimits
 from fairqueue._types import (
     Cancelled,
     CancelledAll,
@@ -21,11 +24,11 @@ from fairqueue._types import (
     Limit,
     Limits,
     Pause,
-    Stats,
+    StoredLimits,
     Why,
     WithoutWorkspace,
 )
-from fairqueue._unseen_names import warn_of_unseen
+from fairqueue._unseen_names import hint_of_unseen, warn_of_unseen
 from fairqueue._validation import (
     check_name,
     check_priority,
@@ -33,11 +36,8 @@ from fairqueue._validation import (
     new_job_id,
     seconds_from_zero,
 )
-from fairqueue.audit import Finding, audit
 from fairqueue.errors import ConfigurationError
-
-SLOWEST_REPLAY = 1e-6
-"""Per second: one in eleven days. Anything slower is a mistake and would never be due."""
+from fairqueue.lists import Overview
 
 Progress = Callable[[int], object]
 """Called after each step of a long operation, with the number of jobs in that step."""
@@ -55,16 +55,17 @@ def _count(steps: Iterator[int], progress: Progress) -> int:
     return total
 
 
-def _in_force(stored: list[tuple[str, Limits]]) -> dict[str, Limit]:
+def _in_force(stored: Sequence[SourcedLimits]) -> dict[str, Limit]:
     """Return each limit from the source with the highest precedence."""
     found: dict[str, Limit] = {}
-    for source, limits in stored:
+    for source, limits, stamp in stored:
         values = ((f.name, getattr(limits, f.name)) for f in fields(Limits))
-        found |= {name: Limit(value, source) for name, value in values if value is not None}
+        known = stamp or (None, None)
+        found |= {name: Limit(value, source, *known) for name, value in values if value is not None}
     return found
 
 
-class Admin:
+class Admin(Dead):
     """What operators do to a queue: ``queue.admin``. Every call applies to waiting jobs at once.
 
     Live limits, set with ``set_…``, are stored in Redis. They override configured limits. A
@@ -77,29 +78,25 @@ class Admin:
     StoreUnavailable if the store cannot be reached.
     """
 
-    def __init__(self, connected: Callable[[], Store], settings: Settings) -> None:
-        self._connected, self._settings = connected, settings
+    def note_sample(self, overview: Overview | None = None) -> bool:
+        """Add what runs and waits now to the short history, of an hour, that a dashboard shows.
 
-    def stats(self) -> Stats:
-        """Return how many jobs wait, run and are dead, per workspace and queue."""
-        return self._connected().snapshot()
-
-    def audit(self) -> list[Finding]:
-        """Check every key against the invariants; return what does not hold.
-
-        The keys are not read in one atomic step, so a finding counts only if a second look finds it
-        again. Reads every key of the namespace: on a large one this takes memory and time.
+        False: another process did so less than 30 seconds ago. It keeps the workspaces that run or
+        wait most; ``overview`` spares reading one.
         """
-        engine = self._connected().engine
-        found = audit(engine)
-        return [finding for finding in audit(engine) if finding in found] if found else []
+        return self._connected().note_sample(sample_of(overview or self.overview()))
 
-    def drop_set_aside(self) -> int:
-        """Forget what was set aside because it could not be read; return how many records it was.
+    def hint(
+        self, *, workspace: str | None = None, queue: str | None = None, task: str | None = None
+    ) -> str | None:
+        """Say so if no job, limit or pause names one of these now, with a name that is similar.
 
-        An audit names each of them until then.
+        None: all of them are known.
         """
-        return self._connected().drop_set_aside()
+        given = {"workspace": workspace, "queue": queue, "task": task}
+        named = {scope: check_name(scope, name) for scope, name in given.items() if name}
+        hints = (hint_of_unseen(self._connected(), scope, named[scope]) for scope in named)
+        return next(filter(None, hints), None)
 
     def cancel(self, job_id: str, *, queue: str | None = None) -> Cancelled:
         """Cancel one job: remove it if it waits, signal its worker if it runs.
@@ -218,13 +215,6 @@ class Admin:
         """End the pause or drain of exactly this scope; return which it was, or None."""
         return self._set_pause(None, workspace=workspace, queue=queue, task=task)
 
-    def pauses(self) -> dict[tuple[str, str], Pause]:
-        """Return what is paused or draining, by (scope, name).
-
-        Scopes are ``"workspace"``, ``"queue"``, ``"task"`` and ``"total"``, whose name is empty.
-        """
-        return self._connected().pauses()
-
     def _set_pause(self, how: Pause | None, **scopes: str | None) -> Pause | None:
         given = {scope: name for scope, name in scopes.items() if name is not None}
         if len(given) > 1:
@@ -267,11 +257,7 @@ class Admin:
         With ``per_second`` they are scheduled to become due at that rate; the call itself does not
         wait. ``progress`` is called as in :meth:`purge`.
         """
-        if per_second is not None and not per_second >= SLOWEST_REPLAY:
-            raise ConfigurationError(
-                f"per_second must be at least {SLOWEST_REPLAY}, not {per_second!r}"
-            )
-        spacing = 1 / per_second if per_second else 0.0
+        spacing = spacing_of(per_second)
         name = check_name("workspace", workspace)
         return _count(self._connected().replay(name, spacing_seconds=spacing), progress)
 
@@ -301,7 +287,7 @@ class Admin:
         return self._connected().drop_failure_notices(letters)
 
     def set_limits(self, workspace: str, **limits: float | str | None) -> None:
-        """Set live limits of one workspace: the fields of :class:`Limits` by name.
+        """Set live limits of one workspace: the fields of :class:`~fairqueue.Limits` by name.
 
         For example ``set_limits("acme", concurrency=2)``. ConfigurationError also if its reserve
         would exceed its concurrency.
@@ -318,8 +304,10 @@ class Admin:
         self._connected().set_limits("workspace", check_name("workspace", workspace), None)
 
     def set_task_limits(self, task: str, **limits: float | str | None) -> None:
-        """Set live limits of one task: concurrency, workspace_concurrency, rate, burst.
+        """Set live limits of one task.
 
+        These are ``concurrency``, ``rate`` and ``burst`` of all workspaces together, and
+        ``workspace_concurrency``, ``workspace_rate`` and ``workspace_burst`` of each.
         They apply to all its jobs, also to those that wait or run already.
         """
         self._set_limits("task", task, live_limits(limits, TaskSettings))
@@ -337,20 +325,30 @@ class Admin:
         self._connected().set_limits("queue", check_name("queue", queue), None)
 
     def set_default_limits(self, **limits: float | str | None) -> None:
-        """Set live ``concurrency`` and ``capacity`` of each workspace without its own."""
-        self._connected().set_limits("default", "", live_limits(limits, QueueSettings))
+        """Set live ``concurrency``, ``capacity``, ``rate``, ``burst``, ``requests`` of workspaces.
+
+        Those that a workspace has itself override them, each by itself.
+        """
+        self._connected().set_limits("default", "", live_limits(limits, DefaultSettings))
 
     def unset_default_limits(self) -> None:
         """Remove the live default limits."""
         self._connected().set_limits("default", "", None)
 
     def set_total_limits(self, **limits: float | str | None) -> None:
-        """Set live ``concurrency`` and ``capacity`` of all jobs together."""
-        self._connected().set_limits("total", "", live_limits(limits, QueueSettings))
+        """Set live ``concurrency``, ``capacity`` and ``requests`` of everything together."""
+        self._connected().set_limits("total", "", live_limits(limits, TotalSettings))
 
     def unset_total_limits(self) -> None:
         """Remove the live limits of all jobs together."""
         self._connected().set_limits("total", "", None)
+
+    def unset_configured_limits(self) -> None:
+        """Remove all limits that processes have configured, and a limit provider's answers.
+
+        Live limits stay. A worker that boots and names a limit stores its own again.
+        """
+        self._connected().configure(StoredLimits(), authoritative=True)
 
     def limits(self, workspace: str) -> dict[str, Limit]:
         """Return the limits of one workspace that are in force, by name, each with its source."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from random import uniform
 from typing import TypeVar
 
 from fairqueue._settings import Settings
-from fairqueue.errors import CapacityExceeded
+from fairqueue._stores.store import Store
+from fairqueue._types import Admission, Job, Published
+from fairqueue.errors import CapacityExceeded, FairQueueError
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
 JITTER = (0.5, 1.0)  # so that waiting publishers do not retry at the same moment
@@ -29,17 +33,52 @@ def retry_while_full(publish: Callable[[float], T], *, within_seconds: float) ->
     ``publish`` gets the seconds waited so far. Between attempts nothing is held: no lock, no
     connection, no position in any order. Pauses are short, because ``retry_after`` is an estimate
     of at least one second and because a sleeping thread cannot be interrupted. The last attempt
-    is made when the time is up.
+    is made when the time is up. What can never fit is not waited for.
     """
     begun, pause = time.monotonic(), FIRST_PAUSE_SECONDS
     waited = 0.0
     while True:
         try:
             return publish(waited)
-        except CapacityExceeded:
+        except CapacityExceeded as error:
             left = begun + within_seconds - time.monotonic()
-            if left <= 0:
+            if left <= 0 or (error.never_fits and error.jobs > 1):
                 raise
         time.sleep(min(left, pause * uniform(*JITTER)))  # noqa: S311 - no secret
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         waited = time.monotonic() - begun
+
+
+def waited(job: Job, seconds: float) -> Job:
+    """Return the job with delay and expiry reduced by the seconds it has waited for capacity."""
+    expires = job.expires_seconds
+    return replace(
+        job,
+        delay_seconds=max(0.0, job.delay_seconds - seconds),
+        expires_seconds=None if expires is None else max(0.0, expires - seconds),
+    )
+
+
+def publish_refused_again(
+    store: Store,
+    pairs: Sequence[tuple[Job, Admission]],
+    outcomes: Sequence[Published | FairQueueError],
+    *,
+    within_seconds: float,
+) -> list[Published | FairQueueError]:
+    """Publish what was refused for its capacity until it is accepted, or the time is up."""
+    done = list(outcomes)
+
+    def again(seconds: float) -> None:
+        refused = [at for at, outcome in enumerate(done) if isinstance(outcome, CapacityExceeded)]
+        if seconds:
+            some = [(waited(pairs[at][0], seconds), pairs[at][1]) for at in refused]
+            for at, outcome in zip(refused, store.publish_many(some), strict=True):
+                done[at] = outcome
+        for outcome in done:
+            if isinstance(outcome, CapacityExceeded):
+                raise outcome
+
+    with suppress(CapacityExceeded):
+        retry_while_full(again, within_seconds=within_seconds)
+    return done

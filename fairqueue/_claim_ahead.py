@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 NEWEST_WEIGHT = 0.1  # of the newest duration in the moving average
+SHORTEST_HOLD_SECONDS = 0.05
 
 
 class ClaimAhead:
@@ -14,6 +15,14 @@ class ClaimAhead:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._mean: float | None = None
+
+    @property
+    def hold_seconds(self) -> float:
+        """What has not started by then was claimed too early: it is given back.
+
+        Twice the time in which it was to start, so that few are given back and claimed again.
+        """
+        return max(SHORTEST_HOLD_SECONDS, 2 * self._seconds)
 
     def record(self, duration_seconds: float) -> None:
         """One job occupied its slot for this long."""

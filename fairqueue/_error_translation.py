@@ -19,4 +19,6 @@ def translate_errors(
         translated = classes.get(type(error))
         if translated is None:
             raise
-        raise translated(*error.args) from error.__cause__
+        raised = translated(*error.args)
+        vars(raised).update(vars(error))
+        raise raised from error.__cause__

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
 from uuid import UUID
 
 from fairqueue._admin import Admin
-from fairqueue._capacity_wait import retry_while_full, wait_seconds
+from fairqueue._capacity_wait import (
+    publish_refused_again,
+    retry_while_full,
+    wait_seconds,
+    waited,
+)
 from fairqueue._claimer import Claimer
-from fairqueue._context import current_workspace
 from fairqueue._limit_provider import LimitProvider
 from fairqueue._missing_workspace import MissingWorkspace
+from fairqueue._new_job import NewJob, as_one_group, checked
+from fairqueue._own_limits import OwnLimits
+from fairqueue._requests import Requests
 from fairqueue._settings import Settings, split_settings
 from fairqueue._similar_names import SimilarNames
 from fairqueue._stores import open_store
-from fairqueue._stores.limits_text import configured
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
+from fairqueue._tally import Tally
+from fairqueue._tracing import Tracing
 from fairqueue._types import (
     Admission,
     Claimed,
@@ -33,51 +39,21 @@ from fairqueue._types import (
     Published,
     Renewed,
 )
-from fairqueue._utils import Throttle
 from fairqueue._validation import (
     check_name,
-    check_payload,
-    check_priority,
-    check_text,
-    new_job_id,
     seconds_from_zero,
 )
-from fairqueue.errors import ConfigurationError, LeaseLost
-
-logger = logging.getLogger("fairqueue")
-
-CHECKS_PER_LEASE = 3
-"""How often a worker that claims looks whether the store still has limits."""
-
-NOWHERE = "the argument workspace=… of the publish, and a surrounding fairqueue.workspace()"
-
-
-def _seconds_or_none(name: str, value: Any) -> float | None:
-    return None if value is None else seconds_from_zero(name, value)
+from fairqueue.errors import (
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueueError,
+    LeaseLost,
+    PublishInterrupted,
+)
 
 
-def _check_unique_for(value: Any, key: str | None) -> float | None:
-    if value is None:
-        return None
-    if key is None:
-        raise ConfigurationError("unique_for has no meaning without unique_key: give both")
-    seconds = seconds_from_zero("unique_for", value)
-    if seconds == 0:
-        raise ConfigurationError(
-            f"unique_for must be more than 0 seconds, not {value!r}: "
-            "leave it out to hold the key until the job ends"
-        )
-    return seconds
-
-
-def _waited(job: Job, seconds: float) -> Job:
-    """Return the job with delay and expiry reduced by the seconds it has waited for capacity."""
-    expires = job.expires_seconds
-    return replace(
-        job,
-        delay_seconds=max(0.0, job.delay_seconds - seconds),
-        expires_seconds=None if expires is None else max(0.0, expires - seconds),
-    )
+def _outcome(outcome: Published | FairQueueError) -> JobId | FairQueueError:
+    return JobId(outcome) if isinstance(outcome, Published) else outcome
 
 
 def _check_queues(queues: Sequence[str], n: int) -> None:
@@ -90,7 +66,8 @@ def _check_queues(queues: Sequence[str], n: int) -> None:
 class FairQueue:
     """A fair queue in one store. Threads may share it, and it may be used after a fork.
 
-    ``url`` is ``redis://``, ``rediss://``, ``unix://`` or ``memory://``; instead of it, ``client``
+    ``url`` is ``redis://``, ``rediss://``, ``unix://``, ``memory://``, or ``redis+sentinel://``
+    with several hosts and a service, ``h1:26379,h2:26379/mymaster/0``; instead of it, ``client``
     takes an existing ``redis.Redis``. Settings (see :class:`fairqueue.Settings`) are keyword
     arguments or stand in the URL's query. Raises ConfigurationError for an unknown or impossible
     setting or URL.
@@ -114,17 +91,20 @@ class FairQueue:
     ) -> None:
         rest, in_url = split_settings(url) if url else ("", {})
         self.settings = settings or Settings.load({**in_url, **options})
-        self.store = store or open_store(rest, client=client, namespace=self.settings.namespace)
+        self.store = store or open_store(rest, client=client, settings=self.settings)
         self._claimer = Claimer(self.store, self.settings)
-        self._authoritative, self._brings_limits = authoritative, brings_limits
-        self._ready = self._told_of_limits = False
-        self._limits_check: Throttle | None = None
-        if authoritative and any(configured(self.settings.stored_limits())):
-            self._limits_check = Throttle(self.settings.lease_seconds / CHECKS_PER_LEASE)
+        self._ready, self._brings_limits = False, brings_limits
+        self._own_limits = OwnLimits(self.settings, self.store, authoritative=authoritative)
         self.admin = Admin(self._connected, self.settings)
         """Operations: limits, pause and drain, cancel and purge, dead letters, ``why``."""
+        self.requests = Requests(self._connected, self.settings, before=self._ask_provider)
+        """Places for web requests in flight."""
         self.missing_workspace = MissingWorkspace(self.settings)
         """What becomes of a publish whose workspace is not found (for adapters)."""
+        self.tally = Tally(self.settings.metrics_workspaces)
+        """What this process sees happen, for ``fairqueue.metrics``; off until that turns it on."""
+        self.tracing = Tracing(is_on=self.settings.tracing)
+        """Spans of publishes and runs (for adapters)."""
         self._similar_names = SimilarNames(self.settings.workspaces)
         self._provider: LimitProvider | None = None
         if brings_limits and self.settings.limit_provider is not None:
@@ -142,29 +122,27 @@ class FairQueue:
         if not self._brings_limits:
             self._ready = True
             return True
-        limits = self.settings.stored_limits()
-        same = self.store.configure(limits, authoritative=self._authoritative)
+        same = self._own_limits.bring()
         self._ready = True
-        if not (same or self._authoritative or self._told_of_limits) and any(configured(limits)):
-            self._told_of_limits = True
-            logger.warning(
-                "this process's limits are overridden by those stored in Redis (namespace %r): "
-                "configure the same limits here ('fairqueue limits get --default' shows the stored "
-                "default); a worker stores its own when it starts",
-                self.settings.namespace,
-            )
         return same
 
-    def _restore_limits(self) -> None:
-        """Store this worker's limits again if the store has lost its data, as by FLUSHDB."""
-        if self.store.has_limits():
-            return
-        self.store.configure(self.settings.stored_limits(), authoritative=False)
-        logger.warning(
-            "the limits in Redis (namespace %r) are gone, as after FLUSHDB: this worker has stored "
-            "its own again; live limits and pauses must be set again",
-            self.settings.namespace,
-        )
+    def introduce(self, node: str, *, software: str = "") -> None:
+        """Give the name under which the framework knows this worker, such as ``celery@host``.
+
+        ``queue.admin`` shows it beside what this queue claims, with ``software``, the framework's
+        version, such as ``celery/5.4``. It is stored with the next claim.
+        """
+        self._claimer.introduce(node, software)
+
+    def refuse_if_full(self) -> None:
+        """Raise StoreUnavailable if the store has no memory for a job; changes nothing."""
+        engine = self._connected().engine
+        engine.command("RPUSHX", engine.keys.prefix, 1)  # no key is named so
+
+    def _ask_provider(self, workspace: str) -> None:
+        """Have the limits of a workspace that this process meets for the first time."""
+        if self._provider is not None:
+            self._provider.before_publish(workspace)
 
     def _connected(self) -> Store:
         if not self._ready:
@@ -210,42 +188,103 @@ class FairQueue:
         stored. After StoreUnavailable the job may be stored: publish it again with the same
         ``job_id``.
         """
-        named = current_workspace() if workspace is None else workspace
-        if named is None:
-            self.missing_workspace.found_none(task, lambda: NOWHERE, must_publish=exempt)
-        job = Job(
-            id=check_text("job id", job_id) if job_id else new_job_id(),
-            workspace=check_name(
-                "workspace", self.settings.default_workspace if named is None else named
-            ),
-            queue=check_name("queue", queue),
-            task=check_name("task", task) if task else "",
-            payload=payload,
-            priority=check_priority(priority),
-            delay_seconds=seconds_from_zero("delay_seconds", delay_seconds),
-            expires_seconds=_seconds_or_none("expires_seconds", expires_seconds),
+        new = NewJob(
+            payload,
+            queue,
+            workspace,
+            task,
+            priority,
+            delay_seconds,
+            job_id,
+            exempt,
+            group,
+            parent_fence,
+            expires_seconds,
+            unique_key,
+            unique_for,
         )
-        most = None if exempt else self.settings.max_payload_bytes
-        check_payload(payload, most, task=job.task, workspace=job.workspace)
-        key = None if unique_key is None else check_name("unique key", unique_key)
-        unique_for = _check_unique_for(unique_for, unique_key)
-        group = None if group is None else check_text("group", group)
-        self._similar_names.note(job.workspace)
-        missing = named is None and self.missing_workspace.counts
-        admission = Admission(exempt, group, parent_fence, key, unique_for, missing, not job_id)
+        return self.publish_job(new, block_seconds=block_seconds)
+
+    def publish_job(
+        self, new: NewJob, *, is_new: bool | None = None, block_seconds: float | None = None
+    ) -> JobId:
+        """Publish one job, whose arguments come in one object.
+
+        ``is_new``: whether its id was never sent before, which saves the store a look; None: if it
+        is made here.
+        """
+        job, admission = self._checked(new, is_new=is_new)
         within = seconds_from_zero("block_seconds", wait_seconds(self.settings, block_seconds))
         return JobId(self._publish(job, admission, within_seconds=within))
 
+    def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
+        pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
+        self._similar_names.note(pair[0].workspace)
+        return pair
+
     def _publish(self, job: Job, admission: Admission, *, within_seconds: float) -> Published:
+        try:
+            published = self._publish_within(job, admission, within_seconds)
+        except CapacityExceeded as error:
+            self.tally.rejected(error)
+            raise
+        self.tally.published(job.queue, int(published.is_new))
+        return published
+
+    def _publish_within(self, job: Job, admission: Admission, within_seconds: float) -> Published:
         store = self._connected()
-        if self._provider is not None:
-            self._provider.before_publish(job.workspace)
+        self._ask_provider(job.workspace)
         if within_seconds == 0:
             return store.publish(job, admission)
         return retry_while_full(
-            lambda seconds: store.publish(_waited(job, seconds), admission),
+            lambda seconds: store.publish(waited(job, seconds), admission),
             within_seconds=within_seconds,
         )
+
+    def publish_many(
+        self,
+        jobs: Iterable[NewJob],
+        *,
+        all_or_none: bool = False,
+        block_seconds: float | None = None,
+    ) -> list[JobId | FairQueueError]:
+        """Publish each of these jobs, in turn; return an outcome for each, in their order.
+
+        An outcome is the JobId that :meth:`publish` would return, or the CapacityExceeded or
+        LeaseLost that it would raise. Jobs of one ``group`` are accepted together or not at all,
+        however many they are; with ``all_or_none`` all jobs are, and those errors are raised.
+        Up to 100 jobs take one round trip, in one atomic step.
+
+        Raises ConfigurationError for a bad argument of any job, before anything is stored, and
+        StoreUnavailable: :class:`fairqueue.errors.PublishInterrupted`, which has the outcomes so
+        far. To be able to publish all of them again then, give each its ``job_id``.
+        """
+        pairs = [self._checked(new) for new in jobs]
+        if all_or_none:
+            pairs = as_one_group(pairs)
+        within = seconds_from_zero("block_seconds", wait_seconds(self.settings, block_seconds))
+        try:
+            outcomes = self._publish_many(pairs, within_seconds=within)
+        except PublishInterrupted as error:
+            error.outcomes = tuple(map(_outcome, error.outcomes))
+            raise
+        failed = next((each for each in outcomes if isinstance(each, FairQueueError)), None)
+        if all_or_none and failed is not None:
+            raise failed
+        return [_outcome(outcome) for outcome in outcomes]
+
+    def _publish_many(
+        self, pairs: Sequence[tuple[Job, Admission]], *, within_seconds: float
+    ) -> list[Published | FairQueueError]:
+        store = self._connected()
+        if self._provider is not None:
+            for workspace in {job.workspace for job, _ in pairs}:
+                self._provider.before_publish(workspace)
+        outcomes = store.publish_many(pairs)
+        if within_seconds > 0:
+            outcomes = publish_refused_again(store, pairs, outcomes, within_seconds=within_seconds)
+        self.tally.outcomes((job.queue for job, _ in pairs), outcomes)
+        return outcomes
 
     def claim(
         self,
@@ -263,18 +302,22 @@ class FairQueue:
         """
         _check_queues(queues, n)
         self._connected()
-        if n > 0 and self._limits_check is not None and self._limits_check.passes():
-            self._restore_limits()
+        if n > 0:
+            self._own_limits.restore_if_lost()
         claimed = self._claimer.claim(queues, n, finishes)
         if not claimed.leases and wait_seconds > 0 and n > 0:
             claimed = self._claimer.wait(queues, n, wait_seconds, claimed)
+        self.tally.finished(finishes, claimed.lost)
+        self.tally.claimed(claimed.leases)
         if self._provider is not None and n > 0:
             self._provider.after_claim(lease.job.workspace for lease in claimed.leases)
         return claimed
 
     def finish(self, finishes: Sequence[Finish]) -> frozenset[int]:
         """Report several endings in one round trip; return the fences whose lease was lost."""
-        return self._claimer.ack(finishes)
+        lost = self._claimer.ack(finishes)
+        self.tally.finished(finishes, lost)
+        return lost
 
     def ack(self, lease: Lease, *, seconds: float | None = None) -> None:
         """End a job after ``seconds`` of work (default: the time since its claim); remove it.
@@ -292,7 +335,7 @@ class FairQueue:
         self._finish(lease, Ending.ACK_EARLY, 0.0)
 
     def _finish(self, lease: Lease, ending: Ending, seconds: float) -> None:
-        if self._claimer.ack([Finish(lease.fence, ending, seconds)]):
+        if self.finish([Finish(lease.fence, ending, seconds)]):
             raise LeaseLost(lease.job.id, lease.job.workspace)
 
     def release(
@@ -317,12 +360,19 @@ class FairQueue:
             seconds=seconds_from_zero("seconds", seconds),
             declined=declined,
         )
+        how = "declined" if declined else "returned" if counted else "released"
+        self.tally.ended(lease.fence, how if done else "lost", seconds)
         if not done:
             raise LeaseLost(lease.job.id, lease.job.workspace)
 
-    def reject(self, lease: Lease, *, reason: str, seconds: float = 0.0) -> None:
-        """Move a job to the dead letters of its workspace; LeaseLost if its lease was lost."""
-        if not self._claimer.reject(lease.fence, reason=reason, seconds=seconds):
+    def reject(self, lease: Lease, *, reason: str, seconds: float = 0.0, details: str = "") -> None:
+        """Move a job to the dead letters of its workspace; LeaseLost if its lease was lost.
+
+        The last 8,000 characters of ``details`` are kept, such as a traceback.
+        """
+        done = self._claimer.reject(lease.fence, reason=reason, seconds=seconds, details=details)
+        self.tally.ended(lease.fence, "dead" if done else "lost", seconds)
+        if not done:
             raise LeaseLost(lease.job.id, lease.job.workspace)
 
     def renew(self, progress: Sequence[tuple[int, float]], *, owner: str | None = None) -> Renewed:
@@ -384,6 +434,7 @@ class FairQueue:
         # no second warning
         queue.missing_workspace = self.missing_workspace
         queue._similar_names = self._similar_names
+        queue.tally = self.tally
         return queue
 
     def close(self) -> None:
@@ -391,6 +442,7 @@ class FairQueue:
         if self._provider is not None:
             self._provider.close()
         self._claimer.close()
+        self.requests.close()
         self.store.close()
 
     def __enter__(self) -> FairQueue:

@@ -113,6 +113,11 @@ class Lease:
     """When this process sent the claim, by ``time.monotonic()``."""
     declined: int = 0
     """How often workers released the job because they could not run it."""
+    waited_seconds: float | None = None
+    """How long it was due before this first start of it; None: it came back, or not known."""
+    runnable_seconds: float | None = None
+    """For how much of that, at its end, it was below every limit that closes a workspace, task or
+    group, and not held by a pause or rate of these."""
 
 
 class Ending(str, Enum):
@@ -196,6 +201,8 @@ class DeadLetter:
     deliveries: int
     history: tuple[Delivery, ...]
     """The last counted deliveries, oldest first, at most 16."""
+    details: str = ""
+    """The end of the traceback, of a job that failed; only with ``keep_failures``."""
 
 
 class Pause(str, Enum):
@@ -233,10 +240,16 @@ class Limits:
     """Starts allowed at once after an idle time; needs ``rate``."""
     workspace_concurrency: int | None = None
     """Of a task: largest number of its jobs running at once in each workspace."""
+    workspace_rate: float | None = None
+    """Of a task: largest number of its starts per second in each workspace."""
+    workspace_burst: float | None = None
+    """Of a task: its starts allowed at once in each workspace; needs ``workspace_rate``."""
     reserve: int | None = None
     """Of a workspace: below this many running jobs, it gets the next free slot."""
     parent: str | None = None
     """Of a workspace: the group that it belongs to, whose weight and concurrency it shares."""
+    requests: int | None = None
+    """Of a workspace, the default or the total: largest number of web requests in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +260,10 @@ class Limit:
     source: str
     """``"live"`` (set at runtime), ``"limit_provider"``, ``"configured"`` (by name),
     ``"live default"`` or ``"default"``; earlier ones take precedence."""
+    stored_at: float | None = field(default=None, compare=False)
+    """When that source stored its limits last, by the store's clock; None: not known."""
+    stored_by: str | None = field(default=None, compare=False)
+    """Which process did: user, host and process id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +312,10 @@ class WorkspaceStats:
     """Starts that limits would have blocked since ``enforce="observe"`` was set."""
     would_reject: int = 0
     """Publishes that a capacity would have rejected since then."""
+    pause: Pause | None = None
+    """Whether the workspace itself is paused or draining."""
+    weight: float = 1.0
+    """Its share of worker-seconds relative to others; inside a group, relative to the group's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,3 +443,15 @@ class Why:
     def observing(self) -> bool:
         """Whether limits are only observed (``enforce="observe"``)."""
         return self.observed is not None
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedRequest:
+    """The reply to a request of a web process for a place."""
+
+    state: str
+    """``"in_flight"``, ``"waits"`` or ``"rejected"``."""
+    scope: str = ""
+    """Of a rejected one: what is full, ``"workspace"`` or ``"total"``."""
+    limit: int = 0
+    in_flight: int = 0

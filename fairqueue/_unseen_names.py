@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import chain, islice
 
-from fairqueue._keys import decode, encode
+from fairqueue._keys import encode
 from fairqueue._similar_names import folded
 from fairqueue._stores.store import Store
 
 log = logging.getLogger("fairqueue.admin")
 
-HASHES = {
+PLACES = {
     "workspace": ("workspaces", "dead_workspaces", "limits"),
     "queue": ("nodes", "kinds", "limits"),
-    "task": ("tasks", "limits"),
+    "task": ("tasks",),
 }
-"""Where names of a scope stand."""
+"""Where names of a scope stand: first those that jobs name now. Limits name a task by number."""
+MOST_COMPARED = 10_000
+"""Names among which a similar one is looked for: to compare many takes seconds."""
 
 
 def warn_of_unseen(store: Store, scope: str, name: str) -> None:
@@ -25,50 +28,33 @@ def warn_of_unseen(store: Store, scope: str, name: str) -> None:
 
     It is no error: limits may be set before the first job comes.
     """
+    hint = hint_of_unseen(store, scope, name)
+    if hint is not None:
+        log.warning("%s", hint)
+
+
+def hint_of_unseen(store: Store, scope: str, name: str) -> str | None:
+    """Say that no job, limit or pause names this now, and which name is meant; None: one does."""
     if _is_used(store, scope, name):
-        return
-    known = set(_known(store, scope))
-    if name in known:
-        return
-    close = get_close_matches(folded(name), set(map(folded, known)), n=1)
-    similar = sorted(each for each in known if [folded(each)] == close)
+        return None
+    compared: set[str] = set()
+    for known in _known(store, scope):
+        if name in known:
+            return None
+        compared.update(islice(known, max(0, MOST_COMPARED - len(compared))))
+    close = get_close_matches(folded(name), set(map(folded, compared)), n=1)
+    similar = sorted(each for each in compared if [folded(each)] == close)
     remedy = f"; did you mean {similar[0]!r}?" if similar else ""
-    log.warning("no job, limit or pause names the %s %r so far%s", scope, name, remedy)
+    return f"no job, limit or pause names the {scope} {name!r} now{remedy}"
 
 
 def _is_used(store: Store, scope: str, name: str) -> bool:
     """Answer the common case without reading all names: a job has named it."""
     engine = store.engine
-    key = engine.keys.key(HASHES[scope][0])
+    key = engine.keys.key(PLACES[scope][0])
     return bool(engine.command("HEXISTS", key, encode(name)))
 
 
-def _known(store: Store, scope: str) -> Iterator[str]:
-    for kind in HASHES[scope]:
-        found = _limited(store, scope) if kind == "limits" else _members(store, kind)
-        names = (name.removeprefix(b"!") for name in found if not name.startswith(b"#"))
-        yield from map(decode, names)
-
-
-def _members(store: Store, kind: str) -> Iterable[bytes]:
-    key, engine = store.engine.keys.key(kind), store.engine
-    if kind == "dead_workspaces":
-        return engine.command("ZRANGE", key, 0, -1)  # type: ignore[no-any-return]
-    return engine.command("HKEYS", key)  # type: ignore[no-any-return]
-
-
-def _limited(store: Store, scope: str) -> Iterator[bytes]:
-    """Names with limits; of a workspace also the groups that others name."""
-    if scope == "task":
-        return  # its limits name it by number, so it is among the tasks
-    key, engine = store.engine.keys.key("limits"), store.engine
-    fields = engine.command("HKEYS", key)
-    for field in fields:
-        _, _, named = field.partition(b":")
-        of, _, name = named.partition(b":")
-        if of.decode() == scope:
-            yield name
-    if scope == "workspace" and fields:
-        for text in engine.command("HMGET", key, *fields):
-            words = (word.partition(b"=") for word in text.split())
-            yield from (value for what, _, value in words if what == b"parent")
+def _known(store: Store, scope: str) -> Iterator[list[str]]:
+    """Yield pages of names."""
+    return chain.from_iterable(store.names(place, scope) for place in PLACES[scope])

@@ -1,7 +1,10 @@
-"""Small helpers: import a function by name, throttle a repeated message."""
+"""Small helpers: import a function by name, name this process, throttle a repeated message."""
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -32,6 +35,15 @@ def _find(source: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part)
     return found
+
+
+def process_name() -> str:
+    """Name this process for an operator: user, host and process id."""
+    try:
+        user = f"{getpass.getuser()}@"
+    except (KeyError, OSError):  # in a container its id may have no name
+        user = ""
+    return f"{user}{socket.gethostname()}:{os.getpid()}"
 
 
 class Throttle:

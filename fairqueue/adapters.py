@@ -13,6 +13,8 @@ Before a publish
     job_id_ending_in           one that ends in the id of the framework's message
     UniqueOutcomes             what became of publishes under a unique key
     translate_errors           raises the core's errors as the adapter's own subclasses
+    told_errors                raises what redis-py raises as the core's errors, with the remedy
+    Batches, Batch             collect publishes, and send them together
 
 In a worker
     LeaseKeeper                renews leases and reports lost and cancelled ones
@@ -21,6 +23,8 @@ In a worker
     ClaimAhead                 how many jobs to claim before a slot is free for them
     Waiter                     a wait for jobs that an event loop can watch
     Claimed, Finish, Ending    the reply to a claim; how a job ended
+    Tracing, TracedDelivery,   spans of OpenTelemetry: what is said of a job, and the span of
+      TracedRun                  its run
     run_context                declares the job that runs here
     mark_body                  makes a task's function record when it begins and returns
     UnknownTaskBackoff,        when to retry a job whose task this worker does not know, and the
@@ -31,16 +35,26 @@ In a worker
     SilenceWatch               lets go of a store that is silent while a worker stops
     settings_summary           the line that a worker logs when it starts
     SOCKET_TIMEOUT_SECONDS     how long a connection waits for a silent store by default
+    is_sentinel, sentinel_pool,   a URL that names Sentinels, redis-py's pool for the primary that
+    SentinelConnection,             they name, and its connections
+    SentinelSSLConnection
+    following_primary,         redis-py's connections that leave a server that has stepped down,
+      following_client           and a client of redis-py over such connections
+
+In a web process (``queue.requests`` gives them out)
+    Ticket                     a place for one request, or a turn to get one
 
 For tools
     Store, Admission, Published, Renewed      the store: one method per operation
     split_settings, mask_password             read a URL, and show it
+    check_name, load_function                 check a name; import ``package.module:function``
     similar_names                             names of workspaces that differ only in case or spaces
     Throttle                                  lets something through once in a while
 """
 
 from __future__ import annotations
 
+from fairqueue._batch import Batch, Batches
 from fairqueue._claim_ahead import ClaimAhead
 from fairqueue._context import current_workspace, mark_body, parent_fence, run_context
 from fairqueue._continuation import publish_until_answered
@@ -48,24 +62,38 @@ from fairqueue._error_translation import translate_errors
 from fairqueue._failures import FailureReporter, failure_reason, lost_worker_message
 from fairqueue._fallback_workspace import publish_or_default, workspace_or_current
 from fairqueue._keeper import LeaseKeeper, early_seconds
+from fairqueue._requests import Ticket
 from fairqueue._settings import mask_password, split_settings
 from fairqueue._settings_summary import settings_summary
 from fairqueue._silence import SilenceWatch
 from fairqueue._similar_names import similar_names
-from fairqueue._stores.redis.address import SOCKET_TIMEOUT_SECONDS
+from fairqueue._stores.redis.errors import guarded as told_errors
+from fairqueue._stores.redis.following import following_client, following_primary
+from fairqueue._stores.redis.sentinel import (
+    SOCKET_TIMEOUT_SECONDS,
+    SentinelConnection,
+    SentinelSSLConnection,
+    is_sentinel,
+    sentinel_pool,
+)
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
+from fairqueue._tracing import Delivery as TracedDelivery
+from fairqueue._tracing import Run as TracedRun
+from fairqueue._tracing import Tracing
 from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Renewed
 from fairqueue._unique_outcomes import UniqueOutcomes, job_id_ending_in
 from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
-from fairqueue._utils import Throttle
-from fairqueue._validation import new_job_id, wrong_kind
+from fairqueue._utils import Throttle, load_function
+from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
 
 __all__ = [
     "SOCKET_TIMEOUT_SECONDS",
     "UNKNOWN_TASK",
     "Admission",
+    "Batch",
+    "Batches",
     "Call",
     "ClaimAhead",
     "Claimed",
@@ -75,18 +103,29 @@ __all__ = [
     "LeaseKeeper",
     "Published",
     "Renewed",
+    "SentinelConnection",
+    "SentinelSSLConnection",
     "SilenceWatch",
     "Source",
     "Store",
     "Throttle",
+    "Ticket",
+    "TracedDelivery",
+    "TracedRun",
+    "Tracing",
     "UniqueOutcomes",
     "UnknownTaskBackoff",
     "Waiter",
+    "check_name",
     "check_sources",
     "current_workspace",
     "early_seconds",
     "failure_reason",
+    "following_client",
+    "following_primary",
+    "is_sentinel",
     "job_id_ending_in",
+    "load_function",
     "looked_for",
     "lost_worker_message",
     "mark_body",
@@ -97,9 +136,11 @@ __all__ = [
     "publish_or_default",
     "publish_until_answered",
     "run_context",
+    "sentinel_pool",
     "settings_summary",
     "similar_names",
     "split_settings",
+    "told_errors",
     "translate_errors",
     "workspace_or_current",
     "wrong_kind",

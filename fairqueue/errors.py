@@ -1,14 +1,23 @@
 """Every error that fairqueue raises.
 
-FairQueueError
-├── CapacityExceeded     the job was not accepted: its workspace, queue or the total is full
-├── LeaseLost            the caller no longer holds the lease of the job
-├── ConfigurationError   a setting, name, URL or server property is unknown or impossible
-│   └── WorkspaceUnresolved  the workspace of a call could not be determined
-└── StoreUnavailable     the store is unreachable or does not accept writes
+::
+
+    FairQueueError
+    ├── CapacityExceeded     the job was not accepted: its workspace, queue or the total is full
+    │   └── BatchRefused         some jobs of a batch were not accepted
+    ├── RequestRejected      a web request got no place: too many are in flight
+    ├── LeaseLost            the caller no longer holds the lease of the job
+    ├── ConfigurationError   a setting, name, URL or server property is unknown or impossible
+    │   └── WorkspaceUnresolved  the workspace of a call could not be determined
+    └── StoreUnavailable     the store is unreachable or does not accept writes
+        ├── PublishInterrupted   the same in the middle of a publish of many jobs
+        └── BatchInterrupted     the same in the middle of an adapter's batch
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class FairQueueError(Exception):
@@ -23,10 +32,11 @@ class CapacityExceeded(FairQueueError):
     least 1.0, estimated from the workspace's drain rate, with jitter so that rejected callers do
     not retry at the same moment. ``draining``: the scope accepts no new jobs until it is resumed,
     and ``limit`` is 0. The scope ``"task"`` is always draining, and its ``waiting`` is 0, since
-    the jobs of a task are not counted.
+    the jobs of a task are not counted. ``jobs`` is how many there was no room for together: more
+    than 1 for a group that is accepted whole or not at all.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - see draining
         self,
         scope: str,
         limit: int,
@@ -36,8 +46,9 @@ class CapacityExceeded(FairQueueError):
         queue: str,
         task: str = "",
         draining: bool = False,  # noqa: FBT001, FBT002 - all arguments are an exception's args
+        jobs: int = 1,
     ) -> None:
-        super().__init__(scope, limit, waiting, retry_after, workspace, queue, task, draining)
+        super().__init__(scope, limit, waiting, retry_after, workspace, queue, task, draining, jobs)
         self.scope = scope
         self.limit = limit
         self.waiting = waiting
@@ -46,8 +57,17 @@ class CapacityExceeded(FairQueueError):
         self.queue = queue
         self.task = task
         self.draining = draining or scope == "task"
+        self.jobs = jobs
+
+    @property
+    def never_fits(self) -> bool:
+        """Whether these are more jobs at once than the capacity: waiting makes no room for them."""
+        return self.jobs > self.limit and not self.draining
 
     def __str__(self) -> str:
+        return self._text()
+
+    def _text(self) -> str:
         where = {
             "workspace": f"workspace {self.workspace!r}",
             "queue": f"queue {self.queue!r}",
@@ -55,9 +75,60 @@ class CapacityExceeded(FairQueueError):
         }.get(self.scope, "the whole store")
         if self.draining:
             return f"{where} is draining: it accepts no new jobs until it is resumed"
+        if self.never_fits and self.jobs > 1:
+            return (
+                f"{where} has no room for {self.jobs} jobs at once: its capacity is {self.limit}; "
+                "publish fewer together, or raise the capacity"
+            )
+        if self.jobs > 1:
+            return (
+                f"{where} has no room for {self.jobs} jobs at once: {self.waiting} jobs waiting, "
+                f"capacity {self.limit}; retry in {self.retry_after:.1f} s or raise the capacity"
+            )
         return (
             f"{where} is full: {self.waiting} jobs waiting, capacity {self.limit}; "
             f"retry in {self.retry_after:.1f} s or raise the capacity"
+        )
+
+
+class BatchRefused(CapacityExceeded):
+    """Some jobs of a batch were refused; the other fields are those of the first of them.
+
+    ``stored`` and ``refused`` name the jobs by the ids of their framework: the tasks or messages
+    that were published, and those that were not, with the error of each.
+    """
+
+    stored: Sequence[str] = ()
+    refused: Mapping[str, FairQueueError] = {}
+
+    def __str__(self) -> str:
+        n, all_jobs = len(self.refused), len(self.refused) + len(self.stored)
+        return f"{n} of {all_jobs} jobs of a batch were refused, the first since {self._text()}"
+
+
+class RequestRejected(FairQueueError):
+    """A web request got no place, since a limit of requests in flight is reached.
+
+    ``scope`` says which: ``"workspace"`` or ``"total"``. ``retry_after`` is in seconds, at least
+    1.0, with jitter so that rejected clients do not return at the same moment.
+    """
+
+    def __init__(
+        self, scope: str, limit: int, in_flight: int, retry_after: float, workspace: str
+    ) -> None:
+        super().__init__(scope, limit, in_flight, retry_after, workspace)
+        self.scope = scope
+        self.limit = limit
+        self.in_flight = in_flight
+        self.retry_after = retry_after
+        self.workspace = workspace
+
+    def __str__(self) -> str:
+        of_all = f"all workspaces: one of workspace {self.workspace!r}"
+        of = f"workspace {self.workspace!r}: one" if self.scope == "workspace" else of_all
+        return (
+            f"{self.in_flight} requests are in flight, at most {self.limit} are allowed, of {of} "
+            f"was rejected; retry in {self.retry_after:.1f} s or raise the limit 'requests'"
         )
 
 
@@ -93,3 +164,31 @@ class StoreUnavailable(FairQueueError):
 
     If only the reply was lost, the call may have taken effect.
     """
+
+
+class PublishInterrupted(StoreUnavailable):
+    """The store became unavailable in the middle of a ``publish_many``.
+
+    ``outcomes`` are those of the first jobs, one for each. The next hundred may be stored or not;
+    those after them are not. Publish all of them again with the same ``job_id``: none is stored
+    twice.
+    """
+
+    def __init__(self, reason: str, outcomes: Sequence[Any] = ()) -> None:
+        super().__init__(reason)
+        self.outcomes: tuple[Any, ...] = tuple(outcomes)
+
+
+class BatchInterrupted(StoreUnavailable):
+    """The store became unavailable while a batch was published.
+
+    ``stored`` has the framework's ids of the tasks or messages that were published for sure, and
+    ``unknown`` those of the others: at most a hundred of these were published, too.
+    """
+
+    stored: Sequence[str] = ()
+    unknown: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        jobs = len(self.stored) + len(self.unknown)
+        return f"{len(self.stored)} of {jobs} jobs of a batch were published, then {self.args[0]}"

@@ -9,6 +9,7 @@ SHORT_WAYS = {
         ("local may_go = task and plain and", "local may_go = false and"),
         ("local raw = not is_stored and task", "local raw = false and task"),
     ),
+    "claim": (("if known == false then", "if false then"),),
 }
 """By file, what opens a short way, and what closes it."""
 

@@ -12,7 +12,7 @@ from _bench.progress import Progress
 from fairqueue import Job
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
-from fairqueue.adapters import Admission
+from fairqueue.adapters import Admission, new_job_id
 
 AT_ONCE = 1000
 
@@ -48,3 +48,15 @@ def fill(
                 raise RuntimeError("a job was not stored")
             work.step(len(batch))
     work.done()
+
+
+def publishes_of(
+    url: str, namespace: str, workspaces: Sequence[str], payload: bytes
+) -> list[tuple[Any, ...]]:
+    """Return the commands that publish one job with a new id for each name; nothing is sent."""
+    with redis.Redis.from_url(url) as client, client.pipeline(transaction=False) as pipe:
+        store = Store(_Piped(pipe, namespace=namespace))
+        for name in workspaces:
+            store.publish(Job(new_job_id(), name, QUEUE, "noop", payload), Admission(is_new=True))
+        pipe.load_scripts()
+        return [command for command, _ in pipe.command_stack]

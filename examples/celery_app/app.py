@@ -9,8 +9,7 @@ SETTINGS = (
     "&workspace_concurrency=2"  # running jobs per workspace
     "&workspace_capacity=1000"  # waiting jobs per workspace
 )
-IN_TESTS = os.environ.get("APP_ENV") == "test"
-BROKER = "fairqueue+memory://" if IN_TESTS else os.environ.get("BROKER_URL", "fairqueue://")
+BROKER = os.environ.get("BROKER_URL", "fairqueue://")
 
 app = Celery("app", broker=f"{BROKER}?{SETTINGS}", backend=f"{BROKER}?{SETTINGS}")
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from fairqueue._settings.model import (
+    DefaultSettings,
     QueueSettings,
     Settings,
     TaskSettings,
+    TotalSettings,
     WorkspaceSettings,
     live_limits,
 )
 from fairqueue._settings.url import mask_password, split_settings
 
 __all__ = [
+    "DefaultSettings",
     "QueueSettings",
     "Settings",
     "TaskSettings",
+    "TotalSettings",
     "WorkspaceSettings",
     "live_limits",
     "mask_password",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -36,8 +37,10 @@ class _Entry(BaseModel):
 
     @model_validator(mode="after")
     def _burst_needs_rate(self) -> _Entry:
-        if getattr(self, "burst", None) is not None and getattr(self, "rate", None) is None:
-            raise ValueError("burst has no effect without rate: set rate, too")
+        for of in ("", "workspace_"):
+            burst, rate = f"{of}burst", f"{of}rate"
+            if getattr(self, burst, None) is not None and getattr(self, rate, None) is None:
+                raise ValueError(f"{burst} has no effect without {rate}: set {rate}, too")
         return self
 
 
@@ -61,6 +64,9 @@ class WorkspaceSettings(_Entry):
     parent: Annotated[WorkspaceName | None, Number] = Field(
         None, description="name of the group whose weight and concurrency it shares"
     )
+    requests: Count = Field(
+        None, description="largest number of its web requests in flight, from 0; None: the default"
+    )
 
     def limits(self) -> Limits:
         """Return these settings as limits for the store."""
@@ -73,6 +79,7 @@ class WorkspaceSettings(_Entry):
             burst=self.burst,
             reserve=self.reserve,
             parent=self.parent,
+            requests=self.requests,
         )
 
 
@@ -90,6 +97,13 @@ class TaskSettings(_Entry):
         None, description='largest number of starts per second, or as "100/m"; None: no limit'
     )
     burst: Starts = Field(None, description="starts allowed at once after an idle time, from 1")
+    workspace_rate: Rate = Field(
+        None,
+        description="largest number of its starts per second in each workspace; None: no limit",
+    )
+    workspace_burst: Starts = Field(
+        None, description="its starts allowed at once in each workspace, from 1"
+    )
 
     def limits(self) -> Limits:
         """Return these settings as limits for the store."""
@@ -98,6 +112,8 @@ class TaskSettings(_Entry):
             workspace_concurrency=self.workspace_concurrency,
             rate=self.rate,
             burst=self.burst,
+            workspace_rate=self.workspace_rate,
+            workspace_burst=self.workspace_burst,
         )
 
 
@@ -112,9 +128,32 @@ class QueueSettings(_Entry):
         return Limits(concurrency=self.concurrency, capacity=self.capacity)
 
 
-def live_limits(
-    limits: Mapping[str, Any], of: type[WorkspaceSettings | TaskSettings | QueueSettings]
-) -> Limits:
+class TotalSettings(QueueSettings):
+    """Live limits of everything together."""
+
+    requests: Count = Field(None, description="largest number of web requests in flight, from 0")
+
+    def limits(self) -> Limits:
+        """Return these settings as limits for the store."""
+        return replace(super().limits(), requests=self.requests)
+
+
+class DefaultSettings(TotalSettings):
+    """Limits of each workspace that has none of its own."""
+
+    rate: Rate = Field(None, description='largest number of starts per second, or as "100/m"')
+    burst: Starts = Field(None, description="starts allowed at once after an idle time, from 1")
+
+    def limits(self) -> Limits:
+        """Return these settings as limits for the store."""
+        return replace(super().limits(), rate=self.rate, burst=self.burst)
+
+
+Scoped = type[WorkspaceSettings | TaskSettings | QueueSettings | DefaultSettings]
+"""The settings of one scope."""
+
+
+def live_limits(limits: Mapping[str, Any], of: Scoped) -> Limits:
     """Validate live limits; ConfigurationError names what is wrong."""
     unknown = [name for name in limits if name not in of.model_fields]
     if unknown:
@@ -162,6 +201,13 @@ class Settings(BaseSettings):
     workspace_capacity: Count = Field(
         None, description="default capacity per workspace: waiting jobs, from 0; None: no limit"
     )
+    workspace_rate: Rate = Field(
+        None,
+        description='default rate per workspace: starts per second, or as "100/m"; None: no limit',
+    )
+    workspace_burst: Starts = Field(
+        None, description="default burst per workspace: starts at once after an idle time, from 1"
+    )
     queue_capacity: Count = Field(
         None, description="default capacity per queue: waiting jobs, from 0; None: no limit"
     )
@@ -170,6 +216,12 @@ class Settings(BaseSettings):
     )
     total_concurrency: Count = Field(
         None, description="largest number of running jobs in all, from 0; None: no limit"
+    )
+    workspace_requests: Count = Field(
+        None, description="default for web requests in flight per workspace, from 0; None: no limit"
+    )
+    total_requests: Count = Field(
+        None, description="largest number of web requests in flight in all, from 0; None: no limit"
     )
     workspaces: Annotated[dict[WorkspaceName, WorkspaceSettings], NoDecode, ByName] = Field(
         default_factory=dict, description="limits per workspace name"
@@ -190,8 +242,11 @@ class Settings(BaseSettings):
         "limits", description='"observe": only count what limits would block or reject'
     )
     shards: Annotated[int, Number, Field(ge=1, le=1024)] = Field(1, description="number of shards")
-    min_replicas: Annotated[int, Number, Field(ge=0)] = Field(
-        0, description="number of replicas to wait for"
+    min_replicas: Annotated[FromZero, Number] = Field(
+        0, description="replicas that confirm each write before its call returns, from 0"
+    )
+    replica_wait_seconds: Annotated[Seconds, Field(gt=0, le=60)] = Field(
+        1.0, description="how long a call waits for them, in seconds up to 60"
     )
     fairness: Literal["time", "count"] = Field(
         "time", description="'time' charges a job its worker-seconds, 'count' charges 1 per job"
@@ -204,6 +259,10 @@ class Settings(BaseSettings):
     )
     max_deliveries: Annotated[FromOne | None, Number] = Field(
         5, description="deliveries after which a job becomes a dead letter, from 1; None: no limit"
+    )
+    keep_failures: bool = Field(
+        default=False,
+        description="whether jobs that ended in an error become dead letters, for replay",
     )
     dead_letter_seconds: Annotated[
         Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, Number
@@ -220,6 +279,15 @@ class Settings(BaseSettings):
     )
     on_lease_lost: Literal["abort", "continue"] = Field(
         "abort", description="a running job that lost its lease: 'abort' it, or let it 'continue'"
+    )
+    metrics_bind: Annotated[str | None, BeforeValidator(parsing.address)] = Field(
+        None, description='"host:port" where a worker serves metrics for Prometheus; None: nowhere'
+    )
+    metrics_workspaces: Annotated[int, Number, Field(ge=0, le=1000)] = Field(
+        20, description="workspaces that have a label of their own in metrics, from 0 to 1000"
+    )
+    tracing: bool = Field(
+        default=False, description="whether publishes and runs are spans of OpenTelemetry"
     )
     limit_provider: Annotated[str | None, BeforeValidator(parsing.function)] = Field(
         None, description='"package.module:function" that returns the limits of a workspace'
@@ -239,15 +307,24 @@ class Settings(BaseSettings):
             raise problems.explain(error, cls) from None
         problems.refuse_unsupported(settings)
         problems.refuse_reserves(settings)
+        problems.refuse_burst(settings)
         return settings
 
     def stored_limits(self) -> StoredLimits:
         """Return the configured limits, to be stored beside the jobs."""
         return StoredLimits(
             default=Limits(
-                concurrency=self.workspace_concurrency, capacity=self.workspace_capacity
+                concurrency=self.workspace_concurrency,
+                capacity=self.workspace_capacity,
+                rate=self.workspace_rate,
+                burst=self.workspace_burst,
+                requests=self.workspace_requests,
             ),
-            total=Limits(concurrency=self.total_concurrency, capacity=self.total_capacity),
+            total=Limits(
+                concurrency=self.total_concurrency,
+                capacity=self.total_capacity,
+                requests=self.total_requests,
+            ),
             workspaces={name: entry.limits() for name, entry in self.workspaces.items()},
             queues={name: entry.limits() for name, entry in self.queues.items()},
             tasks={name: entry.limits() for name, entry in self.tasks.items()},

@@ -13,6 +13,8 @@ _SOURCE = re.compile(
     r"(header|kwarg):.+|arg:\d+|(?!(header|kwarg|arg)s?:)[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 )
 
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[\w.-]+):(\d{1,5})")
+PORTS = 2**16
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -46,6 +48,17 @@ def function(value: Any) -> str | None:
     if named is not None and not (isinstance(named, str) and _FUNCTION.fullmatch(named.strip())):
         raise ValueError("expected 'package.module:function'")
     return None if named is None else named.strip()
+
+
+def address(value: Any) -> str | None:
+    """Read ``host:port``, with brackets around an IPv6 address, or None."""
+    named = number_or_none(value)
+    if named is None:
+        return None
+    found = _ADDRESS.fullmatch(named.strip()) if isinstance(named, str) else None
+    if found is None or int(found[2]) >= PORTS:
+        raise ValueError("expected 'host:port', such as '127.0.0.1:9797'")
+    return found[0]
 
 
 def workspace_sources(value: Any) -> tuple[Any, ...]:

@@ -17,7 +17,6 @@ ENV_PREFIX = "FAIRQUEUE_"
 
 UNSUPPORTED: Mapping[str, Any] = {
     "shards": 1,
-    "min_replicas": 0,
 }
 """Settings whose feature does not exist yet, with the only value that is supported."""
 
@@ -28,10 +27,15 @@ _NOT_SETTINGS = re.compile(
 )
 
 
-MEANT = {"concurrency": "workspace_concurrency", "capacity": "workspace_capacity"}
+MEANT = {
+    "concurrency": "workspace_concurrency",
+    "capacity": "workspace_capacity",
+    "rate": "workspace_rate",
+    "burst": "workspace_burst",
+}
 """Settings that are meant by the name of a limit."""
 
-OF_WORKSPACES = ("rate", "burst", "weight", "reserve", "parent")
+OF_WORKSPACES = ("weight", "reserve", "parent")
 """Limits that have no default for all workspaces."""
 
 
@@ -115,6 +119,12 @@ def refuse_reserves(settings: BaseModel) -> None:
                 f"concurrency of {most}: lower the reserve, or raise the concurrency"
             )
     _raise(problems)
+
+
+def refuse_burst(settings: BaseModel) -> None:
+    """Raise for a default burst without a rate: it would have no effect."""
+    if settings.workspace_burst is not None and settings.workspace_rate is None:  # type: ignore[attr-defined]
+        _raise(["setting 'workspace_burst' has no effect without rate: set 'workspace_rate', too"])
 
 
 def _raise(problems: list[str]) -> None:

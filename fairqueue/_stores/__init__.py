@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairqueue._settings.url import mask_password
+from fairqueue._settings import Settings, mask_password
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.store import Store
 from fairqueue.errors import ConfigurationError
 
-SCHEMES = ("redis", "rediss", "unix", "memory")
+SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "memory")
 BROKER_SCHEMES = {
     "fairqueue": "redis",
     "fairqueues": "rediss",
     "fairqueue+socket": "unix",
+    "fairqueue+sentinel": "redis+sentinel",
+    "fairqueues+sentinel": "rediss+sentinel",
     "fairqueue+memory": "memory",
 }
 """Those of a Celery app's broker URL, and what they stand for."""
 
 
-def open_store(url: str, *, namespace: str, client: Any = None) -> Store:
+def open_store(url: str, *, settings: Settings, client: Any = None) -> Store:
     """Open the store of a core URL, or over a redis client; nothing is connected yet."""
+    replicas = Replicas(settings.min_replicas, settings.replica_wait_seconds)
     if client is not None:
-        return Store(RedisEngine(client, namespace=namespace))
-    return Store(_open_engine(url, namespace))
+        return Store(RedisEngine(client, namespace=settings.namespace, replicas=replicas))
+    return Store(_open_engine(url, settings.namespace, replicas))
 
 
-def _open_engine(url: str, namespace: str) -> Engine:
+def _open_engine(url: str, namespace: str, replicas: Replicas) -> Engine:
     given, mark, rest = url.partition("://")
     scheme = BROKER_SCHEMES.get(given.lower(), given.lower())
     if scheme not in SCHEMES:
@@ -39,7 +43,7 @@ def _open_engine(url: str, namespace: str) -> Engine:
     url = f"{scheme}{mark}{rest}"
     if scheme == "memory":
         return _open_memory(url, namespace)
-    return RedisEngine.from_url(url, namespace=namespace)
+    return RedisEngine.from_url(url, namespace=namespace, replicas=replicas)
 
 
 def _open_memory(url: str, namespace: str) -> Engine:

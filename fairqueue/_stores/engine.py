@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NamedTuple
 
 from fairqueue._keys import Keys
@@ -13,6 +15,8 @@ from fairqueue._stores.scripts import load
 from fairqueue._stores.waiter import Waiter
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
+HEADED = frozenset({"jobs", "dead_letters"})
+"""Kinds of keys whose values end in a payload, behind the first line break."""
 NEWER_FORMAT = re.compile(r"FORMAT (\d+) (\d+)")
 Value = str | bytes | int | float
 
@@ -24,13 +28,38 @@ def bytes_of(value: Value) -> bytes:
     return (repr(value) if isinstance(value, float) else str(value)).encode()
 
 
+def heads_of(values: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Leave the payloads out."""
+    return {name: value.partition(b"\n")[0] for name, value in values.items()}
+
+
 class Entry(NamedTuple):
     """One key as it stands."""
 
     key: bytes
     value: Any
-    """Bytes, a list, a set, a dictionary of values, or one of scores."""
+    """Without payloads: bytes, a list, a set, a dictionary of values, or one of scores."""
     expires: bool
+
+
+class Level(str, Enum):
+    """How much a remark matters."""
+
+    INFO = "info"
+    WARNING = "warning"
+    """It works, and something may be lost or late."""
+    PROBLEM = "problem"
+    """It does not work as it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What an operator should know."""
+
+    level: Level
+    about: str
+    """In a word: memory, clock, queues."""
+    text: str
 
 
 class Engine(ABC):
@@ -83,8 +112,11 @@ class Engine(ABC):
         """Run one command by itself; an engine may know only those that the scripts use."""
 
     @abstractmethod
-    def dump(self) -> Iterator[Entry]:
-        """Read every key of the namespace; where others are at work, not as one atomic step."""
+    def dump(self, *, payloads: bool = True) -> Iterator[Entry]:
+        """Read every key of the namespace; where others are at work, not as one atomic step.
+
+        Without ``payloads``, of the records of jobs and dead letters only what stands before them.
+        """
 
     @abstractmethod
     def waiter(self, queues: Sequence[str]) -> Waiter:
@@ -93,6 +125,10 @@ class Engine(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise ConfigurationError or StoreUnavailable if the scripts cannot run here."""
+
+    def remarks(self) -> Iterator[Remark]:
+        """Say how the server is; there is none where the keys are in this process."""
+        yield from ()
 
     @abstractmethod
     def clone(self, *, timeout_seconds: float | None = None) -> Engine:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from typing import Any
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode
 from fairqueue._types import KEPT_COUNT, KEPT_SECONDS, Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
+from fairqueue.lists import StoredLimitsRow
+
+TEXTS = frozenset({"parent", "fairness"})
+
+
+class SourcedLimits(NamedTuple):
+    """Limits that one source has stored."""
+
+    source: str
+    limits: Limits
+    stamp: tuple[float, str] | None
+    """When they were stored, and by which process; None: that is not known."""
+
+
+def sourced(source: bytes, text: bytes, stamp: bytes) -> SourcedLimits:
+    """Read what one source has stored."""
+    return SourcedLimits(source.decode(), limits_in(text.decode()), stamp_in(stamp.decode()))
 
 
 def text_of(limits: Limits) -> str:
@@ -37,9 +55,65 @@ def limits_in(text: str) -> Limits:
 
 
 def _value(name: str, word: str) -> Any:
-    if name == "parent":
+    if name in TEXTS:
         return decode(word)
     return int(word) if word.isdigit() else float(word)
+
+
+def stamp_in(text: str) -> tuple[float, str] | None:
+    """Read when limits were stored, and by which process; None: that is not known."""
+    at, _, process = text.partition(" ")
+    return (float(at), decode(process)) if process else None
+
+
+INTERNAL = frozenset({"named", "exempt"})
+SOURCES = {"provider": "limit_provider"}
+SCOPES = {
+    "default": "the default of workspaces",
+    "queue_default": "the default of queues",
+    "total": "the total",
+    "observe": "enforce",
+    "provider": "limit_provider",
+}
+
+
+def replaced(change: Sequence[bytes], task_name: Callable[[bytes], str]) -> str:
+    """Say which limits a configuration has replaced, and what is known of the old ones."""
+    field, text, before, stamp = (part.decode() for part in change)
+    _, scope, name = field.split(":", 2)
+    named = task_name(name.encode()) if scope == "task" else decode(name)
+    new, old = _words_in(text), _words_in(before)
+    changed = [limit for limit in {**old, **new} if old.get(limit) != new.get(limit)]
+    values = [f"{limit} {old.get(limit, 'none')} → {new.get(limit, 'none')}" for limit in changed]
+    known = stamp_in(stamp)
+    by = f" (stored by {_printable(known[1])} at {utc(known[0])})" if known else ""
+    where = SCOPES.get(scope) or f"{scope} {named!r}"
+    return f"{where}: {', '.join(values) or 'named'}{by}"
+
+
+def _words_in(text: str) -> dict[str, str]:
+    words = (word.partition("=") for word in text.split())
+    return {name: _printable(decode(value)) for name, _, value in words if name != "named"}
+
+
+def _printable(text: str) -> str:
+    return repr(text)[1:-1]
+
+
+def named(field: bytes, text: bytes, stamp: bytes) -> StoredLimitsRow | None:
+    """Read one field of limits with its name; None: it is a pause, or sets nothing."""
+    source, scope, name = field.decode().split(":", 2)
+    words = (word.split("=", 1) for word in text.decode().split())
+    limits = {limit: _value(limit, value) for limit, value in words if limit not in INTERNAL}
+    known = stamp_in(stamp.decode()) or (None, None)
+    if source == "pause" or not limits:
+        return None
+    return StoredLimitsRow(SOURCES.get(source, source), scope, decode(name), limits, *known)
+
+
+def utc(seconds: float) -> str:
+    """Write a point in time for people."""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _default(stored: StoredLimits) -> str:

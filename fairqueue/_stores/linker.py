@@ -5,14 +5,16 @@ module's opening: constants (``local``) and tables. Modules stand in an order, a
 calls only functions of its own module or of one before it.
 
 An operation that changes records ends in a commit, which the linker adds: no operation writes
-it. What stands before a line ``-- LATER`` and returns there changes no record.
+it. What stands before a line ``-- LATER`` and returns there changes no record. In place of a line
+``-- BODY publish`` it gets the text of that operation, so that a rule is written down once.
 
 Redis creates every function of a script at every call, at about 1,500 instructions each, and a
 key or an argument costs 1,000. So a script is given two keys, creates only what most of its calls
 need, and looks for nothing twice:
 
-- What stands before the first ``-- LATER`` comes before the shard's record is read, and what
-  stands before the last one before all functions, unless it calls one.
+- What stands before the first ``-- LATER`` comes before the shard's record is read and before all
+  functions, so it may name only those that are one expression. Each part behind it is linked with
+  the functions that it reaches, so a short way that returns there creates no others.
 - ``-- COLD`` in a module: the functions behind it are rarely called. Each is made when it is first
   looked for, and so is whatever only they call.
 - All functions are in one table, which is made at its full size, inside a function: there they
@@ -32,7 +34,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from functools import cache
 from importlib.resources import files
@@ -44,29 +45,41 @@ Read = Callable[[str], str]
 
 MODULES = (
     "fairness",
+    "words",
     "shard",
     "limits",
+    "task_rates",
     "jobs",
     "lease_records",
     "shared_limit_records",
+    "workspace_records",
     "records",
+    "flows",
     "wakeups",
     "lanes",
     "timers",
     "order",
     "repair",
     "shared_limits",
+    "follow",
     "settle",
     "dead_letters",
     "explain",
     "enqueue",
     "removal",
     "leases",
+    "plain_records",
+    "standings",
     "select",
     "sweep",
-    "cleanup",
+    "requests",
     "rescue",
+    "cleanup",
+    "mend_order",
+    "mend_jobs",
+    "mend_entries",
     "idempotency",
+    "short_claim",
     "handover",
 )
 """The shared modules, bottom up."""
@@ -95,8 +108,8 @@ _FUNCTION = re.compile(r"^function (\w+\.\w+)\(.*?^end$", re.MULTILINE | re.DOTA
 _REFERENCE = re.compile(r"\b([A-Z]\w*)\.(\w+)")
 _KEY = re.compile(r"\bK\.(\w+)\(")
 _LINKED = """\
-local L
 local function link()
+local before = L
 L = {{
 {usual}
 }}
@@ -109,8 +122,9 @@ return made
 end }})
 end
 link()"""
-"""The table of all functions, and what makes those that are not there yet."""
+"""The table of the functions that a part needs, and what makes those that are not there yet."""
 _LATER = "-- LATER\n"
+_BODY = re.compile(r"^-- BODY (\w+)\n", re.MULTILINE)
 _COLD = "-- COLD\n"
 _CONSTANTS = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = ((?:'[^']*'|[\d.]+|, )+)(?: --.*)?$")
 _VALUES = re.compile(r"^(\w+\.\w+(?:, \w+\.\w+)*) = (.+?)(?: --.*)?$")
@@ -121,6 +135,11 @@ _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 def read_source(name: str) -> str:
     """Return the text of one Lua file of this package: ``claim``, or ``modules/lanes``."""
     return (files("fairqueue") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def read_operation(name: str, read: Read = read_source) -> str:
+    """Return the text of an operation, with those that it contains."""
+    return _BODY.sub(lambda found: read(found[1]).replace(_LATER, ""), read(name))
 
 
 @cache
@@ -215,36 +234,39 @@ class Modules:
         reached = set(self._reached(parts, self.linked.keys(), self.linked))
         tables = {name.partition(".")[0] for name in reached}
         state = [line for table in self.state if table in tables for line in self.state[table]]
-        if reached:
-            first = next(n for n, part in enumerate(parts) if any(self.references(part)))
-            parts.insert(first, "\n".join([*state, self._linked(reached, parts[first])]))
-        parts[1:1] = [self.base]
+        if any(self.references(parts[0])):
+            named = sorted(self.references(parts[0]))
+            raise ValueError(f"no function is there before the first LATER: {named}")
+        linked = ["\n".join(["local L", *state])] if reached else []
+        parts = [parts[0], self.base, *linked, *self._with_functions(parts[1:])]
         whole = _NUMBER.sub(_number_text, "\n".join([self.beginning, *parts]))
         return spell_keys(self._in_one_table(whole))
 
-    def _linked(self, reached: set[str], part: str) -> str:
+    def _with_functions(self, parts: Iterable[str]) -> Iterator[str]:
+        """Link before each part what it reaches; what an earlier part had, it takes over."""
+        made: set[str] = set()
+        for part in parts:
+            reached = self._reached([part], self.linked.keys(), self.linked)
+            if reached:
+                yield self._linked(set(reached), part, made)
+            yield part
+            made.update(reached)
+
+    def _linked(self, reached: set[str], part: str, made: Container[str]) -> str:
         """Make what this part usually needs at once, and the rest when it is looked for."""
         warm = self.functions.keys() - self.cold
         near = self._reached([part], warm, self.linked)
         usual = [name for name in near if name not in self.cold]
-        made = [f"{_field(name)} = {self._made(name)}," for name in usual]
-        rare: dict[str, list[str]] = {}
+        fields = [f"{_field(name)} = {self._made(name, made)}," for name in usual]
+        rare: dict[str, dict[str, str]] = {}
         for name in sorted(reached - set(usual)):
-            rare.setdefault(name.partition(".")[0], []).append(name)
-        return _LINKED.format(usual="\n".join(made), rare=self._chosen_of(rare))
+            rare.setdefault(name.partition(".")[0], {})[name] = self._made(name, made)
+        return _LINKED.format(usual="\n".join(fields), rare=_chosen_of(rare))
 
-    def _chosen_of(self, rare: Mapping[str, Sequence[str]]) -> str:
-        """Choose a function by its module, then by its name."""
-        modules = {f"module == '{table}'": self._chosen(rare[table]) for table in rare}
-        return _either(modules)
-
-    def _chosen(self, names: Iterable[str]) -> str:
-        return _either(
-            {f"name == '{_field(name)}'": f"made = {self._made(name)}" for name in names}
-        )
-
-    def _made(self, name: str) -> str:
+    def _made(self, name: str, made: Container[str]) -> str:
         """Write a function or value as an expression."""
+        if name in made:
+            return f"before.{_field(name)}"
         if name in self.values:
             return self.values[name]
         return "function" + self.linked[name].partition(name)[2]
@@ -254,14 +276,16 @@ class Modules:
         bound, at = names_bound(text), 0
         while found := _REFERENCE.search(text, at):
             at = found.end()
+            if found[2].isupper() and found[0] in self.values:
+                value = self.values[found[0]]
+                text, at = text[: found.start()] + value + text[at:], found.start() + len(value)
             known = self.expressions.get(found[0])
             before = text[: found.start()].rpartition("\n")[2].strip()
-            is_value = before not in {"", "function"} and text[at : at + 1] == "("
-            if known is None or not is_value:
+            if known is None or before == "function" or text[at : at + 1] != "(":
                 continue
             arguments, end = arguments_of_call(text, at + 1)
             written = known.called_with(arguments, bound)
-            if written is not None:
+            if written is not None and (before or not written.startswith("(")):
                 text, at = text[: found.start()] + written + text[end:], found.start()
         return text
 
@@ -273,6 +297,16 @@ class Modules:
             return f"L.{_field(found[0])}" if table in self.openings else found[0]
 
         return _REFERENCE.sub(one, text)
+
+
+def _chosen_of(rare: Mapping[str, Mapping[str, str]]) -> str:
+    """Choose a function by its module, then by its name."""
+    modules = {f"module == '{table}'": _chosen(names) for table, names in rare.items()}
+    return _either(modules)
+
+
+def _chosen(names: Mapping[str, str]) -> str:
+    return _either({f"name == '{_field(name)}'": f"made = {made}" for name, made in names.items()})
 
 
 def _number_text(found: re.Match[str]) -> str:

@@ -9,18 +9,17 @@ from typing import Any
 from fairqueue._keys import decode, encode
 from fairqueue._stores import explain, limits_text, replies
 from fairqueue._stores.engine import Engine, Value
+from fairqueue._stores.limits_text import SourcedLimits
 from fairqueue._types import (
     Cancelled,
     DeadLetter,
     Job,
     Limits,
     Pause,
-    Stats,
     StoredLimits,
     Why,
-    WithoutWorkspace,
 )
-from fairqueue._utils import Throttle
+from fairqueue._utils import Throttle, process_name
 from fairqueue.errors import FairQueueError
 
 LOG_EVERY_SECONDS = 30.0
@@ -89,21 +88,34 @@ class OperatorStore:
             cursor = self._call("index_tasks", tasks=tasks, cursor=cursor, count=INDEXED_AT_ONCE)
             yield
 
-    def configure(self, limits: StoredLimits, *, authoritative: bool) -> bool:
+    def configure(
+        self,
+        limits: StoredLimits,
+        *,
+        authoritative: bool,
+        erases: bool = True,
+        on_replaced: Callable[[Sequence[str], int], object] | None = None,
+    ) -> bool:
         """Store limits if none are stored yet, or always if ``authoritative``.
 
-        Returns whether the stored limits now equal ``limits``.
+        Returns whether the stored limits now equal ``limits``. Where these name no limit, the
+        stored ones are taken away only if it ``erases``. ``on_replaced`` is called with sentences
+        about other limits that were replaced, at most 20, and how many there were.
         """
         fields = "".join(f"{field} {text}\n" for field, text in limits_text.configured(limits))
-        is_ours, provider_is_gone = self._call_indexed(
+        is_ours, provider_is_gone, n, *changes = self._call_indexed(
             "configure",
             authoritative=int(authoritative),
+            erases=int(erases),
+            by=encode(process_name()),
             digest=blake2b(fields.encode(), digest_size=DIGEST_BYTES).hexdigest() if fields else "",
             fields=fields,
             retention=limits_text.retention(limits),
         )
         if provider_is_gone:
             sum(self.forget_provider_limits())
+        if n and on_replaced is not None:
+            on_replaced([limits_text.replaced(change, self._task) for change in changes], n)
         return bool(is_ours)
 
     def forget_provider_limits(self) -> Iterator[int]:
@@ -124,20 +136,26 @@ class OperatorStore:
         workspace's reserve would exceed its concurrency.
         """
         changes = limits_text.text_of(limits) if limits else ""
-        stands = self._call_indexed("set_limits", scope=scope, name=encode(name), changes=changes)
+        stands = self._call_indexed(
+            "set_limits",
+            scope=scope,
+            name=encode(name),
+            changes=changes,
+            by=encode(process_name()),
+        )
         if limits and isinstance(stands, list):
             raise limits_text.too_high(name, limits, stands[0])
 
-    def get_limits(self, scope: str, name: str) -> list[tuple[str, Limits]]:
+    def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
         """Return the limits stored for a scope (as above) and name, with the source of each.
 
         Sources, in rising precedence: ``"default"``, ``"live default"``, ``"configured"``,
         ``"limit_provider"``, ``"live"``; only those that apply and set something.
         """
         found = self._call("get_limits", scope=scope, name=encode(name))
-        pairs = zip(found[::2], found[1::2], strict=True)
-        read = [(source.decode(), limits_text.limits_in(text.decode())) for source, text in pairs]
-        return [(source, limits) for source, limits in read if limits != Limits()]
+        triples = zip(found[::3], found[1::3], found[2::3], strict=True)
+        read = [limits_text.sourced(*triple) for triple in triples]
+        return [sourced for sourced in read if sourced.limits != Limits()]
 
     def put_provider_limits(
         self, workspace: str, limits: Limits | None, *, age_seconds: float = 0.0
@@ -174,30 +192,6 @@ class OperatorStore:
         It stays stale until a question asked after this call is answered.
         """
         return bool(self._call("expire_provider_limits", workspace=encode(workspace)))
-
-    def snapshot(self) -> Stats:
-        """Return how many jobs are waiting, scheduled, running and dead."""
-        rows, queues, cursor = {}, {}, b"0"
-        while True:
-            cursor, some_queues, some = self._call("snapshot", cursor=cursor, count=PAGE)
-            queues.update({decode(queue): int(depth) for queue, depth in some_queues})
-            rows.update({row[0]: replies.workspace_stats(row) for row in some})
-            if cursor == b"0":
-                found = tuple(sorted(rows.values(), key=lambda s: s.workspace))
-                return Stats(found, queues, self.without_workspace(), self.set_aside())
-
-    def without_workspace(self) -> dict[str, WithoutWorkspace]:
-        """Count the jobs that were published without a workspace, by task."""
-        return replies.without_workspace(self._call("without_workspace"))
-
-    def set_aside(self) -> dict[str, int]:
-        """Count by kind what claims passed because it could not be read."""
-        found = self._call("set_aside")
-        return {kind.decode(): int(n) for kind, n in zip(found[::2], found[1::2], strict=True)}
-
-    def drop_set_aside(self) -> int:
-        """Forget what was set aside; return how many records were kept."""
-        return int(self._call("drop_set_aside"))
 
     def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
         """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.
@@ -304,7 +298,12 @@ class OperatorStore:
         return [replies.dead_letter(*pair, self._task) for pair in pairs]
 
     def replay(
-        self, workspace: str, *, job_id: str | None = None, spacing_seconds: float = 0.0
+        self,
+        workspace: str,
+        *,
+        job_id: str | None = None,
+        delay_seconds: float = 0.0,
+        spacing_seconds: float = 0.0,
     ) -> Iterator[int]:
         """Re-enqueue dead letters: one, or all that are dead when it starts, oldest first.
 
@@ -322,7 +321,7 @@ class OperatorStore:
                 until_then=until,
                 skip=skipped,
                 count=PAGE,
-                delay=replayed * spacing_seconds,
+                delay=delay_seconds + replayed * spacing_seconds,
                 spacing=spacing_seconds,
             )
             yield int(some)
@@ -377,14 +376,10 @@ class OperatorStore:
         in the fair order. A paused task does not hold back other tasks.
         """
         wanted = how.value if how else ""
-        before = self._call_indexed("pause", scope=scope, name=encode(name), how=wanted)
+        before = self._call_indexed(
+            "pause", scope=scope, name=encode(name), how=wanted, by=encode(process_name())
+        )
         return Pause(before.decode()) if before else None
-
-    def pauses(self) -> dict[tuple[str, str], Pause]:
-        """Return what is paused or draining, by scope and name."""
-        found = self._call("pauses")
-        triples = zip(found[::3], found[1::3], found[2::3], strict=True)
-        return {(of.decode(), decode(name)): Pause(how.decode()) for of, name, how in triples}
 
     def import_message(
         self, source: str, job: Job, *, kind: str, without_workspace: bool = False

@@ -11,6 +11,7 @@ from fairqueue._keys import decode, encode
 from fairqueue._types import (
     CANCELLED,
     Admission,
+    AdmittedRequest,
     Claimed,
     DeadLetter,
     Delivery,
@@ -18,6 +19,7 @@ from fairqueue._types import (
     Job,
     Lease,
     Outcome,
+    Pause,
     Published,
     Renewed,
     WithoutWorkspace,
@@ -25,6 +27,7 @@ from fairqueue._types import (
 )
 from fairqueue.errors import CapacityExceeded, LeaseLost
 
+FENCES_PER_SECOND = 1e6
 TaskName = Callable[[bytes], str]
 """Tells the name of a task by its number."""
 
@@ -90,13 +93,23 @@ def published(reply: int | Sequence[Any], job: Job) -> Published:
     return Published(OUTCOMES[status], decode(rest[0]) if rest else job.id)
 
 
-def refusal(reply: Sequence[Any], job: Job) -> CapacityExceeded:
-    """Read why a publish was refused."""
+def refusal(reply: Sequence[Any], job: Job, wanted: int = 1) -> CapacityExceeded:
+    """Read why a publish of this job was refused, or of ``wanted`` together."""
     scope, limit, waiting, start_interval, idle = reply
     idle, draining, limit = float(idle), limit < 0, max(0, limit)
-    after = retry_after(waiting - limit + 1, float(start_interval), idle if idle >= 0 else None)
+    after = retry_after(
+        waiting - limit + wanted, float(start_interval), idle if idle >= 0 else None
+    )
     return CapacityExceeded(
-        scope.decode(), limit, waiting, after, job.workspace, job.queue, job.task, draining
+        scope.decode(),
+        limit,
+        waiting,
+        after,
+        job.workspace,
+        job.queue,
+        job.task,
+        draining,
+        wanted,
     )
 
 
@@ -104,9 +117,9 @@ def lease(
     about: bytes, record: bytes, owner: str, lease_seconds: float, sent: float, name: TaskName
 ) -> Lease:
     """Read one leased job: what the claim says about it, and its record."""
-    fence, job_id, queue, deliveries = about.split()
+    fence, job_id, queue, deliveries, since = about.split()
     header, _, payload = record.partition(b"\n")
-    workspace, task, priority, _, history, _ = header.split()
+    workspace, task, priority, _, history, times = header.split()
     handed = int(history.partition(b",")[0].partition(b"/")[0])
     job = Job(decode(job_id), decode(workspace), decode(queue), name(task), payload, int(priority))
     return Lease(
@@ -118,7 +131,18 @@ def lease(
         owner,
         sent,
         declined=max(0, handed - 1),
+        **({} if handed or since == b"-" else _waits(int(fence), times, float(since))),
     )
+
+
+def _waits(fence: int, times: bytes, since: float) -> dict[str, float]:
+    """Tell how long a job waited; its fence is the time of its claim, in microseconds."""
+    published, _, due = times.partition(b"/")[0].partition(b">")
+    claimed, ready = fence / FENCES_PER_SECOND, float(due or published)
+    return {
+        "waited_seconds": max(0.0, claimed - ready),
+        "runnable_seconds": max(0.0, claimed - max(ready, since)),
+    }
 
 
 def claimed(
@@ -141,7 +165,7 @@ def _delivery(text: str) -> Delivery:
 def dead_letter(job_id: bytes, letter: bytes, name: TaskName) -> DeadLetter:
     """Read one dead letter: how it died, and the job's record."""
     about, _, record = letter.partition(b"\n")
-    died, queue, reason, deliveries = about.split()
+    died, queue, reason, deliveries, *details = about.split()
     history = record.split(None, 5)[4]
     starts = history.decode().split(",")[1:]
     return DeadLetter(
@@ -150,6 +174,7 @@ def dead_letter(job_id: bytes, letter: bytes, name: TaskName) -> DeadLetter:
         float(died),
         int(deliveries),
         tuple(map(_delivery, starts)),
+        "".join(map(decode, details)),
     )
 
 
@@ -186,7 +211,7 @@ def without_workspace(found: Sequence[bytes]) -> dict[str, WithoutWorkspace]:
 
 def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
     """Read one row of a snapshot."""
-    name, waiting, scheduled, running, limit, oldest, dead, lost, seen = row
+    name, waiting, scheduled, running, limit, oldest, dead, lost, seen, pause, weight = row
     observed = counts(seen)
     return WorkspaceStats(
         workspace=decode(name),
@@ -199,4 +224,22 @@ def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
         lost=int(lost),
         would_block=observed.get("starts", 0),
         would_reject=observed.get("publishes", 0),
+        pause=Pause(pause.decode()) if pause else None,
+        weight=float(weight),
     )
+
+
+def ticket(owner: str, workspace: str, number: int) -> str:
+    """Name one request."""
+    return f"{encode(owner)}/{encode(workspace)}/{number}"
+
+
+def admitted_request(reply: list[Any]) -> AdmittedRequest:
+    """Read what became of a request for a place."""
+    if not reply:
+        return AdmittedRequest("in_flight")
+    scope, *numbers = reply
+    if not numbers:
+        return AdmittedRequest("waits")
+    limit, in_flight = map(int, numbers)
+    return AdmittedRequest("rejected", scope.decode(), limit, in_flight)

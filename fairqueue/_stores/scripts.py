@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from fairqueue._stores.linker import Modules, Read, operations, read_source
+from fairqueue._stores.linker import Modules, Read, operations, read_operation, read_source
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Source:
     name: str
     text: str
     arguments: tuple[str, ...]
+    writes: bool = True
 
 
 def _header(text: str, field: str) -> tuple[str, ...]:
@@ -28,9 +29,10 @@ def _header(text: str, field: str) -> tuple[str, ...]:
 def load(read: Read = read_source) -> Mapping[str, Source]:
     """Link every operation; ``read`` lets a test bring its own build of a file."""
     modules = Modules(read)
-    bodies = {name: read(name) for name in operations()}
+    bodies = {name: read_operation(name, read) for name in operations()}
     return {name: _source(name, modules, body) for name, body in bodies.items()}
 
 
 def _source(name: str, modules: Modules, body: str) -> Source:
-    return Source(name, modules.link(body), _header(body, "ARGV"))
+    writes = _header(body, "WRITES") != ("nothing",)
+    return Source(name, modules.link(body), _header(body, "ARGV"), writes)

@@ -26,11 +26,12 @@ from typing import Any
 
 from fairqueue._keys import encode
 from fairqueue._stores import replies
+from fairqueue._stores.dead import DeadStore
 from fairqueue._stores.engine import Value
-from fairqueue._stores.operators import OperatorStore
 from fairqueue._stores.polling import poll_seconds
+from fairqueue._stores.publishes import Outcome, Publishes
 from fairqueue._stores.waiter import Waiter
-from fairqueue._types import Admission, Claimed, Finish, Job, Published, Renewed
+from fairqueue._types import Admission, AdmittedRequest, Claimed, Finish, Job, Published, Renewed
 from fairqueue.errors import FairQueueError
 
 logger = logging.getLogger("fairqueue")
@@ -38,10 +39,11 @@ UNREAD = (
     "a claim passed what it could not read, or failed at: %s. The other jobs go on; "
     "what was there is set aside, see 'fairqueue doctor'"
 )
+MOST_DETAILS = 8_000  # characters of a traceback: its end says what was wrong
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
-class Store(OperatorStore):
+class Store(DeadStore):
     """One method per operation. Each is one atomic step unless it says otherwise.
 
     It writes the arguments, runs the operation's script and reads the reply.
@@ -68,6 +70,18 @@ class Store(OperatorStore):
         """
         text = replies.publish_text(job, admission)
         return replies.published(self._call("publish", job=text, payload=job.payload), job)
+
+    def publish_many(self, jobs: Sequence[tuple[Job, Admission]]) -> list[Outcome]:
+        """Publish each in turn, up to a hundred in one step; what publish returns or raises for it.
+
+        Jobs of one group are let in together or not at all, as many as are given here: that is
+        decided in the step that has the first of them. Raises PublishInterrupted.
+        """
+
+        def call(groups: str, packed: bytes) -> Any:
+            return self._call("publish_many", again=0, groups=groups, jobs=packed)
+
+        return Publishes(jobs).send(call)
 
     def claim(
         self,
@@ -180,8 +194,12 @@ class Store(OperatorStore):
         lease_seconds: float,
         reason: str,
         seconds: float,
+        details: str = "",
     ) -> bool:
-        """Move a leased job to its workspace's dead letters, numbered like a claim; False: lost."""
+        """Move a leased job to its workspace's dead letters, numbered like a claim; False: lost.
+
+        The end of ``details`` is kept: what the framework says of the failure.
+        """
         reply = self._numbered(
             "reject",
             owner,
@@ -189,6 +207,7 @@ class Store(OperatorStore):
             lease_seconds=lease_seconds,
             fence=fence,
             reason=encode(reason),
+            details=encode(details[-MOST_DETAILS:]),
             seconds=seconds,
         )
         return bool(reply)
@@ -199,6 +218,46 @@ class Store(OperatorStore):
         A lease that ended while the store was away is kept for one lease of its own length.
         """
         return int(self._call("reap", max_deliveries=max_deliveries or ""))
+
+    def admit_request(
+        self, ticket: str, *, lease_seconds: float, waiting_most: int
+    ) -> AdmittedRequest:
+        """Admit a request, or let it wait if fewer than ``waiting_most`` of its workspace wait.
+
+        A ticket is that of :func:`replies.ticket`. The same ticket again: whether it is in flight
+        by now; one that waits must ask again to learn that. A ticket lives as long as its owner,
+        see :meth:`renew_requests`.
+        """
+        return replies.admitted_request(
+            self._call(
+                "admit_request", ticket=ticket, length=lease_seconds, waiting_most=waiting_most
+            )
+        )
+
+    def end_request(self, ticket: str) -> bool:
+        """End a request, in flight or waiting; a waiting one takes its place. False: it is over."""
+        return bool(self._call("end_request", ticket=ticket))
+
+    def renew_requests(
+        self, owner: str, *, lease_seconds: float, tickets: Sequence[str] = ()
+    ) -> int:
+        """Renew all tickets of an owner for a lease; return how many it has.
+
+        ``tickets`` are requests in flight that the store may have lost: they count again, also
+        above the limits.
+        """
+        known = 0
+        for first in range(0, max(1, len(tickets)), RENEWED_AT_ONCE):
+            some = " ".join(tickets[first : first + RENEWED_AT_ONCE])
+            known = self._call(
+                "renew_requests", owner=encode(owner), length=lease_seconds, tickets=some
+            )
+        return int(known)
+
+    def count_requests(self, workspace: str) -> tuple[int, int, int]:
+        """Count the requests in flight in all, and those of a workspace in flight and waiting."""
+        in_all, in_flight, waiting = self._call("count_requests", workspace=encode(workspace))
+        return in_all, in_flight, waiting
 
     def depth(self, queue: str, *, running: bool = False) -> int:
         """Count a queue's waiting and scheduled jobs and, with ``running``, its running ones."""

@@ -1,9 +1,29 @@
-"""Reads the keys of a namespace as they stand, and checks them against the invariants."""
+"""Reads the keys of a namespace as they stand, checks them against the invariants, mends them."""
 
 from __future__ import annotations
 
-from fairqueue.audit.checks import Finding, audit, findings
+from fairqueue._stores.engine import Level, Remark
+from fairqueue.audit.checks import Finding, findings
+from fairqueue.audit.checkup import Checkup
 from fairqueue.audit.keyspace import Keyspace
-from fairqueue.audit.view import Audit
+from fairqueue.audit.looks import audit, certain_findings
+from fairqueue.audit.repairs import Mended, Repair, can_be_mended, mend, remedy_of
+from fairqueue.audit.view import Audit, Where
 
-__all__ = ["Audit", "Finding", "Keyspace", "audit", "findings"]
+__all__ = [
+    "Audit",
+    "Checkup",
+    "Finding",
+    "Keyspace",
+    "Level",
+    "Mended",
+    "Remark",
+    "Repair",
+    "Where",
+    "audit",
+    "can_be_mended",
+    "certain_findings",
+    "findings",
+    "mend",
+    "remedy_of",
+]

@@ -6,51 +6,63 @@ import re
 from collections.abc import Callable, Iterator
 
 from fairqueue._keys import decode
-from fairqueue.audit.view import Audit
+from fairqueue.audit.view import Audit, Found
 
 REST_SECONDS = 600
 _PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+) [\d.]+ [\d.]+")
+_SAMPLE = re.compile(r"[\d.]+ \d+ \d+ (-|[\d.]+)(\|[^ |]+ \d+ \d+ (-|[\d.]+))*")
 _KIND = re.compile(r"(task|plain)(/[\d.]+)?")
 
 
-def _counts_have_a_time(a: Audit) -> Iterator[str]:
+def _counts_have_a_time(a: Audit) -> Iterator[Found]:
     for kind in ("lost", "observed", "without_workspace"):
         for name, text in a.space.one(kind, {}).items():
             *counts, last = text.split(" ")
             if not counts or not re.fullmatch(r"[\d.]+", last):
-                yield f"{kind} of {decode(name)!r} does not say when it was last raised: {text!r}"
+                told = f"{kind} of {decode(name)!r} does not say when it was last raised: {text!r}"
+                yield ("count", kind, name), told
 
 
-def _keys_of_jobs_are_unique_keys(a: Audit) -> Iterator[str]:
+def _keys_of_jobs_are_unique_keys(a: Audit) -> Iterator[Found]:
     unique = a.space.one("unique", {})
     for job, field in a.space.one("keyed", {}).items():
         if not unique.get(field, "").startswith(f"{job} "):
-            yield f"job {job} has the unique key {field}, which does not name it"
+            text = f"job {job} has the unique key {field}, which does not name it"
+            yield ("keyed", job), text
 
 
-def _unused_queues_hold_nothing(a: Audit) -> Iterator[str]:
+def _unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
     for queue, node in a.space.nodes.items():
         if node.unused and any(a.space.of(kind, queue) for kind in ("jobs", "finish", "ready")):
-            yield f"queue {decode(queue)!r} is marked as unused and is not empty"
+            text = f"queue {decode(queue)!r} is marked as unused and is not empty"
+            yield ("node", queue), text
 
 
-def _kinds_are_known(a: Audit) -> Iterator[str]:
+def _kinds_are_known(a: Audit) -> Iterator[Found]:
     for queue, kind in a.space.one("kinds", {}).items():
         if not _KIND.fullmatch(kind):
-            yield f"queue {decode(queue)!r} is of the kind {kind!r}"
+            yield ("kind", queue), f"queue {decode(queue)!r} is of the kind {kind!r}"
 
 
-def _the_cleanup_goes_on(a: Audit) -> Iterator[str]:
+def _the_cleanup_goes_on(a: Audit) -> Iterator[Found]:
     text = a.space.one("cleanup", "1 0 0 0 0")
     found = _PROGRESS.fullmatch(text)
     if not found or float(found[2]) > a.now + REST_SECONDS:
-        yield f"the cleanup does not go on: {text!r}"
+        yield ("key", "cleanup"), f"the cleanup does not go on: {text!r}"
 
 
-CLEANUP_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[str]]], ...] = (
+def _the_history_is_short(a: Audit) -> Iterator[Found]:
+    newest = a.space.one("history", "")  # of a value with several lines the first is read
+    if newest and not _SAMPLE.fullmatch(newest):
+        text = f"the newest sample of the history cannot be read: {newest[:80]!r}"
+        yield ("key", "history"), text
+
+
+CLEANUP_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _counts_have_a_time),
     ("I11", _keys_of_jobs_are_unique_keys),
     ("I11", _unused_queues_hold_nothing),
     ("I11", _kinds_are_known),
     ("I11", _the_cleanup_goes_on),
+    ("I11", _the_history_is_short),
 )

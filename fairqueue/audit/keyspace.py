@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fairqueue._keys import LAYOUT, decode
+from fairqueue._keys import LAYOUT, TYPES, decode
 from fairqueue._stores.engine import Engine
 
 R = TypeVar("R")
 Names = tuple[str, ...]
+_PARENT = re.compile(r"([^<>=]*)(?:([<>=])([^/]*)/\d+)?")
 _JOB = re.compile(r"\S+ \S+ \d+ \d+ \S+ \S+")
 
 
@@ -108,12 +109,23 @@ class SharedLimitRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """How far a workspace has moved to another group, or out of one."""
+
+    stage: str
+    """``>``: its leases take slots of the group; ``<``: its flows leave it, ``=``: its leases."""
+    group: str | None
+    """The group that it joins (``>``) or leaves."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkspaceRow:
     """The record of one workspace."""
 
     name: str
     weight: float
     parent: str | None
+    move: Move | None
     tat: float
     scheduled: float | None
     expiring: float | None
@@ -156,8 +168,10 @@ def _state(text: str) -> tuple[str, bool]:
     return ("ready", True) if text == "reserved" else (text, False)
 
 
-def _flow(text: str, parent: str | None) -> FlowRow:
+def _flow(text: str, parent: str | None, move: Move | None) -> FlowRow:
     lane_key, state, since, tag, arrival, cost, lanes, *more = text.split(" ")
+    if move and lane_key.endswith("@"):
+        lane_key, parent = lane_key[:-1], move.group
     pairs = (entry.split("=") for entry in more[0].split(",")) if more else ()
     holes = {priority: int(n) for priority, n in pairs}
     node = lane_key if parent is None else f"{lane_key}@{parent}"
@@ -203,20 +217,28 @@ def _shared_limit(text: str) -> SharedLimitRow:
 def _workspace(name: str, text: str) -> WorkspaceRow:
     head, flows, estimates = text.split("|")
     weight, tat, _last_start, _start_interval, scheduled, timer, *group = head.split(" ")
-    parent = group[0] if group else None
+    parent, move = _parent(group[0] if group else "")
     due, _, expiring = scheduled.partition("/")
     pairs = (entry.split("=") for entry in estimates.split(";") if entry)
     return WorkspaceRow(
         name,
         float(weight),
         parent,
+        move,
         float(tat),
         _number(due),
         _number(expiring or "-"),
         _number(timer),
-        tuple(_flow(entry, parent) for entry in flows.split(";") if entry),
+        tuple(_flow(entry, parent, move) for entry in flows.split(";") if entry),
         {task: float(estimate) for task, estimate in pairs},
     )
+
+
+def _parent(text: str) -> tuple[str | None, Move | None]:
+    found = _PARENT.fullmatch(text)
+    if not found:
+        raise ValueError(text)
+    return found[1] or None, Move(found[2], found[3] or None) if found[2] else None
 
 
 def _lease(text: str) -> LeaseRow:
@@ -244,12 +266,20 @@ def _lease(text: str) -> LeaseRow:
 def _text(value: Any) -> Any:
     """Turn bytes into text; keep only the header of a record with a payload."""
     if isinstance(value, bytes):
-        return value.partition(b"\n")[0].decode()
+        return value.partition(b"\n")[0].decode(errors="backslashreplace")
     if isinstance(value, dict):
         return {_text(name): _text(entry) for name, entry in value.items()}
     if isinstance(value, list):
         return [_text(entry) for entry in value]
     return {_text(entry) for entry in value} if isinstance(value, set) else value
+
+
+def _type_of(value: Any) -> str:
+    """Name the type of a key as Redis does, by the value that was read."""
+    if isinstance(value, dict):
+        return "zset" if any(isinstance(entry, float) for entry in value.values()) else "hash"
+    types = ((str, "string"), (list, "list"), (set, "set"))
+    return next((name for kind, name in types if isinstance(value, kind)), "key of another type")
 
 
 class Keyspace:
@@ -259,14 +289,16 @@ class Keyspace:
         self._by_kind: dict[str, dict[Names, Any]] = {kind: {} for kind in LAYOUT}
         self.strangers: list[str] = []
         """Keys under the prefix that are not in the layout."""
-        self.mortal: set[str] = set()
-        """Kinds with a key that has a time to live."""
-        self.unreadable: list[str] = []
-        """Records that cannot be read, by their kind and name."""
-        self.immortal: set[str] = set()
-        """Kinds with a key that has none."""
-        for key, value, expires in engine.dump():
-            rest = key.decode().removeprefix(engine.keys.prefix)
+        self.foreign: dict[Names, str] = {}
+        """Keys of the layout that hold something of another type, and what that is."""
+        self.keys: list[Names] = []
+        """Every key of the layout: its kind and names."""
+        self.expiring: set[Names] = set()
+        """Those that have a time to live."""
+        self.unreadable: list[Names] = []
+        """Records that cannot be read, by their kind and names."""
+        for key, value, expires in engine.dump(payloads=False):
+            rest = key.decode(errors="backslashreplace").removeprefix(engine.keys.prefix)
             self._enter(rest, _text(value), expires=expires)
         self._parse()
 
@@ -275,8 +307,14 @@ class Keyspace:
         if len(names) != len(LAYOUT.get(kind, (None,) * 99)):
             self.strangers.append(rest)
             return
-        (self.mortal if expires else self.immortal).add(kind)
-        self._by_kind[kind][tuple(names)] = value
+        key = (kind, *names)
+        self.keys.append(key)
+        if expires:
+            self.expiring.add(key)
+        if _type_of(value) == TYPES[kind]:
+            self._by_kind[kind][tuple(names)] = value
+        else:
+            self.foreign[key] = f"{_type_of(value)}, not a {TYPES[kind]}"
 
     def _parse(self) -> None:
         self.workspaces = self._rows("workspaces", _workspace)
@@ -286,7 +324,7 @@ class Keyspace:
         self.nodes = self._rows("nodes", lambda _, text: _node(text))
         for (queue,), records in self.all("jobs"):
             self.unreadable += [
-                f"jobs {queue} {job}" for job, text in records.items() if not _JOB.match(text)
+                ("jobs", queue, job) for job, text in records.items() if not _JOB.match(text)
             ]
 
     def _rows(self, kind: str, read: Callable[[str, str], R]) -> dict[str, R]:
@@ -295,7 +333,7 @@ class Keyspace:
             try:
                 rows[name] = read(name, text)
             except ValueError:
-                self.unreadable.append(f"{kind} {name}")
+                self.unreadable.append((kind, name))
         return rows
 
     def one(self, kind: str, otherwise: Any) -> Any:

@@ -2,27 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 from fairqueue import _fairness as fair
 from fairqueue.audit.keyspace import FlowRow, InnerNodeRow, Keyspace, WorkspaceRow
 from fairqueue.audit.limits import Levels
 
 ALMOST = 1e-6
+HELD = {"at_limit", "at_task_limit", "rate", "task_rate"}
 FORMAT = "format=1"
 NO_META = f"0 0 0 - - 0 - 0 0 {FORMAT}"
+_ENTRY = re.compile(r"\S+ \d+ \d+:.*")
+_META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ [\d/]+ -?[\d.]+")
+
+
+Where = tuple[str, ...]
+"""What a finding is about: a kind of thing and its names, encoded as in the keys."""
+Found = tuple[Where, str]
+"""One place at which something does not hold, and what."""
+M = TypeVar("M")
 
 
 def unequal(
-    one: str, there: AbstractSet[Hashable], other: str, wanted: AbstractSet[Hashable]
-) -> Iterator[str]:
-    """Name each member that only one of the sets has.
+    one: str,
+    there: AbstractSet[M],
+    other: str,
+    wanted: AbstractSet[M],
+    *,
+    stray: Callable[[M], Where],
+    lacking: Callable[[M], Where] | None = None,
+) -> Iterator[Found]:
+    """Name each member that only one of the sets has; ``lacking`` tells where one that it lacks is.
 
     Each by itself, so that a second look at a busy queue finds it again in the same words.
     """
-    yield from (f"{one} have {each}, {other} do not" for each in there - wanted)
-    yield from (f"{other} have {each}, {one} do not" for each in wanted - there)
+    yield from ((stray(each), f"{one} have {each}, {other} do not") for each in there - wanted)
+    lacking = lacking or stray
+    yield from ((lacking(each), f"{other} have {each}, {one} do not") for each in wanted - there)
+
+
+def entity(name: str) -> Where:
+    """What stands in a node under this name: a workspace, or an inner node."""
+    return ("node", name) if "/" in name or "@" in name else ("workspace", name)
+
+
+def limited(name: str) -> Where:
+    """What has a timer of this name: a workspace, or a shared limit."""
+    return ("shared_limit", name) if name[:1] in {"/", "@"} else ("workspace", name)
+
+
+class Place(NamedTuple):
+    """One place in which a job is."""
+
+    queue: str
+    job: str
+    kind: str
+    """``lane``, ``returned``, ``scheduled``, or ``lease`` for one that runs."""
+    workspace: str
+    lane_key: str
+    priority: str
+    element: str
+
+
+def named(entry: str) -> tuple[str, str, str]:
+    """Read an entry of a schedule: queue, priority, element."""
+    queue, priority, element, *_ = [*entry.split(" ", 2), "-", "-"]
+    return queue, priority, element
+
+
+def is_entry(text: str) -> bool:
+    """Whether this is an entry of a schedule, and nothing foreign."""
+    return bool(_ENTRY.fullmatch(text))
+
+
+def _id(element: str) -> str:
+    return element.partition(":")[2] or element
 
 
 class Audit:
@@ -31,11 +90,15 @@ class Audit:
     def __init__(self, space: Keyspace, now: float) -> None:
         self.space = space
         self.levels = Levels(space.one("limits", {}))
-        meta = space.one("meta", NO_META).split()
+        text = space.one("meta", NO_META)
+        self.meta_can_be_read = bool(_META.match(text))
+        meta = (text if self.meta_can_be_read else NO_META).split()
+        self.window = meta[7]
+        """The last minute in which a job ended, and behind a / the last hour of a group."""
         self.last_fence, self.last_arrival = int(meta[0]), int(meta[1])
         self.draining = meta[6] != "-"
         """A changed default has not reached every workspace yet."""
-        self.format = meta[-1]
+        self.format = text.rpartition(" ")[2]
         """The last word of the shard's record names it."""
         self.beat, self.offset = float(meta[2]), float(meta[8])
         self.now = max(now + self.offset, self.beat)
@@ -77,10 +140,18 @@ class Audit:
         """Count a workspace's leases of a task that has a limit."""
         return len(self.space.of("slots_of_workspace_task", workspace, task))
 
+    def task_start(self, workspace: str, task: str, limits: Mapping[str, float]) -> float:
+        """Tell when a task may start again in a workspace, by its rate there."""
+        rate, burst = limits.get("workspace_rate"), limits.get("workspace_burst", 1.0)
+        tat = self.space.one("task_rates", {}).get(f"{workspace}:{task}", 0.0)
+        return fair.next_start(tat, rate, burst) if rate else 0.0
+
     def task_block(self, ws: WorkspaceRow, flow: FlowRow) -> str | None:
         """Tell whether a task's limit per workspace blocks one lane."""
         has_one = flow.task and not self.levels.observed
         limits = self.levels.of_shared(f"/{flow.task}") if has_one else None
+        if self.task_start(ws.name, flow.task, limits or {}) > self.now + ALMOST:
+            return "task_rate"
         most = (limits or {}).get("workspace_concurrency")
         is_full = most is not None and self.running(ws.name, flow.task) >= most
         return "at_task_limit" if is_full else None
@@ -103,6 +174,10 @@ class Audit:
         row = self.space.shared_limits.get(key)
         return row is not None and row.timer is not None and row.timer <= self.now
 
+    def follows(self, ws: WorkspaceRow) -> bool:
+        """Whether its timer is due: then not all of its flows may have followed a change yet."""
+        return ws.timer is not None and ws.timer <= self.now
+
     def is_open(self, queue: str) -> bool:
         """Neither the queue nor the total is full or paused."""
         of_queue, of_total = self.levels.of_queue(queue), self.levels.of_total()
@@ -124,3 +199,52 @@ class Audit:
         for ws in self.space.workspaces.values():
             for flow in ws.flows:
                 yield ws, flow
+
+    def waiting(self) -> Iterator[Place]:
+        """Every place in which a job waits; one that is damaged may be in several, or in none."""
+        for names, lane in self.space.all("lane"):
+            found = self.space.of("holes", *names, otherwise={}).items()
+            holes = Counter({element: int(n) for element, n in found})
+            for element in lane:
+                if not holes[element]:
+                    yield _in_lane("lane", names, element)
+                else:
+                    holes[element] -= 1
+        for names, members in self.space.all("returned"):
+            yield from (_in_lane("returned", names, element) for element in members)
+        for (workspace,), entries in self.space.all("scheduled"):
+            for queue, priority, element in map(named, filter(is_entry, entries)):
+                yield Place(queue, _id(element), "scheduled", workspace, queue, priority, element)
+
+    def places(self) -> Iterator[Place]:
+        """Every place of a job."""
+        yield from self.waiting()
+        for lease in self.space.leases.values():
+            at = lease.workspace, lease.lane_key, "-", f"{lease.task}:{lease.job}"
+            yield Place(lease.queue, lease.job, "lease", *at)
+
+    @cached_property
+    def places_by_job(self) -> Mapping[tuple[str, str], list[Place]]:
+        """The places of each job, by its queue and id."""
+        found: defaultdict[tuple[str, str], list[Place]] = defaultdict(list)
+        for place in self.places():
+            found[place.queue, place.job].append(place)
+        return found
+
+    @cached_property
+    def counts_of_inner_nodes(self) -> Mapping[str, tuple[int, int, int]]:
+        """How many members each inner node has, what they weigh, and how many are held back."""
+        members, totals, held = Counter[str](), Counter[str](), Counter[str]()
+        for name, stand, node in self.stands():
+            members[node] += 1
+            held[node] += stand.state in HELD
+            ws = self.space.workspaces.get(name)
+            weight = ws.weight if ws else self.space.inner_nodes[name].weight
+            totals[node] += fair.units_of(weight) if stand.state in {"ready", "busy"} else 0
+        return {node: (n, totals[node], held[node]) for node, n in members.items()}
+
+
+def _in_lane(kind: str, names: tuple[str, ...], element: str) -> Place:
+    workspace, lane_key, priority = names
+    queue = lane_key.partition("/")[0]
+    return Place(queue, _id(element), kind, workspace, lane_key, priority, element)

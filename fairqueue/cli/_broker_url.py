@@ -8,13 +8,31 @@ from fairqueue import Settings
 
 _SCHEMES = {
     "fairqueue+socket": "unix",
+    "fairqueue+sentinel": "redis+sentinel",
+    "fairqueues+sentinel": "rediss+sentinel",
     "fairqueues": "rediss",
     "fairqueue": "redis",
 }
-_STOCK_SCHEMES = {"redis+socket": "unix", "redis": "redis", "rediss": "rediss", "unix": "unix"}
+_STOCK_SCHEMES = {
+    "redis+socket": "unix",
+    "redis": "redis",
+    "rediss": "rediss",
+    "sentinel": "redis+sentinel",
+    "unix": "unix",
+}
 
-_CLIENT_OPTIONS = frozenset({"client_name", "db", "health_check_interval", "password", "username"})
-_CLIENT_PREFIXES = ("socket_", "ssl_")
+_CLIENT_OPTIONS = frozenset(
+    {
+        "client_name",
+        "db",
+        "health_check_interval",
+        "master_name",
+        "min_other_sentinels",
+        "password",
+        "username",
+    }
+)
+_CLIENT_PREFIXES = ("socket_", "ssl_", "sentinel_")
 
 
 def core_url(url: str) -> str:

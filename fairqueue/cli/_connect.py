@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from fairqueue import ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
 from fairqueue.adapters import mask_password
@@ -14,6 +16,19 @@ from fairqueue.cli._broker_url import core_url
 from fairqueue.cli._format import printable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+APP = "fairqueue.cli.app"
+"""Under which the context keeps the app whose queue the commands use."""
+
+
+@dataclass(frozen=True)
+class AppQueue:
+    """The queue of an app, for commands that are given neither a URL nor a namespace."""
+
+    name: str
+    """Where that is, without a password."""
+    find: Callable[[], FairQueue]
 
 
 class Problem(click.ClickException):
@@ -61,9 +76,8 @@ def opened_queue(url: str, namespace: str | None, **settings: Any) -> Iterator[F
 
     The server is checked, but no limits are stored: a command must not configure the queue.
     """
-    options = {**settings, "namespace": namespace} if namespace else settings
-    with _exit_codes(url):
-        queue = FairQueue(core_url(url), brings_limits=False, **options)
+    with _exit_codes(shown_url(url)):
+        queue = _open(url, namespace, settings)
         try:
             queue.connect()
             yield queue
@@ -71,13 +85,42 @@ def opened_queue(url: str, namespace: str | None, **settings: Any) -> Iterator[F
             queue.close()
 
 
+def shown_url(url: str) -> str:
+    """Say where a command with this URL looks, without a password."""
+    app = _app()
+    return mask_password(url) if app is None else app.name
+
+
+def _app() -> AppQueue | None:
+    """Return the app whose queue the command uses; None: that of the URL."""
+    context = click.get_current_context()
+    app = context.meta.get(APP)
+    given = {name for name in ("url", "namespace") if _is_given(context, name)}
+    if app is not None and given == {"namespace"}:
+        raise click.UsageError("an app has its own namespace: pass --namespace with --url only")
+    return None if given else app
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _open(url: str, namespace: str | None, settings: Mapping[str, Any]) -> FairQueue:
+    app = _app()
+    if app is not None:
+        core = app.find()
+        return FairQueue(settings=core.settings, store=core.store, brings_limits=False)
+    options = {**settings, "namespace": namespace} if namespace else settings
+    return FairQueue(core_url(url), brings_limits=False, **options)
+
+
 @contextmanager
-def _exit_codes(url: str) -> Iterator[None]:
+def _exit_codes(shown: str) -> Iterator[None]:
     try:
         yield
     except ConfigurationError as error:
         raise BadUsage(str(error)) from None
     except StoreUnavailable as error:
-        raise NoConnection(f"{mask_password(url)}: {error}") from None
+        raise NoConnection(f"{shown}: {error}") from None
     except FairQueueError as error:
         raise Problem(str(error)) from None

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
-from datetime import datetime, timezone
-from itertools import count, islice
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import islice
+from typing import Any, TypeVar
 
 import click
 
 from fairqueue import DeadLetter, Delivery, FairQueue
+from fairqueue.cli._choose import as_time
 from fairqueue.cli._connect import Problem, connection_options, opened_queue
-from fairqueue.cli._format import count_jobs, duration, printable, table
+from fairqueue.cli._find_job import texts_of
+from fairqueue.cli._format import count_jobs, duration, moment, printable, table
 from fairqueue.cli._output import confirm, json_option, print_result, progress
+from fairqueue.lists import DeadFilter
+from fairqueue.plain import WHEN
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 HEAD = ("job", "workspace", "queue", "task", "reason", "starts", "died")
+COUNT_HEAD = ("reason", "task", "dead", "oldest", "newest", "last error")
+ERROR_LENGTH = 80
 STARTS_HEAD = ("start", "worker", "claimed", "held", "worker-seconds", "outcome")
-PAGE = 100
 SHOWN_BYTES = 2000
 
 
@@ -26,14 +32,31 @@ def dead() -> None:
     """Dead letters: failed jobs, kept with the reason."""
 
 
-workspace_option = click.option(
-    "--workspace", required=True, help="The workspace of the dead letters."
-)
+workspace_option = click.option("--workspace", help="The workspace of the dead letters.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+all_option = click.option(
+    "--all", "all_of_them", is_flag=True, help="All dead letters that match the other options."
+)
+
+
+def filter_options(command: Command) -> Command:
+    """Add the options that choose dead letters of all workspaces."""
+    options = (
+        workspace_option,
+        click.option("--queue", help="Only jobs of this queue."),
+        click.option("--task", help="Only jobs of this task or actor."),
+        click.option("--reason", help="Only those that died for this reason."),
+        click.option("--task-id", help="The one of this Celery task id or Dramatiq message id."),
+        click.option("--since", callback=as_time, help=f"Only those that died since {WHEN}."),
+        click.option("--until", callback=as_time, help=f"Only those that died until {WHEN}."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @dead.command("list")
-@click.option("--workspace", help="Only dead letters of this workspace.")
+@filter_options
 @click.option(
     "--limit",
     default=50,
@@ -43,24 +66,55 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 )
 @json_option
 @connection_options
-def list_(
-    *, url: str, namespace: str | None, workspace: str | None, limit: int, as_json: bool
-) -> None:
-    """List dead letters, oldest first."""
+def list_(*, url: str, namespace: str | None, limit: int, as_json: bool, **options: Any) -> None:
+    """List dead letters of all workspaces, by workspace, the oldest first."""
     with opened_queue(url, namespace) as core:
-        found = list(islice(_all(core, workspace), limit))
+        found = list(islice(_chosen(core, options), limit))
     text = table(HEAD, map(_row, found)) if found else "No dead letters."
     print_result({"dead_letters": [_as_dict(letter) for letter in found]}, text, as_json=as_json)
 
 
-def _all(core: FairQueue, workspace: str | None) -> Iterator[DeadLetter]:
-    names = [row.workspace for row in core.admin.stats().workspaces if row.dead]
-    for name in names if workspace is None else [workspace]:
-        for start in count(step=PAGE):
-            page = core.admin.dead_letters(name, start=start, count=PAGE)
-            yield from page
-            if len(page) < PAGE:
-                break
+@dead.command("count")
+@filter_options
+@json_option
+@connection_options
+def count_(*, url: str, namespace: str | None, as_json: bool, **options: Any) -> None:
+    """Count dead letters by reason and task, with the last error of each."""
+    with opened_queue(url, namespace) as core:
+        rows = [row for chosen in _filters(options) for row in core.admin.count_dead(chosen)]
+    shown = [
+        [
+            printable(row.reason),
+            printable(row.task),
+            f"{row.count:,}",
+            moment(row.oldest),
+            moment(row.newest),
+            _shortened(row.error),
+        ]
+        for row in rows
+    ]
+    text = table(COUNT_HEAD, shown) if rows else "No dead letters."
+    total = sum(row.count for row in rows)
+    print_result({"total": total, "counts": [asdict(r) for r in rows]}, text, as_json=as_json)
+
+
+def _shortened(error: str) -> str:
+    return printable(error if len(error) <= ERROR_LENGTH else error[: ERROR_LENGTH - 1] + "…")
+
+
+def _filters(options: Mapping[str, Any], job: str | None = None) -> list[DeadFilter]:
+    """Return the filters whose matches are meant; a framework's id is spelt in one of two ways."""
+    given = {name: value for name, value in options.items() if value and name != "task_id"}
+    chosen = DeadFilter(**given, job_id=job or "")
+    task_id = options.get("task_id")
+    return [replace(chosen, text=text) for text in texts_of(task_id)] if task_id else [chosen]
+
+
+def _chosen(
+    core: FairQueue, options: Mapping[str, Any], job: str | None = None
+) -> Iterator[DeadLetter]:
+    for chosen in _filters(options, job):
+        yield from core.admin.list_dead(chosen)
 
 
 def _as_dict(letter: DeadLetter) -> dict[str, Any]:
@@ -73,6 +127,7 @@ def _as_dict(letter: DeadLetter) -> dict[str, Any]:
         "priority": job.priority,
         "reason": letter.reason,
         "died": letter.died,
+        "details": letter.details,
         "deliveries": letter.deliveries,
         "history": [asdict(start) for start in letter.history],
     }
@@ -81,35 +136,37 @@ def _as_dict(letter: DeadLetter) -> dict[str, Any]:
 def _row(letter: DeadLetter) -> list[str]:
     job = letter.job
     texts = map(printable, (job.id, job.workspace, job.queue, job.task, letter.reason))
-    return [*texts, str(letter.deliveries), _when(letter.died)]
-
-
-def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return [*texts, str(letter.deliveries), moment(letter.died)]
 
 
 @dead.command()
-@click.argument("job")
-@workspace_option
+@click.argument("job", required=False)
+@filter_options
 @json_option
 @connection_options
-def show(*, url: str, namespace: str | None, workspace: str, job: str, as_json: bool) -> None:
-    """Show one dead JOB, its starts and its payload."""
+def show(
+    *, url: str, namespace: str | None, job: str | None, as_json: bool, **options: Any
+) -> None:
+    """Show one dead JOB, or the one of --task-id: its starts and its payload."""
+    if job is None and not options["task_id"]:
+        raise click.UsageError("pass a JOB or --task-id")
     with opened_queue(url, namespace) as core:
-        letter = core.admin.dead_letter(workspace, job)
+        found = next(_chosen(core, options, job), None)
+        letter = found and core.admin.dead_letter(found.job.workspace, found.job.id)
     if letter is None:
-        raise _not_found(job, workspace)
+        raise _not_found(job or options["task_id"], options["workspace"])
     payload = letter.job.payload[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
-    found = {
+    shown = {
         **_as_dict(letter),
         "payload": payload,
         "payload_bytes": len(letter.job.payload),
     }
-    print_result(found, _details(letter, payload), as_json=as_json)
+    print_result(shown, _details(letter, payload), as_json=as_json)
 
 
-def _not_found(job: str, workspace: str) -> Problem:
-    return Problem(f"no dead letter {job!r} in workspace {workspace!r}: see fairqueue dead list")
+def _not_found(job: str, workspace: str | None) -> Problem:
+    where = "any workspace" if workspace is None else f"workspace {workspace!r}"
+    return Problem(f"no dead letter {job!r} in {where}: see fairqueue dead list")
 
 
 def _details(letter: DeadLetter, payload: str) -> str:
@@ -118,21 +175,21 @@ def _details(letter: DeadLetter, payload: str) -> str:
     if letter.history:
         rows = (_start(n, start) for n, start in enumerate(letter.history, 1))
         lines += ["", table(STARTS_HEAD, rows)]
+    if letter.details:
+        lines += ["", *map(printable, letter.details.rstrip().splitlines())]
     return "\n".join([*lines, "", printable(payload)])
 
 
 def _start(number: int, start: Delivery) -> list[str]:
     held = duration(start.ended - start.claimed)
-    texts = printable(start.owner), _when(start.claimed), held, duration(start.seconds)
+    texts = printable(start.owner), moment(start.claimed), held, duration(start.seconds)
     return [str(number), *texts, start.outcome]
 
 
 @dead.command()
 @click.argument("job", required=False)
-@workspace_option
-@click.option(
-    "--all", "all_of_them", is_flag=True, help="Replay all dead letters of the workspace."
-)
+@filter_options
+@all_option
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), help="Spread them out: jobs per second."
 )
@@ -143,41 +200,32 @@ def replay(
     *,
     url: str,
     namespace: str | None,
-    workspace: str,
     job: str | None,
     all_of_them: bool,
     rate: float | None,
     yes: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Re-enqueue dead jobs to their original queue.
 
-    Replay one JOB, or --all of a workspace. With --rate the jobs are scheduled at that pace;
-    the command does not wait for them.
+    Replay one JOB, the one of --task-id, or --all that match. With --rate the jobs are scheduled
+    at that pace; the command does not wait for them.
     """
-    _one_or_all(job, all_of_them)
-    name = printable(workspace)
+    chosen = _chosen_at_once(job, options, all_of_them=all_of_them)
     with opened_queue(url, namespace) as core:
-        if job is not None:
-            replayed = int(core.admin.replay(workspace, job))
-            if not replayed:
-                raise _not_found(job, workspace)
-        else:
-            total = _count(core, workspace)
-            confirm(f"Replay {count_jobs(total)} of workspace {name}?", yes=yes)
-            with progress(f"replaying {name}", total) as advance:
-                replayed = core.admin.replay_all(workspace, per_second=rate, progress=advance)
-    print_result(
-        {"workspace": workspace, "replayed": replayed},
-        f"{name}: {count_jobs(replayed)} replayed",
-        as_json=as_json,
-    )
+        total = _confirmed(core, chosen, "Replay {}?", yes=yes or not all_of_them)
+        with progress("replaying", total) as advance:
+            replayed = sum(
+                core.admin.replay_dead(one, per_second=rate, progress=advance) for one in chosen
+            )
+    _end(options, job, "replayed", replayed, as_json=as_json)
 
 
 @dead.command()
 @click.argument("job", required=False)
-@workspace_option
-@click.option("--all", "all_of_them", is_flag=True, help="Purge all dead letters of the workspace.")
+@filter_options
+@all_option
 @yes_option
 @json_option
 @connection_options
@@ -185,34 +233,50 @@ def purge(
     *,
     url: str,
     namespace: str | None,
-    workspace: str,
     job: str | None,
     all_of_them: bool,
     yes: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
-    """Delete one dead JOB, or --all of a workspace, for good."""
-    _one_or_all(job, all_of_them)
-    name = printable(workspace)
+    """Delete one dead JOB, the one of --task-id, or --all that match, for good."""
+    chosen = _chosen_at_once(job, options, all_of_them=all_of_them)
     with opened_queue(url, namespace) as core:
-        total = _count(core, workspace)
-        if all_of_them:
-            confirm(f"Delete {count_jobs(total)} of workspace {name} for good?", yes=yes)
-        with progress(f"purging {name}", total if all_of_them else None) as advance:
-            purged = core.admin.purge_dead(workspace, job, progress=advance)
-    print_result(
-        {"workspace": workspace, "purged": purged},
-        f"{name}: {count_jobs(purged)} purged",
-        as_json=as_json,
-    )
-    if job is not None and not purged:
-        raise _not_found(job, workspace)
+        total = _confirmed(core, chosen, "Delete {} for good?", yes=yes or not all_of_them)
+        with progress("purging", total) as advance:
+            purged = sum(core.admin.delete_dead(one, progress=advance) for one in chosen)
+    _end(options, job, "purged", purged, as_json=as_json)
 
 
-def _one_or_all(job: str | None, all_of_them: bool) -> None:  # noqa: FBT001 - as click hands it
-    if (job is None) != all_of_them:
-        raise click.UsageError("pass either a JOB or --all")
+def _chosen_at_once(
+    job: str | None, options: Mapping[str, Any], *, all_of_them: bool
+) -> list[DeadFilter]:
+    """Return what to act on: one job, or all that match; what is meant must be said."""
+    is_one = job is not None or bool(options["task_id"])
+    if is_one == all_of_them:
+        raise click.UsageError("pass either a JOB, --task-id, or --all")
+    return _filters(options, job)
 
 
-def _count(core: FairQueue, workspace: str) -> int:
-    return sum(row.dead for row in core.admin.stats().workspaces if row.workspace == workspace)
+def _confirmed(
+    core: FairQueue, chosen: Sequence[DeadFilter], question: str, *, yes: bool
+) -> int | None:
+    """Ask with the number of jobs, and where they are; return the number, if it was counted."""
+    if yes:
+        return None
+    total = sum(row.count for one in chosen for row in core.admin.count_dead(one))
+    where = chosen[0].workspace
+    name = f" of workspace {printable(where)}" if where else " of all workspaces"
+    confirm(question.format(count_jobs(total) + name), yes=yes)
+    return total
+
+
+def _end(options: Mapping[str, Any], job: str | None, done: str, n: int, *, as_json: bool) -> None:
+    """Print how many there were; one that was named and is not there is a problem."""
+    one = job or options["task_id"]
+    if one and not n:
+        raise _not_found(one, options["workspace"])
+    workspace = options["workspace"]
+    name = "all workspaces" if workspace is None else printable(workspace)
+    text = f"{name}: {count_jobs(n)} {done}"
+    print_result({"workspace": workspace, done: n}, text, as_json=as_json)

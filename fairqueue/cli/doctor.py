@@ -1,37 +1,73 @@
-"""``fairqueue doctor``: check the server, and every key against the invariants."""
+"""``fairqueue doctor``: check the server, the workers and every key, and mend what is damaged."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 
 import click
 
+from fairqueue.adapters import mask_password
+from fairqueue.audit import Checkup, Repair, remedy_of
 from fairqueue.cli._connect import connection_options, opened_queue
 from fairqueue.cli._format import printable, table
 from fairqueue.cli._output import json_option, print_result
 
 
 @click.command()
+@click.option("--repair", is_flag=True, help="Mend the keys, and name each repair.")
 @click.option("--forget", is_flag=True, help="First forget what was set aside (I13).")
 @json_option
 @connection_options
 @click.pass_context
 def doctor(
-    context: click.Context, *, url: str, namespace: str | None, forget: bool, as_json: bool
+    context: click.Context,
+    *,
+    url: str,
+    namespace: str | None,
+    repair: bool,
+    forget: bool,
+    as_json: bool,
 ) -> None:
-    """Check the server and every key against the invariants.
+    """Check the server, the workers and every key.
 
-    The server's version, eviction policy and role are checked first; exit code 2: it does not meet
-    the requirements. Then all keys of the namespace are read and checked against the invariants I1
-    to I13 of docs/architecture.md. Exit code 1: something does not hold. Two findings are
-    temporary: I2 until a lowered limit has drained, and I7 until the worker that was woken has
-    claimed. I13 names what could not be read and was set aside, until --forget removes it.
+    A server that does not meet the requirements is exit code 2; the message says what to change.
+    Otherwise all keys of the namespace are read, page by page, and checked against the invariants
+    I1 to I15 of docs/architecture.md. Exit code 1: one of them does not hold, or there is a
+    problem with the server or the workers. A warning alone is exit code 0.
+
+    Two findings are temporary: I2 until a lowered limit has drained, and I7 until the worker that
+    was woken has claimed. I13 names what could not be read and was set aside, until --forget
+    removes it. --repair may run beside workers; no job whose record can be read is lost.
     """
     with opened_queue(url, namespace) as core:
         if forget:
             core.admin.drop_set_aside()
-        findings = core.admin.audit()
-    rows = [[finding.invariant, printable(finding.text)] for finding in findings]
-    text = table(("invariant", "finding"), rows) if rows else "Every invariant holds."
-    print_result({"findings": [asdict(one) for one in findings]}, text, as_json=as_json)
-    context.exit(1 if findings else 0)
+        found = core.admin.checkup(repair=repair)
+    where = mask_password(url)
+    print_result({"url": where, **asdict(found)}, _as_text(found, where), as_json=as_json)
+    context.exit(0 if found.is_sound else 1)
+
+
+def _as_text(found: Checkup, url: str) -> str:
+    return "\n".join(_parts(found, url))
+
+
+def _parts(found: Checkup, url: str) -> Iterator[str]:
+    yield f"{printable(url)}, namespace {printable(found.namespace)}"
+    remarks = [[one.level.value, one.about, printable(one.text)] for one in found.remarks]
+    yield table(("level", "about", "remark"), remarks)
+    if found.repairs:
+        yield ""
+        yield table(("mended", "finding", "repair"), map(_repair, found.repairs))
+    yield ""
+    if found.findings:
+        rows = [[one.invariant, printable(one.text), remedy_of(one)] for one in found.findings]
+        yield table(("invariant", "finding", "remedy"), rows, left=3)
+    else:
+        yield "Every invariant holds."
+
+
+def _repair(one: Repair) -> list[str]:
+    text = printable(f"{one.invariant}: {one.text}")
+    return ["yes" if one.is_mended else "no", text, printable(one.done)]

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from fairqueue import FairQueue, Limit
+from fairqueue.cli._choose import hint_at_unseen
 from fairqueue.cli._connect import connection_options, opened_queue
-from fairqueue.cli._format import printable, rate, table
+from fairqueue.cli._format import moment, printable, rate, table
 from fairqueue.cli._output import json_option, print_result
+from fairqueue.lists import StoredLimitsRow
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-HEAD = ("limit", "value", "source")
+HEAD = ("limit", "value", "source", "stored")
+ALL_HEAD = ("scope", "name", "limit", "value", "source", "stored")
+RATES = ("rate", "workspace_rate")
+SCOPES = {
+    "queue_default": "default of queues",
+    "observe": "enforce",
+    "provider": "limit provider",
+}
 
 
 class LimitScope(NamedTuple):
@@ -61,16 +70,25 @@ def _scope(options: Mapping[str, Any]) -> LimitScope:
     return LimitScope(named[0], options[named[0]]) if named else LimitScope(flags[0], None)
 
 
-def rows_of(limits: Mapping[str, Limit]) -> Iterable[tuple[str, str, str]]:
-    """Rows of a table: name, value, source."""
+def rows_of(limits: Mapping[str, Limit]) -> Iterable[tuple[str, str, str, str]]:
+    """Rows of a table: name, value, source, and when and by which process it was stored."""
     return [
-        (name, _value(name, limit), limit.source.replace("_", " "))
+        (
+            name,
+            _value(name, limit.value),
+            limit.source.replace("_", " "),
+            _stored(limit.stored_at, limit.stored_by),
+        )
         for name, limit in limits.items()
     ]
 
 
-def _value(name: str, limit: Limit) -> str:
-    return rate(float(limit.value)) if name == "rate" else printable(str(limit.value))
+def _value(name: str, value: float | str) -> str:
+    return rate(float(value)) if name in RATES else printable(str(value))
+
+
+def _stored(at: float | None, by: str | None) -> str:
+    return "–" if at is None else f"{moment(at)} by {printable(by or '')}"
 
 
 def _print(scope: LimitScope, limits: Mapping[str, Limit], *, as_json: bool) -> None:
@@ -88,11 +106,35 @@ def limits() -> None:
 @limits.command("get")
 @limit_options
 def get(*, url: str, namespace: str | None, as_json: bool, **options: Any) -> None:
-    """Show the limits in force, and the source of each."""
+    """Show the limits in force, the source of each, and when and by which process it was stored.
+
+    Without a scope, show all limits that are stored, of every source.
+    """
+    if all(value in (None, False) for value in options.values()):
+        return _print_all(url, namespace, as_json=as_json)
     scope = _scope(options)
     with opened_queue(url, namespace) as core:
         found = scope.call(core, "get")
+        if not found:
+            named = {scope.kind: scope.name} if scope.name is not None else {}
+            hint_at_unseen(core, **named)
     _print(scope, found, as_json=as_json)
+    return None
+
+
+def _print_all(url: str, namespace: str | None, *, as_json: bool) -> None:
+    with opened_queue(url, namespace) as core:
+        found = core.admin.list_limits()
+    rows = [row for stored in found for row in _stored_rows(stored)]
+    text = table(ALL_HEAD, rows, left=2) if rows else "No limit is stored."
+    print_result({"limits": [asdict(stored) for stored in found]}, text, as_json=as_json)
+
+
+def _stored_rows(stored: StoredLimitsRow) -> Iterator[list[str]]:
+    scope, source = SCOPES.get(stored.scope, stored.scope), stored.source.replace("_", " ")
+    rest = [source, _stored(stored.stored_at, stored.stored_by)]
+    for name, value in stored.limits.items():
+        yield [scope, printable(stored.name), name, _value(name, value), *rest]
 
 
 @limits.command("set")
@@ -109,7 +151,8 @@ def set_(
     """Set live limits, such as concurrency=4 rate=100/m. Other limits do not change.
 
     A limit applies at once, also to waiting jobs. Lowering one stops no running job. The names are
-    those of the settings of a workspace, task or queue; --default and --total take a queue's.
+    those of the settings of a workspace, task or queue; --total takes a queue's, --default also
+    rate and burst.
     """
     scope, wanted = _scope(options), dict(map(_assignment, assignments))
     with opened_queue(url, namespace) as core:
@@ -126,11 +169,31 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 @limits.command("unset")
+@click.option("--configured", is_flag=True, help="All limits that workers have configured.")
 @limit_options
-def unset(*, url: str, namespace: str | None, as_json: bool, **options: Any) -> None:
-    """Remove all live limits of this scope. Configured limits apply again."""
+def unset(
+    *, url: str, namespace: str | None, as_json: bool, configured: bool, **options: Any
+) -> None:
+    """Remove all live limits of this scope. Configured limits apply again.
+
+    With --configured: remove what workers have configured, and what a limit provider has answered.
+    A worker that boots without naming a limit leaves them as they are.
+    """
+    if configured:
+        return _unset_configured(url, namespace, options, as_json=as_json)
     scope = _scope(options)
     with opened_queue(url, namespace) as core:
         scope.call(core, "unset")
         found = scope.call(core, "get")
     _print(scope, found, as_json=as_json)
+    return None
+
+
+def _unset_configured(
+    url: str, namespace: str | None, options: Mapping[str, Any], *, as_json: bool
+) -> None:
+    if any(options.values()):
+        raise click.UsageError("--configured has no scope: it removes all that is configured")
+    with opened_queue(url, namespace) as core:
+        core.admin.unset_configured_limits()
+    print_result({"configured": {}}, "no limit is configured", as_json=as_json)

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import click
+import redis
 
 from fairqueue.adapters import mask_password
 from fairqueue.cli._broker_url import core_url, stock_url
@@ -71,7 +72,7 @@ def celery(
     if global_keyprefix and not namespace:
         namespace = f"{global_keyprefix}fairqueue"
     settings = {"workspace_from": list(workspace_from)} if workspace_from else {}
-    with opened_queue(ours, namespace, **settings) as core, _stock_errors(move, theirs):
+    with opened_queue(ours, namespace, **settings) as core, _stock_errors(theirs):
         layout = move.Layout(prefix=global_keyprefix)
         near = move.open_lists(core_url(ours), layout)
         far = move.open_lists(stock_url(theirs), layout)
@@ -100,10 +101,10 @@ def _import_migration() -> ModuleType:
 
 
 @contextmanager
-def _stock_errors(move: ModuleType, url: str) -> Iterator[None]:
+def _stock_errors(url: str) -> Iterator[None]:
     try:
         yield
-    except move.redis.RedisError as error:
+    except redis.RedisError as error:
         raise NoConnection(f"cannot connect to {mask_password(url)}: {error}") from None
 
 

@@ -1,74 +1,140 @@
-"""``fairqueue stats``: counts per workspace and queue."""
+"""``fairqueue stats``: counts per workspace and queue, and what is paused."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import click
 
-from fairqueue import Stats, WorkspaceStats
+from fairqueue import FairQueue, WorkspaceStats
 from fairqueue.adapters import similar_names
-from fairqueue.cli._connect import connection_options, opened_queue
-from fairqueue.cli._explain import explain_without_workspace
-from fairqueue.cli._format import duration, printable, table
+from fairqueue.cli._choose import as_seconds, hint_at_unseen
+from fairqueue.cli._connect import connection_options, opened_queue, shown_url
+from fairqueue.cli._format import count_jobs, duration, printable, table
 from fairqueue.cli._output import json_option, print_result
+from fairqueue.explained import explain_without_workspace
+from fairqueue.lists import Overview
 
 OBSERVED = ("would block", "would reject")
 HEAD = ("workspace", "waiting", "scheduled", "running", "limit", "oldest wait", "dead", "lost")
+SUMMED = ("waiting", "scheduled", "running", "dead", "lost", "would_block", "would_reject")
+NONE = "No workspace has jobs, limits or history."
 
 
 @click.command()
+@click.option("--workspace", "workspaces", multiple=True, help="Only this workspace; repeatable.")
+@click.option("--top", type=click.IntRange(min=1), help="Only those with the most waiting jobs.")
+@click.option("--all", "everything", is_flag=True, help="All workspaces, however many.")
+@click.option(
+    "--watch",
+    callback=as_seconds,
+    is_flag=False,
+    flag_value="2",
+    metavar="[DURATION]",
+    help="Look again every 2 seconds, or after this time, until Ctrl-C.",
+)
 @json_option
 @connection_options
-def stats(*, url: str, namespace: str | None, as_json: bool) -> None:
-    """Show the jobs of each workspace.
+def stats(
+    *, url: str, namespace: str | None, watch: float | None, as_json: bool, **choice: Any
+) -> None:
+    """Show the jobs of each workspace, and what is paused.
 
-    Running jobs include those of a dead worker until their leases expire. Lost jobs were acked
-    early and their worker died; they do not run again. Where limits are observed and not enforced,
-    two more columns count the starts and publishes that the limits would have stopped.
+    Of more than 1,000 workspaces, those with the most jobs are shown, found by a sample of the
+    jobs; --all looks at each. Running jobs include those of a dead worker until their leases
+    expire. Lost jobs were acked early and their worker died; they do not run again. Where limits
+    are observed and not enforced, two more columns count the starts and publishes that the limits
+    would have stopped.
     """
+    if choice["everything"] and (choice["top"] or choice["workspaces"]):
+        raise click.UsageError("--all shows every workspace: pass it without --top and --workspace")
     with opened_queue(url, namespace) as core:
-        found = core.admin.stats()
-    print_result(_as_dict(found), _as_table(found), as_json=as_json)
+        where = {"url": shown_url(url), "namespace": core.settings.namespace}
+        while True:
+            _show(core, where, choice, as_json=as_json, clears=watch is not None and not as_json)
+            if watch is None:
+                break
+            try:
+                time.sleep(watch)
+            except KeyboardInterrupt:
+                break
 
 
-def _as_dict(found: Stats) -> dict[str, object]:
-    workspaces = [asdict(entry) for entry in found.workspaces]
-    unnamed = {task: asdict(jobs) for task, jobs in found.without_workspace.items()}
+def _show(
+    core: FairQueue, where: dict[str, str], choice: dict[str, Any], *, as_json: bool, clears: bool
+) -> None:
+    found = core.admin.overview(**choice)
+    if clears:
+        click.clear()  # only a terminal
+    print_result(_as_dict(found, where), _as_text(found, where), as_json=as_json)
+    for row in found.workspaces if choice["workspaces"] else ():
+        if not (row.waiting or row.scheduled or row.running or row.dead):
+            hint_at_unseen(core, workspace=row.workspace)
+
+
+def _as_dict(found: Overview, where: dict[str, str]) -> dict[str, object]:
+    sums = {name: sum(getattr(row, name) for row in found.workspaces) for name in SUMMED}
+    of_all = {"queued": found.queued, "running": found.running}
     return {
-        "workspaces": workspaces,
-        "queues": dict(found.queues),
-        "without_workspace": unnamed,
+        **where,
+        "workspaces": [asdict(entry) for entry in found.workspaces],
+        "known_workspaces": found.known_workspaces,
+        "is_complete": found.is_complete,
+        "totals": {**(sums if found.is_complete else dict.fromkeys(SUMMED)), **of_all},
+        "queues": {row.queue: row.waiting for row in found.queues},
+        "pauses": [asdict(row) for row in found.pauses],
+        "observing": found.observing,
+        "without_workspace": {task: asdict(n) for task, n in found.without_workspace.items()},
         "set_aside": dict(found.set_aside),
     }
 
 
-def _as_table(found: Stats) -> str:
-    return "\n".join(
-        [
-            _workspaces(found) if found.workspaces else "No workspace has jobs, limits or history.",
-            *_explain_similar(found),
-            *explain_without_workspace(found.without_workspace),
-            *_explain_set_aside(found),
-        ]
-    )
+def _as_text(found: Overview, where: dict[str, str]) -> str:
+    lines = [
+        f"{printable(where['url'])}, namespace {printable(where['namespace'])}",
+        *_explain_pauses(found),
+        _workspaces(found) if found.workspaces else NONE,
+        *_explain_rest(found),
+        *_explain_similar(found),
+        *explain_without_workspace(found.without_workspace),
+        *_explain_set_aside(found),
+    ]
+    return "\n".join(lines)
 
 
-def _workspaces(found: Stats) -> str:
-    order = sorted(found.workspaces, key=lambda entry: (-entry.waiting, entry.workspace))
-    rows = [[*_row(entry), *_observed([entry])] for entry in order]
-    rows.append([*_total(found), *_observed(order)])
+def _explain_pauses(found: Overview) -> Iterator[str]:
+    for row in found.pauses:
+        name = "everything" if row.scope == "total" else f"{row.scope} {printable(row.name)}"
+        waiting = "" if row.waiting is None else f", {count_jobs(row.waiting)} waiting"
+        yield f"{row.state.value}: {name}, for {duration(row.seconds)}{waiting}"
+    if found.observing:
+        yield "limits are observed, not enforced"
+
+
+def _explain_rest(found: Overview) -> Iterator[str]:
+    if not found.is_complete:
+        yield (
+            f"{len(found.workspaces):,} of {found.known_workspaces:,} workspaces; of all: "
+            f"{found.queued:,} waiting or scheduled, {found.running:,} running"
+        )
+
+
+def _workspaces(found: Overview) -> str:
+    rows = [[*_row(entry), *_observed([entry])] for entry in found.workspaces]
+    rows.append([*_total(found), *_observed(found.workspaces)])
     columns = len(HEAD) + len(OBSERVED) * any(row[len(HEAD) :] != ["0", "0"] for row in rows)
     return table((*HEAD, *OBSERVED)[:columns], [row[:columns] for row in rows])
 
 
-def _explain_set_aside(found: Stats) -> Iterator[str]:
+def _explain_set_aside(found: Overview) -> Iterator[str]:
     for kind, count in sorted(found.set_aside.items()):
         yield f"set aside: {printable(kind)}, {count:,} times; 'fairqueue doctor' names them"
 
 
-def _explain_similar(found: Stats) -> Iterator[str]:
+def _explain_similar(found: Overview) -> Iterator[str]:
     for names in similar_names(entry.workspace for entry in found.workspaces):
         shown = ", ".join(repr(printable(name)) for name in names)
         yield f"similar names: {shown} differ only in case or surrounding spaces"
@@ -94,10 +160,11 @@ def _row(entry: WorkspaceStats) -> list[str]:
     ]
 
 
-def _total(found: Stats) -> list[str]:
+def _total(found: Overview) -> list[str]:
     names = ("waiting", "scheduled", "running", "dead", "lost")
     sums = {name: sum(getattr(entry, name) for entry in found.workspaces) for name in names}
     waits = [entry.oldest_wait_seconds for entry in found.workspaces]
     oldest = max((wait for wait in waits if wait is not None), default=None)
     waiting, scheduled, running, dead, lost = (f"{sums[name]:,}" for name in names)
-    return ["(all)", waiting, scheduled, running, "", duration(oldest), dead, lost]
+    label = "(all)" if found.is_complete else "(these)"
+    return [label, waiting, scheduled, running, "", duration(oldest), dead, lost]

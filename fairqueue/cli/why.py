@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 
 import click
 
-from fairqueue import JobState, Why
+from fairqueue import FairQueue, JobState, Why
+from fairqueue.cli._choose import hint_at_unseen
 from fairqueue.cli._connect import connection_options, opened_queue
-from fairqueue.cli._explain import explain_state, explain_wait
 from fairqueue.cli._find_job import find_job
-from fairqueue.cli._format import table
+from fairqueue.cli._format import count_jobs, printable, table
 from fairqueue.cli._output import json_option, print_result
 from fairqueue.cli.limits import HEAD, rows_of
+from fairqueue.explained import explain_state, explain_wait
 
 TASK_ID_HINT = "for the id of a Celery task or a Dramatiq message, pass --task-id"
 
@@ -63,6 +65,8 @@ def workspace(*, url: str, namespace: str | None, name: str, as_json: bool) -> N
     with opened_queue(url, namespace) as core:
         found, limits = core.admin.why(workspace=name), core.admin.limits(name)
         pause = core.admin.pauses().get(("workspace", name))
+        if found.state is JobState.IDLE and not (found.running or found.dead):
+            _hint_where_its_jobs_may_be(core, name)
     result = _as_dict(found) | {
         "limits": {limit: asdict(of) for limit, of in limits.items()},
         "pause": pause and pause.value,
@@ -71,8 +75,19 @@ def workspace(*, url: str, namespace: str | None, name: str, as_json: bool) -> N
     if pause is not None:
         lines.append(f"it is {pause.value}")
     if limits:
-        lines += ["", table(HEAD, rows_of(limits)), ""]
+        lines += ["", table(HEAD[:3], [row[:3] for row in rows_of(limits)]), ""]
     print_result(result, "\n".join([*lines, *explain_wait(found)]), as_json=as_json)
+
+
+def _hint_where_its_jobs_may_be(core: FairQueue, name: str) -> None:
+    """Say on standard error under which name the jobs of an empty workspace may stand."""
+    hint_at_unseen(core, workspace=name)
+    default = core.settings.default_workspace
+    unnamed = core.admin.why(workspace=default).without_workspace if name != default else {}
+    if unnamed:
+        n, shown = sum(each.jobs for each in unnamed.values()), printable(default)
+        text = f"{count_jobs(n)} named no workspace and went to {shown!r}"
+        click.echo(f"{text}: fairqueue workspace {shlex.quote(shown)}", err=True)
 
 
 def _as_dict(found: Why) -> dict[str, object]:

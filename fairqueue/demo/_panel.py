@@ -129,9 +129,9 @@ def _order(run: Run, load: Load, palette: Palette, top: float) -> str:
         if start.workspace != load.big
     ]
     back = _svg.rect(LEFT, top, RIGHT - LEFT, STRIP, rx=2, fill=FLOOD, fill_opacity=0.35)
-    label = _svg.text(LEFT - 8, top + 11, "order", fill=PALE, text_anchor="end", font_size=12)
-    end = _svg.text(RIGHT + 8, top + 11, "of starts, first to last", fill=PALE, font_size=12)
-    return "".join([back, *marks, label, end])
+    words = "order of starts, first to last"
+    label = _svg.text(RIGHT + 8, top + 11, words, fill=PALE, font_size=12)
+    return "".join([back, *marks, label])
 
 
 def _table(run: Run, load: Load, palette: Palette, top: float) -> str:

@@ -2,6 +2,7 @@
 -- ARGV now queue id
 -- RETURNS "removed", "signalled", or "not_found"
 local _, queue, id = unpack(ARGV)
+Shard.write_when_full()
 
 local function queue_of_job()
   for _, name in ipairs(queue ~= '' and { queue } or call('HKEYS', K.nodes())) do

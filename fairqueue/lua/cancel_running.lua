@@ -2,6 +2,7 @@
 -- ARGV now workspace cursor count
 -- RETURNS {cursor, cancelled}
 local _, name, cursor, count = unpack(ARGV)
+Shard.write_when_full()
 
 local following_cursor, fences =
   unpack(call('SSCAN', K.slots_of_workspace(name), cursor, 'COUNT', count))

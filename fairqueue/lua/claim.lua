@@ -1,14 +1,25 @@
 -- Finish what the owner sends, requeue what is due, and lease up to n jobs.
 -- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes yield_first
--- RETURNS {1, lost, wait, "fence id queue deliveries", record, ...}, {-1} too late; behind the
--- wait, a blank and what could not be read, if there is any
+-- RETURNS {1, lost, wait, "fence id queue deliveries since", record, ...}, {-1} too late; behind
+-- the wait, a blank and what could not be read, if there is any
+-- since: from when on the job could have started, unless it was due later; -: not known any more
 local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes,
   yield_first = unpack(ARGV)
-n, max_deliveries, poll_seconds = tonumber(n), tonumber(max_deliveries), tonumber(poll_seconds)
+n = tonumber(n)
+-- LATER
+local known = Idempotency.answered(owner, number)
+local reply, failed, plan
+if known == false then
+  reply, failed, plan = ShortClaim.go(owner, number, queues, n, lease_seconds, finishes)
+end
+if reply then return reply end
+-- LATER
+if failed then Rescue.after_short_way(plan, failed) end
+max_deliveries, poll_seconds = tonumber(max_deliveries), tonumber(poll_seconds)
 
 -- The record has the rest. Few and flat values: reading each costs the client more than a command.
 local function add(reply, l, record)
-  insert(reply, concat({ l.fence, l.id, l.queue, int(l.deliveries) }, ' '))
+  insert(reply, concat({ l.fence, l.id, l.queue, int(l.deliveries), l.since or '-' }, ' '))
   insert(reply, record)
 end
 
@@ -22,7 +33,6 @@ local function kept_reply(reply)
   return whole
 end
 
-local known = Idempotency.answered(owner, number)
 if known == nil then return { -1 } end
 if known then return kept_reply(known) end
 
@@ -66,7 +76,8 @@ local function next_job()
   if ws then return Leases.grant(ws, flow, owner, lease_seconds) end
 end
 
-local reply, fences = { 1, lost, '0' }, {}
+local fences = {}
+reply = { 1, lost, '0' }
 local function serve()
   Sweep.all(max_deliveries)
   while #fences < n do

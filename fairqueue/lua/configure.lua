@@ -1,11 +1,17 @@
 -- Store a process's configured limits where none are stored, or always if it is authoritative.
--- ARGV now authoritative digest fields retention
+-- One that names no limit replaces those that are stored only if it erases.
+-- ARGV now authoritative erases digest fields retention by
 -- RETURNS {1 if the stored limits are now those of this process, else 0; 1 if answers of a limit
--- provider are left that no process has any more, else 0}; or {-2, task...}: the leases of these
--- tasks must be indexed before
-local _, authoritative, digest, fields, retention = unpack(ARGV)
+-- provider are left that no process has any more, else 0; how many stored limits were replaced;
+-- and of some of these {field, text, text before, "time process" of that}}; or {-2, task...}: the
+-- leases of these tasks must be indexed before
+local _, authoritative, erases, digest, fields, retention, by = unpack(ARGV)
+local SHOWN = 20 -- of the limits that were replaced
+Limits.by = by
 
-if authoritative == '1' and retention == '' then call('DEL', K.retention()) end
+Shard.write_when_full()
+local may_erase = digest ~= '' or erases == '1'
+if authoritative == '1' and retention == '' and may_erase then call('DEL', K.retention()) end
 if retention ~= '' and (authoritative == '1' or call('EXISTS', K.retention()) == 0) then
   call('SET', K.retention(), retention)
 end
@@ -14,10 +20,11 @@ end
 -- as those of a limit provider, may be many.
 local function ours()
   local provided = call('HEXISTS', K.configured(), 'configured:provider:') == 1
-  return { 1, not provided and call('EXISTS', K.asked()) or 0 }
+  return { 1, not provided and call('EXISTS', K.asked()) or 0, 0 }
 end
 if (call('HGET', K.configured(), '') or '') == digest then return ours() end
-if call('EXISTS', K.configured()) == 1 and authoritative ~= '1' then return { 0, 0 } end
+local is_kept = authoritative ~= '1' or not may_erase
+if call('EXISTS', K.configured()) == 1 and is_kept then return { 0, 0, 0 } end
 
 local configured, stored, tasks, all = {}, {}, {}, call('HGETALL', K.configured())
 for i = 1, #all, 2 do
@@ -43,12 +50,23 @@ local under_way = Shard.load().drain ~= '-' and call('HEXISTS', K.limits(), 'res
 call('HSET', K.limits(), 'configured', 1)
 call('UNLINK', K.configured())
 if digest ~= '' then call('HSET', K.configured(), '', digest) end
+local replaced = {}
+local function note_replaced(field)
+  local at = call('HGET', K.stored_by(), field) or ''
+  insert(replaced, { field, configured[field] or '', stored[field] or '', at })
+end
 for field in pairs(stored) do
-  if not configured[field] then Limits.put(field, '') end
+  if not configured[field] then
+    note_replaced(field)
+    Limits.put(field, '')
+  end
 end
 for field, text in pairs(configured) do
   call('HSET', K.configured(), field, text)
-  if stored[field] ~= text then Limits.put(field, text) end
+  if stored[field] ~= text then
+    if next(stored) then note_replaced(field) end
+    Limits.put(field, text)
+  end
 end
 if configured['configured:observe:'] ~= stored['configured:observe:'] then
   call('UNLINK', K.observed())
@@ -67,4 +85,8 @@ table.sort(changed)
 for _, task in ipairs(changed) do Settle.shared_limit('/' .. int(task)) end
 Shard.load().drain = '0'
 Wakeups.touch_all()
-return ours()
+table.sort(replaced, function(one, other) return one[1] < other[1] end)
+local reply = ours()
+reply[3] = #replaced
+for i = 1, min(SHOWN, #replaced) do insert(reply, replaced[i]) end
+return reply

@@ -4,5 +4,6 @@
 local _, queue, kind = unpack(ARGV)
 
 if call('HGET', K.kinds(), queue) == kind then return 0 end
+Shard.write_when_full()
 call('HSET', K.kinds(), queue, kind)
 return 1

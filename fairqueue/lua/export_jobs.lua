@@ -9,8 +9,9 @@ Handover.read_lists(lists)
 
 local function from_lanes(ws)
   local n = 0
-  for _, flow in ipairs(ws.flows) do
-    while n < each and flow.queue == queue and flow.lanes ~= '' do
+  for _, found in ipairs(Flows.all(ws)) do
+    local flow = found.queue == queue and Records.flow(ws, found.lane_key)
+    while flow and n < each and flow.lanes ~= '' do
       local jobs = Lanes.take(ws, flow, each - n)
       for _, element in ipairs(jobs) do Handover.job(ws, queue, element) end
       n = n + #jobs

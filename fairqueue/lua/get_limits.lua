@@ -1,6 +1,7 @@
 -- Limits of a workspace, a task, a queue, of all workspaces by default, or of the total, by source.
 -- ARGV now scope name
--- RETURNS {source, text, ...}: what counts more comes later
+-- RETURNS {source, text, "time process", ...}: what counts more comes later; the last is empty
+-- where it is not known
 -- WRITES nothing
 local _, scope, name = unpack(ARGV)
 
@@ -11,6 +12,7 @@ for i = 1, #sources, 2 do
   if text then
     insert(found, sources[i])
     insert(found, text)
+    insert(found, call('HGET', K.stored_by(), sources[i + 1]) or '')
   end
 end
 return found

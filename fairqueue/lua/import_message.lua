@@ -20,5 +20,5 @@ Jobs.added = {}
 Jobs.take(name, queue, priority, { element })
 Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay)
 call('HINCRBY', K.imported(), kind, 1)
-if unnamed == '1' then Enqueue.count_unnamed(task_name) end
+if unnamed == '1' then Shard.count(K.without_workspace(), task_name) end
 return 1

@@ -1,8 +1,10 @@
 -- Pause, drain or resume a workspace, a queue, a task or everything; running jobs finish.
--- ARGV now scope name how
+-- ARGV now scope name how by
 -- RETURNS what it was before; empty: neither paused nor draining; {-2, task} if the leases of a
 -- task must be indexed before
-local _, scope, name, how = unpack(ARGV)
+local _, scope, name, how, by = unpack(ARGV)
+Limits.by = by
+Shard.write_when_full()
 
 if scope == 'task' then name = Shard.task_number(name) end
 local missing = scope == 'task' and how == 'paused' and SharedLimits.not_indexed({ name }) or {}

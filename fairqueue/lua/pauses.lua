@@ -1,12 +1,28 @@
--- What is paused or draining.
--- ARGV now
--- RETURNS {scope, name, how, ...}
+-- One page of what is paused or draining, since when, by which process, and how many jobs wait.
+-- ARGV now cursor count
+-- RETURNS {now, cursor, {scope, name, how, since, waiting, "time process"}, ...}; the jobs of a
+-- task are not counted
 -- WRITES nothing
-local found = {}
-for _, field in ipairs(call('SMEMBERS', K.limits_with('pauses'))) do
-  local scope, name = match(field, '^pause:(%a+):(.*)$')
-  insert(found, scope)
-  insert(found, scope == 'task' and call('HGET', K.tasks(), '#' .. name) or name)
-  insert(found, match(call('HGET', K.limits(), field), '^%a+'))
+local _, cursor, count = unpack(ARGV)
+
+local function waiting_of(scope, name)
+  if scope == 'workspace' then return Lanes.waiting_of(Records.workspace(name)) end
+  return scope == 'queue' and Lanes.depth_of(name) or ''
 end
-return found
+
+local function row(field, text)
+  local scope, name = match(field, '^pause:(%a+):(.*)$')
+  local how, since = match(text, '^(%a+)=(%S+)')
+  local shown = scope == 'task' and call('HGET', K.tasks(), '#' .. name) or name
+  local stamp = call('HGET', K.stored_by(), field) or ''
+  return { scope, shown, how, since, waiting_of(scope, name), stamp }
+end
+
+local following_cursor, fields =
+  unpack(call('SSCAN', K.limits_with('pauses'), cursor, 'COUNT', count))
+local rows = { now_text, following_cursor }
+for _, field in ipairs(fields) do
+  local text = call('HGET', K.limits(), field)
+  if text then insert(rows, row(field, text)) end
+end
+return rows

@@ -7,15 +7,16 @@
 -- how: again[,delay,exempt,unnamed,parent,group,expires,unique_for,key]
 -- again: 0 where the caller has just made the id, and sends this for the first time
 local _, job, payload = unpack(ARGV)
+local is_admitted, known = ARGV[4], ARGV[5] -- from publish_many.lua
 local how, queue, name, task_name, priority, id =
   match(job, '^(%S+) (%S+) (%S+) (%S*) (%S+) (.+)$')
 
 -- The short way: a job behind others of its lane changes nothing about where its workspace stands.
 -- `plain` is there where nothing of the shard may reject it or give its task a lane of its own.
-local found = call('HMGET', K.tasks(), task_name, '#plain')
+local found = known or call('HMGET', K.tasks(), task_name, '#plain')
 local task, plain = found[1], found[2]
 local is_stored
-local may_go = task and plain and call('HEXISTS', K.workspaces(), name) == 1
+local may_go = task and plain and (known or call('HEXISTS', K.workspaces(), name) == 1)
 if may_go and how == '1' then -- to know which ids have ended takes the shard's time
   local beat = match(call('GET', K.meta()) or '', '^%d+ %d+ ([%d.]+) .* format=1$')
   local at = tonumber(now_text)
@@ -49,7 +50,7 @@ end
 local raw = not is_stored and task and delay == '0' and group .. expires .. key == ''
   and call('HGET', K.workspaces(), name)
 local has_room = raw
-if raw and capacity and exempt == '0' then
+if raw and capacity and exempt == '0' and not is_admitted then
   has_room = false
   if not wide and Records.only_lane_in(raw) == priority then
     local texts = call('HMGET', K.limits(), 'configured:default:', 'live:default:',
@@ -77,7 +78,7 @@ if has_room then
 end
 -- LATER
 if is_placed then
-  Enqueue.count_unnamed(task_name)
+  Shard.count(K.without_workspace(), task_name)
   return 1
 end
 task = task or Shard.task_number(task_name)
@@ -89,19 +90,19 @@ local holder, was_dead
 if key_field then holder, was_dead = Enqueue.key_holder(key_field) end
 if holder then return { 3, holder } end
 local ws = Records.workspace(name)
-local full = capacity and not is_stored and not Enqueue.is_admitted(exempt, group)
-  and Enqueue.rejection(ws, queue, task)
+local full = capacity and not (is_stored or is_admitted)
+  and not Enqueue.is_admitted(exempt, group) and Enqueue.rejection(ws, queue, task)
 if full then return full end
 if group ~= '' then Enqueue.admit(group, capacity) end
 expires = expires ~= '' and now + expires
-local ends = expires and '/' .. num(expires) or ''
+local times = (delay ~= '0' and '>' .. num(now + delay):sub(1, 14) or '')
+  .. (expires and '/' .. num(expires) or '')
 if not is_stored then
-  Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, ends))
+  Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, times))
 end
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
-if unnamed == '1' then Enqueue.count_unnamed(task_name) end
+if unnamed == '1' then Shard.count(K.without_workspace(), task_name) end
 
-if expires then Timers.add_expiry(ws, queue, priority, element, expires) end
-Enqueue.enter(ws, queue, lane_key, priority, element, delay)
+Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
 if not plain then Enqueue.mark_plain(capacity, tasks) end
 return was_dead and { 4 } or 1

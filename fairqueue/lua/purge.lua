@@ -5,6 +5,7 @@
 local _, queue, name, task_name, cursor, count, most, cancelled = unpack(ARGV)
 most = tonumber(most)
 Removal.leaves_notices = cancelled == '1'
+Shard.write_when_full()
 
 local function from_lanes()
   local following_cursor, names = '0', { name }
@@ -13,6 +14,7 @@ local function from_lanes()
     local found, fields = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
     following_cursor = found
     for i = 1, #fields, 2 do insert(names, fields[i]) end
+    table.sort(names) -- those that are settled stand in this order, and a hash has none
   end
   local dropped = 0
   for _, one in ipairs(names) do

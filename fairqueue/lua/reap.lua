@@ -1,4 +1,4 @@
--- Requeue expired leases and fire due timers, a bounded number.
+-- Requeue expired leases, fire due timers and drop expired requests, a bounded number.
 -- ARGV now max_deliveries
 -- RETURNS how many jobs were moved
 local _, max_deliveries = unpack(ARGV)
@@ -11,4 +11,5 @@ if not done then
 end
 DeadLetters.expire_oldest()
 Cleanup.run()
+Requests.sweep()
 return n

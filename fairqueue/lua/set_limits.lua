@@ -1,8 +1,10 @@
 -- Set or take away live limits of a workspace, a task, a queue, the default or the total.
--- ARGV now scope name changes
+-- ARGV now scope name changes by
 -- RETURNS the live limits that stand now; {concurrency} if a reserve above it is refused;
 -- {-2, task} if the leases of a task must be indexed before
-local _, scope, name, changes = unpack(ARGV)
+local _, scope, name, changes, by = unpack(ARGV)
+Limits.by = by
+Shard.write_when_full()
 
 if scope == 'task' then name = Shard.task_number(name) end
 local field = concat({ 'live', scope, name }, ':')

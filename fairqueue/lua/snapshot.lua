@@ -1,10 +1,10 @@
--- One page of queues and their depths, and of workspaces and their numbers.
--- ARGV now cursor count
+-- One page of queues and their depths, and of workspaces and their numbers; or these workspaces.
+-- ARGV now names cursor count
 -- RETURNS {cursor, {queue, depth}..., row...}; the cursor is 0 at the beginning and at the end;
--- row: {name, waiting, scheduled, running, limit, oldest, dead, lost, observed}; a workspace may
--- come more than once
+-- row: {name, waiting, scheduled, running, limit, oldest, dead, lost, observed, pause, weight};
+-- a workspace may come more than once
 -- WRITES nothing
-local _, cursor, count = unpack(ARGV)
+local _, names, cursor, count = unpack(ARGV)
 
 local function published(queue, element)
   local record = element and Jobs.read(queue, Jobs.id_of(element))
@@ -24,12 +24,15 @@ end
 
 local function row(name)
   local ws = Records.workspace(name)
-  local limits = Limits.of_workspace(ws).would or Limits.of_workspace(ws)
+  Flows.read_all(ws)
+  local own = Limits.of_workspace(ws)
+  local limits = own.would or own
   local scheduled, oldest = call('ZCARD', K.scheduled(name)), oldest_of(ws)
   return { name, Lanes.waiting_of(ws) - scheduled, scheduled, Limits.usage_of(ws),
     limits.concurrency and num(limits.concurrency) or '',
     oldest and num(now - oldest) or '', call('HLEN', K.dead_letters(name)),
-    match(call('HGET', K.lost(), name) or '0', '^%d+'), Explain.observed_counts(name) }
+    match(call('HGET', K.lost(), name) or '0', '^%d+'), Explain.observed_counts(name),
+    own.paused and 'paused' or own.draining and 'draining' or '', num(limits.weight) }
 end
 
 -- What is scanned, one after the other: every workspace of which anything is known is in one.
@@ -54,6 +57,10 @@ local function page_of(scan, key, of_queues, at)
   return following_cursor
 end
 
+if names ~= '' then
+  for name in gmatch(names, '%S+') do insert(rows, row(name)) end
+  return { '0', queues, rows }
+end
 local part, at = match(cursor, '^(%d):(%d+)$')
 part, at = tonumber(part or 1), at or '0'
 repeat

@@ -21,7 +21,7 @@ end
 
 local function of_lanes(ws, priority, element)
   local unseen = false
-  for _, flow in ipairs(ws.flows) do
+  for _, flow in ipairs(Flows.all(ws)) do
     local before = 0
     for p in gmatch(flow.queue == queue and flow.lanes or '', '%d+') do
       local at = p == priority and Explain.rank(ws, flow, p, element, MOST)
@@ -66,7 +66,7 @@ end
 
 local function of_workspace()
   local ws, positions = Records.workspace(name), {}
-  for _, flow in ipairs(ws.flows) do
+  for _, flow in ipairs(Flows.all(ws)) do
     if flow.lanes ~= '' then insert(positions, Explain.position(ws, flow)) end
   end
   if #positions == 0 and ws.scheduled then return reply('scheduled', { num(ws.scheduled) }, ws) end

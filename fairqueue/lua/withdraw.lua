@@ -2,6 +2,7 @@
 -- ARGV now queue id
 -- RETURNS {} or {record}
 local _, queue, id = unpack(ARGV)
+Shard.write_when_full()
 
 local record = Removal.by_id(queue, id)
 return { record }

@@ -9,18 +9,22 @@ from __future__ import annotations
 from fairqueue import WorkspaceUnresolved
 from fairqueue_celery._channel.broker import queue_of
 from fairqueue_celery._config.versions import check_versions
+from fairqueue_celery._publish.batch import batch
 from fairqueue_celery._publish.unique import Unique, unique_outcome
-from fairqueue_celery.errors import CapacityExceeded, LeaseLost
+from fairqueue_celery.errors import BatchInterrupted, BatchRefused, CapacityExceeded, LeaseLost
 from fairqueue_kombu_alias import add_aliases
 
 check_versions()
 add_aliases()
 
 __all__ = [
+    "BatchInterrupted",
+    "BatchRefused",
     "CapacityExceeded",
     "LeaseLost",
     "Unique",
     "WorkspaceUnresolved",
+    "batch",
     "queue_of",
     "unique_outcome",
 ]

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import redis
 from celery.backends.cache import CacheBackend
 from celery.backends.redis import RedisBackend
 
 from fairqueue import Settings
-from fairqueue_celery._config.address import read_url
+from fairqueue.adapters import following_primary, sentinel_pool
+from fairqueue_celery._config.address import Address, read_url
+from fairqueue_celery._config.options import sentinel_options
 
 
 class FairQueueBackend(RedisBackend):
@@ -25,7 +28,23 @@ class FairQueueBackend(RedisBackend):
 
     def __init__(self, *args: Any, url: str | None = None, **kwargs: Any) -> None:
         given = url or kwargs.pop("host", None)
+        self._address = read_url(given) if given else Address()
         super().__init__(*args, url=stock_url(given) if given else None, **kwargs)
+
+    def _get_pool(self, **params: Any) -> Any:
+        if self._address.sentinels is not None:
+            return self._sentinel_pool(params)
+        chosen = params.pop("connection_class", redis.Connection)
+        return super()._get_pool(connection_class=following_primary(chosen), **params)
+
+    def _sentinel_pool(self, params: dict[str, Any]) -> Any:
+        """Of the primary that the Sentinels name, with the options of the result backend."""
+        options = {**self._address.query, **self.app.conf.result_backend_transport_options}
+        url = self._address.core_url(sentinel_options(options))
+        of_one = {"host", "port", "db", "connection_class"}
+        pool = sentinel_pool(url, **{n: v for n, v in params.items() if n not in of_one and v})
+        pool.connection_class = following_primary(pool.connection_class)
+        return pool
 
 
 def stock_url(url: str) -> str:
@@ -34,6 +53,8 @@ def stock_url(url: str) -> str:
     For ``fairqueue+socket:///path`` Celery passes ``socket:///path``.
     """
     address = read_url(url)
+    if address.sentinels is not None:
+        return f"redis://sentinels/{address.db}"
     query = {
         name: text for name, text in address.query.items() if name not in Settings.model_fields
     }

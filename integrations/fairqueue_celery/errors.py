@@ -22,8 +22,21 @@ class LeaseLost(fairqueue.LeaseLost, OperationalError):
     """The running job has lost its lease, so what it publishes is refused."""
 
 
+class BatchRefused(fairqueue.errors.BatchRefused, CapacityExceeded):
+    """Some tasks of a batch were refused. See ``stored`` and ``refused``."""
+
+
+class BatchInterrupted(fairqueue.errors.BatchInterrupted, OperationalError):
+    """The store went away while a batch was sent. See ``stored`` and ``unknown``."""
+
+
 let_through = partial(
     adapters.translate_errors,
-    {fairqueue.CapacityExceeded: CapacityExceeded, fairqueue.LeaseLost: LeaseLost},
+    {
+        fairqueue.CapacityExceeded: CapacityExceeded,
+        fairqueue.LeaseLost: LeaseLost,
+        fairqueue.errors.BatchRefused: BatchRefused,
+        fairqueue.errors.BatchInterrupted: BatchInterrupted,
+    },
 )
 """A context in which the core's errors are raised as the errors above."""

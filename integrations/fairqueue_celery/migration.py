@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any
 
-import redis
 from celery import Celery
 
 from fairqueue import ConfigurationError, FairQueue
-from fairqueue.adapters import mask_password, split_settings
+from fairqueue.adapters import following_client, mask_password, split_settings
 from fairqueue_celery._kombu_lists.adopt import READ, UNREAD, Adopted, Adoption, as_job
 from fairqueue_celery._kombu_lists.lists import KombuLists, Layout
 from fairqueue_celery._kombu_lists.transfer import Transfer
@@ -69,7 +68,7 @@ class Moved:
 def open_lists(url: str, layout: Layout) -> KombuLists:
     """The lists of the Redis at a ``redis://``, ``rediss://`` or ``unix://`` URL."""
     try:
-        return KombuLists(redis.Redis.from_url(split_settings(url)[0]), layout)
+        return KombuLists(following_client(split_settings(url)[0]), layout)
     except ValueError:  # its text may quote a password
         raise ConfigurationError(
             f"{mask_password(url)!r} is not the URL of a Redis: write redis://host:6379/0, "

@@ -1,4 +1,4 @@
-"""The kombu transport behind ``fairqueue://``, ``fairqueues://`` and ``fairqueue+socket://``."""
+"""The kombu transport behind ``fairqueue://``, ``fairqueues://`` and their kin."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from fairqueue_celery._config.address import (
     ParsedClient,
     collect_failover_settings,
     hide_login,
+    join_sentinels,
     read_address,
 )
-from fairqueue_celery._config.options import client_options, split_options
+from fairqueue_celery._config.options import client_options, sentinel_options, split_options
 from fairqueue_celery._consume.claims import Claims
 from fairqueue_celery._consume.hub import HubDriver
 from fairqueue_celery._consume.poller import Poller
@@ -42,20 +43,41 @@ class Transport(stock.Transport):
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
         collect_failover_settings(client)
-        address = read_address(client)
+        join_sentinels(client)
+        address = self._address = read_address(client)
         hide_login(client, address)
-        settings, stock_options = split_options(client.transport_options or {}, address.query)
+        of_sentinels = address.sentinels is not None
+        settings, stock_options = split_options(
+            client.transport_options or {}, address.query, of_sentinels=of_sentinels
+        )
         super().__init__(ParsedClient(client, address, stock_options), **kwargs)
         core_options = client_options(stock_options, tcp=address.path is None)
-        core_url = address.core_url({**core_options, **address.client_db})
+        asked = sentinel_options(stock_options) if of_sentinels else {}
+        core_url = address.core_url({**core_options, **address.client_db, **asked})
         self.broker = shared_broker(core_url, settings)
         self.cycle = Poller(self)
         self.driver: HubDriver | None = None
 
     def establish_connection(self) -> Any:
-        """Check the server, then open the first channel."""
+        """Check the server, then open the first channel.
+
+        kombu's own queues and replies need memory, so at a full Redis a worker waits here, as for
+        one that is away.
+        """
         self.broker.connect()
+        self.broker.core.refuse_if_full()
         return super().establish_connection()
+
+    def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:  # noqa: ARG002, FBT001, FBT002
+        """Several Sentinels in a URL, which kombu cannot read; other URLs it shows itself."""
+        if self._address.sentinels is None:
+            raise NotImplementedError
+        login = ""
+        if self._address.password:
+            secret = self._address.password if include_password else mask
+            login = f"{self._address.user or ''}:{secret}@"
+        service = self._address.path_of_service
+        return f"fairqueue+sentinel://{login}{self._address.sentinels}/{service}"
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Let the worker's event loop drive the claims."""

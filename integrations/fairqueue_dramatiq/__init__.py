@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from fairqueue import WorkspaceUnresolved
+from fairqueue_dramatiq._batch import batch, send_groups_whole
 from fairqueue_dramatiq._publish import Unique, unique_outcome
 from fairqueue_dramatiq.errors import (
+    BatchInterrupted,
+    BatchRefused,
     CancelledInterrupt,
     CapacityExceeded,
     ConfigurationError,
@@ -17,7 +20,11 @@ from fairqueue_dramatiq.errors import (
 )
 from fairqueue_dramatiq.middleware import FairQueueMiddleware, install, queue_of
 
+send_groups_whole()
+
 __all__ = [
+    "BatchInterrupted",
+    "BatchRefused",
     "CancelledInterrupt",
     "CapacityExceeded",
     "ConfigurationError",
@@ -30,6 +37,7 @@ __all__ = [
     "StoreUnavailable",
     "Unique",
     "WorkspaceUnresolved",
+    "batch",
     "install",
     "queue_of",
     "unique_outcome",

@@ -16,9 +16,10 @@ from dramatiq.common import q_name
 from dramatiq.errors import ConnectionClosed, DecodeError
 
 from fairqueue import Outcome, StoreUnavailable
-from fairqueue.adapters import new_job_id
+from fairqueue.adapters import new_job_id, told_errors
 from fairqueue_dramatiq._messages import describe
 from fairqueue_dramatiq._publish import Publisher
+from fairqueue_dramatiq.errors import translated_errors
 
 logger = logging.getLogger("fairqueue_dramatiq.adopt")
 
@@ -74,7 +75,12 @@ class AdoptingConsumer(Consumer):
         """Wait for a message, adopt it, and acknowledge it.
 
         What cannot be adopted goes to the broker's own dead letters, so that it blocks no others.
+        StoreUnavailable: the user's Redis refuses that, as when it is out of memory.
         """
+        with translated_errors(), told_errors():
+            self._adopt_next()
+
+    def _adopt_next(self) -> None:
         message = self._next_native()
         if message is None:
             return
@@ -131,7 +137,7 @@ class AdoptionThread(Thread):
                 self._adopt_until_stopped()
             except ConnectionClosed as error:
                 logger.warning(
-                    "queue %r of the user's broker is disconnected, retrying: %s",
+                    "nothing is adopted from queue %r of the user's broker, retrying: %s",
                     self._queue,
                     error,
                 )

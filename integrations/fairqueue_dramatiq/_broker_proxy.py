@@ -8,6 +8,7 @@ import time
 from functools import partial
 from typing import Any
 
+import dramatiq
 from dramatiq.broker import Broker, Consumer
 from dramatiq.common import q_name
 from dramatiq.errors import DecodeError, QueueJoinTimeout
@@ -21,6 +22,7 @@ from fairqueue.adapters import (
     failure_reason,
     settings_summary,
 )
+from fairqueue.metrics import Server, serve_worker
 from fairqueue_dramatiq import _broker_kinds
 from fairqueue_dramatiq._adopt import AdoptingConsumer, AdoptionThread
 from fairqueue_dramatiq._claims import Claims
@@ -52,6 +54,7 @@ class BrokerProxy:
         self._claims: Claims | None = None
         self._failure_reporter: FailureReporter | None = None
         self._silence: SilenceWatch | None = None
+        self._metrics: list[Server] = []
         self._consumers: dict[str, FairConsumer] = {}
         self._adoption_threads: dict[str, AdoptionThread] = {}
         self._lock = threading.Lock()
@@ -100,11 +103,13 @@ class BrokerProxy:
 
     def start_worker(self, worker: Any) -> None:
         """A worker boots: store its limits, claim for its threads, report failed jobs."""
-        missing_workspace = self.core.missing_workspace
+        missing_workspace, tally = self.core.missing_workspace, self.core.tally
         self.core = FairQueue(
             settings=self.core.settings, store=self.core.store, authoritative=True
         )
         self.core.missing_workspace = missing_workspace  # no second warning
+        self.core.tally = tally
+        self.core.introduce("", software=f"dramatiq/{dramatiq.__version__}")
         self._publisher.start_worker(self.core)
         self._worker = worker
         self._claims = claims = self._new_claims(worker.worker_threads)
@@ -112,6 +117,7 @@ class BrokerProxy:
             self.core, lambda: claims.queues, partial(report_failure, self.broker)
         )
         self._failure_reporter.start()
+        self._metrics = serve_worker(self.core)
         self._log_settings()
 
     def _log_settings(self) -> None:
@@ -141,6 +147,8 @@ class BrokerProxy:
             thread.join(timeout=ADOPTION_STOP_SECONDS)
         if claims is not None:
             claims.close()
+        while self._metrics:
+            self._metrics.pop().stop()
         if self._silence is not None:
             self._silence.stop()
 
@@ -247,6 +255,13 @@ class BrokerProxy:
         self._current_claims().reject(lease, reason=failure_reason("undecodable", error))
 
     # For tests of the user's
+
+    def use(self, core: FairQueue, claims: Claims | None) -> tuple[FairQueue, Claims | None]:
+        """Publish to another core, and claim by these claims; return what there was before."""
+        before = self.core, self._claims
+        self.core = self._publisher.core = core
+        self._claims = claims
+        return before
 
     def join(self, queue_name: str, *args: Any, timeout: int | None = None, **options: Any) -> None:
         """Replace ``broker.join``: wait until the queue is empty here and in the user's broker."""

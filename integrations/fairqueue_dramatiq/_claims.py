@@ -27,7 +27,6 @@ logger = logging.getLogger("fairqueue_dramatiq.claims")
 
 PAUSE_AFTER_DECLINE_SECONDS = 0.05
 PAUSE_EVERY_SECONDS = 1.0
-STALE_SECONDS = 0.05  # a job that was claimed ahead and has not started by then is given back
 DELIVERY_RETRY_SECONDS = 5.0
 SHUTDOWN_TRIES = 10
 SHUTDOWN_RETRY_SECONDS = 0.2
@@ -101,6 +100,10 @@ class Claims:
             self._in_hand -= 1
         self._start_next()
 
+    def ran(self, lease: Lease, outcome: str) -> None:
+        """Count a run by its outcome, before its end is reported."""
+        self.core.tally.ran(lease.job, outcome, self.keeper.seconds(lease.fence))
+
     def forget(self, lease: Lease) -> None:
         """The lease is lost: another worker will report the job's end."""
         self.keeper.forget(lease.fence)
@@ -124,11 +127,11 @@ class Claims:
         self._give_back([lease], delay_seconds=delay_seconds, declined=True)
         self._free_thread()
 
-    def reject(self, lease: Lease, *, reason: str) -> None:
+    def reject(self, lease: Lease, *, reason: str, details: str = "") -> None:
         """Move the job to the dead letters of its workspace."""
         try:
             with translated_errors():
-                self.core.reject(lease, reason=reason)
+                self.core.reject(lease, reason=reason, details=details)
         except LeaseLost:
             logger.info("job %r was not moved to the dead letters: its lease is lost", lease.job.id)
         self.keeper.forget(lease.fence)
@@ -268,7 +271,7 @@ class Claims:
 
     def _wait(self, end: float, n: int) -> None:
         now = time.monotonic()
-        seconds = min(end - now, STALE_SECONDS) if self._ahead else end - now
+        seconds = min(end - now, self._claim_ahead.hold_seconds) if self._ahead else end - now
         if self._pause_seconds() > 0:
             seconds = min(seconds, self._pause_seconds())
         if not n:
@@ -280,7 +283,7 @@ class Claims:
 
     def _give_back_stale(self) -> None:
         with self._lock:
-            oldest = time.monotonic() - STALE_SECONDS
+            oldest = time.monotonic() - self._claim_ahead.hold_seconds
             stale = [lease for lease in self._ahead if lease.received_monotonic < oldest]
             for lease in stale:
                 self._ahead.remove(lease)

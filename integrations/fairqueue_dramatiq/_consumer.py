@@ -48,18 +48,25 @@ class FairConsumer(Consumer):
         if message.lost:
             self._leave(message)
         else:
+            self._claims.ran(message.lease, "retried" if message.failure() else "succeeded")
             self._claims.finish(message.lease)
 
     def nack(self, message: Any) -> None:
         """The job has failed for good: it goes to the dead letters of the user's broker.
 
         A cancelled job is removed. A job that Dramatiq cannot run, or whose broker is unknown,
-        becomes a dead letter of the core.
+        becomes a dead letter of the core; with ``keep_failures`` so does each that has failed.
         """
         message.settled = True
-        reason = message.dead_letter_reason
+        reason, failure = message.dead_letter_reason, ""
+        if self._claims.core.settings.keep_failures and not message.discarded:
+            failure = message.failure()
+        if not (message.lost or message.discarded):
+            self._claims.ran(message.lease, "failed")
         if message.lost:
             self._leave(message)
+        elif failure:
+            self._claims.reject(message.lease, reason=reason or FAILED, details=failure)
         elif message.discarded or (reason is None and self._add_dead_letter(message)):
             self._claims.finish(message.lease)
         else:

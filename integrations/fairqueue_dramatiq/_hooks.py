@@ -71,6 +71,7 @@ class Hooks:
         keeper.started(lease.fence)
         message.context = adapters.run_context(self._job_context(lease))
         message.context.__enter__()
+        message.trace = self._claims().core.tracing.run(message.options, _traced(message))
 
     def _job_context(self, lease: fairqueue.Lease) -> fairqueue.JobContext:
         keeper = self._claims().keeper
@@ -100,6 +101,8 @@ class Hooks:
         try:
             self._emit_end(message, emit)
         finally:
+            if message.trace is not None:
+                message.trace.end(message.error)
             context.__exit__(None, None, None)
 
     def _emit_end(self, message: LeasedMessage, emit: Callable[[], None]) -> None:
@@ -139,6 +142,20 @@ class Hooks:
             message.failed = failed
         else:
             message.stuff_exception(CancelledInterrupt("the job was cancelled"))
+
+
+def _traced(message: LeasedMessage) -> adapters.TracedDelivery:
+    lease = message.lease
+    return adapters.TracedDelivery(
+        queue=lease.job.queue,
+        task=message.actor_name,
+        workspace=lease.job.workspace,
+        job_id=lease.job.id,
+        message_id=message.message_id,
+        deliveries=lease.deliveries,
+        waited_seconds=lease.waited_seconds,
+        runnable_seconds=lease.runnable_seconds,
+    )
 
 
 def mark_actor(actor: Any, interrupts: Interrupts) -> None:

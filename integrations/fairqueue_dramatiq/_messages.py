@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -12,9 +13,10 @@ from dramatiq.broker import Broker, MessageProxy
 from dramatiq.common import q_name
 from dramatiq.errors import DecodeError
 from dramatiq.message import Message
+from dramatiq.middleware import SkipMessage
 
 from fairqueue import Job, Lease
-from fairqueue.adapters import wrong_kind
+from fairqueue.adapters import TracedRun, wrong_kind
 from fairqueue_dramatiq.errors import ConfigurationError
 
 logger = logging.getLogger("fairqueue_dramatiq.messages")
@@ -55,7 +57,21 @@ class LeasedMessage(MessageProxy):
         self.dead_letter_reason: str | None = None
         """Set if the job becomes a dead letter of the core once Dramatiq rejects it."""
         self.context: AbstractContextManager[Any] | None = None
+        self.trace: TracedRun | None = None
+        """Its run's span."""
         self._keeps_exception = keeps_exception
+
+    @property
+    def error(self) -> BaseException | None:
+        """What its run has raised."""
+        return self._exception  # type: ignore[no-any-return]
+
+    def failure(self) -> str:
+        """The traceback of the error that ended it; empty: there was none, or it was skipped."""
+        error = self._exception
+        if error is None or isinstance(error, SkipMessage):
+            return ""
+        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
 
     def clear_exception(self) -> None:
         """Forget the exception, except on a StubBroker, whose ``join`` raises it."""
@@ -81,7 +97,7 @@ def decode_job(job: Job) -> Message[Any]:
 
     Raises DecodeError.
     """
-    message = _decode(job.payload)
+    message = decode_payload(job.payload)
     if message.queue_name != job.queue and q_name(message.queue_name) != job.queue:
         message = message.copy(queue_name=job.queue)  # its worker looks for the queue's consumer
     if "eta" not in message.options:
@@ -96,7 +112,7 @@ def decode_job(job: Job) -> Message[Any]:
     return message
 
 
-def _decode(payload: bytes) -> Message[Any]:
+def decode_payload(payload: bytes) -> Message[Any]:
     """Decode and check what Dramatiq relies on: a wrong value would end a worker's thread."""
     try:
         message = Message.decode(payload)

@@ -36,6 +36,9 @@ from fairqueue_dramatiq.errors import translated_errors
 
 logger = logging.getLogger("fairqueue_dramatiq.publish")
 
+batches = adapters.Batches("fairqueue_dramatiq_batch")
+"""What collects messages, to send them together."""
+
 SHUTDOWN_SECONDS = 2.0
 """How long a worker that stops goes on trying to publish what follows from its jobs."""
 
@@ -89,13 +92,29 @@ class Publisher:
         queue = self._declared(message.queue_name)
         prepared = self._prepared(message, delay)
         self._broker.emit_before("enqueue", prepared, delay)
+        stored = partial(self._broker.emit_after, "enqueue", prepared, delay)
+        carrier: dict[str, Any] = {}
+        with self.core.tracing.publishing(
+            carrier,
+            queue=queue,
+            task=prepared.actor_name,
+            workspace=None,
+            message_id=prepared.message_id,
+            is_collected=batches.active is not None,
+        ):
+            sent = prepared.copy(options=carrier) if carrier else prepared
+            self._publish(queue, sent, delay, stored)
+        return prepared
+
+    def _publish(
+        self, queue: str, message: Any, delay: int | None, stored: Callable[[], object]
+    ) -> None:
         running = fairqueue.current()
         if running is not None and running.body_returned:
-            self._continue(running, queue, prepared, delay)
+            self._continue(running, queue, message, delay)
+            stored()
         else:
-            self._send(queue, prepared, delay)
-        self._broker.emit_after("enqueue", prepared, delay)
-        return prepared
+            self._send(queue, message, delay, stored)
 
     def _declared(self, queue: str) -> str:
         if _broker_kinds.is_stub(self._broker):
@@ -114,15 +133,26 @@ class Publisher:
         eta = current_millis() + delay
         return message.copy(queue_name=dq_name(message.queue_name), options={"eta": eta})
 
-    def _send(self, queue: str, message: Any, delay: int | None) -> None:
-        """Publish a new message: it may be refused, and may have a unique key."""
+    def _send(
+        self, queue: str, message: Any, delay: int | None, stored: Callable[[], object]
+    ) -> None:
+        """Publish a new message, or add it to a batch: it may be refused, and may have a key."""
         options = publish_options(self._broker, message)
         workspace = workspace_of(self._broker, message, self.core)
         keyed = options.unique_key is not None
         job_id = adapters.job_id_ending_in(message.message_id) if keyed else None
-        job = self._publish(queue, message, delay, options, workspace, job_id=job_id)
-        if keyed:
-            _outcomes.remember(message.message_id, job)
+        new = self._new_job(queue, message, delay, options, workspace, job_id=job_id)
+
+        def done(job: fairqueue.JobId) -> None:
+            if keyed:
+                _outcomes.remember(message.message_id, job)
+            stored()
+
+        if batches.active is not None:
+            return batches.active.add(self.core, new, name=message.message_id, stored=done)
+        with translated_errors():
+            job = self.core.publish_job(new)
+        return done(job)
 
     def _continue(
         self, running: fairqueue.JobContext, queue: str, message: Any, delay: int | None
@@ -151,15 +181,17 @@ class Publisher:
             options = exempt_options(self._broker, message)
 
             def send(workspace: str | None) -> fairqueue.JobId:
-                return self._publish(
+                new = self._new_job(
                     queue, message, delay, options, workspace, job_id=job_id, exempt=True
                 )
+                with translated_errors():
+                    return self.core.publish_job(new)
 
             return adapters.publish_or_default(describe(message), workspace, send)
 
         return publish
 
-    def _publish(
+    def _new_job(
         self,
         queue: str,
         message: Any,
@@ -167,17 +199,16 @@ class Publisher:
         options: PublishOptions,
         workspace: str | None,
         **how: Any,
-    ) -> fairqueue.JobId:
-        with translated_errors():
-            return self.core.publish(
-                message.encode(),
-                queue=queue,
-                workspace=workspace,
-                task=message.actor_name,
-                priority=priority_of(self._broker, message),
-                delay_seconds=delay_seconds(message, delay),
-                group=group_of(message.options),
-                parent_fence=adapters.parent_fence(),
-                **vars(options),
-                **how,
-            )
+    ) -> fairqueue.NewJob:
+        return fairqueue.NewJob(
+            message.encode(),
+            queue=queue,
+            workspace=workspace,
+            task=message.actor_name,
+            priority=priority_of(self._broker, message),
+            delay_seconds=delay_seconds(message, delay),
+            group=group_of(message.options),
+            parent_fence=adapters.parent_fence(),
+            **vars(options),
+            **how,
+        )

@@ -18,6 +18,10 @@ class CapacityExceeded(fairqueue.CapacityExceeded, MiddlewareError):
     """The workspace, queue or total is full: nothing was published. See ``retry_after``."""
 
 
+class BatchRefused(fairqueue.errors.BatchRefused, CapacityExceeded):
+    """Some messages of a batch were refused. See ``stored`` and ``refused``."""
+
+
 class LeaseLost(fairqueue.LeaseLost, MiddlewareError):
     """The running job no longer holds its lease: what it publishes is refused."""
 
@@ -31,6 +35,10 @@ class StoreUnavailable(fairqueue.StoreUnavailable, ConnectionClosed):
 
     If only the reply was lost, the call may have taken effect.
     """
+
+
+class BatchInterrupted(fairqueue.errors.BatchInterrupted, StoreUnavailable):
+    """The core's Redis went away while a batch was sent. See ``stored`` and ``unknown``."""
 
 
 class JobLost(Exception):
@@ -63,6 +71,8 @@ translated_errors = partial(
         fairqueue.CapacityExceeded: CapacityExceeded,
         fairqueue.LeaseLost: LeaseLost,
         fairqueue.StoreUnavailable: StoreUnavailable,
+        fairqueue.errors.BatchRefused: BatchRefused,
+        fairqueue.errors.BatchInterrupted: BatchInterrupted,
     },
 )
 """A context in which the core's errors are raised as the errors above."""

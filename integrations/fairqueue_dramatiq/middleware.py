@@ -20,12 +20,12 @@ from fairqueue_dramatiq.errors import ConfigurationError
 class FairQueueMiddleware(Middleware):
     """Gives every actor of a broker fair order, limits per workspace, leases and typed errors.
 
-    ``url`` is the core's: ``redis://``, ``rediss://``, ``unix://``, ``memory://``, or the URL of a
-    Celery app, ``fairqueue://``; nothing is connected yet. The default is the variable
-    ``FAIRQUEUE_URL``, and on a StubBroker a memory store of its own. Settings are those of
-    :class:`fairqueue.Settings`, as keyword arguments, in the URL's query, or as ``FAIRQUEUE_*``
-    variables. Raises ConfigurationError (or WorkspaceUnresolved, for a resolver that cannot be
-    loaded) for what is unknown or impossible.
+    ``url`` is the core's: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``,
+    ``memory://``, or the URL of a Celery app, ``fairqueue://``; nothing is connected yet. The
+    default is the variable ``FAIRQUEUE_URL``, and on a StubBroker a memory store of its own.
+    Settings are those of :class:`fairqueue.Settings`, as keyword arguments, in the URL's query, or
+    as ``FAIRQUEUE_*`` variables. Raises ConfigurationError (or WorkspaceUnresolved, for a resolver
+    that cannot be loaded) for what is unknown or impossible.
 
     Declare actors that use ``workspace=``, ``unique_key=``, ``unique_for=`` or ``expires=`` after
     adding the middleware.
@@ -131,9 +131,14 @@ def queue_of(broker: Broker) -> fairqueue.FairQueue:
     It has the middleware's settings and shares its connections: do not close it. Raises
     ConfigurationError for a broker without the middleware.
     """
+    return proxy_of(broker).core
+
+
+def proxy_of(broker: Broker) -> BrokerProxy:
+    """What stands between a broker and its core; ConfigurationError as for :func:`queue_of`."""
     for middleware in broker.middleware:
         if isinstance(middleware, FairQueueMiddleware):
-            return middleware.bind(broker).core
+            return middleware.bind(broker)
     raise ConfigurationError(
         "this broker has no FairQueueMiddleware: broker.add_middleware(FairQueueMiddleware(…))"
     )

@@ -9,7 +9,7 @@ import pytest
 from fairqueue import Pause
 from fairqueue._stores.engine import Engine
 from fairqueue.adapters import Ending, Finish
-from fairqueue.audit.checks import audit
+from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError
 from tests.contract.world import World, ids
 
@@ -206,6 +206,102 @@ def test_a_record_that_names_another_time_than_its_timer_is_not_believed(world: 
     assert drain(world) == names
     world.pass_time(50)
     assert drain(world, "w2") == [late]
+    assert sound(world)
+
+
+def idle(world: World, seconds: float = 900) -> None:
+    """Let time pass with claims of another queue, which find nothing: so the cleanup goes round."""
+    worker = world.worker("idle")
+    for _ in range(30):
+        world.clock.advance(seconds / 30)
+        worker.take(1, "other")
+
+
+def forget(world: World) -> None:
+    """Remove all that leads to the jobs of a workspace."""
+    command(world, "HDEL", key(world, "workspaces"), "a")
+    for entry in list(world.store.engine.dump()):
+        if b":ready:" in entry.key:
+            command(world, "DEL", entry.key.decode())
+
+
+def test_a_workspace_that_nothing_leads_to_is_found_by_the_cleanup(world: World) -> None:
+    """It looks at each job, whatever its priority and lane."""
+    world.limit_task("limited", concurrency=5)
+    names = [world.publish(), world.publish(priority=99), world.publish(task="limited")]
+    worker = world.worker()
+    worker.release(worker.take_one())
+    forget(world)
+    idle(world)
+    assert sorted(drain(world)) == names
+
+
+def test_a_lane_that_its_record_does_not_name_is_found_by_the_cleanup(world: World) -> None:
+    """The others of its workspace run, and no publish to it makes it known."""
+    names = [world.publish(), world.publish(priority=99)]
+    record = command(world, "HGET", key(world, "workspaces"), "a")
+    assert isinstance(record, bytes)
+    command(world, "HSET", key(world, "workspaces"), "a", record.replace(b" 0,99|", b" 0|"))
+    names.append(world.publish(priority=99))
+    idle(world)
+    assert drain(world) == names
+    assert sound(world)
+
+
+def test_a_job_that_stands_nowhere_is_placed_by_the_cleanup(world: World) -> None:
+    """Its record is left, and its lane or its entry in the schedule is not."""
+    names = [world.publish(), world.publish("b", delay_seconds=5), world.publish("c")]
+    command(world, "DEL", key(world, "scheduled", "b"))
+    command(world, "DEL", key(world, "lane", "c", "q", "0"))
+    done = drain(world, "before")
+    idle(world)
+    assert sorted(done + drain(world)) == names
+    assert sound(world)
+
+
+def test_the_cleanup_leaves_every_job_where_it_stands(world: World) -> None:
+    """In a lane, before it, running, scheduled, blocked or behind holes."""
+    world.limit_task("t", concurrency=5)
+    names = [*world.publish_many(4), world.publish(delay_seconds=2000)]
+    world.limit_task("t")
+    world.store.set_limits("task", "t", None)
+    names += world.publish_many(3)
+    world.store.cancel(names.pop(1))
+    worker = world.worker()
+    lease = worker.take_one()
+    worker.release(worker.take_one(), delay_seconds=2000)
+    before = {entry.key: entry.value for entry in world.store.engine.dump()}
+    for _ in range(30):
+        world.clock.advance(9)
+        assert worker.renew(lease) == frozenset()
+        world.reap()
+    after = {entry.key: entry.value for entry in world.store.engine.dump()}
+    for kind in ("lane:", "returned:", "scheduled:", "jobs:", "holes:", "workspaces"):
+        prefix = (world.store.engine.keys.prefix + kind).encode()
+        found = [{k: v for k, v in of.items() if k.startswith(prefix)} for of in (before, after)]
+        assert found[0] == found[1]
+    assert sound(world)
+
+
+def test_a_workspace_without_a_record_frees_the_slots_of_its_group(world: World) -> None:
+    """It is found again in its group, whose other workspaces go on."""
+    world.limit("org", concurrency=1)
+    for workspace in ("a", "b"):
+        world.limit(workspace, parent="org")
+        world.publish(workspace)
+    worker = world.worker()
+    first = worker.take_one()
+    command(world, "HDEL", key(world, "workspaces"), first.job.workspace)
+    assert worker.finish(first)
+    assert len(drain(world)) == 1
+
+
+def test_a_publish_to_a_lane_that_nothing_names_finds_the_others(world: World) -> None:
+    """It makes no lane, as the record says, but stands behind another job."""
+    names = [world.publish(), world.publish(priority=5)]
+    forget(world)
+    names.append(world.publish())
+    assert sorted(drain(world)) == names
     assert sound(world)
 
 

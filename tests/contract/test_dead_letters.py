@@ -52,6 +52,34 @@ def test_a_dead_letter_has_a_history(world: World) -> None:
     assert two.ended == pytest.approx(world.clock())
 
 
+@pytest.mark.parametrize("details", ["", "Traceback: {x}\n  100 % \x00 ü\nValueError: no"])
+def test_a_dead_letter_has_what_its_framework_says(world: World, details: str) -> None:
+    """Any text, whole up to 8,000 characters; then its end. A replay forgets it."""
+    for text, kept in (
+        (details, details),
+        ("x" * 9_000 + details, ("x" * 9_000 + details)[-8000:]),
+    ):
+        name = world.publish()
+        lease = world.worker(f"w {name}").take_one()
+        assert world.store.reject(
+            lease.fence,
+            owner=f"w {name}",
+            number=2,
+            lease_seconds=30.0,
+            reason="failed",
+            seconds=1.0,
+            details=text,
+        )
+        (letter,) = world.dead()
+        assert (letter.reason, letter.details, letter.job) == ("failed", kept, lease.job)
+        assert list(world.store.replay("a")) == [1]
+        worker = world.worker(f"again {name}")
+        worker.reject(worker.take_one(), "other")
+        (letter,) = world.dead()
+        assert (letter.reason, letter.details) == ("other", "")
+        list(world.store.purge_dead("a"))
+
+
 @pytest.mark.parametrize(("told", "kept"), [(1.5, 1.5), (60.0, 2.0)])
 def test_a_run_cannot_exceed_its_lease(world: World, told: float, kept: float) -> None:
     """The reported seconds are kept, up to the time since the claim."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
-from fairqueue import Lease
+from fairqueue import Job, Lease, Limits
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.values import CommandError
 from fairqueue._stores.store import Store
-from fairqueue.adapters import Ending, Finish
-from fairqueue.audit.checks import audit
+from fairqueue.adapters import Admission, Ending, Finish
+from fairqueue.audit import audit
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.testing import ManualClock
 from tests.contract.world import Worker, World, ids
@@ -76,6 +77,14 @@ def _publish_late(scene: Scene) -> object:
     return scene.world.publish("a", "new", delay_seconds=3, expires_seconds=99)
 
 
+def _publish_many(scene: Scene) -> object:
+    pairs = [
+        (Job(f"new{n}", "abc"[n % 3], "q", "t", b"", delay_seconds=float(n == 4)), Admission())
+        for n in range(8)
+    ]
+    return scene.world.store.publish_many(pairs)
+
+
 def _claim(scene: Scene) -> object:
     return scene.worker.take(3)
 
@@ -126,6 +135,7 @@ MOVES: dict[str, Callable[[Scene], object]] = {
         _publish,
         _publish_first,
         _publish_late,
+        _publish_many,
         _claim,
         _claim_late,
         _finish_and_claim,
@@ -223,3 +233,64 @@ def test_a_publish_that_cannot_take_its_record_back_is_whole() -> None:
     worker.finish(lease)
     assert ids(worker.take(2)) == ["second"]
     assert audit(world.store.engine, now=clock()) == []
+
+
+def _is_nth(k: int, n: int, _name: str) -> bool:
+    return n == k
+
+
+class PlainScene:
+    """A world whose claims take the short way, of n jobs at once."""
+
+    def __init__(self, n: int, most: int | None) -> None:
+        self.n, self.clock = n, ManualClock()
+        self.database = FailingDatabase(self.clock)
+        engine = MemoryEngine(self.database)
+        self.world = World(Store(engine, clock=self.clock), self.clock)
+        self.worker = self.world.worker()
+        if most:
+            self.world.store.set_limits("default", "", Limits(concurrency=most))
+        for workspace in "abc" * 5:
+            self.world.publish(workspace)
+        for _ in range(3):
+            self.worker.finish(self.worker.take_one(), 0.01)
+        self.leases = self.worker.take(n)
+        self.clock.advance(0.01)
+
+    def move(self) -> object:
+        """Finish and claim."""
+        finishes = [Finish(lease.fence, seconds=0.004) for lease in self.leases]
+        return self.worker.claim(self.n, finishes=finishes)
+
+
+@pytest.mark.parametrize(("n", "most"), [(1, None), (1, 1), (3, None), (3, 2)])
+def test_a_short_claim_that_fails_at_any_command_loses_no_job(n: int, most: int | None) -> None:
+    """What the short way had in its hands goes back as in the general one."""
+    scene, names = PlainScene(n, most), list[str]()
+
+    def note(_n: int, name: str) -> bool:
+        names.append(name)
+        return False
+
+    with scene.database.failing(note):
+        scene.move()
+        total = scene.database.count
+    assert "LPOP" in names
+    assert "ZRANGEBYSCORE" not in names, "this is the general way"
+    for k in range(1, total + 1):
+        scene = PlainScene(n, most)
+        space = Keyspace(scene.world.store.engine)
+        before = {job for _, records in space.all("jobs") for job in records}
+        with scene.database.failing(partial(_is_nth, k)), suppress(CommandError):
+            scene.move()
+        scene.world.pass_time(70)
+        worker, done = scene.world.worker("drain"), set[str]()
+        for _ in range(20):
+            for lease in worker.take(4):
+                done.add(lease.job.id)
+                worker.finish(lease, 0.1)
+            scene.world.pass_time(2)
+        assert before - done <= {lease.job.id for lease in scene.leases}, k
+        assert not list(Keyspace(scene.world.store.engine).all("jobs")), k
+        found = audit(scene.world.store.engine, now=scene.clock())
+        assert [one for one in found if one.invariant in PROMISED] == [], (k, found)

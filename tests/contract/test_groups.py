@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fairqueue import Lease, Limits
+import pytest
+
+from fairqueue import Lease, Limits, Pause
+from fairqueue.audit import audit
 from tests.contract.world import World
 
 
@@ -197,3 +200,173 @@ def test_the_limit_of_a_group_can_be_changed_at_runtime(world: World) -> None:
     assert worker.take(10) == []
     worker.finish(leases[1])
     assert len(worker.take(10)) == 1
+
+
+def moving(world: World, name: str = "big") -> bool:
+    """Whether a workspace is between two groups."""
+    engine = world.store.engine
+    record = engine.command("HGET", engine.keys.key("workspaces"), name) or b""
+    return any(mark in record.partition(b"|")[0] for mark in b"<>=")
+
+
+def sound(world: World) -> bool:
+    """Whether the auditor finds nothing."""
+    assert audit(world.store.engine, now=world.clock()) == []
+    return True
+
+
+MANY = 120
+
+
+def test_a_workspace_on_many_queues_joins_a_group_page_by_page(world: World) -> None:
+    """Each call moves a few of its flows, and the group's limit counts all of its leases."""
+    world.limit("org", concurrency=3)
+    world.limit("us", parent="org")
+    names = [f"q{n}" for n in range(MANY)]
+    for queue in names:
+        world.publish("big", queue=queue)
+    world.publish_many(2, "us")
+    worker = world.worker()
+    leases = worker.take(2, *names)
+    world.limit("big", parent="org")
+    calls = 0
+    while moving(world):
+        assert sound(world)
+        leases += worker.take(1, *names, "q")
+        assert len(leases) <= 3
+        calls += 1
+    assert 2 <= calls <= MANY / 8
+    assert sound(world)
+    for lease in leases:
+        worker.finish(lease)
+    for _ in range(MANY // 3 + 1):
+        running = worker.take(9, *names, "q")
+        assert len(running) <= 3
+        for lease in running:
+            worker.finish(lease)
+    assert not any(row.waiting or row.running for row in world.store.snapshot().workspaces)
+    assert sound(world)
+
+
+def test_a_flow_whose_turn_comes_follows_its_workspace(world: World) -> None:
+    """So no job starts beside a group that is full, and none waits for the others to follow."""
+    world.limit("org", concurrency=4)
+    names = [f"q{n:03}" for n in range(MANY)]
+    for queue in names:
+        world.publish("big", queue=queue)
+    worker = world.worker()
+    world.limit("big", parent="org")
+    assert moving(world)
+    assert worker.take_one(names[-1]).job.queue == names[-1]
+    assert len(worker.take(5, *names[-9:])) == 3
+    assert moving(world)
+    assert sound(world)
+
+
+def test_a_group_that_is_set_during_a_move_comes_after_it(world: World) -> None:
+    """It joins one, then the other, and leaves it; nothing is left of any."""
+    for queue in range(MANY):
+        world.publish("big", queue=f"q{queue}")
+    for parent in ("org", "other", None):
+        world.limit("big", parent=parent)
+        assert moving(world)
+        assert sound(world)
+    for _ in range(60):
+        world.reap()
+        assert sound(world)
+    assert not moving(world)
+    engine = world.store.engine
+    assert engine.command("HLEN", engine.keys.key("inner_nodes")) == 0
+
+
+RUNNING = 1500
+
+
+def test_many_running_jobs_join_and_leave_a_group_page_by_page(world: World) -> None:
+    """Until all of them have slots of the group, the workspace is not in it."""
+    world.publish_many(RUNNING + 2, "big")
+    worker = world.worker()
+    leases = worker.take(RUNNING)
+    engine = world.store.engine
+    slots = f"{engine.keys.prefix}slots_of_shared_limit:@org"
+    world.limit("org", concurrency=RUNNING + 1)
+    for parent, left in (("org", RUNNING + 1), (None, 0)):
+        world.limit("big", parent=parent)
+        assert moving(world)
+        leases += worker.take(1)
+        assert worker.finish(leases.pop(0))
+        assert sound(world)
+        for _ in range(9):
+            world.reap()
+        assert not moving(world)
+        assert sound(world)
+        assert engine.command("SCARD", slots) == min(left, len(leases))
+
+
+def test_a_job_that_ends_while_its_workspace_leaves_a_group_frees_its_slot_there(
+    world: World,
+) -> None:
+    """Its lease is gone when the others give their slots back."""
+    world.limit("big", parent="org")
+    names = [f"q{n:03}" for n in range(MANY)]
+    for queue in names:
+        world.publish("big", queue=queue)
+    worker = world.worker()
+    leases = worker.take(2, *names)
+    world.limit("big", parent=None)
+    assert worker.finish(leases[0])
+    assert moving(world)
+    assert sound(world)
+    world.clock.advance(99)
+    for _ in range(MANY):
+        world.reap()
+    assert not moving(world)
+    assert sound(world)
+
+
+def test_jobs_that_start_while_their_workspace_joins_a_group_take_slots_there(
+    world: World,
+) -> None:
+    """Also those that start behind the place up to which the running ones have joined."""
+    running = 2 * RUNNING
+    world.publish_many(running + 60, "big")
+    worker = world.worker()
+    worker.take(running)
+    world.limit("big", parent="org")
+    assert len(worker.take(60)) == 60
+    assert moving(world)
+    for _ in range(9):
+        world.reap()
+    assert not moving(world)
+    assert sound(world)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"reserve": 1}, {"concurrency": 1}, {"weight": 3.0}, {"rate": 0.5}]
+)
+def test_many_flows_in_a_group_follow_their_workspace(
+    world: World, limits: dict[str, float]
+) -> None:
+    """The nodes above flows that have not changed are not read, and all others are settled."""
+    world.limit("big", parent="org")
+    world.limit("us", parent="org")
+    names = [f"q{n:03}" for n in range(MANY)]
+    for queue in names:
+        world.publish("big", queue=queue)
+    world.publish("us", queue=names[7])
+    worker = world.worker()
+    world.limit("big", parent="org", **limits)
+    assert sound(world)
+    for _ in range(3):
+        leases = worker.take(2, *names[5:9])
+        assert sound(world)
+        world.clock.advance(1)
+        for lease in leases:
+            worker.finish(lease, 0.5)
+            assert sound(world)
+        world.publish("big", queue=names[9], priority=3)
+        assert sound(world)
+    world.store.pause("workspace", "big", Pause.PAUSED)
+    assert sound(world)
+    world.store.pause("workspace", "big", None)
+    assert sound(world)

@@ -282,3 +282,18 @@ def test_weights_change_at_runtime(world: World) -> None:
     world.limit("b", weight=4.0)
     taken = [lease.job.workspace for lease in worker.take(50)]
     assert abs(taken.count("b") - 40) <= 2
+
+
+def test_a_default_rate_spaces_the_starts_of_each_workspace(world: World) -> None:
+    """Each by itself, with the default burst; a workspace with a rate of its own has that."""
+    world.configure(
+        default=Limits(rate=0.1, burst=2.0), workspaces={"fast": Limits(rate=100.0, burst=9.0)}
+    )
+    for name in ("a", "b", "fast"):
+        world.publish_many(5, name)
+    worker = world.worker()
+    started = [lease.job.workspace for lease in worker.take(15)]
+    assert {name: started.count(name) for name in "ab"} == {"a": 2, "b": 2}
+    assert started.count("fast") == 5
+    world.pass_time(10.1)
+    assert sorted(lease.job.workspace for lease in worker.take(15)) == ["a", "b"]

@@ -68,10 +68,10 @@ def test_limits_come_back(
 
 
 def test_limits_that_were_removed_stay_removed(world: World, monotonic: Monotonic) -> None:
-    """A worker of the next release without limits took them away; the old one leaves it so."""
+    """An operator took them away; a worker that runs leaves it so."""
     old = worker(world.store, workspace_concurrency=1)
     assert running(old, world) == 1
-    worker(world.store).connect()
+    old.admin.unset_configured_limits()
     monotonic.now += LEASE_SECONDS
     assert running(old, world) == 3
 

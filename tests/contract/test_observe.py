@@ -55,11 +55,18 @@ def test_a_start_over_a_group_s_limit_is_counted(world: World) -> None:
     assert observed(world, "a") == {}
 
 
-@pytest.mark.parametrize("scope", ["workspace", "task"])
+RATES = {
+    "workspace": ("workspace", "a", Limits(rate=1.0)),
+    "task": ("task", "t", Limits(rate=1.0)),
+    "workspace_task": ("task", "t", Limits(workspace_rate=1.0)),
+}
+
+
+@pytest.mark.parametrize("scope", RATES)
 def test_a_start_over_a_rate_is_counted(world: World, scope: str) -> None:
     """Only the excess counts: it does not use up the rate of later starts."""
     observe(world)
-    world.store.set_limits(scope, "a" if scope == "workspace" else "t", Limits(rate=1.0))
+    world.store.set_limits(*RATES[scope])
     world.publish_many(10)
     worker = world.worker()
     assert len(worker.take(4)) == 4

@@ -23,12 +23,12 @@ def test_a_paused_scope_starts_no_job(world: World, scope: str, name: str) -> No
     assert worker.take() == []
     world.pass_time(100)
     assert worker.take() == []
-    assert world.store.pauses() == {(scope, name): Pause.PAUSED}
+    assert world.paused() == {(scope, name): Pause.PAUSED}
     assert world.store.pause(scope, name, None) is Pause.PAUSED
     resumed = ids(worker.take(5))
     # jobs published before a task's pause may enter the task's lane only during it
     assert (sorted(resumed) if scope == "task" else resumed) == published[1:]
-    assert world.store.pauses() == {}
+    assert world.paused() == {}
 
 
 def test_a_pause_does_not_block_others(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue.audit.checks import audit
+from fairqueue.audit import audit
 from tests.contract.world import World, ids
 
 MORE_THAN_ONE_CALL_REAPS = 100

@@ -44,11 +44,11 @@ def test_a_typo_is_told(
     act(queue.admin, "acme ")
     act(queue.admin, "acme ")
     assert caplog.messages == [
-        f"no job, limit or pause names the {scope} 'acme ' so far; did you mean 'Acme'?"
+        f"no job, limit or pause names the {scope} 'acme ' now; did you mean 'Acme'?"
     ]
     caplog.clear()
     act(queue.admin, "zzz")
-    assert caplog.messages == [f"no job, limit or pause names the {scope} 'zzz' so far"]
+    assert caplog.messages == [f"no job, limit or pause names the {scope} 'zzz' now"]
 
 
 def test_what_ended_is_known(
@@ -63,6 +63,20 @@ def test_what_ended_is_known(
     queue.admin.set_limits("group", concurrency=1)
     queue.admin.set_queue_limits("q", concurrency=1)
     queue.admin.set_task_limits("t", concurrency=1)
+    assert caplog.messages == []
+
+
+def test_among_many_names_one_is_known_all_the_same(
+    queue: FairQueue, world: World, caplog: pytest.LogCaptureFixture, monkeypatch: Any
+) -> None:
+    """Up to 20 are compared here; that of a group is found, which only limits name."""
+    monkeypatch.setattr("fairqueue._unseen_names.MOST_COMPARED", 20)
+    for n in range(300):
+        world.limit(f"w{n}", parent=f"group {n}")
+        world.publish(f"w{n}")
+    for n in range(0, 300, 60):
+        assert queue.admin.hint(workspace=f"group {n}") is None
+    assert "the workspace 'zzz' now" in (queue.admin.hint(workspace="zzz") or "")
     assert caplog.messages == []
 
 

@@ -91,10 +91,17 @@ def test_an_average_of_zero_is_an_estimate(world: World) -> None:
     assert line.expected_seconds == pytest.approx(0, abs=0.01)
 
 
-@pytest.mark.parametrize("scope", ["workspace", "task"])
+RATES = {
+    "workspace": ("workspace", "a", Limits(rate=0.1)),
+    "task": ("task", "t", Limits(rate=0.1)),
+    "workspace_task": ("task", "t", Limits(workspace_rate=0.1)),
+}
+
+
+@pytest.mark.parametrize("scope", RATES)
 def test_a_rate_has_its_next_start(world: World, scope: str) -> None:
     """The time is exact: a job starts then."""
-    world.store.set_limits(scope, "a" if scope == "workspace" else "t", Limits(rate=0.1))
+    world.store.set_limits(*RATES[scope])
     world.publish_many(3)
     worker = world.worker()
     start = world.clock()

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fairqueue import DeadLetter, Job, Lease, Limits, WorkspaceStats
+from fairqueue import DeadLetter, Job, Lease, Limits, Pause, WorkspaceStats
 from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Claimed, Ending, Finish, Renewed
@@ -196,6 +196,10 @@ class World:
     def dead(self, workspace: str = "a") -> list[DeadLetter]:
         """Return the dead letters of a workspace."""
         return self.store.dead_letters(workspace)
+
+    def paused(self) -> dict[tuple[str, str], Pause]:
+        """Return what is paused or draining, by scope and name."""
+        return {(row.scope, row.name): row.state for row in self.store.pauses()}
 
     def row(self, workspace: str = "a") -> WorkspaceStats:
         """Return the statistics of a workspace; zeros if it is unknown."""

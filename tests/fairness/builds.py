@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from fairqueue._stores.linker import read_source
+from tests.short_ways import without_short_ways
 
 Edit = tuple[str, str, str]
 """File, text to replace, replacement."""
@@ -170,6 +171,10 @@ def _edited(edits: Iterable[Edit], read: Callable[[str], str]) -> Mapping[str, s
 
 
 def lua_of(build: str) -> Callable[[str], str]:
-    """Return a function that reads the Lua files of one build."""
-    texts = _edited(BUILDS[build], read_source)
-    return lambda file: texts.get(file) or read_source(file)
+    """Return a function that reads the Lua files of one build.
+
+    The short ways have no part in an edited build: it would be half of what it says.
+    """
+    read = without_short_ways if BUILDS[build] else read_source
+    texts = _edited(BUILDS[build], read)
+    return lambda file: texts.get(file) or read(file)

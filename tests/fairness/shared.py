@@ -91,10 +91,11 @@ def limited_inside(fleets: Fleets, *, seconds: float) -> Figures:
 
 
 def limited_per_workspace(fleets: Fleets, *, seconds: float, mean: float) -> Figures:
-    """A task's limit per workspace, or a limit of its own, keeps a below its share."""
+    """A task's limit or rate per workspace, or a limit of its own, keeps a below its share."""
     shares: Figures = {}
     for name, task, own in (
         ("the task's", Limits(workspace_concurrency=2), Limits()),
+        ("the task's rate", Limits(workspace_rate=2 / mean, workspace_burst=4.0), Limits()),
         ("its own", Limits(concurrency=99), Limits(concurrency=2)),
     ):
         fleet = _limited(fleets, task, a=own)
@@ -212,9 +213,9 @@ SHARED: dict[str, Scenario] = {
     "limited_per_workspace": Scenario(
         limited_per_workspace,
         {"seconds": 150.0, "mean": 0.1},
-        {"the task's": 0.25, "its own": 0.25},
+        {"the task's": 0.25, "the task's rate": 0.211, "its own": 0.25},
         {"seconds": 3000.0, "mean": 1.0},
-        {"the task's": 0.25, "its own": 0.25},
+        {"the task's": 0.25, "the task's rate": 0.245, "its own": 0.25},
         broken_by=("no credit at a limit", "no credit for an inner node at its members' limits"),
     ),
     "rated_task": Scenario(

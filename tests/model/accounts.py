@@ -110,8 +110,10 @@ def _standings(a: Audit) -> Iterator[tuple[Place, Standing]]:
 
 def _place(a: Audit, lease: LeaseRow) -> Place:
     """Return the workspace and the node that the lease is charged to."""
-    parent = a.space.workspaces[lease.workspace].parent
-    return lease.workspace, lease.lane_key if parent is None else f"{lease.lane_key}@{parent}"
+    ws = a.space.workspaces[lease.workspace]
+    node = lease.lane_key if ws.parent is None else f"{lease.lane_key}@{ws.parent}"
+    nodes = {flow.lane_key: flow.node for flow in ws.flows}  # one may not have followed yet
+    return lease.workspace, nodes.get(lease.lane_key, node)
 
 
 def _standing(a: Audit, ws: WorkspaceRow, flow: FlowRow) -> Standing:

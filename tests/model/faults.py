@@ -17,7 +17,7 @@ from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits, Pause
 from fairqueue._stores.engine import Engine, Entry
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Ending, Finish
-from fairqueue.audit.checks import audit
+from fairqueue.audit import audit
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.testing import ManualClock
 from tests.contract.world import Worker
@@ -25,17 +25,24 @@ from tests.lost_writes import restore
 
 QUEUES = ("q1", "q2")
 WORKSPACES = ("a", "b", "c", "d")
+GROUP = "org"
 TASKS = ("t1", "t2", "t3")
+TASK_LIMITS = (
+    None,
+    Limits(concurrency=1),
+    Limits(workspace_concurrency=1),
+    Limits(workspace_rate=4.0),
+)
 OWNERS = ("w1", "w2")
 SCOPES: dict[str, tuple[str, ...]] = {
-    "workspace": WORKSPACES,
+    "workspace": (*WORKSPACES, GROUP),
     "task": TASKS,
     "queue": QUEUES,
     "total": ("",),
 }
 EARLY = 0.05  # of the finishes
 ROUND = 250  # moves between two looks
-PATIENCE_SECONDS = 300.0  # until everything must have run
+PATIENCE_SECONDS = 900.0  # until everything must have run: the cleanup rests for 600
 PROMISED = {"I2", "I7", "I9", "I12"}
 
 
@@ -78,6 +85,13 @@ class Play:
 
     def publish(self) -> None:
         """Publish a job of any kind."""
+        self.store.publish(*self._new_job())
+
+    def publish_many(self) -> None:
+        """Publish some jobs in one call."""
+        self.store.publish_many([self._new_job() for _ in range(self.random.randint(2, 6))])
+
+    def _new_job(self) -> tuple[Job, Admission]:
         self.serial += 1
         choose = self.random.choice
         job = Job(
@@ -91,7 +105,7 @@ class Play:
             choose((None, None, None, 3.0)),
         )
         key = choose((None, None, None, "key"))
-        self.store.publish(job, Admission(group=choose((None, "g")), unique_key=key))
+        return job, Admission(group=choose((None, "g")), unique_key=key)
 
     def claim(self) -> None:
         """Claim, and finish some of what is held."""
@@ -145,16 +159,16 @@ class Play:
             (
                 None,
                 Limits(concurrency=2),
-                Limits(parent="org"),
+                Limits(parent=GROUP),
                 Limits(weight=3.0),
                 Limits(rate=4.0),
             )
         )
-        self.store.set_limits("workspace", self.random.choice(WORKSPACES), limits)
+        self.store.set_limits("workspace", self.random.choice(SCOPES["workspace"]), limits)
 
     def limit_task(self) -> None:
         """Set or remove a limit of a task."""
-        limits = self.random.choice((None, Limits(concurrency=1), Limits(workspace_concurrency=1)))
+        limits = self.random.choice(TASK_LIMITS)
         self.store.set_limits("task", self.random.choice(TASKS), limits)
 
     def cancel(self) -> None:
@@ -276,7 +290,8 @@ class Play:
             self.engine.command("HSET", key, self.random.choice(fields), "{}")
 
     MOVES = (
-        *[publish] * 10,
+        *[publish] * 7,
+        *[publish_many] * 2,
         *[claim] * 10,
         *[give_back] * 3,
         *[renew, sweep] * 2,
@@ -301,9 +316,13 @@ class Play:
         """Make this many moves, and look after each round."""
         with _seeded(self.seed):
             for step in range(1, steps + 1):
-                self._move(errors)
-                if step % ROUND == 0:
-                    self.look()
+                try:
+                    self._move(errors)
+                    if step % ROUND == 0:
+                        self.look()
+                except Exception as error:
+                    said = f"seed {self.seed}, step {step} of {steps}: {error}"
+                    raise AssertionError(said) from error
 
     def _move(self, errors: type[Exception]) -> None:
         self.latest = max(self.latest, self.clock())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from fairqueue import Cancelled, DeadLetter, Job, JobState, Lease, Limits, Pause, Stats, Why
@@ -92,6 +92,8 @@ class Model:
     beat: float | None = None
     gaps: list[tuple[float, float]] = field(default_factory=list)
     """When no script ran."""
+    follows: bool = False
+    """If so, flows may have to follow their workspace, and a job that may run is not found yet."""
     last_fence: int = 0
     last_fences: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """The fence of the last start of each queue."""
@@ -135,7 +137,7 @@ class Model:
         if self.boot is not None:
             sources += [self.boot.default, *self.boot.workspaces.values()]
             sources += self.boot.tasks.values()
-        self.there_were_rates |= any(limits.rate for limits in sources)
+        self.there_were_rates |= any(limits.rate or limits.workspace_rate for limits in sources)
         named = [name for scope, name in self.live if scope == "task"]
         self.tasks_were_limited |= bool(named or (self.boot and self.boot.tasks))
 
@@ -215,11 +217,16 @@ class Model:
     # Publishing
 
     def is_known(self, job: Job) -> bool | None:
-        """Return whether a publish of this job is a repeat; None if its id may be forgotten."""
+        """Return whether a publish of this job is a repeat; None if its id may be forgotten.
+
+        It may also be where the clock went back since, to the last beat before the job ended.
+        """
         if (job.queue, job.id) in self.jobs:
             return True
         since = self.now - self.ended.get(job.id, -1e9)
-        return True if since < KNOWN_SECONDS else None if since <= 2 * KNOWN_SECONDS else False
+        if 0 <= since < KNOWN_SECONDS:
+            return True
+        return None if since <= 2 * KNOWN_SECONDS else False
 
     def is_admitted(self, admission: Admission) -> bool | None:
         """Return whether no capacity refuses this job; None if its group may be forgotten."""
@@ -246,7 +253,9 @@ class Model:
         self.tasks_were_limited |= scope == "task"
         return before
 
-    def full(self, job: Job, *, would: bool = False) -> str | None:
+    def full(
+        self, job: Job, *, would: bool = False, wanted: Mapping[str, int] | None = None
+    ) -> str | None:
         """Return the scope that refuses a job, or with ``would`` one that would if enforced."""
         places = (
             ("workspace", self.limits_of(job.workspace), self.waiting(job.workspace)),
@@ -259,9 +268,34 @@ class Model:
             draining = self.pauses.get((scope, name)) is Pause.DRAINING
             kept = None if self.observes and not would else limits.capacity
             capacity = 0 if draining else kept
-            if capacity is not None and waiting >= capacity:
+            n = 1 if wanted is None else wanted[scope]
+            if n and capacity is not None and waiting + n > capacity:
                 return scope
         return None
+
+    def _entries(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, dict[str, int]]]:
+        """One job of each queue, workspace and task, and how many want in at each scope.
+
+        The total is looked at only once, last.
+        """
+        of_workspace = Counter(job.workspace for job in jobs)
+        of_queue = Counter(job.queue for job in jobs)
+        entries = list({(job.queue, job.workspace, job.task): job for job in jobs}.values())
+        for job in entries:
+            wanted = {"workspace": of_workspace[job.workspace], "queue": of_queue[job.queue]}
+            yield job, {**wanted, "task": 1, "total": len(jobs) if job is entries[-1] else 0}
+
+    def full_for(self, jobs: Sequence[Job]) -> str | None:
+        """Return the scope that refuses these jobs together."""
+        scopes = (self.full(job, wanted=wanted) for job, wanted in self._entries(jobs))
+        return next((scope for scope in scopes if scope), None)
+
+    def observe_publishes(self, jobs: Sequence[Job]) -> None:
+        """Count a publish of a group, once for each of its workspaces, queues and tasks."""
+        for job, wanted in self._entries(jobs):
+            if self.observes:
+                exceeds = self.full(job, would=True, wanted=wanted) is not None
+                self.observed["publishes", job.workspace] += exceeds
 
     def publish(self, job: Job) -> None:
         """Note that a job was accepted."""
@@ -487,8 +521,9 @@ class Model:
         assert self.is_open(job.queue)
         assert self.has_room(job)
         assert lease.fence > self.last_fence
-        assert self.is_below(job.workspace) or not self._kept_waiting(queues)
-        self._check_turn(job, queues)
+        if not self.follows:
+            assert self.is_below(job.workspace) or not self._kept_waiting(queues)
+            self._check_turn(job, queues)
         lanes = self.lanes[job.workspace, job.queue]
         if self.tasks_were_limited:
             kept = self.jobs[job.queue, job.id]
@@ -503,7 +538,10 @@ class Model:
         self.last_fence = self.last_fences[job.queue] = lease.fence
         self.leases[lease.fence] = Held(kept, owner, length, self.now + length)
         self._check_rate(self.limits_of(job.workspace), self.starts["workspace", job.workspace])
-        self._check_rate(self.limits_of_task(job.task), self.starts["task", job.task])
+        of_task = self.limits_of_task(job.task)
+        self._check_rate(of_task, self.starts["task", job.task])
+        own = Limits(rate=of_task.workspace_rate, burst=of_task.workspace_burst)
+        self._check_rate(own, self.starts[f"task in {job.workspace}", job.task])
 
     def _observe_start(self, job: Job) -> None:
         """Count a start above a limit; the model does not cover rates."""
@@ -549,6 +587,8 @@ class Model:
 
     def found_no_more(self, queues: Iterable[str]) -> None:
         """Check that no job is runnable, since a claim got fewer than it asked for."""
+        if self.follows:
+            return
         for (workspace, queue), lanes in self.lanes.items():
             if queue in queues and self.is_open(queue) and not self._has_rate(workspace):
                 waiting = [kept.job for lane in lanes.values() for kept in lane]
@@ -559,7 +599,9 @@ class Model:
         return bool(self.limits_of(workspace).rate) and not self.observes
 
     def _may_run(self, job: Job) -> bool:
-        return (self.observes or not self.limits_of_task(job.task).rate) and self.has_room(job)
+        limits = self.limits_of_task(job.task)
+        has_rate = limits.rate or limits.workspace_rate
+        return (self.observes or not has_rate) and self.has_room(job)
 
     # Ending
 

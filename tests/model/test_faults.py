@@ -11,12 +11,14 @@ from random import Random
 import pytest
 import redis
 
+from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.values import CommandError
 from fairqueue._stores.redis import RedisEngine
 from fairqueue.testing import ManualClock
 from tests.failing_commands import FailingDatabase
 from tests.model.faults import Play
+from tests.small_pages import with_small_pages
 from tests.told_to_fail import read_failing, tell
 
 QUICK_STEPS = 2500
@@ -26,14 +28,14 @@ SHARDS = 4
 PLAY = 10_000  # steps of one play
 
 
-def _play(steps: int, seed: int) -> Play:
+def _play(steps: int, seed: int, read: Read = read_source) -> Play:
     clock = ManualClock()
     database = FailingDatabase(clock, random=Random(seed))
 
     def deny(number: int | None = None, name: str = "") -> None:
         database.deny(lambda n, command: n == number or command == name)
 
-    play = Play(MemoryEngine(database, namespace="faults"), clock, deny, seed)
+    play = Play(MemoryEngine(database, namespace="faults", read=read), clock, deny, seed)
     play.play(steps, CommandError)
     return play
 
@@ -61,9 +63,10 @@ def test_a_seed_is_a_seed_in_every_process() -> None:
 
 
 @pytest.mark.slow
-def test_faults() -> None:
-    """A short play, the same in every run."""
-    play = _play(QUICK_STEPS, 1)
+@pytest.mark.parametrize("read", [read_source, with_small_pages])
+def test_faults(read: Read) -> None:
+    """A short play, the same in every run; also where most workspaces have many flows."""
+    play = _play(QUICK_STEPS, 1, read)
     assert sum(play.failed.values()) > QUICK_STEPS / 100
 
 
@@ -82,9 +85,10 @@ def test_faults_on_a_server(redis_client: redis.Redis, namespace: str) -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_faults_at_length(shard: int) -> None:
-    """``SOAK_STEPS`` moves, others in each play."""
+    """``SOAK_STEPS`` moves, others in each play; in every other one most have many flows."""
     steps, failed = SOAK_STEPS // SHARDS, 0
     for n, begun in enumerate(range(0, steps, PLAY)):
-        play = _play(min(PLAY, steps - begun), 1000 * shard + n)
+        read = with_small_pages if (shard + n) % 2 else read_source
+        play = _play(min(PLAY, steps - begun), 1000 * shard + n, read)
         failed += sum(play.failed.values())
     sys.stderr.write(f"\n{shard}: {steps} moves, {failed} of them failed\n")

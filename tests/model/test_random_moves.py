@@ -52,21 +52,23 @@ def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_fairness, "JITTER", (1.0, 1.0))
 
 
-def _play(client: redis.Redis, how: settings) -> None:
+def _play(client: redis.Redis, how: settings, *, many_flows: bool) -> None:
     class Play(Moves):
         """One example in its own namespace."""
 
         def __init__(self) -> None:
-            super().__init__(client, f"t-{secrets.token_hex(6)}")
+            super().__init__(client, f"t-{secrets.token_hex(6)}", many_flows=many_flows)
 
     run_state_machine_as_test(Play, settings=how)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_jitter")
-def test_random_moves(redis_client: redis.Redis) -> None:
+@pytest.mark.parametrize("many_flows", [False, True])
+def test_random_moves(redis_client: redis.Redis, *, many_flows: bool) -> None:
     """In a short play, every step is compared, audited and checked against the model."""
-    _play(redis_client, QUICK)
+    how = settings(QUICK, max_examples=60) if many_flows else QUICK
+    _play(redis_client, how, many_flows=many_flows)
 
 
 @pytest.mark.long
@@ -77,7 +79,7 @@ def test_random_moves_at_length(redis_client: redis.Redis, shard: int) -> None:
     """A play of ``SOAK_EXAMPLES`` keeps them, too, and makes every move often."""
     tally.MOVES.clear()
     tally.LIMITS.clear()
-    _play(redis_client, LONG)
+    _play(redis_client, LONG, many_flows=shard % 2 == 1)
     moves = sum(tally.MOVES.values())
     sys.stderr.write(f"\n{shard}: {moves} moves; {tally.MOVES}; {tally.LIMITS}\n")
     assert tally.rarest(moves // 500) == {}

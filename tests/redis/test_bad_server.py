@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import re
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import redis
 
-from fairqueue import ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
+from fairqueue import Cancelled, ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
 from fairqueue._stores.redis.permissions import calls, check_permissions, commands_of_scripts
+from fairqueue.adapters import Ending, Finish
 from fairqueue.testing import EmbeddedServer, embedded_redis
 
 SECRET = "hunter2-hunter2"
@@ -53,12 +57,12 @@ def test_evicting(own_server: EmbeddedServer, policy: str) -> None:
 
 
 def test_read_only_replica(own_server: EmbeddedServer) -> None:
-    """A replica is refused when it is first used."""
+    """A replica is refused when it is first used; after a failover it may soon be none."""
     with embedded_redis() as replica:
         _replicate(own_server, replica)
         with (
             FairQueue(replica.url) as queue,
-            pytest.raises(ConfigurationError, match="read-only replica: point the URL at the mas"),
+            pytest.raises(StoreUnavailable, match="read-only replica: point the URL at the prim"),
         ):
             queue.publish(b"x", queue="q")
 
@@ -74,7 +78,7 @@ def test_a_primary_that_becomes_a_replica(own_server: EmbeddedServer) -> None:
     with embedded_redis() as other, FairQueue(other.url) as queue:
         job = queue.publish(b"x", queue="q")
         _replicate(own_server, other)
-        with pytest.raises(StoreUnavailable, match="read-only replica: point the URL at the mas"):
+        with pytest.raises(StoreUnavailable, match="read-only replica: point the URL at the prim"):
             queue.publish(b"y", queue="q")
         other.client().replicaof("NO", "ONE")
         assert [lease.job.id for lease in queue.claim(["q"]).leases] == [job]
@@ -112,6 +116,52 @@ def test_no_permission(own_server: EmbeddedServer, rules: list[str]) -> None:
     assert SECRET not in _everything_said(caught.value)
 
 
+def test_the_wait_for_replicas_is_not_permitted(own_server: EmbeddedServer) -> None:
+    """Only where it is asked for."""
+    admin = own_server.client()
+    rules = ["on", f">{SECRET}", "~*", "&*", "+@all", "-wait"]
+    admin.execute_command("ACL", "SETUSER", "app", *rules)
+    url = f"unix://app:{SECRET}@{own_server.socket_path}"
+    with FairQueue(url) as queue:
+        assert queue.publish(b"x", queue="q")
+    with (
+        FairQueue(url, min_replicas=1) as queue,
+        pytest.raises(ConfigurationError) as caught,
+    ):
+        queue.publish(b"x", queue="q")
+    told = (
+        r"does not let user 'app' run WAIT.*\+wait"
+        if _knows_dryrun(admin)
+        else r"no permissions to run the 'wait' command.*its ACL allows"
+    )
+    assert re.search(told, str(caught.value))
+
+
+def test_a_user_who_may_not_ask_keeps_nothing_of_the_caller(own_server: EmbeddedServer) -> None:
+    """The errors of the answers do not hold the frames of the call that connects.
+
+    Celery stops to wait for a result when a second object of it goes; too late is too late there.
+    """
+    url = _user(own_server, "~*", "+@all", "-acl", "+acl|whoami")
+
+    class Held:
+        """What a caller has at hand."""
+
+    def connect() -> weakref.ref[Held]:
+        held = Held()
+        with FairQueue(url) as queue:
+            queue.publish(b"x", queue="q")
+        return weakref.ref(held)
+
+    connect()  # loads the scripts
+    gc.collect()
+    gc.disable()
+    try:
+        assert connect()() is None
+    finally:
+        gc.enable()
+
+
 def _user(server: EmbeddedServer, *rules: str) -> str:
     """The URL of a user with these rules."""
     admin = server.client()
@@ -119,10 +169,14 @@ def _user(server: EmbeddedServer, *rules: str) -> str:
     return f"unix://app:{SECRET}@{server.socket_path}"
 
 
+def _knows_dryrun(client: Any) -> bool:
+    """``ACL DRYRUN`` came with Redis 7.0."""
+    return int(client.info("server")["redis_version"].split(".")[0]) >= 7
+
+
 @pytest.fixture
 def _can_be_asked(redis_client: redis.Redis) -> None:
-    """``ACL DRYRUN`` came with Redis 7.0."""
-    if int(redis_client.info("server")["redis_version"].split(".")[0]) < 7:
+    if not _knows_dryrun(redis_client):
         pytest.skip("this server cannot be asked what an ACL allows")
 
 
@@ -243,6 +297,28 @@ def test_out_of_memory(own_server: EmbeddedServer) -> None:
         assert queue.publish(b"y", queue="q")
 
 
+@pytest.mark.parametrize("claims", [True, False])
+@pytest.mark.parametrize("first", ["acked early", "lost"])
+def test_ends_that_free_nothing_while_out_of_memory(
+    own_server: EmbeddedServer, first: str, *, claims: bool
+) -> None:
+    """A full Redis accepts an early ack, and the ack of a lost lease, as the first of a call."""
+    client = own_server.client()
+    with FairQueue(own_server.url) as queue:
+        for _ in range(4):
+            queue.publish(b"x" * 1000, queue="q")
+        held, other = queue.claim(["q"], 2).leases
+        client.config_set("maxmemory", 1)
+        early = Finish(held.fence, Ending.ACK_EARLY)
+        ends = [early if first == "acked early" else Finish(1), Finish(other.fence)]
+        for end in ends:
+            if claims:
+                assert len(queue.claim(["q"], 1, finishes=[end]).leases) == 1
+            else:
+                queue.finish([end])
+        assert len(queue.claim(["q"], 4).leases) == (0 if claims else 2)
+
+
 def test_giving_back_while_out_of_memory(own_server: EmbeddedServer) -> None:
     """A full Redis still accepts releases and rejects, and still reaps expired leases."""
     client = own_server.client()
@@ -272,14 +348,74 @@ def test_a_new_worker_at_a_full_redis(own_server: EmbeddedServer) -> None:
         assert worker.depth("q") == 0
 
 
+def test_brakes_work_at_a_full_redis(own_server: EmbeddedServer) -> None:
+    """A pause, a limit, a cancel and a purge act where memory must be freed, and so does a list."""
+    client = own_server.client()
+    with FairQueue(own_server.url) as queue:
+        for n in range(40):
+            workspace, task = f"w{n % 4}", f"t{n % 2}"
+            queue.publish(b"x" * 1000, queue="q", job_id=f"j{n}", workspace=workspace, task=task)
+        dead, *leases = queue.claim(["q"], 8).leases
+        queue.reject(dead, reason="bad")
+        client.script_flush()
+        client.config_set("maxmemory", 1)
+        admin = queue.admin
+        admin.pause(workspace="w0")
+        admin.pause(task="t1")  # its leases are indexed first
+        admin.drain(queue="q")
+        admin.pause()
+        assert len(admin.list_pauses()) == 4
+        admin.set_limits("w1", concurrency=1)
+        admin.set_task_limits("t0", rate=1)
+        admin.set_queue_limits("q", concurrency=1)
+        admin.set_default_limits(concurrency=0)
+        admin.set_total_limits(concurrency=1)
+        assert len(admin.list_limits()) == 5
+        assert admin.cancel(leases[0].job.id) is Cancelled.SIGNALLED
+        assert admin.cancel("j39") is Cancelled.REMOVED
+        assert admin.cancel_workspace("w2").removed > 0
+        assert admin.withdraw("j37", queue="q") is not None
+        assert admin.purge(task="t0") > 0
+        assert admin.purge() > 0
+        with pytest.raises(StoreUnavailable, match="out of memory"):
+            admin.replay(dead.job.workspace, dead.job.id)
+        assert admin.purge_dead(dead.job.workspace) == 1
+        assert queue.depth("q") == 0
+        for scope in ({"workspace": "w0"}, {"task": "t1"}, {"queue": "q"}, {}):
+            assert admin.resume(**scope) is not None
+        admin.unset_limits("w1")
+        admin.unset_task_limits("t0")
+        assert [row.running for row in admin.list_queues()] == [7]
+        client.config_set("maxmemory", 0)
+        assert {finding.invariant for finding in admin.audit()} == {"I2"}  # limits that drain
+
+
+def test_a_worker_with_other_limits_boots_at_a_full_redis(own_server: EmbeddedServer) -> None:
+    """It stores them, is listed, declares its queues, and starts what waits."""
+    client = own_server.client()
+    with FairQueue(own_server.url, workspace_concurrency=2) as producer:
+        for n in range(3):
+            producer.publish(b"x", queue="q", task=f"t{n}")
+    client.config_set("maxmemory", 1)
+    tasks = {"t0": {"concurrency": 1}}
+    with FairQueue(
+        own_server.url, authoritative=True, workspace_concurrency=1, tasks=tasks
+    ) as worker:
+        worker.introduce("celery@new", software="celery/5")
+        worker.declare("other")
+        (lease,) = worker.claim(["q"]).leases
+        worker.ack(lease)
+        assert [row.worker for row in worker.admin.list_workers()] == ["celery@new"]
+        assert worker.admin.default_limits()["concurrency"].value == 1
+
+
 def test_every_refusal_is_a_fairqueue_error(own_server: EmbeddedServer) -> None:
     """Any refusal by Redis reaches the caller as a subclass of FairQueueError."""
     with FairQueue(own_server.url) as queue:
         queue.publish(b"x", queue="q")
         own_server.client().config_set("maxmemory", 1)
         calls: list[Callable[[], object]] = [
-            lambda: queue.admin.set_limits("w", concurrency=1),
-            lambda: queue.declare("other", plain=True),
+            lambda: queue.publish(b"x", queue="q"),
             lambda: queue.publish(b"x", queue="q", group="g"),
         ]
         for call in calls:

@@ -173,6 +173,7 @@ def test_a_claim_reads_no_index_of_reserves_without_any(
     for reserve in (None, 0):
         counted = Counted(redis_client, f"{namespace}-{reserve}", Limits())
         counted.store.set_limits("workspace", "z", Limits(weight=1.0, reserve=reserve))
+        counted.store.set_limits("queue", "z", Limits(concurrency=9))  # this closes the short way
         for name in "abc":
             counted.publish(name, n=40)
         counted.cost()

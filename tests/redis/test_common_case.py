@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, Lease, NewJob
 from fairqueue.adapters import Finish
 
 OF_THE_CALL = {"evalsha", "info", "config"}
@@ -70,3 +70,55 @@ def test_commands_of_a_publish(
             queue.publish(b"x", queue="q", workspace="a", task="t", job_id=job_id)
 
         assert count(publish) == most
+
+
+@pytest.mark.parametrize(
+    ("limits", "group", "most"),
+    [
+        ({}, None, 5 + 2 * 50),
+        ({}, "g", 9 + 2 * 50),
+        ({"workspace_capacity": 99}, None, 4 + 8 * 50),
+        ({"workspace_capacity": 99}, "g", 16 + 6 * 50),
+    ],
+)
+def test_commands_of_a_publish_of_many(
+    redis_url: str,
+    namespace: str,
+    count: Count,
+    limits: dict[str, Any],
+    group: str | None,
+    most: int,
+) -> None:
+    """Two for each job where nothing limits it; the capacity of a group is looked at once."""
+    jobs = [NewJob(b"x", "q", workspace="a", task="t", group=group) for _ in range(50)]
+    with _queue(redis_url, namespace, **limits) as queue:
+        queue.publish_many([NewJob(b"x", "q", workspace="a", task="t", group="other")])
+        assert count(lambda: queue.publish_many(jobs)) <= most
+
+
+@pytest.mark.parametrize(
+    ("limits", "n", "most"),
+    [
+        ({}, 1, 34),
+        ({}, 8, 57),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 1, 39),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 8, 64),
+    ],
+)
+def test_commands_of_a_finish_with_a_claim(
+    redis_url: str, namespace: str, count: Count, limits: dict[str, Any], n: int, most: int
+) -> None:
+    """The short way reads once what several jobs need, and writes each key once."""
+    with _queue(redis_url, namespace, **limits) as queue:
+        for _ in range(10):
+            for workspace in "abc":
+                queue.publish(b"x", queue="q", workspace=workspace, task="t")
+        leases: tuple[Lease, ...] = ()
+        for each in (3, 3, n):
+            finishes = [Finish(lease.fence, seconds=0.002) for lease in leases]
+            leases = tuple(queue.claim(["q"], each, finishes=finishes).leases)
+
+        def turn() -> None:
+            queue.claim(["q"], n, finishes=[Finish(one.fence, seconds=0.0011) for one in leases])
+
+        assert count(turn) == most

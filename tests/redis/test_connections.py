@@ -193,7 +193,7 @@ def queue(proxy: Proxy, namespace: str) -> Iterator[FairQueue]:
             b"ERR Error running script (call to f_12): @user_script:1: -READONLY You can't write",
             "read-only replica",
         ),
-        (b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data", "lost its master"),
+        (b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data", "lost its primary"),
         (b"LOADING Redis is loading the dataset in memory", "is loading its data"),
     ],
     ids=["READONLY", "READONLY of 6.2", "MASTERDOWN", "LOADING"],
@@ -208,6 +208,25 @@ def test_a_server_that_has_stepped_down_is_left(
         queue.publish(b"x", queue="q", workspace="w")
     assert queue.publish(b"x", queue="q", workspace="w")
     assert queue.depth("q") == 2
+
+
+@pytest.mark.usefixtures("_traced_or_not")
+def test_one_refusal_is_enough_for_all_connections(
+    queue: FairQueue, proxy: Proxy, redis_server: EmbeddedServer
+) -> None:
+    """Those that waited for a call lead to the server that has stepped down as well."""
+    redis_server.freeze()  # so that three calls are under way at once
+    threads = [threading.Thread(target=queue.depth, args=("q",)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    redis_server.thaw()
+    for thread in threads:
+        thread.join()
+    proxy.refuse(b"READONLY You can't write against a read only replica.")
+    with pytest.raises(StoreUnavailable, match="read-only replica"):
+        queue.publish(b"x", queue="q", workspace="w")
+    for _ in range(3):
+        assert queue.publish(b"x", queue="q", workspace="w")
 
 
 @pytest.mark.usefixtures("_traced_or_not")

@@ -12,8 +12,9 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue import FairQueue, Lease, StoreUnavailable
+from fairqueue import FairQueue, Lease, NewJob, Outcome, StoreUnavailable
 from fairqueue.adapters import Finish
+from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import Proxy, proxy_before
 
@@ -70,6 +71,33 @@ def test_a_repeated_publish_is_one_job(queue: FairQueue, proxy: Proxy) -> None:
     _again(lambda: queue.publish(b"x", queue="q", workspace="w", job_id="new"))
     assert proxy.lost == 1
     assert queue.depth("q") == 4
+
+
+def test_a_repeated_publish_of_many_stores_each_once(queue: FairQueue, proxy: Proxy) -> None:
+    """Its reply was lost; repeated with its ids, also all or none where no more would fit."""
+    queue.admin.set_limits("w", capacity=6)
+    jobs = [NewJob(b"x", "q", workspace="w", job_id=f"new{n}") for n in range(3)]
+    proxy.lose_reply_to(b"EVALSHA")
+    _again(lambda: queue.publish_many(jobs, all_or_none=True))
+    assert proxy.lost == 1
+    assert queue.depth("q") == 6
+
+
+def test_a_publish_of_many_that_is_interrupted_tells_how_far_it_came(
+    proxy: Proxy, namespace: str
+) -> None:
+    """The first hundred are stored; to publish all of them again stores none twice."""
+    client = redis.Redis(port=proxy.port, retry=Retry(NoBackoff(), 0))
+    jobs = [NewJob(b"x", "q", workspace="w", job_id=f"new{n}") for n in range(150)]
+    with FairQueue(client=client, namespace=namespace) as queue:
+        queue.publish_many(jobs[:1])
+        proxy.lose_reply_to(b"new149")
+        with pytest.raises(PublishInterrupted) as caught:
+            queue.publish_many(jobs)
+        assert [str(job_id) for job_id in caught.value.outcomes] == [f"new{n}" for n in range(100)]
+        outcomes = [job_id.outcome for job_id in queue.publish_many(jobs)]  # type: ignore[union-attr]
+        assert outcomes == [Outcome.REPEATED] * 150
+        assert queue.depth("q") == 150
 
 
 def test_a_late_repeat_does_not_restore_an_ended_job(queue: FairQueue, proxy: Proxy) -> None:

@@ -16,7 +16,7 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Finish
-from fairqueue.audit.checks import audit
+from fairqueue.audit import audit
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
 
@@ -72,6 +72,25 @@ def longest_page(client: redis.Redis, store: Store, act: Callable[[], object]) -
     act()
     engine._run = run  # type: ignore[method-assign]
     return most
+
+
+def test_a_look_at_what_is_runnable_is_bounded(redis_client: redis.Redis, world: World) -> None:
+    """Its pages are short, and a look costs the same with three times as many workspaces in line.
+
+    Nor does a task's or group's node with hundreds of members make a page longer.
+    """
+    world.limit_task("t", concurrency=1000)
+    for n in range(700):
+        world.publish(f"w{n}", task="t")
+    costs = []
+    for more in (600, 1200):
+        for n in range(more):
+            world.publish(f"of {more} {n}", queue="r")
+        ran = commands(redis_client, lambda: world.store.runnable("r"))
+        costs.append(sum(ran.values()))
+    assert costs[1] <= costs[0]
+    assert longest_page(redis_client, world.store, lambda: world.store.runnable("r")) < 400
+    assert longest_page(redis_client, world.store, lambda: world.store.runnable("q")) < 400
 
 
 def test_a_page_of_statistics_is_bounded(redis_client: redis.Redis, world: World) -> None:
@@ -214,3 +233,63 @@ def test_a_shared_limit_opens_and_closes_its_nodes_page_by_page(
         redis_client, world.store, lambda: world.limit("org", concurrency=1, weight=3.0)
     )
     assert changed < MOST_NODES
+
+
+def test_a_workspace_on_many_queues_joins_a_group_page_by_page(
+    redis_client: redis.Redis, world: World
+) -> None:
+    """No script moves all its flows, and none reads all their nodes afterwards."""
+    for n in range(300):
+        world.publish("big", queue=f"q{n:03}")
+    for _ in range(60):  # until the cleanup rests
+        world.reap()
+    spent = [commands(redis_client, lambda: world.limit("big", parent="org"))]
+    spent += [commands(redis_client, world.reap) for _ in range(100)]
+    assert max(sum(one.values()) for one in spent) < 150
+    assert audit(world.store.engine, now=world.clock()) == []
+    nodes = world.store.engine.keys.key("inner_nodes")
+    assert redis_client.hlen(nodes) == 300
+    worker = world.worker()
+    claimed = commands(redis_client, lambda: worker.take(1, "q007"))
+    assert sum(claimed.values()) < 100
+    published = commands(redis_client, lambda: world.publish("big", queue="q007", priority=2))
+    assert sum(published.values()) < 100
+    assert audit(world.store.engine, now=world.clock()) == []
+
+
+MOST_FLOWS = 700  # commands for the flows that one script settles
+
+
+@pytest.mark.parametrize("how", ["limit", "pause", "rate", "default", "reserve", "task"])
+def test_a_workspace_on_many_queues_closes_and_opens_page_by_page(
+    redis_client: redis.Redis, world: World, how: str
+) -> None:
+    """No script visits all its queues, whatever closes them."""
+    if how == "task":
+        world.limit_task(workspace_concurrency=5)
+    for n in range(300):
+        world.publish("big", queue=f"q{n:03}")
+    worker, store = world.worker(), world.store
+    act: dict[str, Callable[[], object]] = {
+        "limit": lambda: world.limit("big", concurrency=1),
+        "pause": lambda: store.pause("workspace", "big", Pause.PAUSED),
+        "rate": lambda: world.limit("big", rate=0.01),
+        "default": lambda: store.set_limits("default", "", Limits(concurrency=1)),
+        "reserve": lambda: world.limit("big", reserve=1),
+        "task": lambda: world.limit_task(workspace_concurrency=1),
+    }
+    for _ in range(60):  # until the cleanup rests
+        world.reap()
+    spent, leases = [commands(redis_client, act[how])], list[Lease]()
+    spent += [commands(redis_client, lambda: leases.extend(worker.take(1, "q007")))]
+    spent += [commands(redis_client, world.reap) for _ in range(25)]
+    world.clock.advance(29)
+    worker.renew(*leases)
+    world.clock.advance(29)
+    for lease in leases:
+        spent += [commands(redis_client, lambda lease=lease: worker.finish(lease))]  # type: ignore[misc]
+    spent += [commands(redis_client, lambda: store.pause("workspace", "big", None))]
+    spent += [commands(redis_client, lambda: worker.take(1, "q008"))]
+    spent += [commands(redis_client, world.reap) for _ in range(25)]
+    assert max(sum(one.values()) for one in spent) < MOST_FLOWS
+    assert audit(world.store.engine, now=world.clock()) == []

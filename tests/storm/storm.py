@@ -86,6 +86,8 @@ class Fleet:
     ) -> None:
         self._plan, self.settings, self._ledger = plan, settings, ledger
         self.results, self._folder = results, folder
+        self.own_url: str | None = None
+        """Of Dramatiq's own broker, if that is not at the core's URL."""
         self._count = 0
         self.living: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -100,6 +102,7 @@ class Fleet:
             "STORM_ACKS": "late" if self._plan.late else "early",
             "STORM_SETTINGS": json.dumps(self.settings),
             "STORM_RESULTS": self.results,
+            "STORM_OWN": self.own_url or self.settings["url"],
             "CELERY_BROKER_URL": celery_url(self.settings),
         }
         with (self._folder / f"{name}.log").open("wb") as log:
@@ -162,17 +165,26 @@ class Fleet:
 def celery_url(settings: dict[str, Any]) -> str:
     """Return the broker URL with these settings in its query."""
     query = {name: value for name, value in settings.items() if name != "url"}
-    return f"{settings['url'].replace('redis://', 'fairqueue://')}?{urlencode(query)}"
+    return f"{settings['url'].replace('redis', 'fairqueue', 1)}?{urlencode(query)}"
 
 
 class Producer:
     """Publishes jobs of all workspaces until it is told to stop."""
 
     def __init__(
-        self, plan: Plan, settings: dict[str, Any], ledger: Ledger, chance: random.Random
+        self,
+        plan: Plan,
+        settings: dict[str, Any],
+        ledger: Ledger,
+        chance: random.Random,
+        own_url: str | None = None,
     ) -> None:
         self._ledger, self._chance = ledger, chance
-        self._send = _celery_sender(settings) if plan.is_celery else _dramatiq_sender(settings)
+        self._send = (
+            _celery_sender(settings)
+            if plan.is_celery
+            else _dramatiq_sender(settings, own_url or settings["url"])
+        )
         self.accepted: dict[int, str] = {}
         """Jobs whose publish returned, and their ids; of the others none or one was stored."""
         self.tried = 0
@@ -213,8 +225,8 @@ def _celery_sender(settings: dict[str, Any]) -> Send:
     )
 
 
-def _dramatiq_sender(settings: dict[str, Any]) -> Send:
-    broker = RedisBroker(url=settings["url"], namespace=f"{settings['namespace']}-own")
+def _dramatiq_sender(settings: dict[str, Any], own_url: str) -> Send:
+    broker = RedisBroker(url=own_url, namespace=f"{settings['namespace']}-own")
     fairqueue_dramatiq.install(broker, **settings)
 
     def send(n: int, seconds: float, workspace: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import dramatiq
@@ -15,15 +16,16 @@ from dramatiq.brokers.stub import StubBroker
 import fairqueue_dramatiq
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.celery_state import kept
+from tests.pages import DOCS, PAGES, blocks, label
 
 pytestmark = [
     pytest.mark.system,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PROGRAMS = [page for page in PAGES if blocks(page, "python")]
+PROGRAMS.remove(DOCS / "web.md")  # its blocks are programs: integrations/web/test_page.py
+PROGRAMS.remove(DOCS / "howto" / "test.md")  # they are the tests of a project: kit/test_page.py
 ADDRESS = "localhost:6379"
 
 
@@ -38,30 +40,37 @@ def _render(*, tenant_id: str, page: int) -> None:
     """A task of the reader's app."""
 
 
+def _limits_of(workspace: str) -> None:
+    """The limit provider of the reader's app."""
+
+
 def _report(month: str, *, tenant_id: str) -> None:
     """An actor of the reader's app."""
 
 
 @pytest.fixture
-def names(server: EmbeddedServer) -> Iterator[dict[str, Any]]:
+def names(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """The names that a page assumes: a Celery app and a task, a Dramatiq broker and an actor."""
     app = Celery("pages", broker=f"fairqueue://{server.tcp_address}/0")
     with kept():
         broker, fair = StubBroker(), StubBroker()
     fairqueue_dramatiq.install(fair, workspace_from="kwarg:tenant_id")
     report = dramatiq.actor(_report, broker=fair, actor_name="report")
+    plans = ModuleType("shop.plans")
+    plans.limits_of = _limits_of  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "shop", ModuleType("shop"))
+    monkeypatch.setitem(sys.modules, "shop.plans", plans)
+    monkeypatch.setattr("dramatiq.broker.global_broker", broker)  # a page may set another
     yield {"app": app, "render": app.task(_render), "broker": broker, "report": report}
     broker.close()
     fair.close()
     app.close()
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", PROGRAMS, ids=label)
 def test_the_python_of_a_page_runs(
     page: Path, server: EmbeddedServer, names: dict[str, Any]
 ) -> None:
     """The blocks run from top to bottom as one program, with the test server's address."""
-    for block in BLOCK.findall(page.read_text()):
+    for block in blocks(page, "python"):
         exec(compile(block.replace(ADDRESS, server.tcp_address), str(page), "exec"), names)

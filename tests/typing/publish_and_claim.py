@@ -13,6 +13,7 @@ from fairqueue import (
     JobId,
     Lease,
     LeaseLost,
+    NewJob,
     Outcome,
     Settings,
     current,
@@ -31,6 +32,17 @@ def produce(queue: FairQueue) -> str:
     queue.publish(b"hello")  # type: ignore[call-arg]
     queue.publish(b"hello", "mail")  # type: ignore[call-arg]
     return job_id
+
+
+def produce_many(queue: FairQueue) -> list[str]:
+    """Each outcome is an id or an error; a job has the arguments of a publish."""
+    jobs = [NewJob(b"hello", queue="mail", workspace=7, job_id=f"m{n}") for n in range(3)]
+    outcomes = queue.publish_many(jobs, all_or_none=True, block_seconds=2.0)
+    assert_type(outcomes, list[JobId | FairQueueError])
+    NewJob(b"hello")  # type: ignore[call-arg]
+    NewJob("hello", "mail")  # type: ignore[arg-type]
+    queue.publish_many([b"hello"])  # type: ignore[list-item]
+    return [one for one in outcomes if isinstance(one, JobId)]
 
 
 def consume(queue: FairQueue) -> int:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from typing_extensions import assert_type
 
 from fairqueue import FairQueue
-from fairqueue.testing import Child, EmbeddedServer, ManualClock, embedded_redis
+from fairqueue.testing import (
+    Child,
+    EmbeddedServer,
+    EnqueuedJob,
+    Jobs,
+    ManualClock,
+    Run,
+    embedded_redis,
+)
 
 
 @pytest.fixture
@@ -19,6 +27,20 @@ def queue() -> Iterator[FairQueue]:
         assert_type(server, EmbeddedServer)
         assert_type(server.url, str)
         yield opened
+
+
+@pytest.fixture
+def jobs(fairqueue_jobs: Callable[..., Jobs]) -> Jobs:
+    """A fixture of a user's puts its app in memory."""
+    return fairqueue_jobs(object(), workspace_capacity=2)
+
+
+def ask_jobs(jobs: Jobs) -> FairQueue:
+    """What is enqueued, and what became of it."""
+    assert_type(jobs.assert_enqueued("report", workspace="acme", count=1), list[EnqueuedJob])
+    assert_type(jobs.run_until_idle(within_seconds=60, propagate=False), list[Run])
+    jobs.assert_enqueued("report", workspace=1)  # type: ignore[arg-type]
+    return jobs.queue
 
 
 def move_time(clock: ManualClock) -> float:

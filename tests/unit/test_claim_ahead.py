@@ -37,3 +37,8 @@ def test_the_newest_durations_count_most() -> None:
     for _ in range(100):
         claim_ahead.record(1.0)
     assert claim_ahead.jobs(8, at_most=8) == 0
+
+
+def test_what_is_claimed_ahead_is_held_longer_than_it_should_wait() -> None:
+    """Else it would be given back, claimed again, and start nothing once more."""
+    assert [ClaimAhead(seconds).hold_seconds for seconds in (0.0, 0.005, 0.1)] == [0.05, 0.05, 0.2]

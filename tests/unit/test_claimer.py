@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from fairqueue import FairQueueError, Job, Settings, StoreUnavailable
+from fairqueue import ConfigurationError, FairQueueError, Job, Settings, StoreUnavailable
 from fairqueue._claimer import Claimer
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
@@ -344,3 +345,30 @@ def test_what_was_finished_before_a_lost_reply_is_not_finished_again(
         claimer.claim(["q"], 0, finishes)
     assert claimer.claim(["q"], 0, finishes).lost == frozenset()
     assert store.depth("q", running=True) == 0
+
+
+def test_an_owner_introduces_itself_at_times(store: Flaky, claimer: Claimer) -> None:
+    """With its node's name and its software: at its first claim, and then every half minute."""
+    told: list[tuple[str, str, str]] = []
+    store.introduce = lambda *about: told.append(about)  # type: ignore[method-assign]
+    claimer.introduce("celery@one", "celery/5")
+    claimer.claim(["q"], 0, [])
+    assert told == []
+    claimer.claim(["q"], 1, [])
+    claimer.claim(["q"], 1, [])
+    ((owner, node, software),) = told
+    assert (owner, node) == (claimer.owner, "celery@one")
+    assert re.fullmatch(r"fairqueue/\S+ celery/5", software)
+
+
+def test_a_refused_introduction_stops_no_claim(
+    store: Flaky, claimer: Claimer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning says that operators do not see this owner, and why."""
+
+    def refuse(*about: str) -> None:
+        raise ConfigurationError("no ZADD for this user")
+
+    store.introduce = refuse  # type: ignore[assignment,method-assign]
+    assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
+    assert f"does not list owner {claimer.owner}: no ZADD for this user" in caplog.text

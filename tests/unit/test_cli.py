@@ -44,7 +44,7 @@ def test_stats_as_json(queue: FairQueue, redis_url: str, namespace: str) -> None
 def test_stats_as_a_table(queue: FairQueue, redis_url: str, namespace: str) -> None:
     """The same counts for people, with a last line for the total."""
     result = stats("--url", redis_url, "--namespace", namespace)
-    head, _, acme, total = result.stdout.splitlines()
+    _, head, _, acme, total = result.stdout.splitlines()
     assert head.split()[:4] == ["workspace", "waiting", "scheduled", "running"]
     assert acme.split()[:5] == ["acme", "1", "1", "1", "2"]
     assert total.split()[:4] == ["(all)", "1", "1", "1"]

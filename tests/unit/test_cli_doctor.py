@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 from redis import Redis
 
 from fairqueue import FairQueue
 from fairqueue._keys import Keys
+from fairqueue.cli import main
 from tests.unit.conftest import Shell
 
 
@@ -24,8 +26,15 @@ def keys(redis_url: str, namespace: str) -> Keys:
 
 def test_a_sound_namespace_is_exit_code_0(shell: Shell, keys: Keys) -> None:
     """It is so during an export, too, whose mark expires by itself."""
-    assert shell.json("doctor") == {"findings": []}
-    assert shell.run("doctor").stdout == "Every invariant holds.\n"
+    found = shell.json("doctor")
+    assert found["findings"] == found["repairs"] == []
+    assert found["namespace"] == shell.namespace
+    levels = {remark["about"]: remark["level"] for remark in found["remarks"]}
+    assert levels["server"] == levels["workers"] == "info"
+    assert levels["persistence"] == levels["imports"] == "warning"
+    text = shell.run("doctor").stdout
+    assert shell.url in text
+    assert text.endswith("Every invariant holds.\n")
 
 
 def test_broken_keys_are_exit_code_1(shell: Shell, keys: Keys, redis_client: Redis) -> None:
@@ -35,3 +44,30 @@ def test_broken_keys_are_exit_code_1(shell: Shell, keys: Keys, redis_client: Red
     found = shell.json("doctor", code=1)["findings"]
     assert {finding["invariant"] for finding in found} == {"I4", "I9"}
     assert "strange" in shell.run("doctor", code=1).stdout
+
+
+def test_repair_mends_and_names_what_it_did(shell: Shell, keys: Keys, redis_client: Redis) -> None:
+    """The next look is sound, and says so."""
+    redis_client.delete(keys.key("expiry"), keys.key("ready", "q"))
+    found = shell.json("doctor", "--repair")
+    assert {one["invariant"] for one in found["repairs"]} >= {"I1", "I4"}
+    assert all(one["is_mended"] and one["done"] for one in found["repairs"])
+    assert found["findings"] == []
+    assert "Every invariant holds" in shell.run("doctor").stdout
+
+
+def test_what_only_an_operator_can_mend_stays(
+    shell: Shell, keys: Keys, redis_client: Redis
+) -> None:
+    """A key of others is not touched."""
+    redis_client.set(f"{keys.prefix}strange", "1")
+    found = shell.json("doctor", "--repair", code=1)
+    assert [one["text"] for one in found["findings"]] == ["unknown key strange"]
+    assert redis_client.get(f"{keys.prefix}strange") == b"1"
+
+
+def test_the_password_of_the_url_is_masked(redis_url: str, namespace: str) -> None:
+    """It is printed with what was found."""
+    url = redis_url.replace("unix://", "unix://:secret@")
+    result = CliRunner().invoke(main, ["doctor", "--url", url, "--namespace", namespace])
+    assert "secret" not in result.output

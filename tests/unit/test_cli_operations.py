@@ -122,6 +122,59 @@ def test_dead_letters_are_purged(shell: Shell, queue: FairQueue, dead_letters: l
     assert shell.json("dead", "list")["dead_letters"] == []
 
 
+@pytest.fixture
+def poisoned(queue: FairQueue) -> None:
+    """Three workspaces whose jobs died, with messages of Celery and Dramatiq."""
+    messages = [b'{"id": "c-1"}', b'{"message_id":"d-1"}', b"{}"]
+    for n, (workspace, message) in enumerate(zip("abc", messages, strict=True)):
+        task = "mail" if n < 2 else "render"
+        queue.publish(message, queue="q", workspace=workspace, task=task, job_id=f"p{n}")
+        (lease,) = queue.claim(["q"], 1).leases
+        queue.reject(lease, reason="bad")
+
+
+@pytest.mark.usefixtures("poisoned")
+def test_dead_letters_of_all_workspaces_are_chosen(shell: Shell) -> None:
+    """By task, reason, time, and by the framework's own id."""
+
+    def found(*options: str) -> list[str]:
+        letters = shell.json("dead", "list", *options)["dead_letters"]
+        return [letter["job"] for letter in letters]
+
+    assert found() == ["p0", "p1", "p2"]
+    assert found("--task", "mail", "--reason", "bad", "--since", "1h") == ["p0", "p1"]
+    assert found("--until", "2020-01-31T12:00") == []
+    assert found("--task-id", "d-1") == ["p1"]
+    assert shell.json("dead", "show", "--task-id", "c-1")["workspace"] == "a"
+    assert shell.json("dead", "show", "p2")["workspace"] == "c"
+    counts = shell.json("dead", "count")
+    assert (counts["total"], counts["counts"][0]["task"]) == (3, "mail")
+    assert "render" in shell.run("dead", "count", "--workspace", "c").stdout
+
+
+def test_a_dead_letter_shows_its_traceback(shell: Shell, queue: FairQueue) -> None:
+    """Line by line, escaped."""
+    queue.publish(b"", queue="q", workspace="acme", job_id="j")
+    (lease,) = queue.claim(["q"], 1).leases
+    queue.reject(lease, reason="failed", details="in mail:\n  \x1b[2J\nValueError: no\n")
+    assert "in mail:\n  \\x1b[2J\nValueError: no\n" in shell.run("dead", "show", "j").stdout
+    assert shell.json("dead", "show", "j")["details"].endswith("ValueError: no\n")
+
+
+@pytest.mark.usefixtures("poisoned")
+def test_dead_letters_of_all_workspaces_are_ended(shell: Shell) -> None:
+    """A deploy poisoned them: those of one task are replayed, the others deleted."""
+    assert "--yes" in shell.run("dead", "replay", "--all", "--task", "mail", code=2).output
+    done = shell.json("dead", "replay", "--all", "--task", "mail", "--yes")
+    assert done == {"workspace": None, "replayed": 2}
+    shell.run("dead", "replay", "--task", "mail", code=2)
+    shell.run("dead", "replay", "p2", "--all", code=2)
+    shell.run("dead", "purge", "--task-id", "nothing", code=1)
+    shell.run("dead", "list", "--since", "yesterday", code=2)
+    assert "1 job purged" in shell.run("dead", "purge", "p2").stdout
+    assert shell.json("dead", "list")["dead_letters"] == []
+
+
 def test_pause_and_resume(shell: Shell, queue: FairQueue) -> None:
     """Each scope separately; resume lists the other pauses."""
     queue.publish(b"", queue="q", workspace="acme")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -24,11 +25,15 @@ def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
         yield queue
 
 
+def _sources(found: dict[str, Any]) -> dict[str, tuple[float | str, str]]:
+    return {name: (limit["value"], limit["source"]) for name, limit in found["limits"].items()}
+
+
 @pytest.mark.usefixtures("queue")
 def test_a_workspace(shell: Shell) -> None:
     """Its limits and their sources, its counts, and what blocks it."""
     found = shell.json("workspace", NASTY)
-    assert found["limits"] == {"concurrency": {"value": 1, "source": "default"}}
+    assert _sources(found) == {"concurrency": (1, "default")}
     assert (found["state"], found["waiting"], found["running"]) == ("waiting", 2, 1)
     (blocker,) = found["blockers"]
     assert (blocker["kind"], blocker["scope"], blocker["used"]) == ("concurrency", "workspace", 1)
@@ -83,6 +88,29 @@ def test_every_blocker_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
     text = shell.run("why", "j1\x1b").stdout
     assert "paused: everything" in text
     assert text.count("concurrency limit: ") == 6
+    for remedy in (
+        "to resume it: fairqueue resume --all",
+        "to raise it: fairqueue limits set concurrency=N --workspace 'acme\\x1b[2J\\n'",
+        "to raise it: fairqueue limits set concurrency=N --workspace org",
+        "to raise it: fairqueue limits set concurrency=N --task 'send \\x1b'",
+        "to raise it: fairqueue limits set workspace_concurrency=N --task 'send \\x1b'",
+        "to raise it: fairqueue limits set concurrency=N --queue q",
+        "to raise it: fairqueue limits set concurrency=N --total",
+    ):
+        assert f"    {remedy}\n" in text
+
+
+def test_an_empty_workspace_may_be_another_one(
+    shell: Shell, redis_url: str, namespace: str
+) -> None:
+    """The name that is meant, and jobs that named none, are told beside the output."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.publish(b"", queue="q", workspace="acme")
+        queue.publish(b"", queue="q", task="mail")
+        told = shell.run("workspace", "acmee").stderr
+        assert "did you mean 'acme'?" in told
+        assert "1 job named no workspace and went to 'default': fairqueue workspace default" in told
+        assert shell.run("workspace", "acme").stderr == ""
 
 
 def test_a_rate_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
@@ -93,6 +121,7 @@ def test_a_rate_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
     queue.claim(["other"], 1)
     text = shell.run("workspace", "r").stdout
     assert re.search(r"rate limit of 36/h: workspace r, for [\d.]+ s; next start in 1 m", text)
+    assert "    to raise it: fairqueue limits set rate=N/m --workspace r\n" in text
     queue.admin.set_limits("r", rate="10/m")
     assert "10/m" in shell.run("limits", "get", "--workspace", "r").stdout
 
@@ -110,7 +139,10 @@ def test_observed_limits(shell: Shell, redis_url: str, namespace: str) -> None:
     text = shell.run("workspace", "a").stdout
     assert "limits are observed, not enforced; exceeded so far: capacity.workspace 2" in text
     assert "would block: concurrency limit: workspace a runs 2 of 1" in text
-    assert shell.run("stats").stdout.splitlines()[0].endswith("would block  would reject")
+    _, observing, head, *_ = shell.run("stats").stdout.splitlines()
+    assert observing == "limits are observed, not enforced"
+    assert head.endswith("would block  would reject")
+    assert shell.json("stats")["observing"] is True
     (row,) = shell.json("stats")["workspaces"]
     assert (row["would_block"], row["would_reject"]) == (1, 2)
 
@@ -119,14 +151,10 @@ def test_limits_are_set_read_and_unset(shell: Shell, queue: FairQueue) -> None:
     """Each command prints the limits in force, with their sources."""
     of = ("--workspace", NASTY)
     found = shell.json("limits", "set", "concurrency=2", "rate=60/m", *of)
-    assert found == {
-        "scope": "workspace",
-        "name": NASTY,
-        "limits": {
-            "concurrency": {"value": 2, "source": "live"},
-            "rate": {"value": 1.0, "source": "live"},
-        },
-    }
+    assert (found["scope"], found["name"]) == ("workspace", NASTY)
+    assert _sources(found) == {"concurrency": (2, "live"), "rate": (1.0, "live")}
+    assert found["limits"]["rate"]["stored_by"].endswith(f":{os.getpid()}")
+    assert " UTC by " in shell.run("limits", "get", *of).stdout
     assert "live" in shell.run("limits", "get", *of).stdout
     assert queue.admin.limits(NASTY)["concurrency"].value == 2
     assert shell.json("limits", "unset", *of)["limits"]["concurrency"]["source"] == "default"
@@ -138,15 +166,42 @@ def test_limits_are_set_read_and_unset(shell: Shell, queue: FairQueue) -> None:
 def test_every_scope_has_limits(shell: Shell, scope: tuple[str, ...]) -> None:
     """The same three commands for each."""
     found = shell.json("limits", "set", "concurrency=3", *scope)
-    assert found["limits"]["concurrency"] == {"value": 3, "source": "live"}
+    assert _sources(found) == {"concurrency": (3, "live")}
     shell.run("limits", "get", *scope)
     assert shell.json("limits", "unset", *scope)["limits"] == {}
     assert "no limit" in shell.run("limits", "get", *scope).stdout
 
 
+def test_all_limits_are_shown_and_configured_ones_unset(shell: Shell, queue: FairQueue) -> None:
+    """Of every scope and source, with when and by which process each was stored."""
+    queue.admin.set_limits(NASTY, rate="5/m")
+    queue.admin.set_task_limits("send \x1b", concurrency=2)
+    found = shell.json("limits", "get")["limits"]
+    assert [(row["scope"], row["source"]) for row in found] == [
+        ("default", "configured"),
+        ("task", "live"),
+        ("workspace", "live"),
+    ]
+    text = shell.run("limits", "get").stdout
+    assert "send \\x1b" in text
+    assert "5/m" in text
+    assert f":{os.getpid()}" in text
+    assert shell.json("limits", "unset", "--configured") == {"configured": {}}
+    assert len(shell.json("limits", "get")["limits"]) == 2
+
+
+def test_limits_of_an_unseen_name_get_a_hint(shell: Shell, queue: FairQueue) -> None:
+    """Where there is no limit."""
+    queue.admin.unset_configured_limits()
+    text = shell.run("limits", "get", "--queue", "Q").output
+    assert "no job, limit or pause names the queue 'Q' now; did you mean 'q'?" in text
+
+
 @pytest.mark.parametrize(
     "command",
     [
+        ("get", "--workspace", ""),
+        ("unset", "--configured", "--total"),
         ("set", "concurrency=2"),
         ("set", "--workspace", "a"),
         ("set", "concurrency", "--workspace", "a"),

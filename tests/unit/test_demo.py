@@ -73,7 +73,8 @@ def test_the_picture_is_one_valid_document_with_both_runs() -> None:
     text = picture(load, runs)
     root = ET.fromstring(text)
     words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"redis://", "fairqueue://", "wait before start (s)", "ada"} <= set(words)
+    labels = {"wait before start (s)", "order of starts, first to last"}
+    assert {"redis://", "fairqueue://", "ada"} | labels <= set(words)
     dots = [e for e in root.iter("{http://www.w3.org/2000/svg}circle") if e.get("r") == "3.6"]
     assert len(dots) == 2 * 80
     assert "href" not in text

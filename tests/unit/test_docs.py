@@ -14,9 +14,8 @@ from fairqueue._settings import QueueSettings, Settings, TaskSettings, Workspace
 from fairqueue._settings.problems import UNSUPPORTED
 from fairqueue._stores.linker import MODULES
 from fairqueue.cli import main
+from tests.pages import PAGES, ROOT, label
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_BUILT = set(UNSUPPORTED)
 
 
@@ -30,7 +29,7 @@ def test_every_setting_has_its_row(model: type[Settings]) -> None:
         assert (row in page) == (name not in NOT_BUILT), row
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=label)
 def test_links_lead_somewhere(page: Path) -> None:
     """Each relative link names a file that exists."""
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
@@ -53,6 +52,15 @@ def test_the_commands_of_the_pages_parse(line: str) -> None:
     command.make_context(line, arguments)
 
 
+def test_the_targets_of_make_exist() -> None:
+    """Every ``make`` of a page is one of the Makefile."""
+    in_code = re.compile(r"(?:`|\$ )make ([a-z][a-z-]*)")
+    named = {word for page in PAGES for word in in_code.findall(page.read_text())}
+    assert {"demo", "test", "docs", "bench"} <= named
+    made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert named <= made
+
+
 UPSTREAM = ROOT / "docs" / "upstream.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
@@ -66,11 +74,11 @@ def _rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
-@pytest.mark.parametrize(("path", "name"), NAMED)
-def test_the_named_tests_exist(path: str, name: str) -> None:
+@pytest.mark.parametrize(("path", "function"), NAMED)
+def test_the_named_tests_exist(path: str, function: str) -> None:
     """Every test that a page names exists."""
     source = (ROOT / path).read_text()
-    assert not name or f"\ndef {name}(" in source
+    assert not function or f"\ndef {function}(" in source
 
 
 def test_each_flaw_found_elsewhere_names_its_test() -> None:
@@ -106,3 +114,34 @@ def test_the_module_table_is_the_order_of_the_modules() -> None:
     """docs/architecture.md lists the Lua modules bottom up, as the linker orders them."""
     rows = _rows("Layers and modules")[1:]
     assert tuple(row[0].strip("`") for row in rows) == MODULES
+
+
+def test_the_page_of_upgrades_has_this_release() -> None:
+    """docs/upgrade.md names the format of the keys that this release writes."""
+    project = (ROOT / "pyproject.toml").read_text()
+    release = re.findall(r'^version = "(.*)"', project, re.MULTILINE)
+    base = (ROOT / "fairqueue" / "lua" / "modules" / "base.lua").read_text()
+    (written,) = re.findall(r"local FORMAT, META = '(\d+)'", base)
+    page = (ROOT / "docs" / "upgrade.md").read_text()
+    assert f"| {release[0]} | {written} |" in page
+
+
+def test_the_first_page_has_the_versions_that_are_tested() -> None:
+    """Those of the matrix, which are also those of the package's metadata."""
+    environments = re.findall(
+        r"-(celery|dramatiq)(\d)(\d+)\b|-(celery|dramatiq)\{([\d,]+)\}", _matrix()
+    )
+    found: dict[str, set[tuple[int, int]]] = {"celery": set(), "dramatiq": set()}
+    for one, major, minor, many, listed in environments:
+        versions = [f"{major}{minor}"] if one else listed.split(",")
+        found[one or many] |= {(int(text[0]), int(text[1:])) for text in versions}
+    (supported,) = re.findall("^Supported: .*", (ROOT / "README.md").read_text(), re.MULTILINE)
+    for framework, versions in found.items():
+        first, last = (".".join(map(str, end)) for end in (min(versions), max(versions)))
+        assert f"{framework.capitalize()} {first} to {last}" in supported
+    pythons = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
+    assert f"Python {pythons[0]} to {pythons[-1]}" in supported
+
+
+def _matrix() -> str:
+    return (ROOT / "tox.ini").read_text().split("env_list =")[1].split("skip_missing")[0]

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, Job
+from fairqueue import ConfigurationError, FairQueue, Job, Settings
 from fairqueue._stores import open_store, polling
 from fairqueue._stores.engine import Entry
 from fairqueue._stores.memory import Database, MemoryEngine
@@ -33,10 +33,10 @@ def test_the_same_url_is_the_same_store(namespace: str) -> None:
 def test_names_and_namespaces_are_separate_stores(namespace: str) -> None:
     """Each ``memory://name`` is a separate store, and so is each namespace."""
     stores = [
-        open_store("memory://", namespace=namespace),
-        open_store("memory://one", namespace=namespace),
-        open_store("memory://two", namespace=namespace),
-        open_store("memory://", namespace=namespace + "x"),
+        open_store("memory://", settings=Settings.load({"namespace": namespace})),
+        open_store("memory://one", settings=Settings.load({"namespace": namespace})),
+        open_store("memory://two", settings=Settings.load({"namespace": namespace})),
+        open_store("memory://", settings=Settings.load({"namespace": namespace + "x"})),
     ]
     for n, store in enumerate(stores):
         for queue in map(str, range(n)):
@@ -91,10 +91,10 @@ def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatc
 
 def test_an_unreferenced_store_is_freed() -> None:
     """Its jobs and its Lua state are freed with the last reference."""
-    others = [id(each) for each in gc.get_objects() if isinstance(each, Commands)]
+    others = [id(each) for each in gc.get_objects() if type(each) is Commands]
     store = Store(MemoryEngine())
     store.declare("q", plain=True)
-    found = (each for each in gc.get_objects() if isinstance(each, Commands))
+    found = (each for each in gc.get_objects() if type(each) is Commands)
     (commands,) = [weakref.ref(each) for each in found if id(each) not in others]
     del store
     gc.collect()

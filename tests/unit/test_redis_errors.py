@@ -14,8 +14,8 @@ from fairqueue._stores.redis.errors import guarded
     [
         (redis.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "raise"),
         (redis.ResponseError("OOM command not allowed, script: 1, on @user_script:1."), "raise"),
-        (redis.ReadOnlyError("You can't write against a read only replica."), "at the master"),
-        (redis.ResponseError("READONLY You can't write against a read only"), "at the master"),
+        (redis.ReadOnlyError("You can't write against a read only replica."), "at the primary"),
+        (redis.ResponseError("READONLY You can't write against a read only"), "at the primary"),
         (redis.ResponseError("MISCONF Redis is configured to save RDB snapshots"), "free the disk"),
         (redis.ResponseError("NOREPLICAS Not enough good replicas to write."), "fewer replicas"),
         (redis.BusyLoadingError("Redis is loading the dataset in memory"), "when it is done"),

@@ -26,6 +26,7 @@ READS = {
     "HKEYS",
     "HLEN",
     "HMGET",
+    "HRANDFIELD",
     "HSCAN",
     "LINDEX",
     "LLEN",
@@ -34,13 +35,16 @@ READS = {
     "MAXLEN",
     "RANK",
     "COUNT",
+    "LIMIT",
     "SCARD",
     "SISMEMBER",
     "SMEMBERS",
+    "SSCAN",
     "TIME",
     "WITHSCORES",
     "ZCARD",
     "ZCOUNT",
+    "ZMSCORE",
     "ZRANGE",
     "ZRANGEBYSCORE",
     "ZRANK",
@@ -97,6 +101,16 @@ def test_the_linker_commits_what_an_operation_changes(name: str) -> None:
         assert set(WRITE.findall(body)) <= READS
     elif {"Settle.workspace", "Order.charge", "Shard.load"} & Modules().reached(body):
         assert commits
+
+
+def test_a_part_creates_the_functions_that_it_needs() -> None:
+    """A short way that returns before the last part pays for no function of that part."""
+    body = "-- LATER\nif Shard.load() then return 1 end\n-- LATER\nreturn Leases.held('1', 'w')\n"
+    short, general = Modules().link(body).split("if L.Shard_load() then return 1 end")
+    assert "Shard_load = function" in short
+    assert "Leases_held" not in short
+    assert "Leases_held = function" in general
+    assert "Shard_load = before.Shard_load" in general
 
 
 @pytest.mark.parametrize("name", operations())

@@ -17,9 +17,13 @@ DEFAULTS: dict[str, Any] = {
     "on_missing_workspace": "warn",
     "workspace_concurrency": None,
     "workspace_capacity": None,
+    "workspace_rate": None,
+    "workspace_burst": None,
     "queue_capacity": None,
     "total_capacity": None,
     "total_concurrency": None,
+    "workspace_requests": None,
+    "total_requests": None,
     "workspaces": {},
     "tasks": {},
     "queues": {},
@@ -28,15 +32,20 @@ DEFAULTS: dict[str, Any] = {
     "enforce": "limits",
     "shards": 1,
     "min_replicas": 0,
+    "replica_wait_seconds": 1.0,
     "fairness": "time",
     "lease_seconds": 30,
     "claim_ahead_seconds": 0.005,
     "max_deliveries": 5,
+    "keep_failures": False,
     "dead_letter_seconds": 2_592_000.0,
     "dead_letter_count": 10_000,
     "max_payload_bytes": 16_777_216,
     "unknown_task_returns": 360,
     "on_lease_lost": "abort",
+    "metrics_bind": None,
+    "metrics_workspaces": 20,
+    "tracing": False,
     "limit_provider": None,
 }
 
@@ -53,6 +62,13 @@ def test_the_defaults_are_the_documented_ones() -> None:
     settings = Settings.load({})
     assert {name: getattr(settings, name) for name in DEFAULTS} == DEFAULTS
     assert set(type(settings).model_fields) == set(DEFAULTS)
+
+
+def test_a_default_rate_is_stored_with_its_burst() -> None:
+    """As text or as a number; a burst alone is refused."""
+    stored = Settings.load({"workspace_rate": "30/m", "workspace_burst": "5"}).stored_limits()
+    assert (stored.default.rate, stored.default.burst) == (0.5, 5)
+    assert "set 'workspace_rate', too" in refusal(workspace_burst=2)
 
 
 def test_numbers_may_come_as_text() -> None:
@@ -182,7 +198,6 @@ def test_a_value_is_not_repeated() -> None:
     ("options", "name"),
     [
         ({"shards": 2}, "shards"),
-        ({"min_replicas": 1}, "min_replicas"),
     ],
 )
 def test_an_unsupported_setting_is_rejected(options: dict[str, Any], name: str) -> None:
@@ -243,7 +258,8 @@ def test_stored_limits_are_those_that_were_set() -> None:
     [
         ("concurrency", "did you mean 'workspace_concurrency'?"),
         ("capacity", "did you mean 'workspace_capacity'?"),
-        ("rate", "it is a limit of single workspaces: workspaces={'NAME': {'rate': …}}"),
+        ("rate", "did you mean 'workspace_rate'?"),
+        ("weight", "it is a limit of single workspaces: workspaces={'NAME': {'weight': …}}"),
     ],
 )
 def test_a_limit_without_its_scope_is_explained(name: str, remedy: str) -> None:

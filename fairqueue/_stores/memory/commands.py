@@ -118,6 +118,12 @@ class Commands:
         """Count a key as often as it is named."""
         return sum(key in self._values.by_key for key in keys)
 
+    def persist(self, key: bytes) -> int:
+        """Take the time to live away; return whether there was one."""
+        has_end = key in self._values.by_key and key in self._values.ends
+        self._values.ends.take(key)
+        return int(has_end)
+
     def time(self) -> Any:
         """Return seconds and microseconds."""
         seconds, micros = divmod(int(self._values.clock() * 1_000_000), 1_000_000)
@@ -385,6 +391,11 @@ class Commands:
         """Return a score."""
         score = self._read(key, ZSet).get(text(member))
         return None if score is None else self._score_text(score)
+
+    def zmscore(self, key: bytes, *members: Argument) -> Any:
+        """Return some scores."""
+        scores = (self._read(key, ZSet).get(name) for name in _texts(members))
+        return self._table([False if s is None else self._score_text(s) for s in scores])
 
     def zcard(self, key: bytes) -> int:
         """Count the members."""

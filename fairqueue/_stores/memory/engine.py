@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from lupa import lua51
 
-from fairqueue._stores.engine import Engine, Entry, Value, bytes_of
+from fairqueue._stores.engine import HEADED, Engine, Entry, Value, bytes_of, heads_of
 from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.memory.commands import NAMES, Commands, ScoreText, score_text
 from fairqueue._stores.memory.values import CommandError, List, Set, Values
@@ -164,14 +164,22 @@ class MemoryEngine(Engine):
         """Run one of the scripts' commands."""
         return self._database.command(name, [bytes_of(each) for each in arguments])
 
-    def dump(self) -> Iterator[Entry]:
+    def dump(self, *, payloads: bool = True) -> Iterator[Entry]:
         """Read every key of the namespace."""
+        shown = (lambda _, value: value) if payloads else self._without_payload
         values, prefix = self._database.values, self.keys.prefix.encode()
         with self._database.step():
             found = {key: value for key, value in values.by_key.items() if key.startswith(prefix)}
             return iter(
-                [Entry(key, _plain(value), key in values.ends) for key, value in found.items()]
+                [
+                    Entry(key, shown(key, _plain(value)), key in values.ends)
+                    for key, value in found.items()
+                ]
             )
+
+    def _without_payload(self, key: bytes, value: Any) -> Any:
+        kind = key.decode(errors="replace").removeprefix(self.keys.prefix).partition(":")[0]
+        return heads_of(value) if kind in HEADED and isinstance(value, dict) else value
 
     def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
         """Make a waiter."""
@@ -207,3 +215,13 @@ def open_memory(url: str, *, namespace: str) -> MemoryEngine:
     name = (parts.netloc + parts.path).strip("/")
     database = _opened.get(name) or _opened.setdefault(name, Database())
     return MemoryEngine(database, namespace=namespace)
+
+
+@contextmanager
+def own_database(name: str, *, clock: Callable[[], float]) -> Iterator[None]:
+    """Keep new keys under ``memory://NAME`` in the block, with this clock, the same in each run."""
+    _opened[name] = Database(clock=clock, random=Random(0))  # noqa: S311 - HRANDFIELD is no secret
+    try:
+        yield
+    finally:
+        del _opened[name]

@@ -8,10 +8,8 @@ from urllib.parse import unquote, urlsplit
 import redis
 
 from fairqueue._settings import mask_password
+from fairqueue._stores.redis.sentinel import SOCKET_TIMEOUT_SECONDS, is_sentinel, sentinel_pool
 from fairqueue.errors import ConfigurationError
-
-SOCKET_TIMEOUT_SECONDS = 5.0
-"""Where the URL says nothing: redis-py's own default since 8.0. Before, it waited for ever."""
 
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 _SAFE = re.compile(
@@ -23,20 +21,30 @@ _SAFE = re.compile(
 def client_at(url: str) -> redis.Redis:
     """A client that is not connected yet; ConfigurationError for a URL that it cannot use."""
     try:
-        client = redis.Redis.from_url(url, socket_timeout=SOCKET_TIMEOUT_SECONDS)
+        client = _client(url)
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # else the first call would find out
+    except ConfigurationError:
+        raise
     except (ValueError, TypeError, redis.RedisError) as error:
         raise ConfigurationError(
             f"bad URL {mask_password(url)!r}: {_what_is_wrong(str(error))}"
         ) from None  # the original may quote a password
+    if url.startswith("unix:") or is_sentinel(url):
+        return client
     database = unquote(urlsplit(url).path).strip("/")
-    if not url.startswith("unix:") and database and not database.isdecimal():
+    if database and not database.isdecimal():
         raise ConfigurationError(  # the client would take database 0
             f"the URL {mask_password(url)!r} ends in {database!r}, but a Redis database is a "
             "number, such as /0"
         )
     return client
+
+
+def _client(url: str) -> redis.Redis:
+    if is_sentinel(url):
+        return redis.Redis(connection_pool=sentinel_pool(url))
+    return redis.Redis.from_url(url, socket_timeout=SOCKET_TIMEOUT_SECONDS)
 
 
 def _what_is_wrong(text: str) -> str:

@@ -28,17 +28,22 @@ import os
 import select
 import socket
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from fairqueue._stores.redis.errors import is_from_wrong_server
+from fairqueue._stores.redis.replicas import Replicas
+from fairqueue._stores.redis.sentinel import asking
 from fairqueue._stores.redis.traced import Loans, TracedClient, is_traced
 from fairqueue._stores.scripts import Source
+from fairqueue.errors import ConfigurationError
 
-AGAIN = {"publish": (1, b"1")}
+AGAIN = {"publish": (1, b"1"), "publish_many": (1, b"1")}
 """Operations whose call says when it is made again: the value that does, and how it begins then."""
 
 
@@ -55,7 +60,7 @@ class _Connections:
     """The connections of one client's calls: as many as were ever busy at once."""
 
     def __init__(self, pool: Any) -> None:
-        self._pool = pool
+        self._kind, self._options = asking(pool.connection_class), pool.connection_kwargs
         self._reset()
 
     def _reset(self) -> None:
@@ -69,22 +74,27 @@ class _Connections:
         try:
             connection = self._idle.pop()
         except IndexError:
-            return self._pool.connection_class(**self._pool.connection_kwargs)
+            return self._kind(**self._options)
         if _has_input(connection):  # nothing was asked, so it is broken or closed
             connection.disconnect()
         return connection
 
     def give_back(self, connection: Any, *, is_kept: bool) -> None:
-        """Keep one for the next call, or close it."""
+        """Keep one for the next call, or close it with all others, which may be lost as well."""
         if is_kept:
             self._idle.append(connection)
         else:
             connection.disconnect()
+            self.close()
 
     def close(self) -> None:
         """Close those that no call has."""
         while self._idle:
             self._idle.pop().disconnect()
+
+
+def _read_one(connection: Any) -> Any:
+    return connection.read_response()
 
 
 class Wire:
@@ -95,28 +105,37 @@ class Wire:
 
     def __init__(self, client: Any) -> None:
         pool = client.connection_pool
+        self.pool = pool
         self._connections = connections = _Connections(pool)
-        loans = Loans(pool, connections.take, connections.give_back)
-        self.traced_client = TracedClient(loans, _keeps_connection)
+        self.loans = Loans(pool, connections.take, connections.give_back)
+        self.traced_client = TracedClient(self.loans, _keeps_connection, _read_one)
 
-    def exchange(self, packed: bytes, resent: bytes | None = None) -> Any:
+    def exchange(
+        self,
+        packed: bytes,
+        again: Callable[[], bytes] | None = None,
+        read: Callable[[Any], Any] = _read_one,
+    ) -> Any:
         """Send a packed command and return its reply, with the client's own retries.
 
-        ``resent``: what a retry sends, if not the same. Only an answer keeps the connection, and
-        only one from a server that may still be the right one: after a failover the next call
-        connects again.
+        ``again``: packs what a retry sends, if not the same. ``read``: reads all that comes back.
+        Only an answer keeps the connection, and only one from a server that may still be the right
+        one: after a failover the next call connects again.
         """
         connection = self._connections.take()
-        todo = [packed if resent is None else resent, packed]
 
         def send_and_read() -> Any:
-            connection.send_packed_command((todo.pop() if len(todo) > 1 else todo[0],))
-            return connection.read_response()
+            connection.send_packed_command((packed,))
+            return read(connection)
+
+        def prepare_retry(_: Exception) -> None:
+            nonlocal packed
+            connection.disconnect()
+            if again is not None:
+                packed = again()
 
         try:
-            reply = connection.retry.call_with_retry(
-                send_and_read, lambda _: connection.disconnect()
-            )
+            reply = connection.retry.call_with_retry(send_and_read, prepare_retry)
         except BaseException as error:
             self._connections.give_back(connection, is_kept=_keeps_connection(error))
             raise
@@ -152,10 +171,84 @@ def wire_of(client: Any) -> Wire | None:
     return Wire(client)
 
 
+class Confirmation:
+    """Waits for replicas behind each write of one client.
+
+    While they are missing no write is sent: a claim that is not confirmed leases jobs that its
+    worker never gets, and a publish stores a job although its caller hears of an error.
+    """
+
+    def __init__(self, wire: Wire, replicas: Replicas, mark: str) -> None:
+        self._wire, self._replicas = wire, replicas
+        self._are_missing = False
+        commands = replicas.commands(wire.pool, mark)
+        self.packed = b"".join(_head(command, 0) for command in commands)
+        self.traced_client = TracedClient(wire.loans, _keeps_connection, self.read_and_wait)
+
+    def ensure(self) -> None:
+        """Raise TooFewReplicas if they were missing at the last write, and still are."""
+        if self._are_missing:
+            self._wire.exchange(self.packed, read=partial(self._look, sent=False))
+
+    def read(self, connection: Any) -> Any:
+        """Read the reply and those of what went behind it, so that none is left over."""
+        try:
+            reply = connection.read_response()
+        except ResponseError:
+            self._pass(connection)
+            raise
+        self._look(connection)
+        return reply
+
+    def read_and_wait(self, connection: Any) -> Any:
+        """Read the reply of a call behind which no WAIT was sent, and wait then."""
+        reply = connection.read_response()
+        connection.send_packed_command((self.packed,))
+        self._look(connection)
+        return reply
+
+    @staticmethod
+    def _pass(connection: Any) -> None:
+        for _ in range(2):
+            with suppress(ResponseError):
+                connection.read_response()
+
+    def _look(self, connection: Any, *, sent: bool = True) -> None:
+        try:
+            connection.read_response()
+        except ResponseError:
+            connection.read_response()
+            raise
+        confirmed = int(connection.read_response())
+        self._are_missing = confirmed < self._replicas.least
+        self._replicas.check(confirmed, sent=sent)
+
+
+def confirmation_of(wire: Wire | None, replicas: Replicas, mark: str) -> Confirmation | None:
+    """What waits for replicas over this wire; None: nothing has to."""
+    if replicas.least == 0:
+        return None
+    if wire is None:
+        raise ConfigurationError(
+            "min_replicas needs a plain redis.Redis client with a pool of connections"
+        )
+    return Confirmation(wire, replicas, mark)
+
+
 class ScriptCall:
     """One script with its keys on one client; call it with as many values as it takes."""
 
-    def __init__(self, client: Any, wire: Wire | None, source: Source, keys: Sequence[str]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        wire: Wire | None,
+        source: Source,
+        keys: Sequence[str],
+        confirmation: Confirmation | None = None,
+    ) -> None:
+        self._confirmation = confirmation if source.writes else None
+        self._tail = self._confirmation.packed if self._confirmation else b""
+        self._read = self._confirmation.read if self._confirmation else _read_one
         self._script = client.register_script(source.text)
         self._wire, self._keys = wire, keys
         evalsha = ["EVALSHA", self._script.sha, str(len(keys)), *keys]
@@ -165,18 +258,25 @@ class ScriptCall:
 
     def __call__(self, values: Sequence[bytes]) -> Any:
         """Run it; a server that has forgotten the script gets it again."""
-        again = self._told_again(values)  # redis-py's own client may send a call twice
-        if self._wire is None:
-            return self._script(keys=self._keys, args=again)
-        if is_traced():
-            return self._script(keys=self._keys, args=again, client=self._wire.traced_client)
-        packed = self._head + _packed(values)
-        resent = packed if again is values else self._head + _packed(again)
+        if self._confirmation is not None:
+            self._confirmation.ensure()
+        if self._wire is None or is_traced():  # redis-py's own client may send a call twice
+            return self._call_client(values)
+        packed = self._pack(values)
+        again = (lambda: self._pack(self._told_again(values))) if self._again else None
         try:
-            return self._wire.exchange(packed, resent)
+            return self._wire.exchange(packed, again, self._read)
         except NoScriptError:
             self._wire.exchange(self._load)
-            return self._wire.exchange(packed, resent)
+            return self._wire.exchange(packed, again, self._read)
+
+    def _pack(self, values: Sequence[bytes]) -> bytes:
+        return self._head + _packed(values) + self._tail
+
+    def _call_client(self, values: Sequence[bytes]) -> Any:
+        sends = self._confirmation or self._wire
+        client = sends and sends.traced_client
+        return self._script(keys=self._keys, args=self._told_again(values), client=client)
 
     def _told_again(self, values: Sequence[bytes]) -> Sequence[bytes]:
         """The values of a call that may have been made before."""

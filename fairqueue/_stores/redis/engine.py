@@ -2,80 +2,83 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue._stores.engine import Engine, Entry, Value
+from fairqueue._stores.engine import Engine, Entry, Remark, Value
 from fairqueue._stores.linker import Read, read_source
+from fairqueue._stores.redis import health
 from fairqueue._stores.redis.address import client_at
-from fairqueue._stores.redis.connections import ScriptCall, wire_of
-from fairqueue._stores.redis.errors import check_server, guarded
+from fairqueue._stores.redis.connections import ScriptCall, confirmation_of, wire_of
+from fairqueue._stores.redis.errors import check_server, guarded, raise_told
+from fairqueue._stores.redis.pages import Pages
 from fairqueue._stores.redis.permissions import check_permissions
+from fairqueue._stores.redis.replicas import Replicas
+from fairqueue._stores.redis.sentinel import pool_like
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue._stores.scripts import load
+from fairqueue.errors import StoreUnavailable
 
-_SPECIAL = re.compile(r"([*?\[\]\\])")
-_NO_KEY = -2  # what TTL says of a key that is not there
+HEADS_AT_ONCE = 200
 
 
 class RedisEngine(Engine):
     """Runs the scripts on Redis 6.2 or later, over one client."""
 
     def __init__(
-        self, client: redis.Redis, *, namespace: str = "fairqueue", read: Read = read_source
+        self,
+        client: redis.Redis,
+        *,
+        namespace: str = "fairqueue",
+        read: Read = read_source,
+        replicas: Replicas = Replicas(),  # noqa: B008 - a tuple
     ) -> None:
         super().__init__(namespace, read)
         self.client = client
+        self._replicas = replicas
         self._wire = wire = wire_of(client)
+        confirmation = confirmation_of(wire, replicas, self.keys.key("confirmed"))
         self._scripts = {
-            name: ScriptCall(client, wire, source, self.keys.declared())
+            name: ScriptCall(client, wire, source, self.keys.declared(), confirmation)
             for name, source in load(read).items()
         }
 
     @classmethod
-    def from_url(cls, url: str, *, namespace: str) -> RedisEngine:
-        """Open a redis://, rediss:// or unix:// URL; nothing is connected yet.
+    def from_url(cls, url: str, *, namespace: str, replicas: Replicas) -> RedisEngine:
+        """Open a redis://, rediss://, unix:// or redis+sentinel:// URL; nothing is connected yet.
 
         Raises ConfigurationError for one that the client cannot use.
         """
-        return cls(client_at(url), namespace=namespace)
+        return cls(client_at(url), namespace=namespace, replicas=replicas)
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
-        with guarded():
+        try:  # each job comes by here: no context manager
             return self._scripts[operation](values)
+        except redis.RedisError as error:
+            raise_told(error)
 
     def command(self, name: str, *arguments: Value) -> Any:
         """Run one command; redis-py reads the reply."""
-        with guarded():
+        with self._guarded():
             return self.client.execute_command(name, *arguments)
 
-    def dump(self) -> Iterator[Entry]:
-        """Read every key of the namespace, in three round trips after the scan.
+    def dump(self, *, payloads: bool = True) -> Iterator[Entry]:
+        """Read every key of the namespace, page by page, records first.
 
         A key that goes meanwhile, as tokens do all the time, is left out.
         """
-        match = _SPECIAL.sub(r"\\\1", self.keys.prefix) + "*"
-        with guarded():
-            found = sorted(set(self.client.scan_iter(match=match, count=1000)))
-            kinds, values, lifetimes = self._values(found)
-        for key, kind, value, lifetime in zip(found, kinds, values, lifetimes, strict=True):
-            if kind != b"none" and lifetime != _NO_KEY and (value or value == b""):
-                yield Entry(key, dict(value) if _is_scored(value) else value, lifetime != -1)
+        with self._guarded():
+            heads = None if payloads else self._heads
+            yield from Pages(self.client, self.keys.prefix, heads).entries()
 
-    def _values(self, found: Sequence[bytes]) -> tuple[list[bytes], list[Any], list[int]]:
-        looks, reads, ends = (self.client.pipeline(transaction=False) for _ in range(3))
-        for key in found:
-            looks.type(key)
-            ends.ttl(key)
-        kinds = looks.execute()
-        for key, kind in zip(found, kinds, strict=True):
-            _read(reads, key, kind)
-        return kinds, reads.execute(), ends.execute()
+    def _heads(self, kind: str, name: str, cursor: bytes) -> Any:
+        given: dict[str, Value] = {"now": "", "kind": kind, "name": name, "cursor": cursor}
+        return self.call("heads", count=HEADS_AT_ONCE, **given)
 
     def waiter(self, queues: Sequence[str]) -> RedisWaiter:
         """Make a waiter with a connection of its own."""
@@ -84,21 +87,40 @@ class RedisEngine(Engine):
 
     def check(self) -> None:
         """Raise if this server cannot keep the promises."""
-        with guarded():
+        with self._guarded():
             check_server(self.client)
-            check_permissions(self.client, self.keys.key("token", "q"))
+            waits = self._replicas.least > 0
+            check_permissions(self.client, self.keys.key("token", "q"), waits=waits)
+
+    def remarks(self) -> Iterator[Remark]:
+        """Say how the server is: persistence, memory, clients, clock, latency."""
+        with self._guarded():
+            yield from health.remarks(self.client)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Around calls over the client's own pool, which keeps a connection whatever it says."""
+        try:
+            with guarded():
+                yield
+        except StoreUnavailable:
+            self.close()
+            raise
 
     def clone(self, *, timeout_seconds: float | None = None) -> RedisEngine:
         """Open the same keys over connections of its own."""
         pool = self.client.connection_pool
-        options = dict(pool.connection_kwargs)
+        changed: dict[str, Any] = {}
         if timeout_seconds is not None:
-            options["socket_timeout"] = min(
-                timeout_seconds, options.get("socket_timeout") or timeout_seconds
-            )
-            options["retry"] = Retry(NoBackoff(), 0)
-        client = redis.Redis(connection_pool=redis.ConnectionPool(pool.connection_class, **options))
-        return RedisEngine(client, namespace=self.namespace, read=self.read)
+            given = pool.connection_kwargs.get("socket_timeout") or timeout_seconds
+            changed = {
+                "socket_timeout": min(timeout_seconds, given),
+                "retry": Retry(NoBackoff(), 0),
+            }
+        client = redis.Redis(connection_pool=pool_like(pool, changed))
+        return RedisEngine(
+            client, namespace=self.namespace, read=self.read, replicas=self._replicas
+        )
 
     def close(self) -> None:
         """Close connections."""
@@ -106,17 +128,3 @@ class RedisEngine(Engine):
             self._wire.close()
         self.client.close()
         self.client.connection_pool.disconnect()
-
-
-def _read(pipeline: Any, key: bytes, kind: bytes) -> None:
-    if kind == b"zset":
-        pipeline.zrange(key, 0, -1, withscores=True)
-    elif kind == b"list":
-        pipeline.lrange(key, 0, -1)
-    else:
-        read = {b"hash": pipeline.hgetall, b"set": pipeline.smembers, b"string": pipeline.get}
-        read.get(kind, pipeline.exists)(key)
-
-
-def _is_scored(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], tuple | list)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import redis
 import redis.exceptions
+from redis.sentinel import MasterNotFoundError
 
+from fairqueue._stores.redis.replicas import TooFewReplicas
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
 OLDEST = (6, 2)
@@ -18,17 +20,18 @@ SCRIPT_DENIED = ("user executing the script", "ACL failure in script")
 
 REMEDIES = {
     "OOM": "Redis is out of memory (maxmemory reached): raise maxmemory, or let workers drain it",
-    "READONLY": "this Redis is a read-only replica: point the URL at the master",
+    "READONLY": "this Redis is a read-only replica: point the URL at the primary",
     "MISCONF": "Redis cannot save to its disk and refuses writes: free the disk, or see its log",
     "NOREPLICAS": "Redis has fewer replicas than min-replicas-to-write: bring them back",
     "LOADING": "Redis is loading its data: it will answer when it is done",
     "BUSY": "a script of another client keeps Redis busy: look at its SLOWLOG",
-    "MASTERDOWN": "this replica has lost its master",
+    "MASTERDOWN": "this Redis is a replica that has lost its primary: point the URL at the primary",
     "CLUSTERDOWN": "the Redis Cluster is down",
+    "UNBLOCKED": "Redis has ended this wait, as it does when it becomes a replica",
 }
 
 
-WRONG_SERVER = frozenset({"READONLY", "MASTERDOWN", "LOADING"})
+WRONG_SERVER = frozenset({"READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED"})
 """What a server says that is no primary, or not yet: by now its address may lead to another."""
 
 _CODES = {  # the client leaves these out of the text; a subclass before its base
@@ -57,7 +60,8 @@ def is_from_wrong_server(error: Exception) -> bool:
     return _code(error) in WRONG_SERVER
 
 
-def _remedy(error: Exception) -> str | None:
+def remedy_of(error: Exception) -> str | None:
+    """What to do about a refusal; None: it is none that has a remedy."""
     return REMEDIES.get(_code(error) or "")
 
 
@@ -66,18 +70,31 @@ def guarded() -> Iterator[None]:
     """Turn errors of the client into ours; the original stays as the cause."""
     try:
         yield
-    except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
+    except redis.RedisError as error:
+        raise_told(error)
+
+
+def raise_told(error: redis.RedisError) -> NoReturn:
+    """Raise what an error of the client means to the caller, or the error itself."""
+    if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
         raise _refused(error) from error
-    except (redis.ConnectionError, redis.TimeoutError) as error:
-        text = _remedy(error) or f"Redis cannot be reached ({error}): is it running?"
-        raise StoreUnavailable(text) from error
-    except redis.ResponseError as error:
-        if any(text in str(error) for text in SCRIPT_DENIED):
-            raise _refused(error) from error
-        remedy = _remedy(error)
-        if remedy is None:
-            raise
-        raise StoreUnavailable(remedy) from error
+    if isinstance(error, redis.ConnectionError | redis.TimeoutError):
+        raise StoreUnavailable(remedy_of(error) or _unreached(error)) from error
+    is_answer = isinstance(error, redis.ResponseError)
+    if is_answer and any(text in str(error) for text in SCRIPT_DENIED):
+        raise _refused(error) from error
+    if isinstance(error, TooFewReplicas):
+        raise StoreUnavailable(str(error)) from error
+    remedy = remedy_of(error) if is_answer else None
+    if remedy is None:
+        raise error
+    raise StoreUnavailable(remedy) from error
+
+
+def _unreached(error: Exception) -> str:
+    if isinstance(error, MasterNotFoundError):
+        return str(error)
+    return f"Redis cannot be reached ({error}): is it running?"
 
 
 def _refused(error: Exception) -> ConfigurationError:
@@ -92,7 +109,10 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def check_server(client: Any) -> None:
-    """Raise ConfigurationError if this server cannot keep the promises."""
+    """Raise ConfigurationError if this server cannot keep the promises.
+
+    StoreUnavailable for a replica: after a failover the address may lead to one for a while.
+    """
     try:
         info = client.info()
     except redis.ResponseError as error:
@@ -110,4 +130,4 @@ def check_server(client: Any) -> None:
             "set maxmemory-policy to noeviction"
         )
     if info.get("role") == "slave":
-        raise ConfigurationError(REMEDIES["READONLY"])
+        raise StoreUnavailable(REMEDIES["READONLY"])

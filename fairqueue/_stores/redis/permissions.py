@@ -17,9 +17,10 @@ from fairqueue._stores.scripts import load
 from fairqueue.errors import ConfigurationError
 
 BEHIND_THE_KEY = {
-    0: "DEL EXISTS GET HGETALL HKEYS HLEN HRANDFIELD LLEN LPOP RPOP SCARD SMEMBERS UNLINK ZCARD",
+    0: "DEL EXISTS GET HGETALL HKEYS HLEN HRANDFIELD LLEN LPOP PERSIST RPOP SCARD SMEMBERS "
+    "UNLINK ZCARD",
     1: "HDEL HEXISTS HGET HMGET HSCAN LINDEX LPOS LPUSH RPUSH RPUSHX SADD SET SISMEMBER SREM SSCAN "
-    "ZRANK ZREM ZSCAN ZSCORE BLPOP",
+    "ZMSCORE ZRANK ZREM ZSCAN ZSCORE BLPOP",
     2: "HINCRBY HSET HSETNX LRANGE ZADD ZCOUNT ZINCRBY ZRANGE ZRANGEBYSCORE ZREVRANGE",
 }
 """Commands by how many arguments they take behind a key, at least."""
@@ -43,11 +44,15 @@ def calls(key: str) -> Iterator[tuple[str, ...]]:
         yield from ((name, key, *["0"] * behind) for name in names.split())
 
 
-def check_permissions(client: Any, key: str) -> None:
-    """Raise ConfigurationError if the ACL forbids a command on this key; name all of them."""
+def check_permissions(client: Any, key: str, *, waits: bool = False) -> None:
+    """Raise ConfigurationError if the ACL forbids a command on this key; name all of them.
+
+    ``waits``: for replicas, too.
+    """
+    asked = [*calls(key), *([("WAIT", "0", "1")] if waits else [])]
     try:
         user = client.execute_command("ACL", "WHOAMI")
-        denied = sorted(_denied(client, user, key))
+        denied = sorted(_denied(client, user, asked))
     except redis.ResponseError:  # it does not know the command, or this user may not ask
         return
     if not denied:
@@ -60,13 +65,16 @@ def check_permissions(client: Any, key: str) -> None:
     )
 
 
-def _denied(client: Any, user: Any, key: str) -> Iterator[str]:
+def _denied(client: Any, user: Any, asked: list[tuple[str, ...]]) -> Iterator[str]:
     pipeline = client.pipeline(transaction=False)
-    asked = list(calls(key))
     for call in asked:
         pipeline.execute_command("ACL", "DRYRUN", user, *call)
-    for call, reply in zip(asked, pipeline.execute(raise_on_error=False), strict=True):
-        if isinstance(reply, redis.ResponseError):
-            raise reply
+    replies = pipeline.execute(raise_on_error=False)
+    errors = [reply for reply in replies if isinstance(reply, redis.ResponseError)]
+    for error in errors:  # its frames hold it, and so all that the callers have at hand
+        error.__traceback__ = None
+    if errors:  # it does not know the command, or this user may not ask
+        return
+    for call, reply in zip(asked, replies, strict=True):
         if reply not in ALLOWED:
             yield "|".join(call[:2]) if call[0] == "SCRIPT" else call[0]

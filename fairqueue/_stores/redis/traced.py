@@ -61,14 +61,19 @@ class Loans(redis.ConnectionPool):
 class TracedClient(redis.Redis):
     """A client for scripts, with the methods that libraries put their functions in front of."""
 
-    def __init__(self, loans: Loans, is_answer: Callable[[BaseException], bool]) -> None:
+    def __init__(
+        self,
+        loans: Loans,
+        is_answer: Callable[[BaseException], bool],
+        read: Callable[[Any], Any],
+    ) -> None:
         super().__init__(connection_pool=loans)
-        self._loans, self._is_answer = loans, is_answer
+        self._loans, self._is_answer, self._read = loans, is_answer, read
 
     def parse_response(self, connection: Any, *_: Any, **__: Any) -> Any:
         """Read the reply, and note that it came."""
         try:
-            reply = connection.read_response()
+            reply = self._read(connection)
         except ResponseError as error:
             if self._is_answer(error):
                 self._loans.note_answer(connection)

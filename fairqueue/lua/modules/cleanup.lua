@@ -5,18 +5,20 @@
 --     part, cursor, at: how far it has come, and when it goes on
 --     tasks_at, checking: when tasks were last looked for, and since when they are now, or 0
 local PAGE = 64 -- entries that one call looks at
+local PAGE_BYTES = 131072 -- of jobs, whose records have their payloads
 local FORGOTTEN_MOST = 64 -- idle flows of queues that one call forgets
 local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at again
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
+local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
 local TASK_SECONDS = 2592000 -- a task that was not named for twice as long may go
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
-local cleanup_left
+local cleanup_left, queue_names
 
 -- COLD
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
-function Cleanup.fields(key, cursor, look)
-  local following_cursor, found = unpack(call('HSCAN', key, cursor, 'COUNT', PAGE))
+function Cleanup.fields(key, cursor, look, count)
+  local following_cursor, found = unpack(call('HSCAN', key, cursor, 'COUNT', count or PAGE))
   local texts, names = {}, {}
   for i = 1, #found, 2 do
     insert(names, found[i])
@@ -114,6 +116,13 @@ function Cleanup.shared_limits(cursor)
   return Cleanup.fields(K.shared_limits(), cursor, function(key) Settle.shared_limit(key) end)
 end
 
+-- The same of rates of a task in a workspace.
+function Cleanup.task_rates()
+  local n = TaskRates.drop_past(PAGE)
+  cleanup_left = cleanup_left - n
+  return n > 0 and '1' or '0'
+end
+
 -- A task that had a limit holds slots until nothing of it is left.
 function Cleanup.indexed_tasks(cursor)
   return Cleanup.fields(K.indexed_tasks(), cursor, function(task, how)
@@ -132,39 +141,51 @@ function Cleanup.dead_letters()
 end
 
 function Cleanup.queue_after(last)
+  queue_names = queue_names or call('HKEYS', K.nodes())
   local found
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do
+  for _, queue in ipairs(queue_names) do
     if queue > last and not (found and found < queue) then found = queue end
   end
   cleanup_left = cleanup_left - QUEUE_ENTRIES
   return found
 end
 
--- A task that no publish and no operator names keeps its number while something has it. Each month
--- all tasks are set aside, as '!name' -> number since [checked]; what names one takes it back. A
--- month later those are taken back of which there is a job or a unique key, and the others are
--- checked. They go a month after that, if each dead letter is younger than the check.
--- The cursor is that of a queue's jobs, and the queue.
-function Cleanup.task_jobs(cursor, progress)
+-- How many jobs of a queue are a page, judged by the next of them.
+function Cleanup.page_of(queue, cursor)
+  local record = call('HSCAN', K.jobs(queue), cursor, 'COUNT', 1)[2][2] or ''
+  return max(1, min(PAGE, math.floor(PAGE_BYTES / max(1, #record))))
+end
+
+-- Each job of each queue: something must lead to it, and its task keeps its number. The cursor is
+-- that of a queue's jobs, and the queue. A page comes again while it has more jobs to which nothing
+-- leads than one call mends.
+function Cleanup.jobs(cursor, progress)
   local of_jobs, queue = match(cursor, '^(%d+)/(.*)$')
   if not queue then
-    if not Cleanup.is_time_for_tasks(progress) then return '0' end
+    Cleanup.begin_tasks(progress)
     of_jobs, queue = '0', Cleanup.queue_after('')
   end
   if not queue then return '0' end
-  of_jobs = Cleanup.fields(K.jobs(queue), of_jobs, function(_, record)
-    local n = match(record, '^%S+ (%d+) ')
+  local left, count = PLACED_MOST, int(Cleanup.page_of(queue, of_jobs))
+  of_jobs = Cleanup.fields(K.jobs(queue), of_jobs, function(id, record)
+    local n = progress.checking > 0 and match(record, '^%S+ (%d+) ')
     if n then Shard.keep_task(n) end
-  end)
+    if left > 0 and Rescue.look_at(queue, id, record) then left = left - 1 end
+  end, count)
+  if tonumber(count) < PAGE then cleanup_left = 0 end
+  if left == 0 then return nil end
   if of_jobs == '0' then queue = Cleanup.queue_after(queue) end
   return queue and of_jobs .. '/' .. queue or '0'
 end
 
-function Cleanup.is_time_for_tasks(progress)
+-- A task that no publish and no operator names keeps its number while something has it. Each month
+-- all tasks are set aside, as '!name' -> number since [checked]; what names one takes it back. A
+-- month later those are taken back of which there is a job or a unique key, and the others are
+-- checked. They go a month after that, if each dead letter is younger than the check.
+function Cleanup.begin_tasks(progress)
   if progress.tasks_at == 0 then progress.tasks_at = now end
-  if now < progress.tasks_at + TASK_SECONDS then return false end
+  if now < progress.tasks_at + TASK_SECONDS then return end
   progress.tasks_at, progress.checking = now, now
-  return true
 end
 
 function Cleanup.task_keys(cursor, progress)
@@ -214,7 +235,7 @@ end
 function Cleanup.part(n)
   local parts = { Cleanup.dead_letters, Cleanup.queues, Cleanup.kinds, Cleanup.unique,
     Cleanup.keyed, Cleanup.lost, Cleanup.observed, Cleanup.without_workspace, Cleanup.shared_limits,
-    Cleanup.indexed_tasks, Cleanup.task_jobs, Cleanup.task_keys, Cleanup.tasks }
+    Cleanup.indexed_tasks, Cleanup.jobs, Cleanup.task_keys, Cleanup.tasks, Cleanup.task_rates }
   return parts[n]
 end
 

@@ -1,5 +1,6 @@
 -- Dead letters: jobs that are kept with the reason of their death, for a time and up to a number.
---   letter: died queue reason deliveries\nthe job's record
+--   letter: died queue reason deliveries [details]\nthe job's record
+--   details: what its framework says of the failure, if that is kept
 -- A cancelled job is no dead letter, but one is kept in the same way until its notice is dropped:
 -- under its workspace's name behind a '!', which no encoded name has.
 local KEPT_SECONDS, KEPT_COUNT = 2592000, 10000 -- unless a process has configured others
@@ -45,10 +46,11 @@ end
 
 -- With a notice, a worker reports the failure to the framework. A caller that rejects a job reports
 -- it by itself.
-function DeadLetters.add(name, queue, id, reason, deliveries, record, has_notice)
+function DeadLetters.add(name, queue, id, reason, deliveries, record, has_notice, details)
   DeadLetters.take(name, id)
   call('HSET', K.dead_letters(name), id,
-    concat({ now_text, queue, reason, int(deliveries) }, ' ') .. '\n' .. record)
+    concat({ now_text, queue, reason, int(deliveries),
+      details ~= '' and details or nil }, ' ') .. '\n' .. record)
   call('ZADD', K.dead_letters_by_age(name), now_text, id)
   if has_notice then call('ZADD', K.unreported(queue), now_text, name .. ' ' .. id) end
   local most = DeadLetters.retention().count
@@ -58,6 +60,9 @@ function DeadLetters.add(name, queue, id, reason, deliveries, record, has_notice
     for _, old in ipairs(oldest) do DeadLetters.take(name, old) end
   end
   DeadLetters.list_workspace(name)
+  if DeadLetters.is_of_cancelled(name) then return end
+  local is_own = reason == 'max_deliveries' or reason == 'expired'
+  Shard.count_in_all('dead_' .. (is_own and reason or 'rejected'))
 end
 
 -- A job was cancelled while no worker ran it that could report its end.

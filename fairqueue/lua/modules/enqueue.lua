@@ -22,44 +22,89 @@ function Enqueue.is_admitted(exempt, group)
 end
 
 -- A draining scope has no capacity; its limit is then told as -1.
-function Enqueue.full(scope, limits, waiting, at)
-  if waiting < limits.capacity then return nil end
+function Enqueue.full(scope, limits, waiting, at, wanted)
+  if waiting + wanted <= limits.capacity then return nil end
   local limit = limits.draining and -1 or limits.capacity
   local idle = at.last_start ~= '0' and num(now - at.last_start) or '-1'
   return { 2, scope, limit, waiting, at.start_interval, idle }
 end
 
--- The rejection of one more job, or nil.
-function Enqueue.rejection(ws, queue, task)
+-- The rejection of jobs, or nil: this many want into the workspace, into the queue, and in all;
+-- false: not to look at the total.
+function Enqueue.full_for(ws, queue, task, of_workspace, of_queue, of_all)
   local node, own = Records.node(queue), Limits.of_workspace(ws)
   local limits, total = Limits.of_queue(node)
-  local full = own.capacity and Enqueue.full('workspace', own, Lanes.waiting_of(ws), ws)
-    or limits.capacity and Enqueue.full('queue', limits, Lanes.depth_of(queue), node)
+  return own.capacity and Enqueue.full('workspace', own, Lanes.waiting_of(ws), ws, of_workspace)
+    or limits.capacity and Enqueue.full('queue', limits, Lanes.depth_of(queue), node, of_queue)
     or Limits.is_draining(task) and { 2, 'task', 0, 0, '0', '-1' }
-    or total.capacity and Enqueue.full('total', total, Lanes.total_depth(), node)
-  if not full and own.would then Explain.observe_publish(ws, queue) end
-  return full or nil
+    or total.capacity and of_all
+    and Enqueue.full('total', total, Lanes.total_depth(), node, of_all)
+    or nil
 end
 
--- A job whose record is stored enters its lane, or waits for its time.
-function Enqueue.enter(ws, queue, lane_key, priority, element, delay)
+-- The rejection of one more job, or nil.
+function Enqueue.rejection(ws, queue, task)
+  local full = Enqueue.full_for(ws, queue, task, 1, 1, 1)
+  if not full and Limits.of_workspace(ws).would then
+    Explain.observe_publish(ws, queue, 1, 1, 1)
+  end
+  return full
+end
+
+-- A job whose record is stored enters its lane, or waits for its time. Behind others of a workspace
+-- that this script has settled for another job before, one that does not expire changes nothing.
+function Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
   Records.register(queue)
+  if expires then Timers.add_expiry(ws, queue, priority, element, expires) end
   if delay == '0' then
-    Lanes.push(ws, Records.flow(ws, lane_key), priority, element)
+    local flow = Records.flow(ws, lane_key)
+    local is_behind = ws.has_entered and not expires and Lanes.is_used(flow.lanes, priority)
+    Lanes.push(ws, flow, priority, element)
+    if is_behind then return end
   else
     Timers.schedule(ws, queue, priority, element, now + delay)
   end
   Settle.workspace(ws)
-end
-
--- A job of this task named no workspace.
---   without_workspace: task -> how many there were, and when the last was published
-function Enqueue.count_unnamed(task)
-  local jobs = match(call('HGET', K.without_workspace(), task) or '0', '^%d+')
-  call('HSET', K.without_workspace(), task, int(jobs + 1) .. ' ' .. now_text)
+  ws.has_entered = true
 end
 
 -- COLD
+-- What the entries of a group say: workspace, queue, task, and how many jobs want into each scope.
+-- The total asks every queue, so only the last entry has a number for it.
+function Enqueue.read_entries(entries)
+  local read, wanted, all = {}, {}, 0
+  for queue, name, task_name, n in gmatch(entries, '(%S+) (%S+) (%S*) (%d+);') do
+    insert(read, { queue = queue, ws = Records.workspace(name), task_name = task_name })
+    wanted[queue .. ' '] = (wanted[queue .. ' '] or 0) + n
+    wanted[name], all = (wanted[name] or 0) + n, all + n
+  end
+  for i, one in ipairs(read) do
+    one.workspace, one.queued = wanted[one.ws.name], wanted[one.queue .. ' ']
+    one.total = i == #read and all
+  end
+  return read
+end
+
+-- The rejection of a group, or nil; with how many of its jobs want in where it is full, and the
+-- entry that met it.
+function Enqueue.rejection_of_group(entries)
+  local read = Enqueue.read_entries(entries)
+  for i, one in ipairs(read) do
+    local task = Shard.known_task(one.task_name) or '0' -- no task has it
+    local full = Enqueue.full_for(one.ws, one.queue, task, one.workspace, one.queued, one.total)
+    if full then
+      full[7], full[8] = full[2] == 'queue' and one.queued or one[full[2]] or 0, i - 1
+      return full
+    end
+  end
+  for _, one in ipairs(read) do
+    if Limits.of_workspace(one.ws).would then
+      Explain.observe_publish(one.ws, one.queue, one.workspace, one.queued, one.total)
+    end
+  end
+  return nil
+end
+
 -- A publish may take the short way from now on: no capacity can reject a job, no task has a lane of
 -- its own, and Redis's clock is not behind.
 function Enqueue.mark_plain(has_capacity, has_tasks)

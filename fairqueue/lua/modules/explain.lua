@@ -79,6 +79,11 @@ function Explain.task_limits(blockers, ws, flow, task)
   local key = '/' .. task
   Explain.full(blockers, 'workspace_task', task, limits.workspace_concurrency,
     K.slots_of_workspace_task(ws.name, task), Explain.since(flow, 'at_task_limit'))
+  local own = TaskRates.of(limits)
+  if own then
+    Explain.rate(blockers, 'workspace_task', task, own, TaskRates.tat(ws.name, task),
+      Explain.since(flow, 'task_rate'))
+  end
   Explain.full(blockers, 'task', task, limits.concurrency, K.slots_of_shared_limit(key),
     Explain.since(flow, 'at_limit', key))
   Explain.rate(blockers, 'task', task, limits, SharedLimitRecords.of(key).tat,
@@ -207,7 +212,11 @@ function Explain.observe_rates(ws, task)
   local own = Limits.of_workspace(ws).would
   if own.rate then ws.tat = num(Explain.observed_tat(tonumber(ws.tat), own)) end
   local limits = Limits.any('tasks') and Limits.of_task(task)
-  if not limits or not limits.would.rate then return end
+  if not limits then return end
+  if not TaskRates.opens(ws.name, task, limits.would) then
+    TaskRates.take(ws.name, task, limits.would)
+  end
+  if not limits.would.rate then return end
   local shared = SharedLimitRecords.of('/' .. task)
   shared.tat = Explain.observed_tat(shared.tat, limits.would)
 end
@@ -226,12 +235,12 @@ function Explain.observe_start(ws, flow, task)
 end
 
 -- The first capacity that is reached would have rejected it.
-function Explain.observe_publish(ws, queue)
+function Explain.observe_publish(ws, queue, of_workspace, of_queue, of_all)
   local own, queues, totals = Limits.of_workspace(ws).would, Limits.of_queue(Records.node(queue))
   local limits, total = queues.would, totals.would
-  local scope = own.capacity and Lanes.waiting_of(ws) >= own.capacity and 'workspace'
-    or limits.capacity and Lanes.depth_of(queue) >= limits.capacity and 'queue'
-    or total.capacity and Lanes.total_depth() >= total.capacity and 'total'
+  local scope = own.capacity and Lanes.waiting_of(ws) + of_workspace > own.capacity and 'workspace'
+    or limits.capacity and Lanes.depth_of(queue) + of_queue > limits.capacity and 'queue'
+    or total.capacity and of_all and Lanes.total_depth() + of_all > total.capacity and 'total'
   if scope then Explain.count_observed(ws.name, { 'publishes', 'capacity.' .. scope }) end
 end
 

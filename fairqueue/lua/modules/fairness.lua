@@ -7,7 +7,7 @@ local KEEP_STEP, MEAN_KEEPS = 0.95, 0.8
 
 -- Whether a limit or a rate holds back what waits here.
 function Fairness.is_held(state)
-  return state == 'at_limit' or state == 'at_task_limit' or state == 'rate'
+  return state == 'at_limit' or state == 'at_task_limit' or state == 'rate' or state == 'task_rate'
 end
 
 -- The tag from which the next one counts. finish_tag is nil for a workspace that was never served

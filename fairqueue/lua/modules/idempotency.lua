@@ -5,13 +5,14 @@ local KEPT_LEASES = 10 -- a record lives this many leases
 -- The kept reply if this number was answered before, false if it is new, nil if it is too late.
 function Idempotency.answered(owner, number)
   local kept_number, reply = match(call('GET', K.claimer(owner)) or '0|', '^(%d+)|(.*)$')
-  if tonumber(kept_number) == tonumber(number) then return reply end
-  if tonumber(kept_number) > tonumber(number) then return nil end
+  if kept_number == number then return reply end
+  local is_later = #kept_number == #number and kept_number > number or #kept_number > #number
+  if is_later then return nil end
   return false
 end
 
 function Idempotency.keep(owner, number, reply, lease_seconds)
-  call('SET', K.claimer(owner), number .. '|' .. reply, 'PX',
+  return call('SET', K.claimer(owner), number .. '|' .. reply, 'PX',
     format('%.0f', lease_seconds * KEPT_LEASES * 1000))
 end
 

@@ -1,6 +1,7 @@
 -- The job's record, and the elements by which lanes and schedules name a job. Only this module
 -- knows their form.
---   record:   workspace task priority deliveries history published[/expires]\npayload
+--   record:   workspace task priority deliveries history published[>due][/expires]\npayload
+--   due:      when a job becomes due that was delayed on its publish
 --   history:  0, or 1 + how often it was declined and the fence of its first start, then each start
 --             that counts, the oldest first: 1/fence,fence:owner:claimed:ended:seconds:outcome,...
 --   element:  task:id, in a lane
@@ -32,14 +33,23 @@ function Jobs.remove(queue, id)
   return call('HDEL', K.jobs(queue), id)
 end
 
+-- The records of several jobs, or leases.
+function Jobs.read_all(queue, jobs)
+  return call('HMGET', K.jobs(queue), Words.of(jobs, 'id'))
+end
+
+function Jobs.remove_all(queue, jobs)
+  return call('HDEL', K.jobs(queue), Words.of(jobs, 'id'))
+end
+
 function Jobs.record(workspace, task, priority, deliveries, history, published, payload)
   return workspace .. ' ' .. task .. ' ' .. priority .. ' ' .. deliveries .. ' ' .. history .. ' '
     .. published .. '\n' .. payload
 end
 
--- expires: '/' and the time, or nothing.
-function Jobs.new(workspace, task, priority, payload, expires)
-  return workspace .. ' ' .. task .. ' ' .. priority .. ' 0 0 ' .. now_text:sub(1, 14) .. expires
+-- times: '>' and when it is due, '/' and when it expires, or nothing.
+function Jobs.new(workspace, task, priority, payload, times)
+  return workspace .. ' ' .. task .. ' ' .. priority .. ' 0 0 ' .. now_text:sub(1, 14) .. times
     .. '\n' .. payload
 end
 
@@ -90,7 +100,16 @@ function Jobs.history_of(record)
 end
 
 function Jobs.published_at(record)
-  return match(record, '^%S+ %S+ %S+ %S+ %S+ ([^/\n]+)')
+  return match(record, '^%S+ %S+ %S+ %S+ %S+ ([^>/\n]+)')
+end
+
+-- Since when it waits: when it was due first, or when its last start that counts has ended.
+function Jobs.waits_since(record)
+  local history, published, due =
+    match(record, '^%S+ %S+ %S+ %S+ (%S+) ([%d.]+)>?([%d.]*)')
+  if not published then return nil end
+  local ended = match(history, ':([%d.]+):[^:]+:%a+$')
+  return max(tonumber(due ~= '' and due or published), tonumber(ended) or 0)
 end
 
 function Jobs.expires_at(record)

@@ -21,10 +21,12 @@ function Lanes.with(lanes, lane)
   return lanes == '' and lane or lanes .. ',' .. lane
 end
 
+-- A lane that the record does not name and that is there already: there may be others.
 function Lanes.push(ws, flow, priority, element)
-  call('RPUSH', K.lane(ws.name, flow.lane_key, priority), element)
+  local length = call('RPUSH', K.lane(ws.name, flow.lane_key, priority), element)
   if not Lanes.is_used(flow.lanes, priority) then
     flow.lanes, ws.dirty = Lanes.with(flow.lanes, priority), true
+    if length > 1 then ws.is_unread = true end
   end
   flow.first_task = nil
 end
@@ -36,7 +38,7 @@ function Lanes.pop(ws, flow)
   local lane = K.lane(ws.name, flow.lane_key, priority)
   local element, following_element = unpack(call('LRANGE', lane, 0, 1))
   call('LPOP', lane)
-  Jobs.take(ws.name, flow.queue, priority, { element })
+  insert(Jobs.taken, { ws.name, flow.queue, priority, element })
   flow.first_task = following_element and Jobs.task_of(following_element)
   if not following_element then flow.lanes = others end
   if flow.holes then Lanes.tidy(ws, flow, priority) end
@@ -66,7 +68,7 @@ end
 
 function Lanes.waiting_of(ws)
   local n = ws.scheduled and call('ZCARD', K.scheduled(ws.name)) or 0
-  for _, flow in ipairs(ws.flows) do
+  for _, flow in ipairs(ws.others and Flows.all(ws) or ws.flows) do
     for priority in gmatch(flow.lanes, '%d+') do
       n = n + Lanes.length(ws, flow, priority)
     end
@@ -81,6 +83,9 @@ end
 function Lanes.total_depth()
   local n = -call('ZCARD', K.expiry())
   for _, queue in ipairs(call('HKEYS', K.nodes())) do n = n + call('HLEN', K.jobs(queue)) end
+  for queue, node in pairs(Records.nodes) do -- those that this script has made
+    if node.is_new then n = n + call('HLEN', K.jobs(queue)) end
+  end
   return n
 end
 
@@ -269,17 +274,13 @@ function Lanes.first(ws, flow, priority)
   return call('LINDEX', lane, n) or call('LINDEX', lane, 0)
 end
 
-function Lanes.may_hold(flow, queue, priority, task)
-  return flow.queue == queue and (not flow.task or flow.task == task)
-    and Lanes.is_used(flow.lanes, priority)
-end
-
 -- The flow in whose lane a waiting job stands. There are two where its task has got or lost a limit
 -- of its own since: then the shorter lane is searched.
 function Lanes.flow_of(ws, queue, priority, element)
   local task, found, length, other = Jobs.task_of(element)
-  for _, flow in ipairs(ws.flows) do
-    if Lanes.may_hold(flow, queue, priority, task) then
+  for _, lane_key in ipairs({ queue, queue .. '/' .. task }) do
+    local flow = Records.flow(ws, lane_key, true)
+    if flow and Lanes.is_used(flow.lanes, priority) then
       if Lanes.has_returned(flow, priority)
         and call('ZSCORE', K.returned(ws.name, flow.lane_key, priority), element) then
         return flow

@@ -21,16 +21,35 @@ end
 
 -- nil: it cannot be read.
 function LeaseRecords.parse(fence, text)
-  local l, marks, ended = { fence = fence }
-  l.lane_key, l.queue, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed, l.ran, l.owner,
-    marks, l.deliveries, l.length, ended = match(text, LEASE)
+  local lane_key, queue, id, workspace, task, priority, charged, claimed, ran, owner, marks,
+    deliveries, length, ended = match(text, LEASE)
   if not ended then return nil end
-  l.deliveries = tonumber(l.deliveries)
-  if ended ~= '' then l.ended = ended end
-  l.early, l.cancelled = marks == '1' or marks == '3', marks >= '2'
-  return l
+  if ended == '' then ended = nil end
+  return { fence = fence, lane_key = lane_key, queue = queue, id = id, workspace = workspace,
+    task = task, priority = priority, charged = charged, claimed = claimed, ran = ran,
+    owner = owner, early = marks == '1' or marks == '3', cancelled = marks >= '2',
+    deliveries = tonumber(deliveries), length = length, ended = ended }
+end
+
+-- The records of several leases.
+function LeaseRecords.read_all(leases)
+  return call('HMGET', K.leases(), Words.of(leases, 'fence'))
+end
+
+function LeaseRecords.write_all(leases)
+  return call('HSET', K.leases(), Words.of(leases, 'fence', 'text'))
+end
+
+function LeaseRecords.remove_all(leases)
+  return call('HDEL', K.leases(), Words.of(leases, 'fence'))
 end
 
 function LeaseRecords.save(l)
   call('HSET', K.leases(), l.fence, LeaseRecords.text(l))
+end
+
+-- COLD
+-- Only these of a record, since to read the whole costs more: where many are counted.
+function LeaseRecords.task_and_owner(text)
+  return match(text, '^%S+ %S+ %S+ (%S+) %S+ %S+ %S+ %S+ (%S+)')
 end

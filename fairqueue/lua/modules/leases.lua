@@ -20,7 +20,6 @@ end
 function Leases.drop(l)
   l.is_whole = false
   insert(Leases.touched, l)
-  Jobs.take(l.workspace, l.queue, l.priority, { Jobs.element(l.task, l.id) })
   call('ZREM', K.expiry(), l.fence)
   call('HDEL', K.leases(), l.fence)
   call('SREM', K.slots_of_workspace(l.workspace), l.fence)
@@ -28,7 +27,10 @@ function Leases.drop(l)
   Wakeups.slot_freed(Records.node(l.queue))
   local ws = Records.workspace(l.workspace)
   if ws.is_unread or not (ws.raw or ws.dirty) then Repair.workspace(ws) end
-  if ws.parent or Limits.any('indexed') then Settle.shared_limits(SharedLimits.give_back(ws, l)) end
+  if ws.others then Records.flow(ws, l.lane_key, true) end -- it follows at once
+  if ws.parent or ws.move or Limits.any('indexed') then
+    Settle.shared_limits(SharedLimits.give_back(ws, l))
+  end
   return ws
 end
 
@@ -71,14 +73,14 @@ function Leases.grant(ws, flow, owner, lease_seconds)
   local l = { fence = Shard.next_fence(), lane_key = flow.lane_key, queue = queue, id = id,
     workspace = ws.name, task = task, priority = priority, charged = flow.cost, claimed = now_text,
     ran = '0', owner = owner, early = false, deliveries = deliveries + 1,
-    length = lease_seconds }
+    length = lease_seconds, since = Order.runnable_since(flow) }
   if Limits.of_workspace(ws).would then Explain.observe_start(ws, flow, task) end
   insert(Leases.touched, l)
   if Leases.runs_already(l) then return Leases.pass(ws, flow, id, false) end
   call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
   LeaseRecords.save(l)
   call('SADD', K.slots_of_workspace(ws.name), l.fence)
-  local keys = (flow.up or Limits.any('indexed')) and SharedLimits.take(ws, l)
+  local keys = (flow.up or ws.move or Limits.any('indexed')) and SharedLimits.take(ws, l)
   node.last_fence, node.dirty = l.fence, true
   Leases.record_start(ws, node)
   Settle.start(ws, flow)
@@ -111,11 +113,14 @@ function Leases.finish_early(l)
   LeaseRecords.save(l)
 end
 
--- "fence:ending:seconds ..." as a claimer sends it; return the fences that were lost.
+-- "fence:ending:seconds ..." as a claimer sends it; return the fences that were lost. A full Redis
+-- refuses a script only at a first write that grows: of these only an ack frees.
 function Leases.finish_all(finishes, owner)
-  local lost = {}
+  local lost, frees = {}, false
   for fence, ending, seconds in gmatch(finishes, '(%d+):(%a+):(%S+)') do
     local l = Leases.held(fence, owner)
+    if not (frees or l and ending == 'ack') then Shard.write_when_full() end
+    frees = true
     if not l then insert(lost, fence)
     elseif ending == 'ack' then Leases.finish(l, tonumber(seconds))
     else Leases.finish_early(l) end
@@ -160,10 +165,10 @@ function Leases.redeliver(ws, l, deliveries, due, outcome, seconds)
   Lanes.put_back(ws, flow, l.priority, element, first_fence)
 end
 
-function Leases.move_to_dead_letters(l, reason, outcome, seconds, has_notice)
+function Leases.move_to_dead_letters(l, reason, outcome, seconds, has_notice, details)
   local record = Jobs.record_after(l, l.deliveries, outcome, seconds)
   if not record then return Leases.remove_job(l) end
-  DeadLetters.add(l.workspace, l.queue, l.id, reason, l.deliveries, record, has_notice)
+  DeadLetters.add(l.workspace, l.queue, l.id, reason, l.deliveries, record, has_notice, details)
   Leases.remove_job(l)
 end
 
@@ -178,8 +183,7 @@ end
 -- A job that was acked early is not run again, as its user chose; it is counted as lost.
 function Leases.lose(l)
   Leases.remove_job(l)
-  local jobs = match(call('HGET', K.lost(), l.workspace) or '0', '^%d+')
-  call('HSET', K.lost(), l.workspace, int(jobs + 1) .. ' ' .. now_text)
+  Shard.count(K.lost(), l.workspace)
 end
 
 -- Its start counts: the last one that it has makes it a dead letter.
@@ -200,6 +204,7 @@ function Leases.expire(l, max_deliveries)
   elseif l.cancelled then Leases.cancelled(l, 'lost', tonumber(l.ran))
   else Leases.redeliver_counted(ws, l, max_deliveries, nil, 'lost', tonumber(l.ran)) end
   Settle.workspace(ws)
+  Shard.count_in_all('leases_expired')
 end
 
 function Leases.release(l, due, counted, seconds, max_deliveries, declined)
@@ -215,14 +220,14 @@ function Leases.release(l, due, counted, seconds, max_deliveries, declined)
   Settle.workspace(ws)
 end
 
-function Leases.reject(l, reason, seconds)
+function Leases.reject(l, reason, seconds, details)
   local ws = Leases.drop(l)
   seconds = Fairness.worker_seconds(seconds, now - l.claimed)
   Leases.true_up(ws, l, seconds)
   if l.cancelled then
     Leases.remove_job(l)
   else
-    Leases.move_to_dead_letters(l, reason, 'rejected', seconds)
+    Leases.move_to_dead_letters(l, reason, 'rejected', seconds, false, details)
   end
   Settle.workspace(ws)
 end

@@ -3,7 +3,8 @@
 local FEW = 32 -- up to this many fields are read at once, more are read by name
 local NONE = { weight = 1, burst = 1 }
 local limits_by_text, limits_of_task = {}, {}
-local limit_fields, limit_marks
+local limit_fields, limit_marks, has_none
+Limits.by = '' -- the process that stores limits; none for those of a provider
 
 function Limits.load()
   local many = call('HLEN', K.limits())
@@ -12,12 +13,12 @@ function Limits.load()
   for i = 1, #all, 2 do
     if all[i + 1] ~= '' then fields[all[i]] = all[i + 1] end
   end
-  limit_fields = fields
+  limit_fields, has_none = fields, fields and next(fields) == nil
+  return has_none
 end
 
 function Limits.none_is_set()
-  if limit_fields == nil then Limits.load() end
-  return limit_fields and next(limit_fields) == nil
+  return has_none or has_none == nil and Limits.load()
 end
 
 -- The texts of some fields, '' for those that are not set.
@@ -113,7 +114,26 @@ function Limits.is_draining(number)
   return Limits.any('tasks') and find(Limits.texts('pause:task:' .. number)[1], 'draining') ~= nil
 end
 
+-- Whether no limit is set but those of workspaces, each for itself, as far as this queue knows.
+function Limits.are_of_workspaces(queue)
+  if not limit_fields then return Limits.none_is_wide(queue) end
+  for field in pairs(limit_fields) do
+    local scope = match(field, ':(%a+):')
+    local is_own = scope == 'workspace' or scope == 'default'
+    if not is_own and field ~= 'capacity' and field ~= 'configured' then return false end
+  end
+  return true
+end
+
 -- COLD
+-- Limits.are_of_workspaces, where the fields are many.
+function Limits.none_is_wide(queue)
+  local texts = Limits.texts('configured:total:', 'live:total:', 'configured:queue_default:',
+    'configured:queue:' .. queue, 'live:queue:' .. queue, 'pause:total:', 'pause:queue:' .. queue,
+    'configured:observe:', 'tasks', 'reserves', 'indexed')
+  return concat(texts) == ''
+end
+
 -- Limits that are only observed: everything but pauses and drains goes to `would`.
 function Limits.observed(would)
   return { weight = would.weight, burst = 1, parent = would.parent, fairness = would.fairness,
@@ -164,6 +184,8 @@ end
 -- find out whether there are any.
 function Limits.put(field, text)
   if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
+  if text == '' then call('HDEL', K.stored_by(), field)
+  elseif Limits.by ~= '' then call('HSET', K.stored_by(), field, now_text .. ' ' .. Limits.by) end
   local is_set, scope = text ~= '', match(field, ':(%a+):')
   local has_capacity = find(text, 'capacity=') or find(text, 'draining=')
   Limits.list('capacity', field, has_capacity)

@@ -4,8 +4,21 @@
 local ESTIMATES_KEPT = 16 -- tasks whose average duration a workspace keeps
 local averages = {}
 
+function Order.member(arrival, name)
+  return ('000000000000000' .. arrival):sub(-15) .. ':' .. name
+end
+
 function Order.member_of(entity, flow)
-  return ('000000000000000' .. flow.arrival):sub(-15) .. ':' .. entity.name
+  return Order.member(flow.arrival, entity.name)
+end
+
+-- Several members leave a ready set, or several standings enter it.
+function Order.take_all(node, members)
+  return call('ZREM', K.ready(node), unpack(members))
+end
+
+function Order.put_all(node, standings)
+  return call('ZADD', K.ready(node), Words.of(standings, 'tag_text', 'member'))
 end
 
 function Order.insert(entity, flow, tag)
@@ -50,10 +63,19 @@ function Order.head_of(node, member)
     return Records.inner_node(name), Records.inner_node(name)
   end
   local ws = Records.workspace(name)
-  local known = #ws.flows
-  local flow = Records.flow(ws, node.lane_key)
-  if #ws.flows > known then ws.is_unread, ws.dirty = true, true end -- its record was lost
+  local flow, is_new = Records.flow(ws, node.lane_key)
+  if is_new then ws.is_unread, ws.dirty = true, true end -- its record was lost
   return ws, flow
+end
+
+-- Since when a flow has been ready, and the nodes above it with it. Starts do not change that.
+function Order.runnable_since(flow)
+  local since = flow.since
+  while flow.up do
+    flow = flow.up
+    if flow.up and tonumber(flow.since) > tonumber(since) then since = flow.since end
+  end
+  return since
 end
 
 function Order.catch_up(node)

@@ -1,46 +1,36 @@
--- The records that a script reads once and writes once: workspaces and nodes. Numbers
--- stay text until they are needed: to format one costs as much as a command. A record that cannot
--- be read is set aside, and its place starts again.
---
--- Workspace: one hash field.
---   weight tat last_start start_interval scheduled[/expiring] timer [parent]|;flow...|;estimate...
--- An estimate of a task's duration: task=seconds
--- A flow is how a workspace stands in one node: lane_key state since tag arrival cost lanes
---   lane_key: a queue, or queue/task for a task that has a limit of its own
---   state: ready, reserved (ready, and below its reserve), at_limit, at_task_limit (at its task's
---     limit per workspace), paused, rate, busy (nothing waits here, some of it runs), idle,
---     idle_with_debt (idle, and its finish tag is ahead of virtual time)
---   arrival: its position among equal tags, '-' unless it is in the ready set
---   lanes: the priorities in use, each with + where jobs have come back; a space and
---     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
---     middle
+-- The records that a script reads once and writes once: workspaces and nodes. Numbers stay text
+-- until they are needed: to format one costs as much as a command. A record that cannot be read is
+-- set aside, and its place starts again. workspace_records.lua has the form of a workspace's.
 --
 -- Node of a queue: virtual_time max_step last_start start_interval last_fence [/unused]
 --   last_fence: of its last dispatch; unused: since when, see cleanup.lua
--- Inner node, of a task that has a limit or of a group: queue/task, queue@group or queue/task@group
--- ->
+-- Inner node, of a task with a limit or of a group: queue/task, queue@group or queue/task@group
 --   virtual_time max_step weight total members held share state since tag arrival cost
 -- Among its siblings an inner node counts as one flow. That of a task weighs as much as its members
 -- that are ready or busy (total, in units), that of a group as much as the group.
---   held: how many of its members a limit or a rate holds back; at_task_limit: some, and no other
---     is ready
+--   held: members that a limit or a rate holds back; at_task_limit: some, and no other is ready
 Records.workspaces, Records.nodes = {}, {}
+local MANY_FLOWS = 4000 -- as long is the record of a workspace which has many of them
+local flow_of_many
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
 local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) ?1?/?(%S*)$' -- older releases wrote a 1
 local INNER_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
 
-function Records.add_flows(ws, text)
+-- Read flows from their text into a list; of many, none reads the node above it.
+function Records.add_flows(ws, text, flows, are_many)
   for lane_key, state, since, tag, arrival, cost, lanes, holes in
     gmatch(text, ';(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ([^; ]*)([^;]*)') do
     local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = state,
-      since = since, tag = tag, cost = cost, lanes = lanes }
-    if arrival ~= '-' then flow.arrival = arrival end
+      since = since, tag = tag, arrival = arrival, cost = cost, lanes = lanes }
+    if arrival == '-' then flow.arrival = nil end
     if state == 'reserved' then flow.state, flow.reserved = 'ready', true end
-    if holes ~= '' then flow.holes = Records.read_holes(holes) end
-    insert(ws.flows, flow)
-    if ws.parent or find(lane_key, '/', 1, true) then Records.attach(ws, flow) end
+    if holes ~= '' then flow.holes = WorkspaceRecords.read_holes(holes) end
+    insert(flows, flow)
+    if ws.move then WorkspaceRecords.read_mark(flow) end
+    local may_be_inner = ws.parent or ws.move or find(lane_key, '/', 1, true)
+    if may_be_inner then Records.attach(ws, flow, are_many) end
   end
 end
 
@@ -48,7 +38,7 @@ function Records.read_head(ws, head)
   local scheduled, timer, parent
   ws.weight, ws.tat, ws.last_start, ws.start_interval, scheduled, timer, parent =
     match(head, WORKSPACE_HEAD)
-  ws.parent = parent ~= '' and parent or nil
+  if parent and parent ~= '' then WorkspaceRecords.read_parent(ws, parent) end
   local first, expiring = match(scheduled or '-', '^([^/]+)/?(.*)$')
   ws.scheduled, ws.expiring, ws.timer = tonumber(first), tonumber(expiring), tonumber(timer)
 end
@@ -59,21 +49,26 @@ function Records.new_workspace(name, raw)
   if raw then Shard.set_aside('workspace', name, raw) end
   local ws = { name = name, raw = raw, flows = {}, duration_estimates = '', weight = '1', tat = '0',
     last_start = '0', start_interval = '0' }
+  local limits = Limits.of_workspace(ws)
+  ws.parent = limits.parent -- also where its record is lost: its leases have slots of the group
   ws.is_unread = raw or call('ZSCORE', K.timer(), name)
-    or call('EXISTS', K.slots_of_workspace(name)) == 1 or Limits.of_workspace(ws).paused
+    or call('EXISTS', K.slots_of_workspace(name)) == 1 or limits.paused
   return ws
 end
 
+-- Of many flows a call reads those which it is about, see Records.flow; the others stay `others`.
 function Records.workspace(name)
   local ws = Records.workspaces[name]
   if ws then return ws end
   local raw = call('HGET', K.workspaces(), name)
-  local head, flows, estimates = match(raw or '', WORKSPACE)
+  local are_many = raw and #raw > MANY_FLOWS
+  local head, flows, estimates = match(not are_many and raw or '', WORKSPACE)
+  if are_many then head, flows, estimates = WorkspaceRecords.parts(raw) end
   if head then
     ws = { name = name, raw = raw, flows = {}, duration_estimates = estimates, weight = '1',
-      tat = '0', last_start = '0', start_interval = '0' }
+      tat = '0', last_start = '0', start_interval = '0', others = are_many and flows or nil }
     if head ~= PLAIN_HEAD then Records.read_head(ws, head) end
-    if ws.weight then Records.add_flows(ws, flows) end
+    if ws.weight and not are_many then Records.add_flows(ws, flows, ws.flows) end
   end
   if not ws or not ws.weight then ws = Records.new_workspace(name, raw) end
   Records.workspaces[name] = ws
@@ -86,46 +81,39 @@ function Records.only_lane_in(raw)
   return match(raw, '^%S+ %S+ %S+ %S+ %- [^|]*|;[^; ]+ %S+ %S+ %S+ %S+ %S+ (%d+)|')
 end
 
-function Records.flow(ws, lane_key)
+-- Return also whether it is new. is_known: one that is not there is not made.
+function Records.flow(ws, lane_key, is_known)
   for _, flow in ipairs(ws.flows) do
     if flow.lane_key == lane_key then return flow end
   end
+  if ws.others and Records.read_flow(ws, lane_key) then return ws.flows[#ws.flows] end
+  if is_known then return nil end
   local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = 'idle',
     since = now_text, tag = '0', cost = '0', lanes = '' }
-  if ws.parent or find(lane_key, '/', 1, true) then
-    Records.attach(ws, flow)
-    Records.add_members(flow.up, 1)
-    ws.dirty = true
-  end
+  if ws.parent or find(lane_key, '/', 1, true) then Records.join_node(ws, flow) end
   insert(ws.flows, flow) -- last: what may fail has been done
-  return flow
+  return flow, true
 end
 
-function Records.flow_text(f)
-  local text = ';' .. f.lane_key .. ' ' .. (f.reserved and 'reserved' or f.state) .. ' '
-    .. f.since .. ' ' .. f.tag .. ' ' .. (f.arrival or '-') .. ' ' .. f.cost .. ' ' .. f.lanes
-  return f.holes and text .. Records.holes_text(f.holes) or text
-end
-
-function Records.workspace_text(ws)
-  local head = ws.weight .. ' ' .. ws.tat .. ' ' .. ws.last_start .. ' ' .. ws.start_interval .. ' '
-    .. (ws.scheduled and num(ws.scheduled) or '-')
-    .. (ws.expiring and '/' .. num(ws.expiring) or '')
-    .. ' ' .. (ws.timer and num(ws.timer) or '-') .. (ws.parent and ' ' .. ws.parent or '') .. '|'
-  if #ws.flows == 1 then
-    return head .. Records.flow_text(ws.flows[1]) .. '|' .. ws.duration_estimates
+-- All that have changed: up to 50 in one command.
+function Records.save_workspaces()
+  local fields = {}
+  for name, ws in pairs(Records.workspaces) do
+    local is_kept = ws.dirty and not ws.is_unread and #fields < 100
+      and (#ws.flows > 0 or ws.others or ws.timer)
+    if not is_kept then Records.save_workspace(ws) end
+    fields[#fields + 1] = is_kept and name or nil
+    fields[#fields + 1] = is_kept and WorkspaceRecords.text(ws) or nil
   end
-  local flows = {}
-  for i, flow in ipairs(ws.flows) do flows[i] = Records.flow_text(flow) end
-  return head .. concat(flows) .. '|' .. ws.duration_estimates
+  if #fields > 0 then call('HSET', K.workspaces(), unpack(fields)) end
 end
 
 -- A workspace of which nothing is left leaves no record.
 function Records.save_workspace(ws)
   if not ws.dirty then return end
   if ws.is_unread then return Records.find_later(ws) end
-  if #ws.flows > 0 or ws.timer then
-    call('HSET', K.workspaces(), ws.name, Records.workspace_text(ws))
+  if #ws.flows > 0 or ws.others or ws.timer then
+    call('HSET', K.workspaces(), ws.name, WorkspaceRecords.text(ws))
   elseif ws.raw then
     call('HDEL', K.workspaces(), ws.name)
   end
@@ -135,6 +123,7 @@ end
 function Records.node(queue)
   local node = Records.nodes[queue]
   if node then return node end
+  if find(queue, '[/@]') then return Records.inner_node(queue) end
   local text = call('HGET', K.nodes(), queue)
   local virtual_time, max_step, last_start, start_interval, last_fence, unused =
     match(text or '0 0 0 0 0', QUEUE_NODE)
@@ -176,13 +165,21 @@ end
 -- Write what the script has changed, and before that what it could not read.
 function Records.save()
   if #Shard.aside > 0 or meta_unread then Shard.save_aside() end
-  for _, ws in pairs(Records.workspaces) do Records.save_workspace(ws) end
+  Records.save_workspaces()
   for _, node in pairs(Records.nodes) do Records.save_node(node) end
   for _, shared in pairs(SharedLimitRecords.all) do SharedLimitRecords.save(shared) end
   Shard.save()
 end
 
 -- COLD
+-- One of many flows is read; nil: it is none of them.
+function Records.read_flow(ws, lane_key)
+  local text = WorkspaceRecords.cut(ws.others, lane_key)
+  if ws.others.left == 0 then ws.others = nil end
+  if text then Records.add_flows(ws, text, ws.flows) end
+  return text
+end
+
 -- What its record says, if there is one, is not what stands. So it goes, and the workspace is found
 -- by its keys when its timer goes off. Each by itself: the other may fail.
 function Records.find_later(ws)
@@ -190,19 +187,6 @@ function Records.find_later(ws)
   local done, said = pcall(call, 'HDEL', K.workspaces(), ws.name)
   call('ZADD', K.timer(), ws.put_off_until or now_text, ws.name)
   if not done then error(said, 0) end
-end
-
--- How many elements of each lane of a flow are holes, by priority.
-function Records.read_holes(text)
-  local holes = {}
-  for priority, n in gmatch(text, '(%d+)=(%d+)') do holes[priority] = tonumber(n) end
-  return holes
-end
-
-function Records.holes_text(holes)
-  local texts = {}
-  for priority, n in pairs(holes) do insert(texts, priority .. '=' .. int(n)) end
-  return #texts > 0 and ' ' .. concat(texts, ',') or ''
 end
 
 -- One that this script has forgotten starts again, as the same table: flows may still be in it.
@@ -254,12 +238,41 @@ function Records.add_members(node, n)
   if node.up then node.members, node.dirty = node.members + n, true end
 end
 
--- A flow that stands in an inner node; the node is created if there is none.
-function Records.attach(ws, flow)
-  flow.task = match(flow.lane_key, '/(%d+)$')
-  flow.up = Records.inner_node(ws.parent and flow.lane_key .. '@' .. ws.parent or flow.lane_key)
-  flow.node, flow.queue = flow.up.id, flow.up.queue
+-- A flow that stands in an inner node, if it does; the node is created if there is none. Where many
+-- flows are read, none reads it before it is asked for.
+function Records.attach(ws, flow, is_one_of_many)
+  local group, lane_key = ws.parent, flow.lane_key
+  if flow.is_behind then group = ws.move.group ~= '' and ws.move.group or nil end
+  if find(lane_key, '/', 1, true) then flow.queue, flow.task = match(lane_key, '^(.+)/(%d+)$') end
+  if not (group or flow.task) then return end
+  if group then flow.node = lane_key .. '@' .. group else flow.node = lane_key end
   flow.share, flow.was_held = Records.share_of(ws, flow), Fairness.is_held(flow.state)
+  if is_one_of_many then Records.attach_later(flow) else flow.up = Records.inner_node(flow.node) end
+end
+
+-- Fields that are false, and not nil, are not looked for above.
+function Records.attach_later(flow)
+  flow_of_many = flow_of_many or { __index = Records.up_of }
+  flow.task, flow.arrival = flow.task or false, flow.arrival or false
+  flow.is_behind, flow.reserved = flow.is_behind or false, flow.reserved or false
+  flow.holes = flow.holes or false
+  setmetatable(flow, flow_of_many)
+end
+
+-- The node above a flow, when it is asked for.
+function Records.up_of(flow, name)
+  if name ~= 'up' then return nil end
+  local up = Records.inner_node(flow.node)
+  setmetatable(flow, nil)
+  flow.up = up
+  return up
+end
+
+-- It counts there from now on.
+function Records.join_node(ws, flow)
+  Records.attach(ws, flow)
+  Records.add_members(flow.up, 1)
+  ws.dirty = true
 end
 
 -- The inner node of a flow was forgotten by this script, since it did not count this flow.
@@ -271,6 +284,7 @@ end
 -- What a flow adds to the weight of its inner node.
 function Records.share_of(entity, flow)
   local counts = flow.state == 'ready' or flow.state == 'busy'
+  if counts and entity.weight == '1' then return 1000000 end
   return counts and Fairness.units_of(tonumber(entity.weight)) or 0
 end
 

@@ -48,9 +48,9 @@ end
 -- scheduled.
 function Removal.waiting(ws, queue, most)
   local n = 0
-  for _, flow in ipairs(ws.flows) do
+  for _, flow in ipairs(Flows.all(ws)) do
     if n < most and flow.lanes ~= '' and (queue == '' or flow.queue == queue) then
-      n = n + Removal.lanes(ws, flow, most - n)
+      n = n + Removal.lanes(ws, Records.flow(ws, flow.lane_key), most - n)
       Wakeups.touched[flow.queue] = true
     end
   end

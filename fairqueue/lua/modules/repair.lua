@@ -1,6 +1,7 @@
 -- What stands behind a record that is lost or cannot be read: the lanes of a workspace are found by
 -- their keys, and a running job by the fence of its lease.
 local MOST_READ = 1000 -- jobs of a queue that are looked at for their priorities
+local COMPARED_AT_ONCE = 8 -- of many flows, those that one call compares
 local USUAL = 9 -- priorities from 0 to this are looked for, whatever the records of jobs say
 
 -- COLD
@@ -21,15 +22,17 @@ function Repair.priorities_of(name, queue)
   return priorities
 end
 
+-- Whether this lane is there. Then the record names it from now on.
 function Repair.lane(ws, lane_key, priority)
   local holes, marks = 0, call('HGETALL', K.holes(ws.name, lane_key, priority))
   for i = 2, #marks, 2 do holes = holes + marks[i] end
   local has_list = call('EXISTS', K.lane(ws.name, lane_key, priority)) == 1
   local has_returned = call('EXISTS', K.returned(ws.name, lane_key, priority)) == 1
-  if not (has_list or has_returned) then return end
+  if not (has_list or has_returned) then return false end
   local flow = Records.flow(ws, lane_key)
   Lanes.mark_returned(ws, flow, priority, has_returned and '+' or '')
   Lanes.count_holes(ws, flow, priority, holes - Lanes.holes_of(flow, priority))
+  return true
 end
 
 -- Where this says that it stands in a ready set, and it does not, it stands nowhere.
@@ -39,8 +42,8 @@ function Repair.stand(entity, flow)
   end
 end
 
--- Compare the flows of a workspace, and the nodes above them, with the ready sets. The caller
--- settles it.
+-- Compare the flows that were read of a workspace, and the nodes above them, with the ready sets.
+-- The caller settles it.
 function Repair.stands(ws)
   for _, flow in ipairs(ws.flows) do
     Repair.stand(ws, flow)
@@ -52,9 +55,19 @@ function Repair.stands(ws)
   end
 end
 
+-- The same of all flows. Of many some are compared with each call, in the order of their lane keys:
+-- those behind this one. Return the last of them; nil: these were all.
+function Repair.next_stands(ws, from)
+  local last = ws.others and Flows.read_next(ws, COMPARED_AT_ONCE, from)
+  if last then ws.followed = (ws.followed or 0) + COMPARED_AT_ONCE end -- these are settled, too
+  Repair.stands(ws)
+  return last
+end
+
 -- Find the lanes, schedule and expiries of a workspace that its record does not name. The caller
 -- settles it.
 function Repair.workspace(ws)
+  Flows.read_all(ws)
   Repair.stands(ws)
   local tasks = call('HKEYS', K.indexed_tasks())
   for _, queue in ipairs(call('HKEYS', K.nodes())) do

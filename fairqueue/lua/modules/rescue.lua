@@ -1,6 +1,8 @@
 -- After an error in the middle of a script. Redis takes nothing back, so the jobs and leases that
--- the script had in its hands go back to where they stood, and what it changed is saved.
+-- the script had in its hands go back to where they stood, and what it changed is saved. After any
+-- other damage the cleanup looks at each job, whether anything leads to it.
 local PUT_OFF_SECONDS = 5 -- until what has failed is tried again
+local lanes_looked_for, records_read = {}, {}
 
 -- COLD
 function Rescue.text_of(said)
@@ -23,22 +25,23 @@ function Rescue.remove_lease(l)
   if done then pcall(Settle.shared_limits, keys) end
 end
 
-function Rescue.stands_in(ws, flow, queue, priority, element)
-  if flow.queue ~= queue then return false end
-  if call('ZSCORE', K.returned(ws.name, flow.lane_key, priority), element) then return true end
-  local holes = call('HGET', K.holes(ws.name, flow.lane_key, priority), element) or 0
-  return call('LPOS', K.lane(ws.name, flow.lane_key, priority), element, 'RANK', holes + 1)
+function Rescue.stands_in(name, lane_key, priority, element)
+  if call('ZSCORE', K.returned(name, lane_key, priority), element) then return true end
+  local holes = call('HGET', K.holes(name, lane_key, priority), element) or 0
+  return call('LPOS', K.lane(name, lane_key, priority), element, 'RANK', holes + 1)
 end
 
-function Rescue.has_place(ws, queue, priority, element)
-  local fence = call('HGET', K.slots_of_queue(queue), Jobs.id_of(element))
-  if fence and call('HEXISTS', K.leases(), fence) == 1 then return true end
-  if call('ZSCORE', K.scheduled(ws.name), Jobs.entry(queue, priority, element)) then return true end
-  for _, flow in ipairs(ws.flows) do
-    if Rescue.stands_in(ws, flow, queue, priority, element) then return true end
-  end
-  local shared = { queue = queue, lane_key = queue }
-  return Rescue.stands_in(ws, shared, queue, priority, element)
+function Rescue.is_running(queue, id)
+  local fence = call('HGET', K.slots_of_queue(queue), id)
+  return fence and call('HEXISTS', K.leases(), fence) == 1
+end
+
+-- Whether it stands anywhere, whether or not that is named.
+function Rescue.has_place(name, queue, priority, element)
+  if Rescue.is_running(queue, Jobs.id_of(element)) then return true end
+  if call('ZSCORE', K.scheduled(name), Jobs.entry(queue, priority, element)) then return true end
+  return Rescue.stands_in(name, queue, priority, element)
+    or Rescue.stands_in(name, queue .. '/' .. Jobs.task_of(element), priority, element)
 end
 
 -- To read a record may fail, too: it may need a node that cannot be made.
@@ -47,14 +50,13 @@ function Rescue.workspace(name)
   return done and ws or { name = name, flows = {} }
 end
 
--- A job that the script has taken, and that stands nowhere, goes to the head of its lane. An expiry
--- that it carries counts again.
+-- A job that stands nowhere goes to the head of its lane. An expiry that it carries counts again.
 function Rescue.place(name, queue, priority, element)
   local id = Jobs.id_of(element)
   local record = id and Jobs.read(queue, id)
   if not record then return end
+  if Rescue.has_place(name, queue, priority, element) then return end
   local ws = Rescue.workspace(name)
-  if Rescue.has_place(ws, queue, priority, element) then return end
   local lane_key = Lanes.key_of(queue, Jobs.task_of(element))
   call('LPUSH', K.lane(name, lane_key, priority), element)
   local expires = Jobs.expires_at(record)
@@ -71,13 +73,61 @@ function Rescue.name_lane(ws, lane_key, priority)
   flow.first_task, ws.dirty, Wakeups.touched[flow.queue] = nil, true, true
 end
 
+-- Whether the record of a workspace names a lane. It may be long, so it is not parsed for that.
+function Rescue.is_named(name, lane_key, priority)
+  if not records_read[name] then records_read[name] = call('HGET', K.workspaces(), name) or '' end
+  local lanes = WorkspaceRecords.lanes_in(records_read[name], lane_key)
+  return lanes and Lanes.is_used(lanes, priority)
+end
+
+-- Whether the record of a workspace names a lane; and whether it does only now.
+function Rescue.find_lane(name, lane_key, priority)
+  if Rescue.is_named(name, lane_key, priority) then return true, false end
+  local lane = concat({ name, lane_key, priority }, ':')
+  local is_new = lanes_looked_for[lane] == nil
+  if is_new then
+    lanes_looked_for[lane] = Repair.lane(Records.workspace(name), lane_key, priority)
+  end
+  return lanes_looked_for[lane], is_new and lanes_looked_for[lane]
+end
+
+-- It starts by the workspace's timer, or stands in the schedule for nothing.
+function Rescue.is_due_later(name, queue, priority, element)
+  return call('ZSCORE', K.scheduled(name), Jobs.entry(queue, priority, element))
+    and call('ZSCORE', K.timer(), name)
+end
+
+-- Look whether anything leads to this job, and else make it so. Return whether that was needed.
+function Rescue.look_at(queue, id, record)
+  if not Jobs.deliveries_of(record) then return false end
+  local name, task, priority = Jobs.identity_of(record)
+  local element = Jobs.element(task, id)
+  local leads, has_found = Rescue.find_lane(name, queue, priority)
+  if SharedLimits.is_indexed(task) then
+    local also_leads, also_found = Rescue.find_lane(name, queue .. '/' .. task, priority)
+    leads, has_found = leads or also_leads, has_found or also_found
+  end
+  if not (leads or Rescue.is_running(queue, id)
+    or Rescue.is_due_later(name, queue, priority, element)) then
+    Rescue.place(name, queue, priority, element)
+    has_found = true
+  end
+  if has_found then
+    local ws = Records.workspace(name)
+    Timers.refresh_scheduled(ws)
+    Timers.refresh_expiring(ws)
+    Settle.workspace(ws)
+  end
+  return has_found
+end
+
 -- A job that could not be published leaves nothing. If not even that is possible, it is published.
 function Rescue.remove_new(queue, id)
   local record = Jobs.read(queue, id)
   if not record then return end
   local name, task, priority = Jobs.identity_of(record)
   local element = Jobs.element(task, id)
-  if Rescue.has_place(Rescue.workspace(name), queue, priority, element) then return end
+  if Rescue.has_place(name, queue, priority, element) then return end
   if not pcall(Jobs.remove, queue, id) then return Rescue.place(name, queue, priority, element) end
   Timers.drop_expiry(Records.workspace(name), queue, priority, element)
 end
@@ -85,7 +135,10 @@ end
 -- Give back the leases that were not granted or dropped whole, or all of them, and place the jobs.
 function Rescue.undo(all)
   for _, l in ipairs(Leases.touched) do
-    if all or not l.is_whole then pcall(Rescue.remove_lease, l) end
+    if all or not l.is_whole then
+      pcall(Rescue.remove_lease, l)
+      insert(Jobs.taken, { l.workspace, l.queue, l.priority, Jobs.element(l.task, l.id) })
+    end
   end
   for _, job in ipairs(Jobs.added) do pcall(Rescue.remove_new, unpack(job)) end
   for _, job in ipairs(Jobs.taken) do pcall(Rescue.place, unpack(job)) end
@@ -124,6 +177,25 @@ function Rescue.put_off(said)
   local done, what = pcall(Rescue.put_off_work, work, now + PUT_OFF_SECONDS)
   if not done then error(said, 0) end
   Shard.set_aside('failure', what, Rescue.text_of(said))
+end
+
+-- The short way of a claim has failed in the middle: what was planned is noted as the general way
+-- notes it, and so is where the workspaces stand.
+function Rescue.after_short_way(plan, said)
+  local meta = Shard.load()
+  meta.fence, meta.arrival = int(max(tonumber(meta.fence), plan.fence)), int(plan.arrival)
+  for _, leases in ipairs({ plan.ended, plan.started }) do
+    for _, l in ipairs(leases) do insert(Leases.touched, LeaseRecords.parse(l.fence, l.text)) end
+  end
+  for _, w in ipairs(plan.standings) do
+    local ws = Records.workspace(w.name)
+    ws.dirty = true
+    for _, flow in ipairs(ws.flows) do
+      local tag = flow.arrival and call('ZSCORE', K.ready(flow.node), Order.member_of(ws, flow))
+      flow.tag = tag or flow.tag
+    end
+  end
+  error(said, 0)
 end
 
 -- Save what can be saved, each by itself. The next claims settle every workspace once more: what

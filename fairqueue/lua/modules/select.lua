@@ -23,9 +23,11 @@ function Select.runnable(node)
     if ws and flow.holes and not Lanes.reach_job(ws, flow) then return nil end
     if not ws or not (flow.lanes == ''
       or ws.expiring and Removal.expired(ws, max(1, Shard.steps_left())) > 0
-      or Limits.block_of(ws) or (flow.up or Limits.any('tasks')) and Select.is_stale(ws, flow)) then
+      or flow.is_behind or Limits.block_of(ws)
+      or (flow.up or Limits.any('tasks')) and Select.is_stale(ws, flow)) then
       return ws, flow
     end
+    if flow.is_behind then Settle.change_node(ws, flow) end
     Settle.workspace(ws)
     if not Shard.take_step() then return nil end
   end

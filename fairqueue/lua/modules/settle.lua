@@ -1,7 +1,7 @@
 -- Settle decides where a workspace stands, after every event that can change it, and where the
 -- nodes above it stand. No other module puts a flow into a ready set or takes one out: a start,
 -- too, takes its flow out by Settle.start.
-local REST_SECONDS = 60 -- without a start, until the debts of an empty queue are forgotten
+local FLOWS_AT_ONCE = 4 -- flows of a workspace that one call moves to another group
 
 function Settle.forget(ws, flow)
   call('ZREM', K.finish(flow.node), ws.name)
@@ -47,20 +47,23 @@ end
 
 function Settle.weigh(ws)
   local limits = Limits.of_workspace(ws)
-  if limits.parent ~= ws.parent then Settle.join_group(ws, limits.parent) end
+  if ws.move or limits.parent ~= ws.parent then Settle.change_group(ws, limits.parent) end
   local old, new = ws.weight and tonumber(ws.weight), limits.weight
   if old == new then return end
+  if ws.others then Flows.read_all(ws) end -- before: what a flow weighs is read with it
   ws.weight = num(new)
   if not old then return end
   for _, flow in ipairs(ws.flows) do Order.reweigh(ws, flow, old / new) end
 end
 
+-- Of many flows those that a call has read are settled, and some others follow.
 function Settle.workspace(ws)
   if ws.is_unread then Repair.workspace(ws) end
   ws.dirty = true
   Settle.weigh(ws)
   local block, kept, reserve = Limits.block_of(ws), {}, Limits.of_workspace(ws).reserve
   local is_below = reserve and Limits.usage_of(ws) < reserve
+  ws.follows = ws.others and Follow.go_on(ws, block, is_below)
   for _, flow in ipairs(ws.flows) do
     local stays = Settle.flow(ws, flow, block, is_below)
     if stays then insert(kept, flow) end
@@ -83,32 +86,7 @@ function Settle.start(ws, flow)
   Settle.workspace(ws)
 end
 
--- Settle flows that are idle with a debt which virtual time has passed, at most `most`; return how
--- many.
-function Settle.sweep_indebted(node, most)
-  local until_then, debts, n = num(node.virtual_time), K.indebted(node.id), 0
-  for _, name in ipairs(call('ZRANGEBYSCORE', debts, '-inf', until_then, 'LIMIT', 0, most)) do
-    if n >= most then break end
-    if match(name, '[/@]') then
-      n = n + Settle.sweep_node(Records.inner_node(name), most - n)
-    else
-      Settle.workspace(Records.workspace(name))
-      n = n + 1
-    end
-  end
-  return n
-end
-
 -- COLD
--- In a queue where nothing is ready, nothing runs and nothing has started for a while, virtual time
--- rises to where the next flow to join would lift it. So no debt outlives the work of its queue by
--- long; and a queue that is empty for a moment does not cost a workspace its duration estimates.
-function Settle.rest(node)
-  if now - node.last_fence / 1000000 < REST_SECONDS then return end -- fences are times
-  local is_at_rest = call('EXISTS', K.ready(node.id), K.slots_of_queue(node.queue)) == 0
-  if is_at_rest then Order.catch_up(node) end
-end
-
 -- Nothing waits in this flow of a task that has a limit; while some of it runs, it is busy.
 function Settle.is_busy(ws, flow)
   if SharedLimits.running(ws, flow) == 0 then return false end
@@ -223,13 +201,6 @@ function Settle.forget_node(b)
   Records.add_members(b.up, -1)
 end
 
--- Virtual time has passed an inner node that is idle, or its members.
-function Settle.sweep_node(b, most)
-  local n = Settle.sweep_indebted(b, most)
-  if not b.gone then Settle.upwards(b) end
-  return n + 1
-end
-
 -- A slot of a shared limit was taken or freed, or time has passed. Return why it is closed.
 function Settle.shared_limit(key, goes_on)
   local shared, changed = SharedLimits.refresh(key)
@@ -267,18 +238,45 @@ function Settle.group_changed(name)
   Settle.nodes(ids)
 end
 
--- A workspace joins or leaves a group, and its flows and slots with it.
-function Settle.join_group(ws, parent)
-  local old = ws.parent
-  ws.parent, ws.dirty = parent, true
-  for _, flow in ipairs(ws.flows) do Settle.change_node(ws, flow) end
-  local fences = call('SMEMBERS', K.slots_of_workspace(ws.name))
-  for _, key in ipairs({ old and '@' .. old or false, parent and '@' .. parent or false }) do
-    if key then
-      SharedLimits.move_all(parent and key == '@' .. parent and 'SADD' or 'SREM', key, fences)
-      Settle.shared_limit(key)
+-- A workspace joins, changes or leaves a group, as far as this call has steps. First its leases
+-- take slots of the group that it joins ('>'). Then it is there, and its flows follow ('<'); one
+-- whose turn comes before follows then, see select.lua. At last its leases give back their slots of
+-- the group that it has left ('='). A group that is set meanwhile comes after that.
+function Settle.change_group(ws, parent)
+  if ws.has_moved then return end
+  ws.move = ws.move or { stage = '>', group = parent or '', cursor = '0' }
+  ws.has_moved, ws.dirty = true, true
+  local move, left = ws.move, ws.parent
+  if move.stage == '>' and SharedLimits.move_page('SADD', ws) then Settle.enter_group(ws, move) end
+  if move.stage == '<' and Settle.move_flows(ws) then move.stage = '=' end
+  if move.stage == '=' and SharedLimits.move_page('SREM', ws) then
+    ws.move = parent ~= ws.parent and { stage = '>', group = parent or '', cursor = '0' } or nil
+  end
+  for _, group in ipairs({ left or '', ws.parent or '', move.group }) do
+    if group ~= '' then Settle.shared_limit('@' .. group) end
+  end
+end
+
+function Settle.enter_group(ws, move)
+  local left = ws.parent or ''
+  ws.parent = move.group ~= '' and move.group or nil
+  move.stage, move.group = '<', left
+  for _, flow in ipairs(ws.flows) do flow.is_behind = true end
+  if ws.others then WorkspaceRecords.mark_all(ws.others) end
+end
+
+function Settle.move_flows(ws)
+  local left = min(FLOWS_AT_ONCE, Shard.sweep_steps_left())
+  local has_more = ws.others and Follow.read_behind(ws, max(0, left))
+  for _, flow in ipairs(ws.flows) do
+    if flow.is_behind then
+      if left < 1 then return false end
+      left = left - 1
+      Shard.took_steps(1)
+      Settle.change_node(ws, flow)
     end
   end
+  return not has_more
 end
 
 -- A flow moves to the node of its new group. It keeps what it has used too much, and no credit.
@@ -289,10 +287,8 @@ function Settle.change_node(ws, flow)
   Settle.forget(ws, flow)
   if flow.up then Settle.member(ws, flow, false) end
   flow.node, flow.up, flow.share, flow.finish_tag, flow.state = flow.lane_key, nil, nil, nil, 'idle'
-  if ws.parent or flow.task then
-    Records.attach(ws, flow)
-    Records.add_members(flow.up, 1)
-  end
+  flow.is_behind, ws.dirty = nil, true
+  if ws.parent or flow.task then Records.join_node(ws, flow) end
   if ahead then
     Order.set_finish_tag(ws, flow, num(Records.node(flow.node).virtual_time + ahead))
   end

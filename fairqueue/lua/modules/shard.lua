@@ -13,15 +13,17 @@ local GROUP_WINDOW_SECONDS = 3600 -- a group's jobs follow its first within this
 local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counted
 local meta
 local steps_taken = 0
+local this_window -- Shard.window(0, now), once it was needed
 Shard.aside = {} -- {kind, name, text} of what this script could not read, or has not found
 Shard.at_work = false -- the lease, timer or flow at which the script works, see rescue.lua
 
 function Shard.load()
   if meta then return meta end
-  meta = {}
-  meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched, meta.drain,
-    meta.window = match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
-  if not meta.window then -- cut off in the middle
+  local fence, arrival, before, gaps, watcher, watched, drain, window =
+    match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
+  meta = { fence = fence, arrival = arrival, beat = before, gaps = gaps, watcher = watcher,
+    watched = watched, drain = drain, window = window }
+  if not window then -- cut off in the middle
     meta_text, meta_unread, meta = NO_META, meta_text, nil
     return Shard.load()
   end
@@ -44,8 +46,9 @@ end
 
 function Shard.save()
   local meta = Shard.load()
-  local text = concat({ meta.fence, meta.arrival, meta.beat, meta.gaps, meta.watcher, meta.watched,
-    meta.drain, meta.window, offset, 'format=' .. FORMAT }, ' ')
+  local text = meta.fence .. ' ' .. meta.arrival .. ' ' .. meta.beat .. ' ' .. meta.gaps .. ' '
+    .. meta.watcher .. ' ' .. meta.watched .. ' ' .. meta.drain .. ' ' .. meta.window .. ' '
+    .. offset .. ' format=' .. FORMAT
   if text == meta_text then return end
   call('SET', K.meta(), text)
   if offset ~= '0' then call('HDEL', K.tasks(), '#plain') end -- see publish.lua
@@ -62,6 +65,10 @@ function Shard.steps_left()
   return max(0, Shard.STEPS - steps_taken)
 end
 
+function Shard.sweep_steps_left()
+  return max(0, Shard.STEPS - Shard.STEPS_KEPT - steps_taken)
+end
+
 function Shard.is_spent()
   return steps_taken >= Shard.STEPS
 end
@@ -71,12 +78,7 @@ function Shard.took_steps(n)
   steps_taken = steps_taken + n
 end
 
--- This cannot be read, or has no record (text is nil). It is passed, and kept for an operator.
-function Shard.set_aside(kind, name, text)
-  insert(Shard.aside, { kind, name, text or '' })
-end
-
--- The same in words.
+-- What was set aside, in words.
 function Shard.told()
   local texts = {}
   for i, one in ipairs(Shard.aside) do texts[i] = one[1] .. ' ' .. one[2] end
@@ -128,11 +130,21 @@ function Shard.has_ended(id, at)
 end
 
 function Shard.remember_ended(id)
-  local window, last, groups = tonumber(Shard.window(0, now)), Shard.last_windows()
-  call('SADD', K.ended(int(window)), id)
+  this_window = this_window or Shard.window(0, now)
+  call('SADD', K.ended(this_window), id)
+  if Shard.load().window == this_window then return end
+  local window, last, groups = tonumber(this_window), Shard.last_windows()
   if last >= window then return end -- later, where the clock went back since the last beat
   Shard.drop_ended()
   Shard.set_last_windows(window, groups)
+end
+
+-- Sets that are no longer in use go.
+function Shard.drop_windows()
+  this_window = this_window or Shard.window(0, now)
+  if Shard.load().window == this_window then return end
+  Shard.drop_ended()
+  Shard.drop_groups()
 end
 
 -- Groups that were let in while a capacity was set, by the hour.
@@ -149,6 +161,12 @@ function Shard.drop_groups()
 end
 
 -- COLD
+-- For what must act on a full Redis: it refuses a script only at a first write that may grow, and
+-- this one frees.
+function Shard.write_when_full()
+  call('UNLINK', P) -- no key has this name
+end
+
 -- A task that has not been named for long is known under '!' and its name, see cleanup.lua.
 function Shard.new_task(name)
   local n = Shard.known_task(name)
@@ -172,6 +190,23 @@ end
 function Shard.keep_task(n)
   local name = call('HGET', K.tasks(), '#' .. n)
   if name and call('HEXISTS', K.tasks(), '!' .. name) == 1 then Shard.new_task(name) end
+end
+
+-- One more of a name in a hash of counts: how many there were, and when the last was.
+function Shard.count(key, name)
+  local n = match(call('HGET', key, name) or '0', '^%d+')
+  call('HSET', key, name, int(n + 1) .. ' ' .. now_text)
+end
+
+-- One more of what no process sees happen, since the store began. A number for people: it never
+-- stops what it counts.
+function Shard.count_in_all(what)
+  pcall(call, 'HINCRBY', K.totals(), what, 1)
+end
+
+-- This cannot be read, or has no record (text is nil). It is passed, and kept for an operator.
+function Shard.set_aside(kind, name, text)
+  insert(Shard.aside, { kind, name, text or '' })
 end
 
 function Shard.keeps_aside()

@@ -1,7 +1,8 @@
 -- Limits and pauses that many workspaces share: of a task (/number) or of a group (@name), over all
 -- queues. They close inner nodes; a lease holds a slot of each that applies to it.
 local FEW_LEASES = 64 -- leases that are indexed at once
-local SLOTS_AT_ONCE = 1000 -- slots that one command moves
+local SLOTS_AT_ONCE = 1000 -- slots that one call moves
+local SLOTS_OF_A_STEP = 32 -- slots that are moved in one step of a call
 local NODES_AT_ONCE = 16 -- nodes that one call settles where a limit opens or closes
 local indexed_tasks = {}
 
@@ -106,30 +107,42 @@ function SharedLimits.move(change, ws, l)
   local keys = {}
   if SharedLimits.is_indexed(l.task) then
     SharedLimits.change_slots(change, l)
+    ws.stands = nil -- other flows of the task may have to follow, see follow.lua
     if Limits.of_task(l.task) then insert(keys, '/' .. l.task) end
   end
   if ws.parent then
     call(change, K.slots_of_shared_limit('@' .. ws.parent), l.fence)
     insert(keys, '@' .. ws.parent)
   end
+  local move = ws.move
+  if move and move.group ~= '' and (move.stage == '>' or change == 'SREM') then
+    call(change, K.slots_of_shared_limit('@' .. move.group), l.fence)
+    insert(keys, '@' .. move.group)
+  end
   return keys
 end
 
--- The leases of a workspace that joins or leaves a group.
-function SharedLimits.move_all(change, key, fences)
-  for i = 1, #fences, SLOTS_AT_ONCE do
-    local last = min(i + SLOTS_AT_ONCE - 1, #fences)
-    call(change, K.slots_of_shared_limit(key), unpack(fences, i, last))
-  end
+-- Leases of a workspace take or give back slots of the other group between which it moves. Return
+-- whether all have; one that begins or ends meanwhile has done so by itself.
+function SharedLimits.move_page(change, ws)
+  local move, fences = ws.move
+  if move.group == '' then return true end
+  if Shard.sweep_steps_left() < 1 then return false end
+  move.cursor, fences = unpack(
+    call('SSCAN', K.slots_of_workspace(ws.name), move.cursor, 'COUNT', SLOTS_AT_ONCE))
+  if #fences > 0 then call(change, K.slots_of_shared_limit('@' .. move.group), unpack(fences)) end
+  Shard.took_steps(math.ceil(#fences / SLOTS_OF_A_STEP))
+  return move.cursor == '0'
 end
 
--- A start counts for the rate of its task.
+-- A start counts for the rates of its task.
 function SharedLimits.take(ws, l)
   local limits = Limits.any('tasks') and Limits.of_task(l.task)
   if limits and limits.rate then
     local shared = SharedLimitRecords.of('/' .. l.task)
     shared.tat = Fairness.tat_after(shared.tat, now, limits.rate)
   end
+  if limits then TaskRates.take(ws.name, l.task, limits) end
   return SharedLimits.move('SADD', ws, l)
 end
 
@@ -141,9 +154,10 @@ function SharedLimits.running(ws, flow)
   return call('SCARD', K.slots_of_workspace_task(ws.name, flow.task))
 end
 
--- A task's limit per workspace blocks that lane alone.
+-- A task's limit or rate per workspace blocks that lane alone.
 function SharedLimits.task_block(ws, flow)
   local limits = Limits.of_task(flow.task)
+  if TaskRates.opens(ws.name, flow.task, limits) then return 'task_rate' end
   local most = limits and limits.workspace_concurrency
   return most and SharedLimits.running(ws, flow) >= most and 'at_task_limit' or nil
 end

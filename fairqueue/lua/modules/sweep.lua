@@ -1,23 +1,9 @@
 -- What time alone brings: expired leases, due timers, a changed default that must reach every
 -- workspace, and to forget what is idle.
 local AGAIN_SECONDS = 0.05 -- until the next call, where one has not forgotten everything
+local REST_SECONDS = 60 -- without a start, until the debts of an empty queue are forgotten
 local SHORTEST_GAP = 0.05 -- half of the shortest lease
 local gaps
-
--- The times in which no script ran, as away:back,... with the oldest first.
--- While the store was away no worker could renew. A gap of half a lease shows that it was away:
--- idle claimers poll more often, and a lease that is renewed by thirds outlives a shorter one.
--- Leases have their own lengths, so each is compared with all gaps. A gap is forgotten after twice
--- its length, when it spares no lease any more; so there are few: each is at least half as long as
--- the time that has passed since.
-function Sweep.gaps()
-  if gaps then return gaps end
-  gaps = {}
-  for away, back in gmatch(Shard.load().gaps, '([^:,]+):([^,]+)') do
-    if now < back + 2 * (back - away) then insert(gaps, { away = away, back = back }) end
-  end
-  return gaps
-end
 
 -- Note that a script ran.
 function Sweep.beat()
@@ -75,13 +61,9 @@ function Sweep.repaired(fence)
   return Repair.lease(fence)
 end
 
-function Sweep.steps_left()
-  return Shard.steps_left() - Shard.STEPS_KEPT
-end
-
 -- name, time, ...
 function Sweep.due_timers()
-  local most = max(0, Sweep.steps_left())
+  local most = max(0, Shard.sweep_steps_left())
   return call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'WITHSCORES', 'LIMIT', 0, most)
 end
 
@@ -90,7 +72,7 @@ function Sweep.fire_timers(due)
   local fired = 0
   for i = 1, #due, 2 do
     local name = due[i]
-    local most, n = Sweep.steps_left(), 0
+    local most, n = Shard.sweep_steps_left(), 0
     if most <= 0 then break end
     Shard.at_work = { timer = name }
     if match(name, '^[/@]') then
@@ -123,29 +105,72 @@ function Sweep.fire_timer(ws, at, most)
   return fired
 end
 
--- Some workspaces are settled in each call until all are.
+-- Some workspaces are settled in each call until all are, and some flows of one that has many: how
+-- far it has come is a cursor, or that before a page and behind it :workspace:lane key.
 function Sweep.drain_change()
   local meta = Shard.load()
   if meta.drain == '-' then return end
-  local most = max(1, Sweep.steps_left())
-  local cursor, found = unpack(call('HSCAN', K.workspaces(), meta.drain, 'COUNT', int(most)))
+  local most = max(1, Shard.sweep_steps_left())
+  local before, first, from = match(meta.drain, '^([^:]+):?([^:]*):?(.*)$')
+  local cursor, found = unpack(call('HSCAN', K.workspaces(), before, 'COUNT', int(most)))
   local names = {}
-  for i = 1, #found, 2 do insert(names, found[i]) end
+  for i = 1, #found, 2 do
+    if found[i] >= first then insert(names, found[i]) end
+  end
   table.sort(names)
   meta.drain = cursor == '0' and '-' or cursor -- before: a page that fails must not come again
-  for _, name in ipairs(names) do
-    Repair.stands(Records.workspace(name))
-    Settle.workspace(Records.workspace(name))
+  for i, name in ipairs(names) do
+    local ws = Records.workspace(name)
+    local last = Repair.next_stands(ws, name == first and from or '')
+    Settle.workspace(ws)
+    if last then
+      meta.drain = concat({ before, name, last }, ':')
+      return Shard.took_steps(i)
+    end
   end
   Shard.took_steps(#names)
+end
+
+-- Virtual time has passed an inner node that is idle, or its members.
+function Sweep.node(b, most)
+  local n = Sweep.indebted(b, most)
+  if not b.gone then Settle.upwards(b) end
+  return n + 1
+end
+
+-- Settle flows that are idle with a debt which virtual time has passed, at most `most`; return how
+-- many.
+function Sweep.indebted(node, most)
+  local until_then, debts, n = num(node.virtual_time), K.indebted(node.id), 0
+  for _, name in ipairs(call('ZRANGEBYSCORE', debts, '-inf', until_then, 'LIMIT', 0, most)) do
+    if n >= most then break end
+    if match(name, '[/@]') then
+      n = n + Sweep.node(Records.inner_node(name), most - n)
+    else
+      local ws = Records.workspace(name)
+      Records.flow(ws, node.lane_key, true) -- of many flows it is the one to settle
+      Settle.workspace(ws)
+      n = n + 1
+    end
+  end
+  return n
+end
+
+-- In a queue where nothing is ready, nothing runs and nothing has started for a while, virtual time
+-- rises to where the next flow to join would lift it. So no debt outlives the work of its queue by
+-- long; and a queue that is empty for a moment does not cost a workspace its duration estimates.
+function Sweep.rest(node)
+  if now - node.last_fence / 1000000 < REST_SECONDS then return end -- fences are times
+  local is_at_rest = call('EXISTS', K.ready(node.id), K.slots_of_queue(node.queue)) == 0
+  if is_at_rest then Order.catch_up(node) end
 end
 
 -- Forget idle flows of a queue from which nothing was claimed, at most `most`; return how many.
 function Sweep.forget_idle(queue, most)
   if call('EXISTS', K.indebted(queue)) == 0 then return 0 end
   local node = Records.node(queue)
-  Settle.rest(node)
-  return Settle.sweep_indebted(node, most)
+  Sweep.rest(node)
+  return Sweep.indebted(node, most)
 end
 
 -- The same of the queues of a claim. One that found no job has more time for it, and its claimer
@@ -155,7 +180,7 @@ function Sweep.forget_idle_of(queues, has_claimed)
   for _, queue in ipairs(queues) do
     if left <= 0 then break end
     if has_claimed then
-      left = left - Settle.sweep_indebted(Records.register(queue), left)
+      left = left - Sweep.indebted(Records.register(queue), left)
     else
       left = left - Sweep.forget_idle(queue, left)
     end
@@ -166,12 +191,27 @@ end
 -- Leases and timers share the steps of the call: timers get half of them, if any is due.
 function Sweep.all(max_deliveries)
   Sweep.beat()
-  local due, most = Sweep.due_timers(), Sweep.steps_left()
+  local due, most = Sweep.due_timers(), Shard.sweep_steps_left()
   local reaped = Sweep.reap(max_deliveries, #due > 0 and int(most / 2) or most)
   if reaped > 0 then due = Sweep.due_timers() end
   local n = reaped + Sweep.fire_timers(due)
   Sweep.drain_change()
-  Shard.drop_ended()
-  Shard.drop_groups()
+  Shard.drop_windows()
   return n
+end
+
+-- COLD
+-- The times in which no script ran, as away:back,... with the oldest first.
+-- While the store was away no worker could renew. A gap of half a lease shows that it was away:
+-- idle claimers poll more often, and a lease that is renewed by thirds outlives a shorter one.
+-- Leases have their own lengths, so each is compared with all gaps. A gap is forgotten after twice
+-- its length, when it spares no lease any more; so there are few: each is at least half as long as
+-- the time that has passed since.
+function Sweep.gaps()
+  if gaps then return gaps end
+  gaps = {}
+  for away, back in gmatch(Shard.load().gaps, '([^:,]+):([^,]+)') do
+    if now < back + 2 * (back - away) then insert(gaps, { away = away, back = back }) end
+  end
+  return gaps
 end

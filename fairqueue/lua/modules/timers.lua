@@ -1,13 +1,28 @@
 -- What waits for time alone: scheduled jobs, rates, and jobs that expire. A workspace has one
--- timer, for the next of these.
+-- timer, for the next of these; it is due while flows have to follow the workspace.
 function Timers.rate_time(ws)
   local limits = Limits.of_workspace(ws)
   local tat = tonumber(ws.tat)
   if not limits.rate or tat <= now then return nil end
+  local waits = ws.others and WorkspaceRecords.has_state(ws.others, 'rate')
+  for _, flow in ipairs(ws.flows) do waits = waits or flow.state == 'rate' end
+  if waits then return Fairness.next_start(tat, limits.rate, limits.burst) end
+  if #ws.flows > 0 or ws.others then return nil end
+  return tat -- remembered until it could start a full burst
+end
+
+-- While the workspace waits for its own rate, none of its flows waits for that of a task.
+function Timers.task_rate_time(ws)
+  local is_long = ws.others and WorkspaceRecords.has_state(ws.others, 'task_rate')
+  local tasks, at = is_long and WorkspaceRecords.tasks_in(ws.others, 'task_rate') or {}
   for _, flow in ipairs(ws.flows) do
-    if flow.state == 'rate' then return Fairness.next_start(tat, limits.rate, limits.burst) end
+    if flow.state == 'task_rate' then tasks[flow.task] = true end
   end
-  return #ws.flows == 0 and tat or nil -- remembered until it could start a full burst
+  for task in pairs(tasks) do
+    local opens = TaskRates.opens(ws.name, task, Limits.of_task(task)) or now
+    at = min(at or opens, opens)
+  end
+  return at
 end
 
 -- When the timer of a workspace goes off that has something due already: it keeps its place among
@@ -17,15 +32,16 @@ function Timers.overdue(ws)
 end
 
 function Timers.arm(ws)
-  local at, other = ws.scheduled, Timers.rate_time(ws)
+  local at, other = ws.scheduled, Timers.rate_time(ws) or Timers.task_rate_time(ws)
   if other then at = min(at or other, other) end
   if ws.expiring then at = min(at or ws.expiring, ws.expiring) end
+  if ws.move or ws.follows then at = min(at or now, now) end
   if at and at <= now then at = Timers.overdue(ws) end
   if at == ws.timer then return end
   if at then call('ZADD', K.timer(), num(at), ws.name) else call('ZREM', K.timer(), ws.name) end
   ws.timer = at
   for _, flow in ipairs(ws.flows) do
-    if flow.state == 'rate' then Wakeups.due[flow.queue] = at end
+    if flow.state == 'rate' or flow.state == 'task_rate' then Wakeups.due[flow.queue] = at end
   end
 end
 

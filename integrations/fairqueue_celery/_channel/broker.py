@@ -49,7 +49,7 @@ class Broker:
         self._claims: weakref.WeakSet[Claims] = weakref.WeakSet()
         self.dying: list[tuple[HeldLease, int]] = []
         """Runs that Celery declared over while their process, with this pid, was still alive."""
-        flusher.serve(self._flush)
+        flusher.serve(self.flush)
 
     def connect(self) -> None:
         """Check the server and bring the limits, also to one that has lost its data.
@@ -91,7 +91,7 @@ class Broker:
         except FairQueueError as error:
             logger.warning("at exit Redis did not answer; leases will expire: %s", error)
 
-    def _flush(self) -> bool:
+    def flush(self) -> bool:
         """The flusher's call; True: call again soon."""
         self._end_dead_runs()
         for claims in list(self._claims):
@@ -142,6 +142,15 @@ def shared_broker(url: str, options: Mapping[str, Any]) -> Broker:
             settings = Settings.load(options)
             broker = _brokers[key] = Broker(url, settings, authoritative=authoritative)
         return broker
+
+
+def forget_broker(url: str) -> None:
+    """Close what was opened at this core URL, for whatever settings."""
+    with _lock:
+        for key in [key for key in _brokers if key[0] == url]:
+            broker = _brokers.pop(key)
+            broker.close()
+            flusher.leave(broker.flush)
 
 
 def brokers() -> list[Broker]:

@@ -6,9 +6,17 @@ import time
 from typing import Any
 
 from kombu.transport import redis as stock
+from kombu.utils.json import dumps
 
 from fairqueue import FairQueue
-from fairqueue.adapters import SOCKET_TIMEOUT_SECONDS
+from fairqueue.adapters import (
+    SOCKET_TIMEOUT_SECONDS,
+    SentinelConnection,
+    SentinelSSLConnection,
+    following_primary,
+    is_sentinel,
+    sentinel_pool,
+)
 from fairqueue_celery._channel.task_queues import RedisQoS, TaskQueues
 
 BINDINGS_FRESH_SECONDS = 1.0
@@ -32,10 +40,13 @@ class Channel(TaskQueues, stock.Channel):
     QoS = RedisQoS
     keyprefix_fanout: str
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, connection: Any, *args: Any, **kwargs: Any) -> None:
         self._tables: dict[str, tuple[float, Any]] = {}
+        if is_sentinel(connection.broker.url):
+            self.connection_class = SentinelConnection
+            self.connection_class_ssl = SentinelSSLConnection
         self.__dict__["client"] = _NoClientYet()
-        super().__init__(*args, **kwargs)
+        super().__init__(connection, *args, **kwargs)
         del self.__dict__["client"]
         db = self._prepare_virtual_host(self.connection.client.virtual_host)
         self.keyprefix_fanout = self.keyprefix_fanout.format(db=db)  # stock: when it connects
@@ -71,6 +82,20 @@ class Channel(TaskQueues, stock.Channel):
             super()._queue_bind(exchange, *args)
             self.broker.bindings.add((exchange, *args))
 
+    def _publish_fanout(
+        self, exchange: str, message: dict[str, Any], routing_key: str, **_: Any
+    ) -> None:
+        """Publish as stock kombu does, but not at a server that has stepped down.
+
+        A replica takes it, but a subscriber of the primary does not get it. So a write that
+        changes nothing goes before it, which a replica refuses.
+        """
+        with self.conn_or_acquire() as client:
+            pipeline = client.pipeline(transaction=False)
+            pipeline.srem(self.keyprefix_queue % exchange, "")
+            pipeline.publish(self._get_publish_topic(exchange, routing_key), dumps(message))
+            pipeline.execute()
+
     # Queues
 
     def _delete(self, queue: str, exchange: str, *args: Any, **kwargs: Any) -> None:
@@ -93,11 +118,23 @@ class Channel(TaskQueues, stock.Channel):
         params["connection_class"] = _refusing(params["connection_class"], self.broker.core)
         return params
 
+    def _get_pool(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002
+        if not is_sentinel(self.broker.url):
+            return super()._get_pool(asynchronous=asynchronous)
+        params = self._connparams(asynchronous=asynchronous)
+        kind = params.pop("connection_class")
+        known = {name: value for name, value in params.items() if name not in {"host", "port"}}
+        return sentinel_pool(self.broker.url, kind, **known)
+
 
 def _refusing(connection_class: Any, core: FairQueue) -> Any:
-    """The same connections, which are refused at once while it is known that Redis is silent."""
+    """The same connections, which are refused at once while it is known that Redis is silent.
 
-    class Connection(connection_class):
+    They are closed by a server that has stepped down.
+    """
+    following: Any = following_primary(connection_class)
+
+    class Connection(following):
         def connect(self) -> None:
             core.store.engine.refuse_if_silent()
             super().connect()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+from functools import partial
 from itertools import count
 from queue import Empty
 from typing import Any
@@ -22,6 +23,7 @@ from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._channel.queue_kinds import exchange_type
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
+from fairqueue_celery._publish.batch import follows_publish
 from fairqueue_celery._publish.publish import is_task, publish
 
 logger = logging.getLogger("fairqueue_celery.channel")
@@ -33,11 +35,11 @@ TAG_PREFIX = f"{secrets.token_hex(8)}."
 _tags = count()
 
 
-def raw_message(lease: Lease) -> dict[str, Any]:
+def raw_message(lease: Lease, *, is_traced: bool = False) -> dict[str, Any]:
     """The message as its producer stored it, with this delivery's tag; ValueError if unreadable.
 
     The tag is the fence of this claim. What a producer stamps survives redelivery, so with that a
-    stale worker could ack the run of another.
+    stale worker could ack the run of another. For a traced run it has how long its job waited.
     """
     raw = loads(lease.job.payload)
     job = lease.job
@@ -47,6 +49,8 @@ def raw_message(lease: Lease) -> dict[str, Any]:
         properties["delivery_tag"] = lease.fence
         early = early_seconds(lease.lease_seconds)
         properties[METADATA] = [job.id, job.workspace, lease.fence, lease.deliveries, early]
+        if is_traced:
+            properties[METADATA] += [job.queue, lease.waited_seconds, lease.runnable_seconds]
         if lease.redelivered:
             info["redelivered"] = headers["redelivered"] = True
     except (TypeError, KeyError, AttributeError) as error:
@@ -114,10 +118,18 @@ class TaskQueues(virtual.Channel):
         kinds = self.broker.kinds
         if is_task(message) or kinds.is_task_queue(queue):
             priority = self._get_message_priority(message, reverse=False)
-            publish(self.broker.core, queue, message, priority=priority)
-            kinds.published(queue)
+            stored = partial(kinds.published, queue)
+            publish(self.broker.core, queue, message, priority=priority, stored=stored)
         else:
             super()._put(queue, message, **kwargs)
+
+    def _put_fanout(self, exchange: str, message: Any, routing_key: str, **kwargs: Any) -> None:
+        put = partial(self._publish_fanout, exchange, message, routing_key, **kwargs)
+        if not follows_publish(routing_key, put):
+            put()
+
+    def _publish_fanout(self, exchange: str, message: Any, routing_key: str, **kwargs: Any) -> None:
+        super()._put_fanout(exchange, message, routing_key, **kwargs)
 
     def _next_delivery_tag(self) -> str:
         """Unique like stock's UUID, for those that read the message elsewhere; made faster."""
@@ -185,7 +197,7 @@ class TaskQueues(virtual.Channel):
             leases.release(held)
             return
         try:
-            raw = raw_message(lease)
+            raw = raw_message(lease, is_traced=self.broker.core.tracing.is_on)
             if queue in self._no_ack:
                 self.basic_ack(held.fence)
             self.connection._deliver(raw, queue)  # noqa: SLF001
@@ -209,7 +221,8 @@ class TaskQueues(virtual.Channel):
         if not claimed.leases:
             return None
         held = leases.hold(claimed.leases[0], self.claims, self.claims.pool)
-        message = self.Message(raw_message(held.lease), channel=self)
+        raw = raw_message(held.lease, is_traced=self.broker.core.tracing.is_on)
+        message = self.Message(raw, channel=self)
         if no_ack:
             self.basic_ack(held.fence)
         return message

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 from fairqueue import ConfigurationError
 
 CERT_REQS = {ssl.CERT_NONE: "none", ssl.CERT_OPTIONAL: "optional", ssl.CERT_REQUIRED: "required"}
-UNSUPPORTED = frozenset({"sentinel", "cluster"})
+UNSUPPORTED = frozenset({"cluster"})
 ENCODED = "in a user or password '/', '?', '#' and '@' must be percent-encoded"
 TLS_SCHEMES = frozenset({"fairqueues", "rediss"})
 
@@ -34,6 +34,10 @@ class Address:
     path: str | None = None
     """Of a unix socket."""
     memory: bool = False
+    sentinels: str | None = None
+    """Hosts of Sentinels, separated by commas."""
+    service: str | None = None
+    """What they call the primary."""
     tls: Mapping[str, Any] | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     """The URL's query, without what is about TLS."""
@@ -47,12 +51,20 @@ class Address:
 
     def _without_query(self) -> str:
         login = _login(self.user, self.password)
+        if self.sentinels is not None:
+            scheme = "rediss+sentinel" if self.tls is not None else "redis+sentinel"
+            return f"{scheme}://{login}{self.sentinels}/{self.path_of_service}"
         if self.path is not None:
             return f"unix://{login}{quote(self.path)}"
         scheme = "rediss" if self.tls is not None else "redis"
         host = self.host or "localhost"
         shown = f"[{host}]" if ":" in host else quote(host, safe="")
         return f"{scheme}://{login}{shown}:{self.port or 6379}/{self.db}"
+
+    @property
+    def path_of_service(self) -> str:
+        """The service and the database; without a service, an option names it."""
+        return f"{quote(self.service, safe='')}/{self.db}" if self.service else self.db
 
     @property
     def client_db(self) -> dict[str, str]:
@@ -102,6 +114,9 @@ def _from_url(url: str, client: Any) -> Address:
     password = _decoded(parts.password) or client.password
     if scheme == "memory":
         return Address(memory=True, host=_decoded(parts.hostname), query=query)
+    if scheme == "sentinel":
+        given = client.ssl or str(getattr(client, "transport_cls", "")) in TLS_SCHEMES
+        return _from_sentinels(parts, query, user, password, _tls(scheme, given, tls_query))
     if scheme in {"socket", "unix"}:
         db = query.pop("virtual_host", query.pop("db", "0"))
         return Address(
@@ -112,6 +127,27 @@ def _from_url(url: str, client: Any) -> Address:
         port=_port(parts),
         db=_database(unquote(parts.path)),
         tls=_tls(scheme, client.ssl, tls_query),
+        query=query,
+        user=user,
+        password=password,
+    )
+
+
+def _from_sentinels(
+    parts: SplitResult,
+    query: dict[str, str],
+    user: str | None,
+    password: str | None,
+    tls: Mapping[str, Any] | None,
+) -> Address:
+    """The path is the service and the database, or one of them."""
+    first, _, second = unquote(parts.path).strip("/").partition("/")
+    service, db = (first, second) if second or not first.isdecimal() else ("", first)
+    return Address(
+        sentinels=parts.netloc.rpartition("@")[2],
+        service=service or None,
+        db=_database(db),
+        tls=tls,
         query=query,
         user=user,
         password=password,
@@ -204,6 +240,21 @@ def hide_login(client: Any, address: Address) -> None:
     if "@" in netloc:
         client.hostname = hostname.replace(netloc, netloc.rpartition("@")[2], 1)
         client.userid, client.password = address.user, address.password
+
+
+def join_sentinels(client: Any) -> None:
+    """Make one URL of stock kombu's ``…+sentinel://a;…+sentinel://b``: no switch leads to either.
+
+    Each is asked whenever a connection is opened.
+    """
+    alternates = getattr(client, "alt", None) or []
+    if len(alternates) < 2 or not client.hostname.startswith("sentinel://"):  # noqa: PLR2004
+        return
+    parts = _split(client.hostname)
+    others = [_split(url).netloc.rpartition("@")[2] for url in alternates[1:]]
+    joined = ",".join([parts.netloc, *others])
+    client.hostname = parts._replace(netloc=joined).geturl()
+    client.alt, client.cycle = [], None
 
 
 def collect_failover_settings(client: Any) -> None:

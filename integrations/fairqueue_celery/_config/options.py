@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kombu.transport import redis as stock
@@ -25,10 +26,10 @@ TCP_OPTIONS = frozenset({"socket_connect_timeout", "socket_keepalive"})
 
 MEANINGLESS = {
     "ack_emulation": "a job is always leased",
-    "min_other_sentinels": "Redis Sentinel is not supported yet",
+    "min_other_sentinels": "the URL names one Redis, and no Sentinels",
     "priority_steps": "every priority from 0 to 9 counts",
     "queue_order_strategy": "queues take turns by fair order",
-    "sentinel_kwargs": "Redis Sentinel is not supported yet",
+    "sentinel_kwargs": "the URL names one Redis, and no Sentinels",
     "sep": "job keys are not made by joining names",
     "unacked_index_key": "leases replace the unacked set",
     "unacked_key": "leases replace the unacked set",
@@ -40,6 +41,10 @@ MEANINGLESS = {
     "visibility_timeout": "a lease is renewed while its worker lives; see lease_seconds",
 }
 """Stock options that are accepted but have no effect on task queues, each with the reason."""
+
+SENTINEL_OPTIONS = frozenset({"min_other_sentinels", "sentinel_kwargs"})
+OF_SENTINELS = "sentinel_"
+"""How an option of the connections to Sentinels begins in a URL, as in the core's."""
 
 KOMBU_OPTIONS = frozenset(
     {
@@ -73,20 +78,23 @@ ignored: dict[str, str] = {}
 
 
 def split_options(
-    options: Mapping[str, Any], query: Mapping[str, str]
+    options: Mapping[str, Any], query: Mapping[str, str], *, of_sentinels: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (fairqueue's settings, kombu's options); ``options`` override the URL's query.
 
-    A name that is not kombu's counts as a setting.
+    A name that is not kombu's counts as a setting. ``of_sentinels``: the URL names Sentinels.
     """
     given: dict[str, Any] = {**query, **options}
     kombu_options = {name: given.pop(name) for name in list(given) if _is_kombu_option(name)}
-    if kombu_options.get("master_name"):
+    if of_sentinels:
+        names = [name for name in given if name.startswith(OF_SENTINELS)]
+        kombu_options.update({name: given.pop(name) for name in names})
+    elif kombu_options.get("master_name"):
         raise ConfigurationError(
-            "option 'master_name' is for Redis Sentinel, which fairqueue:// does not support yet: "
-            "leave it out, and use the URL of one Redis primary"
+            "option 'master_name' is for Redis Sentinel, and this is the URL of one Redis primary: "
+            "leave it out, or use fairqueue+sentinel://host:26379,…/0"
         )
-    _log_meaningless(kombu_options)
+    _log_meaningless(set(kombu_options) - (SENTINEL_OPTIONS if of_sentinels else set()))
     for name in set(kombu_options) & set(query) & set(CLIENT_OPTIONS):
         kombu_options[name] = _number(name, kombu_options[name])
     if prefix := kombu_options.get("global_keyprefix"):
@@ -108,6 +116,23 @@ def client_options(kombu_options: Mapping[str, Any], *, tcp: bool) -> dict[str, 
     return {name: kombu_options[name] for name in names if kombu_options.get(name) is not None}
 
 
+def sentinel_options(kombu_options: Mapping[str, Any]) -> dict[str, str]:
+    """The options of Sentinels, as the core's URL has them."""
+    kwargs: dict[str, Any] = dict(kombu_options.get("sentinel_kwargs") or {})
+    found = {f"{OF_SENTINELS}{name}": value for name, value in kwargs.items()}
+    found.update({n: v for n, v in kombu_options.items() if _is_of_one_sentinel(n)})
+    found.update({n: kombu_options.get(n) for n in ("master_name", "min_other_sentinels")})
+    return {name: _text(value) for name, value in found.items() if value is not None}
+
+
+def _is_of_one_sentinel(name: str) -> bool:
+    return name.startswith(OF_SENTINELS) and name not in KOMBU_OPTIONS | SENTINEL_OPTIONS
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _number(name: str, value: Any) -> Any:
     if name == "client_name" or not isinstance(value, str):
         return value
@@ -119,7 +144,7 @@ def _number(name: str, value: Any) -> Any:
         raise ConfigurationError(f"option {name!r} in the broker URL must be a number") from None
 
 
-def _log_meaningless(kombu_options: Mapping[str, Any]) -> None:
-    for name in sorted(set(kombu_options) & set(MEANINGLESS) - set(ignored)):
+def _log_meaningless(names: AbstractSet[str]) -> None:
+    for name in sorted(names & set(MEANINGLESS) - set(ignored)):
         ignored[name] = MEANINGLESS[name]
         logger.info("option %r has no effect on task queues: %s", name, MEANINGLESS[name])

@@ -32,9 +32,6 @@ MOST_AHEAD_FOR_FEW = 8
 MOST_UNACKED = 1000
 """What a consumer without a prefetch count may hold: each is a lease, and a slot."""
 
-STALE_SECONDS = 0.05
-"""What was claimed ahead and has not started by then is given back."""
-
 
 def most_ahead(processes: int) -> int:
     """Jobs that are claimed ahead at most, however short they are."""
@@ -210,7 +207,7 @@ class Claims:
         if self._leases.unbegun:
             return HOLD_BACK_SECONDS
         if self._ahead:
-            return STALE_SECONDS
+            return self._claim_ahead.hold_seconds
         return max(0.0, self._waiter.answered_by - time.monotonic()) if self.waiting else None
 
     def _endings_due_in(self) -> float:
@@ -250,7 +247,7 @@ class Claims:
 
     def give_back_stale(self) -> None:
         """Give back what was claimed ahead and could not start soon after all."""
-        oldest = time.monotonic() - STALE_SECONDS
+        oldest = time.monotonic() - self._claim_ahead.hold_seconds
         if self._ahead and self._ahead[0][1] < oldest:
             self._give_back(lambda _: True)
 

@@ -34,6 +34,10 @@ class Flusher:
         """Call ``flush`` after each :meth:`look`, and again soon while it returns True."""
         self._flushes.append(flush)
 
+    def leave(self, flush: Callable[[], bool]) -> None:
+        """Call it no more."""
+        self._flushes.remove(flush)
+
     def look(self) -> None:
         """Something may be pending."""
         if self._pid != os.getpid():

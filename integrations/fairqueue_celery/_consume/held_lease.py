@@ -45,6 +45,8 @@ class HeldLease:
     ended: bool = False
     verdict: Verdict | None = None
     reason: str = "rejected by the consumer"
+    failure: str | None = None
+    """Its run ended in an error, which is kept: the traceback."""
     counted: bool = False
     """Releasing it counts as a delivery, since its worker was lost."""
     settled: bool = False

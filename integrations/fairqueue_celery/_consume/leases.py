@@ -32,6 +32,9 @@ from fairqueue_celery._consume.shared_memory import deadlines, runs
 
 logger = logging.getLogger("fairqueue_celery.leases")
 
+FAILED = "failed"
+"""The reason of a dead letter that is kept with ``keep_failures``."""
+
 
 class HeldLeases:
     """All leases of this process on one Redis. Safe to call from any thread."""
@@ -181,6 +184,9 @@ class HeldLeases:
             return
         if held.ended and held.verdict is None and self._began_before_its_ack(held):
             held.verdict = Verdict.ACK
+        if held.verdict is Verdict.ACK and held.ended and held.failure is not None:
+            self._finishes.pop(held.fence, None)
+            held.verdict, held.reason = Verdict.DROP, FAILED
         if held.verdict is Verdict.ACK:
             self._finish(held)
         elif held.ended and (held.verdict is not None or self._was_aborted(held)):
@@ -252,7 +258,8 @@ class HeldLeases:
     def _return(self, held: HeldLease) -> None:
         try:
             if held.verdict is Verdict.DROP:
-                self._core.reject(held.lease, reason=held.reason, seconds=held.seconds())
+                details, seconds = held.failure or "", held.seconds()
+                self._core.reject(held.lease, reason=held.reason, seconds=seconds, details=details)
             else:
                 self._core.release(held.lease, counted=held.counted, seconds=held.seconds())
         except LeaseLost:

@@ -18,7 +18,7 @@ from typing import Any
 import redis
 
 from fairqueue import ConfigurationError, FairQueue, FairQueueError, WorkspaceUnresolved
-from fairqueue.adapters import Throttle
+from fairqueue.adapters import Throttle, following_client
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._kombu_lists.lists import KombuLists, Layout, is_task, parse, priority_of
 from fairqueue_celery._publish.publish import describe_foreign
@@ -125,7 +125,7 @@ class Adopter:
     def __init__(self, broker: Broker, layout: Layout, *, visibility_seconds: float) -> None:
         self._broker = broker
         self._visibility_seconds = visibility_seconds
-        self._lists = KombuLists(redis.Redis.from_url(broker.url), layout)
+        self._lists = KombuLists(following_client(broker.url), layout)
         self._core = broker.core.clone()
         self._adoption = Adoption(self._core, self._lists)
         self._rest_seconds = SHORTEST_REST_SECONDS

@@ -47,6 +47,7 @@ def _apps() -> Iterator[Any]:
 class _Noted(threading.local):
     call: Call | None = None
     publish_id: str = ""
+    tried: frozenset[str] = frozenset()
     published: int = 0
 
 
@@ -78,6 +79,7 @@ def note_call(
         call = Call(str(sender), body[0] or (), body[1] or {}, headers, headers, chain)
     _noted.call = call
     _noted.publish_id = adapters.new_job_id()
+    _noted.tried = frozenset()
 
 
 def forget_call(**_others: Any) -> None:
@@ -102,6 +104,12 @@ def noted_call(headers: Any) -> tuple[Call, str] | None:
     if call is None or call.headers is not headers:
         return None
     return call, _noted.publish_id
+
+
+def is_first_try(job_id: str) -> bool:
+    """Whether the noted call was not yet sent as this job; kombu sends it again after an error."""
+    tried, _noted.tried = _noted.tried, _noted.tried | {job_id}
+    return job_id not in tried
 
 
 def workspace_of(call: Call, sources: Sequence[adapters.Source]) -> str | None:

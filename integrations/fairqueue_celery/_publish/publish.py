@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any, TypeVar
@@ -13,10 +13,11 @@ from kombu.serialization import loads as deserialize
 from kombu.utils.json import JSONEncoder
 
 import fairqueue
-from fairqueue import FairQueue, adapters
+from fairqueue import FairQueue, JobId, NewJob, adapters
 from fairqueue.adapters import Source
 from fairqueue_celery._consume import pool
-from fairqueue_celery._publish.call import EXPLICIT, Call, noted_call, workspace_of
+from fairqueue_celery._publish.batch import batches, block_seconds
+from fairqueue_celery._publish.call import EXPLICIT, Call, is_first_try, noted_call, workspace_of
 from fairqueue_celery._publish.unique import Key, key_of, unique_outcomes, without_key
 from fairqueue_celery.errors import let_through
 
@@ -43,50 +44,104 @@ class Publication:
     job_id: str | None = None
     expires_seconds: float | None = None
     key: Key | None = None
+    task_id: str = ""
 
 
-def publish(core: FairQueue, queue: str, message: dict[str, Any], *, priority: int) -> None:
-    """Enqueue one message as a job; raises CapacityExceeded if it is refused."""
+def publish(
+    core: FairQueue,
+    queue: str,
+    message: dict[str, Any],
+    *,
+    priority: int,
+    stored: Callable[[], object] = lambda: None,
+) -> None:
+    """Enqueue one message as a job, or add it to the batch that collects here.
+
+    Raises CapacityExceeded if it is refused. ``stored`` is called once it is stored.
+    """
     about = describe(message, core)
-    send = partial(_send, core, queue, message, about, priority=priority)
+    with core.tracing.publishing(
+        message["headers"] if "task" in message["headers"] else {},
+        queue=queue,
+        task=about.task,
+        workspace=about.workspace,
+        message_id=about.task_id,
+        is_collected=_is_collected(about),
+    ):
+        _publish(core, queue, message, about, priority=priority, stored=stored)
+
+
+def _publish(
+    core: FairQueue,
+    queue: str,
+    message: dict[str, Any],
+    about: Publication,
+    *,
+    priority: int,
+    stored: Callable[[], object],
+) -> None:
+    job = NewJob(
+        encoded(without_key(message)).encode(),
+        queue,
+        about.workspace,
+        about.task,
+        priority,
+        about.delay_seconds,
+        _job_id(about, queue),
+        about.exempt,
+        about.group,
+        adapters.parent_fence(),
+        about.expires_seconds,
+        about.key.text if about.key else None,
+        about.key.seconds if about.key else None,
+    )
+
+    def done(job: JobId) -> None:
+        stored()
+        if about.key is not None:
+            unique_outcomes.remember(about.key.task_id, job)
+
+    way = _collect if _is_collected(about) else _send
+    send = partial(way, core, about, job, done)
     if about.exempt:
         adapters.publish_or_default(_named(about.task), about.workspace, send)
     else:
         send(about.workspace)
 
 
+def _is_collected(about: Publication) -> bool:
+    """Whether a batch waits for it; a retry would be lost with a block that it leaves."""
+    batch = batches.active
+    return batch is not None and (batch.group is not None or not about.exempt)
+
+
+def _collect(
+    core: FairQueue,
+    about: Publication,
+    job: NewJob,
+    done: Callable[[JobId], None],
+    workspace: str | None,
+) -> None:
+    batch, job.workspace = batches.active, workspace
+    if batch is not None:
+        batch.add(core, job, name=about.task_id, stored=done)
+
+
 def _send(
     core: FairQueue,
-    queue: str,
-    message: dict[str, Any],
     about: Publication,
+    job: NewJob,
+    done: Callable[[JobId], None],
     workspace: str | None,
-    *,
-    priority: int,
 ) -> None:
-    inside_job = fairqueue.current() is not None
-    publish_job = partial(
-        core.publish,
-        encoded(without_key(message)).encode(),
-        queue=queue,
-        workspace=workspace,
-        task=about.task,
-        priority=priority,
-        delay_seconds=about.delay_seconds,
-        job_id=_job_id(about, queue) or adapters.new_job_id(),
-        exempt=about.exempt,
-        group=about.group,
-        parent_fence=adapters.parent_fence(),
-        expires_seconds=about.expires_seconds,
-        unique_key=about.key.text if about.key else None,
-        unique_for=about.key.seconds if about.key else None,
-        block_seconds=0.0 if not inside_job and pool.is_worker() else None,
-    )
+    job.workspace = workspace
+    publish_job = partial(core.publish_job, job, block_seconds=block_seconds(core))
     with let_through():
-        is_patient = inside_job and about.exempt
-        job = until_answered(publish_job, about.task) if is_patient else publish_job()
-    if about.key is not None:
-        unique_outcomes.remember(about.key.task_id, job)
+        if about.exempt and fairqueue.current() is not None:
+            job.job_id = job.job_id or adapters.new_job_id()  # the same for each try
+            done(until_answered(publish_job, about.task))
+        else:
+            done(publish_job(is_new=job.job_id is None or is_first_try(job.job_id)))
 
 
 def until_answered(act: Callable[[], T], task: str) -> T:
@@ -115,16 +170,18 @@ def describe(message: Mapping[str, Any], core: FairQueue) -> Publication:
     """Read from a message what the core needs to know; raises WorkspaceUnresolved."""
     noted = noted_call(message["headers"])
     call, publish_id = noted or (_foreign_call(message, core.settings.workspace_from), None)
-    about = Publication(
+    exempt = _is_exempt(call.fields)
+    return Publication(
         task=call.task,
         delay_seconds=_seconds_until(call.fields.get("eta")) or 0.0,
-        exempt=_is_exempt(call.fields),
+        workspace=_workspace(call, core, exempt=exempt),
+        exempt=exempt,
         group=_group(call),
         job_id=publish_id,
         expires_seconds=_seconds_until(call.fields.get("expires")),
         key=key_of(message, call),
+        task_id=str(call.fields.get("id") or ""),
     )
-    return replace(about, workspace=_workspace(call, core, about))
 
 
 def describe_foreign(message: Mapping[str, Any], core: FairQueue) -> tuple[Publication, bool]:
@@ -141,9 +198,9 @@ def describe_foreign(message: Mapping[str, Any], core: FairQueue) -> tuple[Publi
     return about, bool(about.workspace) or by_headers or json_body(message) is not None
 
 
-def _workspace(call: Call, core: FairQueue, about: Publication) -> str | None:
-    find = partial(_workspace_or_default, call, core, must_publish=about.exempt)
-    return adapters.workspace_or_current(_named(about.task), find) if about.exempt else find()
+def _workspace(call: Call, core: FairQueue, *, exempt: bool) -> str | None:
+    find = partial(_workspace_or_default, call, core, must_publish=exempt)
+    return adapters.workspace_or_current(_named(call.task), find) if exempt else find()
 
 
 def _workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) -> str | None:

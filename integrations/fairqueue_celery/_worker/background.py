@@ -10,6 +10,7 @@ from celery import bootsteps
 
 from fairqueue import FairQueue
 from fairqueue.adapters import settings_summary
+from fairqueue.metrics import serve_worker
 from fairqueue_celery._config import options
 from fairqueue_celery._kombu_lists import adopt
 from fairqueue_celery._worker import failures, revoke
@@ -51,6 +52,7 @@ class Background(bootsteps.StartStopStep):
         self._running += adopt.start(broker, transport_options)
         self._running.append(failures.start(parent.app, broker))
         self._running.append(revoke.start(broker, transport_options))
+        self._running += serve_worker(broker.core)
 
     def close(self, parent: Any) -> None:  # noqa: ARG002 - Celery's
         """End the threads, before the worker waits for its pool."""

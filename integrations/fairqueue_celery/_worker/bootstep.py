@@ -7,6 +7,7 @@ import time
 from functools import partial
 from typing import Any
 
+import celery
 from billiard.util import Finalize
 from celery import bootsteps, signals
 from celery.concurrency.prefork import TaskPool as PreforkPool
@@ -70,6 +71,7 @@ class Fairness(bootsteps.StartStopStep):
             prefork.adapt(parent.pool)
         _scale_at_each_task(parent)
         for broker in brokers():
+            broker.core.introduce(parent.hostname, software=f"celery/{celery.__version__}")
             abort_lost = broker.settings.on_lease_lost == "abort"
             broker.leases.end_run = partial(end_run, pool=parent.pool, abort_lost=abort_lost)
             if abort_lost:

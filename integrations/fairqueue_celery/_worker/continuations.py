@@ -7,6 +7,7 @@ from typing import Any
 from celery._state import get_current_task
 
 from fairqueue_celery._channel.broker import Broker
+from fairqueue_celery._publish.batch import batches
 from fairqueue_celery._publish.call import call_in_hand
 from fairqueue_celery._publish.publish import follows_from_job, until_answered
 
@@ -19,6 +20,8 @@ def wait_for_store(**_call: Any) -> None:
     call, task = call_in_hand(), get_current_task()
     if call is None or task is None or not follows_from_job(call.fields):
         return
+    if batches.active is not None and len(batches.active):
+        return  # it is collected, and waits with the others
     broker = _broker_of(task.app)
     if broker is not None:
         until_answered(broker.ask, call.task)

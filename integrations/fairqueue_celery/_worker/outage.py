@@ -1,21 +1,32 @@
-"""What keeps an outage of Redis from holding up a worker: its event loop, and its stop."""
+"""What keeps an outage of Redis from holding up a worker: its return, event loop, and stop."""
 
 from __future__ import annotations
 
+import logging
+import time
+from functools import partial
 from typing import Any
 
 from celery import bootsteps, signals
+from celery.worker.state import maybe_shutdown
 
+from fairqueue import FairQueue, StoreUnavailable
 from fairqueue.adapters import SilenceWatch
 from fairqueue_celery._channel.broker import brokers
 from fairqueue_celery._consume import pool
 from fairqueue_celery._worker.bootstep import consumes_fairly
 
+logger = logging.getLogger("fairqueue_celery.worker")
+
+LOOK_SECONDS = 0.5
+LOOKS_SECONDS = 60.0
+"""For how long after a lost connection a worker looks often whether Redis is back."""
+
 _watches: list[SilenceWatch] = []
 
 
 class Outage(bootsteps.StartStopStep):
-    """Lets no heartbeat wait for Redis, and no call once the worker was told to stop."""
+    """Finds Redis soon after an outage; lets no heartbeat wait, and no call of a stop."""
 
     requires = ("celery.worker.consumer.heart:Heart",)
 
@@ -31,6 +42,12 @@ class Outage(bootsteps.StartStopStep):
             _watch_silence()
 
     def start(self, parent: Any) -> None:
+        """Reconnect soon after a failover, and send each heartbeat once."""
+        if "ensure_connected" not in vars(parent):
+            parent.ensure_connected = partial(_find_first, parent, parent.ensure_connected)
+        self._send_once(parent)
+
+    def _send_once(self, parent: Any) -> None:
         """Send each heartbeat once.
 
         Celery tries for ever to send one, in the thread of its event loop, and a worker that is
@@ -46,6 +63,35 @@ class Outage(bootsteps.StartStopStep):
             ("worker-heartbeat",),
             {"retry": False},
         )
+
+
+def _find_first(parent: Any, ensure_connected: Any, connection: Any) -> Any:
+    """Look often for a while, then connect as Celery does.
+
+    Celery waits longer before each try, so it would find a new primary long after it took over.
+    """
+    has_others = len(connection.alt or ()) > 1  # then Celery tries the next broker at once
+    if parent.app.conf.broker_connection_retry and not has_others:
+        _find(connection.transport.broker.core)
+    return ensure_connected(connection)
+
+
+def _find(core: FairQueue) -> None:
+    core.store.close()  # what waits there may lead to a server that has stepped down
+    until = time.monotonic() + LOOKS_SECONDS
+    told = False
+    with core.clone(timeout_seconds=LOOK_SECONDS) as probe:
+        while time.monotonic() < until:
+            maybe_shutdown()
+            try:
+                probe.store.check()
+            except StoreUnavailable as error:
+                if not told:
+                    logger.warning("Redis is away, looking for it: %s", error)
+                told = True
+                time.sleep(LOOK_SECONDS)
+            else:
+                return
 
 
 def _watch_silence(**_signal: Any) -> None:

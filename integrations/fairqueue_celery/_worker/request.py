@@ -14,8 +14,8 @@ from functools import wraps
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
-from billiard.exceptions import TimeLimitExceeded, WorkerLostError
-from celery.exceptions import TaskRevokedError
+from billiard.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
+from celery.exceptions import TaskPredicate, TaskRevokedError
 from celery.worker import state
 
 from fairqueue import JobContext
@@ -24,6 +24,7 @@ from fairqueue_celery._channel.broker import Broker, find_held
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
+from fairqueue_celery._worker import metrics
 from fairqueue_celery._worker.batches import most_gathered
 from fairqueue_celery._worker.pool_runs import run_is_over
 from fairqueue_celery._worker.prefork import forget_job
@@ -116,6 +117,7 @@ class FollowedRequest:
                 raise
             finally:
                 if isinstance(result, tuple) and not result[0]:
+                    metrics.succeeded(self._broker.core, self._held)
                     # now: Celery leaves it to the event loop, which may stand still while it stops
                     self._ack_if_acknowledged()
                 self._end()
@@ -141,7 +143,10 @@ class FollowedRequest:
                 state.task_ready(self._request)
                 self._end()
                 return None
+            metrics.failed(self._broker.core, self._held, error)
             self._held.counted = isinstance(error, COUNTED)
+            if self._is_to_be_kept(error):
+                self._held.failure = str(getattr(exc_info, "traceback", None) or repr(error))
             if isinstance(error, LeaseEnded):
                 self._broker.leases.refuse(self._held)
             try:
@@ -154,6 +159,15 @@ class FollowedRequest:
                 self._end_when_dead() if isinstance(error, TimeLimitExceeded) else self._end()
 
         return failed
+
+    def _is_to_be_kept(self, error: Any) -> bool:
+        """It ends the task, with an error that no retry follows."""
+        task = self._request.task
+        is_retried = isinstance(error, WorkerLostError) and getattr(
+            task, "retry_on_worker_lost", False
+        )
+        is_no_failure = isinstance(error, (TaskPredicate, Terminated, LeaseEnded))
+        return self._broker.settings.keep_failures and not (is_retried or is_no_failure)
 
     def _is_cold_stop(self, error: Any) -> bool:
         """The worker killed its children: a late-acked job goes back, also before Celery 5.5."""

@@ -25,6 +25,7 @@ from celery.utils.functional import maybe_list
 from celery.worker.control import Panel
 
 from fairqueue import FairQueueError
+from fairqueue.adapters import following_client
 from fairqueue_celery._channel.broker import Broker
 
 logger = logging.getLogger("fairqueue_celery.revoke")
@@ -65,7 +66,7 @@ class Revocations:
         self._prefix = f"{prefix}fairqueue.revoke.{broker.settings.namespace}."
         self._token = secrets.token_hex(8)
         in_memory = broker.url.startswith("memory://")  # then this is the only process
-        self._client = None if in_memory else redis.Redis.from_url(broker.url)
+        self._client = None if in_memory else following_client(broker.url)
         self._pending: Queue[str | None] = Queue(MOST_PENDING)
         self._stopped = False
 

@@ -21,10 +21,14 @@ def connect() -> None:
     if _connected or "celery" not in sys.modules:
         return
     _connected = True
-    from celery import _state, signals  # noqa: PLC0415 - see above
+    from celery import _state, canvas, signals  # noqa: PLC0415 - see above
 
-    from fairqueue_celery._publish import call  # noqa: PLC0415
+    from fairqueue_celery._publish import batch, call  # noqa: PLC0415
 
+    batch.batch_groups(canvas)
+    batch.follow(signals.after_task_publish)
+    batch.follow(signals.task_sent)
+    signals.before_task_publish.connect(batch.forget_latest, weak=False)
     signals.before_task_publish.connect(call.note_call, weak=False)
     signals.after_task_publish.connect(call.forget_call, weak=False)
     _state.connect_on_app_finalize(_add_steps)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from celery import states
 from celery.exceptions import Reject
 
 from fairqueue import JobContext, current
 from fairqueue.adapters import mark_body, run_context
 from fairqueue_celery._channel.task_queues import METADATA
 from fairqueue_celery._consume.shared_memory import deadlines, runs
+from fairqueue_celery._worker import trace
 from fairqueue_celery._worker.chord_parts import wait_for_results
 
 logger = logging.getLogger("fairqueue_celery.task")
@@ -29,17 +32,20 @@ def on_prerun(task_id: str = "", task: Any = None, **_others: Any) -> None:
     if job is not None:
         job.task_id, job.context = task_id, run_context(job)
         job.context.__enter__()
+        job.trace = trace.begin(task, job, job.traced)
         if task.request.chord:
             wait_for_results(task.backend)
         if job.begins:
             runs.begin(job.fence)
 
 
-def on_postrun(task_id: str = "", **_others: Any) -> None:
+def on_postrun(task_id: str = "", retval: Any = None, state: str = "", **_others: Any) -> None:
     """It is over, with all that follows from it (receiver of ``task_postrun``)."""
     job = current()  # two jobs with one task id may run here at once
     if isinstance(job, _Run) and job.task_id == task_id and job.context is not None:
         runs.end(job.fence)  # no entry if it did not begin
+        if job.trace is not None:
+            job.trace.end(retval if state == states.FAILURE else None)
         job.context.__exit__(None, None, None)
 
 
@@ -48,6 +54,9 @@ class _Run(JobContext):
     begins: bool = True
     """Decided once, here, and read by the main process: an early ack follows from it."""
     task_id: str = ""
+    traced: Sequence[Any] = ()
+    """Only where runs are traced: what its span says of the queue and the waits."""
+    trace: trace.Trace | None = field(default=None, repr=False)
     context: AbstractContextManager[Any] | None = field(default=None, repr=False)
 
 
@@ -58,7 +67,7 @@ def _job_context(task: Any) -> _Run | None:
     lease = (getattr(request, "properties", None) or {}).get(METADATA)
     if not lease:
         return None
-    job_id, workspace, fence, deliveries, early_seconds = lease
+    job_id, workspace, fence, deliveries, early_seconds, *traced = lease
     late = bool(task.acks_late)  # an early-acked job runs on without its lease
     return _Run(
         job_id=job_id,
@@ -68,6 +77,7 @@ def _job_context(task: Any) -> _Run | None:
         is_lost=partial(deadlines.is_lost, fence) if late else _never,
         is_cancelled=partial(deadlines.is_cancelled, fence),
         redeliverable=late,
+        traced=traced,
         begins=not deadlines.is_lost(fence, within=early_seconds),
     )
 
@@ -95,4 +105,6 @@ def _if_leased(job: JobContext) -> AbstractContextManager[None]:
             job.workspace,
         )
         raise LeaseEnded("its lease has ended", requeue=True)
+    if isinstance(job, _Run) and job.trace is not None:
+        job.trace.enter_body()
     return nullcontext()

@@ -9,8 +9,8 @@ import pytest
 from kombu import Connection
 
 from fairqueue import ConfigurationError
-from fairqueue_celery._config.address import read_address, read_url
-from fairqueue_celery._config.options import split_options
+from fairqueue_celery._config.address import join_sentinels, read_address, read_url
+from fairqueue_celery._config.options import sentinel_options, split_options
 from fairqueue_celery.backend import stock_url
 
 
@@ -63,13 +63,50 @@ def test_broker_use_ssl_is_read() -> None:
         ("fairqueue://h:port/0", "port"),
         ("fairqueues://h/0?ssl_cert_reqs=maybe", "ssl_cert_reqs"),
         ("fairqueue+cluster://h/0", "one Redis primary"),
-        ("fairqueue+sentinel://h/0", "one Redis primary"),
+        ("fairqueue+sentinel://h/mymaster/jobs", "database"),
     ],
 )
 def test_bad_urls(url: str, about: str) -> None:
     """The error names the part of the URL that is wrong."""
     with pytest.raises(ConfigurationError, match=about):
         read_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "core"),
+    [
+        ("fairqueue+sentinel://h:1,i/svc/2", "redis+sentinel://h:1,i/svc/2"),
+        ("fairqueue+sentinel://u:p@h:1,i/svc", "redis+sentinel://u:p@h:1,i/svc/0"),
+        ("fairqueue+sentinel://h/2", "redis+sentinel://h/2"),
+        ("fairqueues+sentinel://h/svc", "rediss+sentinel://h/svc/0?ssl_cert_reqs=required"),
+        (
+            "fairqueue+sentinel://h:1/svc/0;fairqueue+sentinel://i:2",
+            "redis+sentinel://h:1,i:2/svc/0",
+        ),
+    ],
+)
+def test_the_address_of_sentinels(url: str, core: str) -> None:
+    """Several in one URL, or in several as stock kombu has them."""
+    with Connection(url) as connection:
+        join_sentinels(connection)
+        assert read_address(connection).core_url({}) == core
+
+
+def test_the_options_of_sentinels() -> None:
+    """Celery's own names, and those in a URL, become those of the core's URL."""
+    kwargs = {"password": "p", "ssl": True}
+    given = {"master_name": "svc", "sentinel_kwargs": kwargs, "min_other_sentinels": 1}
+    settings, of_kombu = split_options(
+        {**given, "lease_seconds": 5}, {"sentinel_username": "u"}, of_sentinels=True
+    )
+    assert settings == {"lease_seconds": 5}
+    assert sentinel_options(of_kombu) == {
+        "master_name": "svc",
+        "min_other_sentinels": "1",
+        "sentinel_password": "p",
+        "sentinel_ssl": "true",
+        "sentinel_username": "u",
+    }
 
 
 def test_stock_options_are_kept_apart() -> None:

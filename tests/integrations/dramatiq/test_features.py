@@ -32,7 +32,7 @@ from dramatiq.results.backends import StubBackend
 
 import fairqueue
 from fairqueue import adapters
-from fairqueue_dramatiq import FairQueueMiddleware
+from fairqueue_dramatiq import FairQueueMiddleware, queue_of
 from fairqueue_dramatiq._messages import LeasedMessage
 from tests.integrations.dramatiq.conftest import Start, brokers
 
@@ -142,7 +142,8 @@ def test_callbacks_and_pipelines(full: StubBroker, start: Start) -> None:
 
 
 def test_a_group_with_callbacks_is_admitted_whole(full: StubBroker, start: Start) -> None:
-    """Five members are accepted where one job may wait, then the callback; a new group is not."""
+    """Five members are accepted where five may wait, then the callback; a new group is not."""
+    queue_of(full).admin.set_limits("ada", capacity=5)
     calls: list[str] = []
 
     @dramatiq.actor

@@ -133,6 +133,21 @@ def test_limits_of_an_actor(broker: StubBroker, start: Start, diary: Diary) -> N
     assert diary.most["mail"] > 2
 
 
+@pytest.mark.parametrize("broker", [{"tasks": {"report": {"workspace_rate": 10}}}], indirect=True)
+def test_a_rate_of_an_actor_in_each_workspace(
+    broker: StubBroker, start: Start, diary: Diary
+) -> None:
+    """Starts of each workspace are spaced; its other actors do not wait."""
+    for workspace in ("ada", "bea"):
+        send(broker, workspace, 4)
+    send(broker, "ada", 1, actor="mail")
+    start(broker)
+    join(broker)
+    assert diary.at[-1] - diary.at[0] > 0.25
+    assert set(diary.workspaces()[:3]) == {"ada", "bea"}
+    assert set(diary.workspaces()[-2:]) == {"ada", "bea"}
+
+
 @pytest.mark.parametrize(
     "broker", [{"workspaces": {"ada": {"rate": 10, "burst": 1}}}], indirect=True
 )

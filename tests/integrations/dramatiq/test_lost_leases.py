@@ -194,7 +194,7 @@ def test_a_worker_that_stops_leaves_a_job_whose_retry_is_not_stored(
     broker: StubBroker, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store takes no publish: the worker stops all the same, and the job runs again."""
-    publish, away = FairQueue.publish, threading.Event()
+    publish, away = FairQueue.publish_job, threading.Event()
     ran: list[Any] = []
 
     def publishing(self: FairQueue, *args: Any, **options: Any) -> Any:
@@ -210,7 +210,7 @@ def test_a_worker_that_stops_leaves_a_job_whose_retry_is_not_stored(
             away.set()
             raise RuntimeError("retry")
 
-    monkeypatch.setattr(FairQueue, "publish", publishing)
+    monkeypatch.setattr(FairQueue, "publish_job", publishing)
     work.send()
     worker = start(broker)
     wait_for(away.is_set)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
 
 from fairqueue import JobState
 from fairqueue_dramatiq import CapacityExceeded, ConfigurationError, queue_of
+from tests.integrations.dramatiq.conftest import Start
 
 LIMITS = {"workspace_concurrency": 2, "workspaces": {"acme": {"weight": 3}}}
 
@@ -33,6 +36,25 @@ def test_it_has_the_settings_and_jobs_of_the_broker(broker: StubBroker) -> None:
     with pytest.raises(CapacityExceeded):
         work.send_with_options(workspace="acme")
     assert queue.admin.cancel_workspace("acme").removed == 2
+
+
+def test_its_worker_is_listed(broker: StubBroker, start: Start) -> None:
+    """With the version of Dramatiq, and with what it runs."""
+    runs, ends = threading.Event(), threading.Event()
+
+    @dramatiq.actor
+    def work() -> None:
+        runs.set()
+        ends.wait(30)
+
+    work.send_with_options(workspace="acme")
+    start(broker)
+    runs.wait(30)
+    (worker,) = queue_of(broker).admin.list_workers()
+    (job,) = queue_of(broker).admin.list_running().jobs
+    ends.set()
+    assert worker.software.endswith(f" dramatiq/{dramatiq.__version__}")
+    assert (job.task, job.workspace, job.worker) == ("work", "acme", worker.worker)
 
 
 def test_a_broker_without_the_middleware_has_no_queue() -> None:

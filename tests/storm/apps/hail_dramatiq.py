@@ -14,7 +14,7 @@ from dramatiq.results.backends import RedisBackend
 from fairqueue_dramatiq import FairQueueMiddleware
 
 settings = json.loads(os.environ["STORM_SETTINGS"])
-broker = RedisBroker(url=settings["url"], namespace=f"{settings['namespace']}-own")
+broker = RedisBroker(url=os.environ["STORM_OWN"], namespace=f"{settings['namespace']}-own")
 broker.add_middleware(FairQueueMiddleware(**settings))
 results = RedisBackend(url=os.environ["STORM_RESULTS"])
 broker.add_middleware(Results(backend=results, store_results=True, result_ttl=86_400_000))

@@ -64,18 +64,18 @@ def test_a_chain_passes_results_on(task: Any) -> None:
 
 
 def test_a_group_gives_all_results_in_order(kitchen: Any, task: Any, workspace: str) -> None:
-    """Twelve jobs with a capacity of four: admitted whole, results in the group's order."""
-    result = group(task("add", n, 1) for n in range(12)).apply_async()
+    """As many jobs as the capacity: admitted whole, results in the group's order."""
+    result = group(task("add", n, 1) for n in range(CAPACITY)).apply_async()
 
-    assert result.get(timeout=60) == [n + 1 for n in range(12)]
+    assert result.get(timeout=60) == [n + 1 for n in range(CAPACITY)]
     assert workspaces(kitchen, "add") == {workspace}
 
 
 def test_a_chord_joins_its_header(kitchen: Any, task: Any, workspace: str) -> None:
     """The body runs once, after the whole header, in the same workspace."""
-    result = chord([task("add", n, n) for n in range(6)])(task("tally"))
+    result = chord([task("add", n, n) for n in range(CAPACITY)])(task("tally"))
 
-    assert result.get(timeout=60) == 30
+    assert result.get(timeout=60) == 2 * sum(range(CAPACITY))
     assert workspaces(kitchen, "tally") == {workspace}
     assert len(kitchen.ledger.lines("tally")) == 1
 

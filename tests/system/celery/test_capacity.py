@@ -82,27 +82,39 @@ def test_the_error_of_a_refusal_is_typed_and_can_be_pickled(shop: Any) -> None:
     assert error.retry_after >= 1
 
 
-@pytest.mark.parametrize("waiting", [0, 2, 3])
+@pytest.mark.parametrize("waiting", [0, 1, 3, 6])
 def test_a_group_is_published_whole_or_not_at_all(shop: Any, waiting: int) -> None:
-    """A group of five with a capacity of three is all or nothing, however many jobs wait."""
-    publisher = shop.publisher(shop.url(workspace_capacity=3))
+    """A group of five needs room for five."""
+    publisher = shop.publisher(shop.url(workspace_capacity=6))
     for n in range(waiting):
         publisher.send("work", n, workspace="ada")
     five = group(publisher.signature("work", n, workspace="ada") for n in range(5))
 
-    if waiting < 3:
+    if waiting <= 1:
         five.apply_async()
     else:
-        with pytest.raises(fairqueue.CapacityExceeded):
+        with pytest.raises(fairqueue.CapacityExceeded) as raised:
             five.apply_async()
+        assert (raised.value.jobs, raised.value.waiting) == (5, waiting)
 
     with shop.core() as core:
-        assert core.depth("celery") == waiting + (5 if waiting < 3 else 0)
+        assert core.depth("celery") == waiting + (5 if waiting <= 1 else 0)
+
+
+def test_a_large_group_is_refused_by_a_small_capacity(shop: Any) -> None:
+    """A group of 500 is never let in where five may wait, and says so."""
+    publisher = shop.publisher(shop.url(workspace_capacity=5))
+    many = group(publisher.signature("work", n, workspace="ada") for n in range(500))
+    with pytest.raises(fairqueue.CapacityExceeded, match="no room for 500 jobs at once") as raised:
+        many.apply_async()
+    assert raised.value.never_fits
+    with shop.core() as core:
+        assert core.depth("celery") == 0
 
 
 def test_a_group_of_chains_is_published_whole(shop: Any) -> None:
-    """Chains inside a group count as the group."""
-    publisher = shop.publisher(shop.url(workspace_capacity=2))
+    """Chains inside a group count as the group, each as the one job that it begins with."""
+    publisher = shop.publisher(shop.url(workspace_capacity=4))
     one = publisher.signature("work", 1, workspace="ada")
     group(one | one.clone() for _ in range(4)).apply_async()
 
@@ -112,7 +124,7 @@ def test_a_group_of_chains_is_published_whole(shop: Any) -> None:
 
 def test_a_chord_in_a_full_workspace_completes(shop: Any, redis_url: str) -> None:
     """Once admitted, a chord runs to its body although the workspace stays full."""
-    url = shop.url(workspace_capacity=3)
+    url = shop.url(workspace_capacity=7)
     shop.config = {"result_backend": url.replace("fairqueue+socket", "fairqueue+socket")}
     publisher = shop.publisher(url, backend=url)
     publisher.send("work", 0, workspace="ada")
@@ -161,8 +173,8 @@ def test_retries_and_continuations_get_in_but_a_users_publish_does_not(shop: Any
 
 
 def test_a_producer_may_wait_for_capacity(shop: Any) -> None:
-    """With ``on_full`` ten tasks and a group of four all get in with a capacity of two."""
-    url = shop.url(workspace_capacity=2, on_full="block", block_seconds=60)
+    """With ``on_full`` ten tasks and a group of four all get in with a capacity of four."""
+    url = shop.url(workspace_capacity=4, on_full="block", block_seconds=60)
     publisher = shop.publisher(url)
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()
 

@@ -6,12 +6,14 @@ import json
 import time
 from typing import Any
 
+import celery
 import pytest
 import redis
 from billiard.exceptions import WorkerLostError
 from celery.exceptions import TaskRevokedError
 from celery.result import AsyncResult
 from click.testing import CliRunner
+from kombu.exceptions import OperationalError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -52,6 +54,56 @@ def test_a_cancelled_task_is_stopped(shop: Any) -> None:
     wait_for(lambda: shop.running("ada") == 0)
     assert shop.ledger.lines(n=2) == []
     assert len(shop.ledger.lines("start", n=1)) == 1
+
+
+def test_what_runs_is_listed_by_the_node_of_its_worker(shop: Any) -> None:
+    """``ps`` and ``workers`` name it as Celery does, and a killed one until its lease ends."""
+    url = shop.url(lease_seconds=2)
+    workers = [shop.worker("-P", "prefork", "-c", "1", url=url).ready() for _ in range(2)]
+    publisher = shop.publisher(url)
+    for n in range(2):
+        publisher.send("work_late", n, kwargs={"seconds": 60}, workspace=f"w{n}")
+        shop.ledger.wait("start", 1, n=n)
+
+    with shop.core(lease_seconds=2) as core:
+        jobs = core.admin.list_running().jobs
+        assert {job.worker for job in jobs} == {worker.name for worker in workers}
+        rows = core.admin.list_workers()
+        assert [(row.worker, row.running) for row in rows] == [(w.name, 1) for w in workers]
+        assert all(row.software.endswith(f" celery/{celery.__version__}") for row in rows)
+        workers[0].kill()
+        wait_for(lambda: core.admin.list_running().total == 1)
+        (job,) = core.admin.list_running(worker=workers[1].name).jobs
+        assert job.task == "shop.work_late"
+
+
+def test_a_worker_that_boots_on_a_full_redis_waits(own_shop: Any) -> None:
+    """It says that memory is missing; brakes act meanwhile, and then the jobs run."""
+    shop, client = own_shop, own_shop._server.client()
+    url = shop.url()
+    publisher = shop.publisher(url)
+    publisher.send("work", 1, workspace="ada")
+    publisher.send("work", 2, workspace="bob")
+    client.config_set("maxmemory", 1)
+    worker = shop.worker("-P", "prefork", "-c", "1", url=url)
+    wait_for(lambda: "Redis is out of memory" in worker.log.read_text())
+    assert "Trying again in" in worker.log.read_text()
+    with pytest.raises(OperationalError, match="Redis is out of memory"):
+        publisher.send("work", 3, workspace="ada", retry=False)
+    where = ["--namespace", shop.namespace, "--url", url]
+    for command in (
+        ["pause", "--workspace", "ada"],
+        ["limits", "set", "concurrency=1", "--default"],
+        ["cancel", "--workspace", "bob", "--yes"],
+        ["purge", "--queue", "celery", "--workspace", "bob", "--yes"],
+    ):
+        done = CliRunner().invoke(main, [*command, *where])
+        assert done.exit_code == 0, done.output
+
+    client.config_set("maxmemory", 0)
+    CliRunner().invoke(main, ["resume", "--workspace", "ada", *where])
+    shop.ledger.wait("end", 1, n=1)
+    assert shop.ledger.lines(n=2) == []
 
 
 def test_a_task_that_is_cancelled_while_it_waits_is_revoked(shop: Any) -> None:

@@ -166,6 +166,11 @@ class Mill:
         with self.core() as core:
             return {row.workspace: row for row in core.admin.stats().workspaces}.get(workspace)
 
+    def is_idle(self, workspace: str) -> bool:
+        """Whether no job of a workspace runs."""
+        row = self.row(workspace)
+        return row is None or not row.running
+
 
 def message(
     actor: str, n: int, *, workspace: str | None, queue: str = "default", **kwargs: Any

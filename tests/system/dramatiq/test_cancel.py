@@ -26,7 +26,7 @@ def test_a_running_actor_is_interrupted_and_a_waiting_one_removed(mill: Any) -> 
     broker.enqueue(message("work", 3, workspace="bea"))
     mill.ledger.wait("cancelled", 1, n=1, flagged=True)
     mill.ledger.wait("end", 1, n=3)
-    wait_for(lambda: mill.row("ada") is None or mill.row("ada").running == 0)
+    wait_for(lambda: mill.is_idle("ada"))
     broker.enqueue(message("work", 4, workspace="ada"))
     mill.ledger.wait("end", 1, n=4)
     assert mill.ledger.lines(n=2) == []

@@ -75,7 +75,7 @@ def test_a_worker_stopped_for_longer_than_its_lease_is_fenced_off(redis_mill: An
 
     wait_for(lambda: "LeaseLostInterrupt" in stopped.log.read_text())
     redis_mill.ledger.wait("end", 1)
-    wait_for(lambda: redis_mill.row("ada") is None or redis_mill.row("ada").running == 0)
+    wait_for(lambda: redis_mill.is_idle("ada"))
     first, second = redis_mill.ledger.lines("start")
     assert [row["pid"] for row in redis_mill.ledger.lines("end")] == [second["pid"]]
     assert first["pid"] != second["pid"]

@@ -98,7 +98,7 @@ def test_a_retry_outlives_an_outage(
     core_mill.ledger.wait("start", 1)
     take_away_beyond_the_lease(core_server, how)
     core_mill.ledger.wait("end", 1)
-    wait_for(lambda: core_mill.row("ada") is None or not core_mill.row("ada").running)
+    wait_for(lambda: core_mill.is_idle("ada"))
 
     retries = [row["retries"] for row in core_mill.ledger.lines("start")]
     assert retries == ([0, 1] if seconds < LEASE_SECONDS else [0, 0, 1])

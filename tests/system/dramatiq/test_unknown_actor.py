@@ -27,7 +27,7 @@ def test_an_unknown_actor_waits_for_a_newer_worker(mill: Any) -> None:
     mill.worker("-p", "1", "-t", "2", settings=settings, MILL_IS_NEW="1").ready()
     mill.ledger.wait("novel", 1, seconds=60)
 
-    wait_for(lambda: mill.row("ada") is None or mill.row("ada").running == 0)
+    wait_for(lambda: mill.is_idle("ada"))
     assert [row["deliveries"] for row in mill.ledger.lines("novel")] == [1]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 
-from fairqueue import Blocker, JobState, QueuePosition, Why, WithoutWorkspace
-from fairqueue.cli._format import count_jobs, duration, moment, printable, rate
+from fairqueue._types import Blocker, JobState, QueuePosition, Why, WithoutWorkspace
+from fairqueue.plain import count_jobs, duration, moment, printable, rate
 
 SCOPES = {
     "workspace": "workspace {name}",
@@ -16,6 +17,10 @@ SCOPES = {
     "total": "everything",
     "job": "this job",
 }
+
+
+OPTIONS = {"group": "workspace", "workspace_task": "task"}
+"""The option of the command line that names a scope, where it is not called the same."""
 
 
 def explain_state(found: Why) -> str:
@@ -49,12 +54,35 @@ def explain_wait(found: Why) -> Iterator[str]:
         yield f"limits are observed, not enforced; exceeded so far: {counts or 'none'}"
     yield from explain_without_workspace(found.without_workspace)
     if not found.positions:
-        yield from (f"  {_blocker(blocker, found.now)}" for blocker in found.blockers)
+        yield from _blocked(found.blockers, found.now)
     for position in found.positions:
-        yield _position(position, found)
-        yield from (f"  {_blocker(blocker, found.now)}" for blocker in position.blockers)
-        yield from (f"  would block: {_blocker(b, found.now)}" for b in position.would_block)
-        yield f"  {_expected_start(position)}"
+        yield explain_position(position, found)
+        yield from _blocked(position.blockers, found.now)
+        yield from (f"  would block: {explain_blocker(b, found.now)}" for b in position.would_block)
+        yield f"  {explain_start(position)}"
+
+
+def _blocked(blockers: Iterable[Blocker], now: float) -> Iterator[str]:
+    for blocker in blockers:
+        yield f"  {explain_blocker(blocker, now)}"
+        remedy = explain_remedy(blocker)
+        if remedy is not None:
+            yield f"    {remedy}"
+
+
+def explain_remedy(blocker: Blocker) -> str | None:
+    """Say what ends a blocker, with the command if there is one; None: its time ends it."""
+    option = OPTIONS.get(blocker.scope, blocker.scope)
+    everything = "--all" if blocker.kind == "pause" else "--total"
+    named = f"--{option} {shlex.quote(printable(blocker.name))}"
+    where = everything if blocker.scope == "total" else named
+    of = "workspace_" if blocker.scope == "workspace_task" else ""
+    return {
+        "pause": f"to resume it: fairqueue resume {where}",
+        "concurrency": f"to raise it: fairqueue limits set {of}concurrency=N {where}",
+        "rate": f"to raise it: fairqueue limits set {of}rate=N/m {where}",
+        "worker": "start a worker that takes this queue; fairqueue workers shows those that live",
+    }.get(blocker.kind)
 
 
 def explain_without_workspace(found: Mapping[str, WithoutWorkspace]) -> Iterator[str]:
@@ -66,7 +94,8 @@ def explain_without_workspace(found: Mapping[str, WithoutWorkspace]) -> Iterator
         )
 
 
-def _position(position: QueuePosition, found: Why) -> str:
+def explain_position(position: QueuePosition, found: Why) -> str:
+    """Where it stands, how much is before it, and how long it has waited."""
     if found.job_id:
         ahead, subject = f"{count_jobs(position.jobs_ahead)} of its workspace ahead", "it"
     else:
@@ -78,7 +107,8 @@ def _position(position: QueuePosition, found: Why) -> str:
     )
 
 
-def _expected_start(position: QueuePosition) -> str:
+def explain_start(position: QueuePosition) -> str:
+    """When it is expected to start."""
     turns = "1 turn" if position.turns_ahead == 1 else f"{position.turns_ahead:,} turns"
     when = "after that" if position.blockers else "runnable"
     if position.expected_seconds is None:
@@ -86,7 +116,8 @@ def _expected_start(position: QueuePosition) -> str:
     return f"{when}: {turns} of others ahead; starts in about {duration(position.expected_seconds)}"
 
 
-def _blocker(blocker: Blocker, now: float) -> str:
+def explain_blocker(blocker: Blocker, now: float) -> str:
+    """What blocks it, since when, and until when if that is known."""
     scope = SCOPES[blocker.scope].format(name=printable(blocker.name))
     age = "" if blocker.since is None else f", for {duration(now - blocker.since)}"
     left = duration(max(0.0, (blocker.until or now) - now))

@@ -1,14 +1,6 @@
-"""For tests of fairqueue, or of an app that uses it: a movable clock and a private server."""
+"""A clock that a test moves."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from fairqueue._process import Child
-from fairqueue._server import EmbeddedServer, find_server
-
-__all__ = ["Child", "EmbeddedServer", "ManualClock", "embedded_redis", "find_server"]
 
 
 class ManualClock:
@@ -32,14 +24,3 @@ class ManualClock:
         """Set the clock back, as on a restored machine, and return the new time."""
         self._now -= seconds
         return self._now
-
-
-@contextmanager
-def embedded_redis(*, tcp: bool = False, persistent: bool = False) -> Iterator[EmbeddedServer]:
-    """Start a private Redis server and stop it at the end of the block.
-
-    No other server is touched. Raises StoreUnavailable if no server program is found; see
-    :class:`EmbeddedServer` for the arguments.
-    """
-    with EmbeddedServer(tcp=tcp, persistent=persistent) as server:
-        yield server

@@ -1,0 +1,178 @@
+"""Publishes that an adapter collects, to send them together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+
+from fairqueue._capacity_wait import wait_seconds, waited
+from fairqueue._new_job import NewJob
+from fairqueue._queue import FairQueue
+from fairqueue._types import Admission, Job, JobId, Published
+from fairqueue._validation import new_job_id
+from fairqueue.errors import (
+    BatchInterrupted,
+    BatchRefused,
+    CapacityExceeded,
+    FairQueueError,
+    LeaseLost,
+    PublishInterrupted,
+)
+
+
+def _as_set(core: FairQueue) -> float:
+    return wait_seconds(core.settings, None)
+
+
+@dataclass(slots=True)
+class Collected:
+    """One publish that waits for its batch."""
+
+    core: FairQueue
+    job: Job
+    admission: Admission
+    name: str
+    stored: Callable[[JobId], None]
+    at: float = field(default_factory=time.monotonic)
+    follows: list[Callable[[], object]] = field(default_factory=list)
+    """What comes after the publish, once it is stored."""
+
+    def now(self) -> tuple[Job, Admission]:
+        """The job as it is published now: a delay and an expiry count from its call."""
+        if self.job.delay_seconds or self.job.expires_seconds is not None:
+            return waited(self.job, time.monotonic() - self.at), self.admission
+        return self.job, self.admission
+
+
+class Batch:
+    """Publishes in their order. With a ``group``, all of them are accepted or none."""
+
+    def __init__(self, group: str | None = None) -> None:
+        self.group = group
+        self.is_open = True
+        self.has_exempt = False
+        self.latest: Collected | None = None
+        """The last one, until the next begins; what follows from it is added there."""
+        self._waiting: list[Collected] = []
+        self._keys: set[tuple[str, str]] = set()
+        self._stored: list[str] = []
+        self._refused: dict[str, FairQueueError] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(
+        self, core: FairQueue, new: NewJob, *, name: str, stored: Callable[[JobId], None]
+    ) -> None:
+        """Collect one, unless it was; raises ConfigurationError as its publish would.
+
+        ``name`` is its id in its framework, and ``stored`` is called once it is stored.
+        """
+        new.group = self.group or new.group
+        job, admission = core._checked(new, is_new=True)  # noqa: SLF001 - of this package
+        if (job.queue, job.id) not in self._keys:
+            self._keys.add((job.queue, job.id))
+            self.has_exempt |= admission.exempt
+            self.latest = Collected(core, job, admission, name, stored)
+            self._waiting.append(self.latest)
+
+    def join(self, other: Batch) -> None:
+        """Take what another has collected."""
+        self._waiting += other._waiting
+        self._keys |= other._keys
+
+    def send(self, block_seconds: Callable[[FairQueue], float] = _as_set) -> None:
+        """Publish what was collected; call it again after BatchInterrupted, which stored a part.
+
+        ``block_seconds`` says how long to wait for room; by default as the settings do.
+        Raises LeaseLost, CapacityExceeded if none is stored that was to be whole, BatchRefused.
+        """
+        while self._waiting:
+            core = self._waiting[0].core
+            mine = [one for one in self._waiting if one.core is core]
+            try:
+                self._publish(core, mine, block_seconds(core))
+            except PublishInterrupted as error:
+                self._interrupted(error)
+        self._raise_refused()
+
+    def _publish(self, core: FairQueue, mine: list[Collected], block_seconds: float) -> None:
+        pairs = [one.now() for one in mine]
+        try:
+            outcomes = core._publish_many(pairs, within_seconds=block_seconds)  # noqa: SLF001
+        except PublishInterrupted as error:
+            self._settle(mine, list(error.outcomes))
+            raise
+        self._settle(mine, outcomes)
+
+    def _settle(self, mine: list[Collected], outcomes: list[Published | FairQueueError]) -> None:
+        done = {id(one) for one in mine[: len(outcomes)]}
+        self._waiting = [one for one in self._waiting if id(one) not in done]
+        for one, outcome in zip(mine, outcomes, strict=False):
+            if isinstance(outcome, FairQueueError):
+                self._refused[one.name] = outcome
+                continue
+            self._stored.append(one.name)
+            one.stored(JobId(outcome))
+            for follow in one.follows:
+                follow()
+
+    def _interrupted(self, error: PublishInterrupted) -> None:
+        for one in self._waiting:  # some of them may be stored
+            one.admission = replace(one.admission, is_new=False)
+        raised = BatchInterrupted(str(error))
+        raised.stored = tuple(self._stored)
+        raised.unknown = tuple(one.name for one in self._waiting)
+        raise raised from error
+
+    def _raise_refused(self) -> None:
+        for error in self._refused.values():
+            if isinstance(error, LeaseLost):
+                raise error
+        for error in self._refused.values():
+            if self.group is not None and not self._stored:
+                raise error
+            if isinstance(error, CapacityExceeded):
+                raised = BatchRefused(*error.args)
+                raised.stored, raised.refused = tuple(self._stored), dict(self._refused)
+                raise raised
+
+
+class Batches:
+    """The batches of one adapter, each of the context in which it was begun."""
+
+    def __init__(self, name: str) -> None:
+        self._current: ContextVar[Batch | None] = ContextVar(name, default=None)
+
+    @property
+    def active(self) -> Batch | None:
+        """The batch that collects here, if one does; a task made in it may outlive it."""
+        batch = self._current.get()
+        return batch if batch is not None and batch.is_open else None
+
+    @contextmanager
+    def collect(self, send: Callable[[Batch], None], *, whole: bool) -> Iterator[None]:
+        """Collect what is published inside the block, and ``send`` it at its end.
+
+        A block inside another adds to that. A ``whole`` one in another that is not whole remains
+        so, and goes with it, unless it has what must not be refused. After an error in the block
+        nothing of it is sent.
+        """
+        outer = self.active
+        if outer is not None and (outer.group is not None or not whole):
+            yield
+            return
+        batch = Batch(new_job_id() if whole else None)
+        token = self._current.set(batch)
+        try:
+            yield
+        finally:
+            batch.is_open = False
+            self._current.reset(token)
+        if outer is not None and not batch.has_exempt:
+            outer.join(batch)
+        elif len(batch):
+            send(batch)

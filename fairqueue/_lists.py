@@ -1,0 +1,328 @@
+"""Lists of what runs, waits and is paused: one reader for the command line and for programs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from fairqueue._keys import decode, encode
+from fairqueue._settings import Settings
+from fairqueue._stores.list_rows import Held
+from fairqueue._stores.store import Store
+from fairqueue._types import Pause, Stats, WorkspaceStats
+from fairqueue._validation import check_name
+from fairqueue.errors import ConfigurationError
+from fairqueue.lists import (
+    JobPage,
+    Overview,
+    PauseRow,
+    QueueRow,
+    Runnable,
+    RunningJobs,
+    Sample,
+    StoredLimitsRow,
+    TaskRow,
+    Totals,
+    WaitingJob,
+    WorkerRow,
+    WorkspaceSample,
+)
+
+ALL_UP_TO = 1000
+"""Workspaces that an overview looks at one by one; of more it shows those with the most jobs."""
+SAMPLED = (
+    1000  # jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks
+)
+MOST_PAGES = 50  # that one call looks at for a page of waiting jobs
+IN_A_SAMPLE = 12  # workspaces that run most, and as many that wait most
+BEGINNING = "0"
+_ACKED = re.compile(rb"([\d.e+-]+) (\d+)")
+DEATHS = ("max_deliveries", "expired", "rejected")
+
+ReadPage = Callable[[str], JobPage]
+"""Reads the page at a cursor."""
+
+
+def _checked(**names: str | None) -> dict[str, str]:
+    """Return the names that are given, checked, and an empty text for the others."""
+    return {kind: "" if name is None else check_name(kind, name) for kind, name in names.items()}
+
+
+class Lists:
+    """The lists of ``queue.admin``. They change nothing, and no page of them blocks the store.
+
+    Their rows are those of :mod:`fairqueue.lists`. While jobs come and go, a list is no picture of
+    one moment: each of its pages is.
+    """
+
+    def __init__(self, connected: Callable[[], Store], settings: Settings) -> None:
+        self._connected, self._settings = connected, settings
+
+    def stats(self) -> Stats:
+        """Return how many jobs wait, run and are dead, per workspace and queue.
+
+        The cost grows with the number of workspaces; that of :meth:`overview` does not.
+        """
+        return self._connected().snapshot()
+
+    def overview(
+        self,
+        *,
+        workspaces: Sequence[str] = (),
+        top: int | None = None,
+        everything: bool = False,
+    ) -> Overview:
+        """Return the workspaces with the most waiting jobs, the queues, and what is paused.
+
+        Up to 1,000 workspaces are all looked at. Of more, those with the most jobs are found by a
+        sample of 1,000 jobs, so the cost does not grow; what is said of each is exact. ``top`` is
+        the most that are returned (50, if there are more than 1,000); ``workspaces`` names those
+        to return, and ``everything`` looks at all, however many there are.
+        """
+        names = [check_name("workspace", name) for name in workspaces]
+        store = self._connected()
+        queues, pauses = self.list_queues(), self.list_pauses()
+        known = _known_workspaces(store)
+        is_whole = not names and (everything or known <= ALL_UP_TO)
+        if not (names or is_whole):
+            top = top or 50
+            names = _busiest(store, queues, top) + [p.name for p in pauses if _is_of_workspace(p)]
+        found = store.snapshot() if is_whole else store.snapshot(list(dict.fromkeys(names)))
+        rows = sorted(found.workspaces, key=_most_waiting)
+        shown = rows[:top] if not workspaces else rows
+        return Overview(
+            workspaces=tuple(shown),
+            queues=tuple(queues),
+            pauses=tuple(pauses),
+            observing=_observes(store),
+            known_workspaces=len(rows) if is_whole else known,
+            is_complete=is_whole and len(shown) == len(rows),
+            running=sum(queue.running for queue in queues),
+            queued=sum(queue.waiting for queue in queues),
+            without_workspace=found.without_workspace,
+            set_aside=found.set_aside,
+        )
+
+    def list_running(
+        self,
+        *,
+        workspace: str | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        worker: str | None = None,
+        longer_than: float = 0.0,
+        n: int = 100,
+    ) -> RunningJobs:
+        """Return the ``n`` running jobs that have run longest and match all that is given.
+
+        ``worker`` is the name of a node or an owner, ``longer_than`` in seconds. Given a workspace,
+        else a queue, the jobs of others are not looked at.
+        """
+        where = _checked(workspace=workspace, queue=queue, task=task)
+        store = self._connected()
+        nodes = {row.owner: row.worker for page in store.workers() for row in page}
+        owners = [owner for owner, node in nodes.items() if worker in {owner, node}]
+        found = store.running(
+            n,
+            **where,
+            owners=() if worker is None else owners or [worker],
+            longer_than=longer_than or None,
+        )
+        jobs = (replace(job, worker=nodes.get(job.owner, job.owner)) for job in found.jobs)
+        return RunningJobs(tuple(jobs), found.total)
+
+    def list_waiting(
+        self,
+        *,
+        workspace: str | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        longer_than: float = 0.0,
+        cursor: str = "",
+        n: int = 100,
+    ) -> JobPage:
+        """Return a page of about ``n`` jobs that wait or are scheduled and match all that is given.
+
+        Those of a workspace come lane by lane in the order in which they will start; others in no
+        order. ``longer_than``: seconds since their publish. A page may be short, or empty, where
+        few jobs match: there are no more only if its ``cursor`` is empty. Else pass it to the next
+        call. ConfigurationError: a cursor that no call returned.
+        """
+        where = _checked(workspace=workspace, queue=queue, task=task)
+        pages_of = _of_workspace if where["workspace"] else _of_queues
+        read = pages_of(self._connected(), where, n)
+        found, pages = dict[str, WaitingJob](), 0
+        while len(found) < n and pages < MOST_PAGES and (cursor or not pages):
+            page = read(cursor)
+            found |= {job.job_id: job for job in page.jobs if job.seconds >= longer_than}
+            cursor, pages = page.cursor, pages + 1
+        return JobPage(tuple(found.values()), cursor)
+
+    def list_queues(self) -> list[QueueRow]:
+        """Return all queues by name."""
+        rows = {row.queue: row for page in self._connected().queues() for row in page}
+        return [rows[name] for name in sorted(rows)]
+
+    def runnable(self, queue: str) -> Runnable:
+        """Return how many jobs of a queue could run now, and for how long the oldest could.
+
+        ``running`` jobs and its ``startable`` ones together are the worker slots that the queue
+        can use. The cost grows with the number of workspaces in line up to 500 of them.
+        """
+        return self._connected().runnable(check_name("queue", queue))
+
+    def totals(self) -> Totals:
+        """Return how many jobs were acked and died since the store began, and leases expired.
+
+        What is damaged of these counts is 0.
+        """
+        engine = self._connected().engine
+        found = engine.command("HGET", engine.keys.key("duration_estimates"), "all")
+        of_all = _ACKED.fullmatch(found or b"")
+        names = ["leases_expired", *(f"dead_{why}" for why in DEATHS)]
+        counts = engine.command("HMGET", engine.keys.key("totals"), *names)
+        expired, *dead = (int(n) if (n or b"").isdigit() else 0 for n in counts)
+        return Totals(
+            acked=int(of_all[2]) if of_all else 0,
+            worker_seconds=float(of_all[1]) if of_all else 0.0,
+            leases_expired=expired,
+            dead=dict(zip(DEATHS, dead, strict=True)),
+        )
+
+    def list_tasks(self) -> list[TaskRow]:
+        """Return all tasks by name. How many of each run is counted, lease by lease."""
+        store, running = self._connected(), Counter[str]()
+        for held in chain.from_iterable(store.held("task")):
+            running[held.name] += held.n
+        rows = {row.task: row for page in store.tasks() for row in page}
+        return [replace(rows[name], running=running[name]) for name in sorted(rows)]
+
+    def list_workers(self, *, gone: bool = False) -> list[WorkerRow]:
+        """Return the owners of leases by name: those that live, or with ``gone`` all of a day.
+
+        The last sign of life is a claim, to within half a minute, or a renewal. An owner that runs
+        a release before this one is known only while it holds leases.
+        """
+        store = self._connected()
+        rows = {row.owner: row for page in store.workers() for row in page}
+        for held in chain.from_iterable(store.held("owner")):
+            rows[held.name] = _seen_with(rows.get(held.name), held)
+        alive = [row for row in rows.values() if gone or row.is_alive]
+        return sorted(alive, key=lambda row: (row.worker, row.owner))
+
+    def list_limits(self) -> list[StoredLimitsRow]:
+        """Return all limits that are stored, by scope, name and source, in force or not.
+
+        It has one row for each source of each scope, those of a limit provider included.
+        """
+        found = chain.from_iterable(self._connected().stored_limits())
+        rows = {(row.scope, row.name, row.source): row for row in found}
+        return [rows[key] for key in sorted(rows)]
+
+    def list_pauses(self) -> list[PauseRow]:
+        """Return what is paused or draining, the longest first."""
+        return self._connected().pauses()
+
+    def history(self) -> list[Sample]:
+        """Return samples of the last hour, the oldest first.
+
+        They are taken by :meth:`note_sample`, which a dashboard calls; where none runs, there are
+        none.
+        """
+        return self._connected().history()
+
+    def pauses(self) -> dict[tuple[str, str], Pause]:
+        """Return what is paused or draining, by (scope, name).
+
+        Scopes are ``"workspace"``, ``"queue"``, ``"task"`` and ``"total"``, whose name is empty.
+        """
+        return {(row.scope, row.name): row.state for row in self.list_pauses()}
+
+
+def sample_of(overview: Overview) -> Sample:
+    """Keep of an overview what the history has: the workspaces that run or wait most."""
+    rows = overview.workspaces
+    most = [
+        *sorted(rows, key=lambda row: -row.running)[:IN_A_SAMPLE],
+        *sorted(rows, key=lambda row: -row.waiting)[:IN_A_SAMPLE],
+    ]
+    kept = {row.workspace: row for row in most if row.running or row.waiting}
+    waits = [row.oldest_wait_seconds for row in rows if row.oldest_wait_seconds is not None]
+    return Sample(
+        time=0.0,
+        running=overview.running,
+        queued=overview.queued,
+        oldest_wait_seconds=max(waits, default=None),
+        workspaces=tuple(
+            WorkspaceSample(row.workspace, row.running, row.waiting, row.oldest_wait_seconds)
+            for row in kept.values()
+        ),
+    )
+
+
+def _most_waiting(row: WorkspaceStats) -> tuple[int, int, str]:
+    return -row.waiting, -row.running, row.workspace
+
+
+def _is_of_workspace(row: PauseRow) -> bool:
+    return row.scope == "workspace"
+
+
+def _known_workspaces(store: Store) -> int:
+    """Count the workspaces that a snapshot has, nearly: some may be counted more than once."""
+    keys, command = store.engine.keys, store.engine.command
+    counts = [command("HLEN", keys.key(kind)) for kind in ("workspaces", "lost", "observed")]
+    return int(sum(counts) + command("ZCARD", keys.key("dead_workspaces")))
+
+
+def _observes(store: Store) -> bool:
+    key = store.engine.keys.key("limits")
+    return bool(store.engine.command("HEXISTS", key, "configured:observe:"))
+
+
+def _busiest(store: Store, queues: Sequence[QueueRow], n: int) -> list[str]:
+    """Name the workspaces that have most of the jobs, by a sample of these queues."""
+    jobs = {row.queue: row.waiting + row.running for row in queues if row.waiting + row.running}
+    of_all, counted = sum(jobs.values()), Counter[str]()
+    for queue, of_queue in jobs.items():
+        share = max(1, SAMPLED * of_queue // of_all)
+        counted.update(store.sample(queue, min(share, of_queue)))
+    return [name for name, _ in counted.most_common(2 * n)]
+
+
+def _of_workspace(store: Store, where: Mapping[str, str], n: int) -> ReadPage:
+    """Read the lanes of a workspace."""
+    return lambda cursor: store.waiting(**where, cursor=cursor, n=n)
+
+
+def _of_queues(store: Store, where: Mapping[str, str], n: int) -> ReadPage:
+    """Read one queue after the other, by name; the cursor is the queue and the cursor in it."""
+    names = [where["queue"]]
+    if not names[0]:
+        names = sorted({row.queue for page in store.queues() for row in page if row.waiting})
+
+    def read(cursor: str) -> JobPage:
+        at, _, inside = cursor.partition(":")
+        if cursor and not inside.isdigit():
+            raise ConfigurationError(f"{cursor!r} is no cursor of this list: begin without one")
+        left = [name for name in names if name >= decode(at)]
+        if not left:
+            return JobPage((), "")
+        inside = inside if left[0] == decode(at) else ""
+        page = store.waiting(**{**where, "queue": left[0]}, cursor=inside, n=n)
+        following = [f"{encode(left[0])}:{page.cursor}"] if page.cursor else []
+        following += [f"{encode(name)}:{BEGINNING}" for name in left[1:2]]
+        return JobPage(page.jobs, following[0] if following else "")
+
+    return read
+
+
+def _seen_with(row: WorkerRow | None, held: Held) -> WorkerRow:
+    """Count more leases, whose last renewal is a sign of life."""
+    row = row or WorkerRow(held.name, held.name, "", held.seen, held.silent_seconds, 0)
+    seen = max(row.last_seen, held.seen)
+    silent = min(row.silent_seconds, held.silent_seconds)
+    return replace(row, running=row.running + held.n, last_seen=seen, silent_seconds=silent)

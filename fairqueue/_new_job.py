@@ -1,0 +1,103 @@
+"""The arguments of a publish, and the job that they become."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from fairqueue._context import current_workspace
+from fairqueue._missing_workspace import MissingWorkspace
+from fairqueue._settings import Settings
+from fairqueue._types import Admission, Job
+from fairqueue._validation import (
+    check_name,
+    check_payload,
+    check_priority,
+    check_text,
+    new_job_id,
+    seconds_from_zero,
+)
+from fairqueue.errors import ConfigurationError
+
+NOWHERE = "the argument workspace=… of the publish, and a surrounding fairqueue.workspace()"
+
+
+@dataclass(slots=True)
+class NewJob:
+    """One job of a :meth:`FairQueue.publish_many`: the same arguments as those of ``publish``."""
+
+    payload: bytes
+    queue: str
+    workspace: str | int | UUID | None = None
+    task: str = ""
+    priority: int = 0
+    delay_seconds: float = 0.0
+    job_id: str | None = None
+    exempt: bool = False
+    group: str | None = None
+    parent_fence: int | None = None
+    expires_seconds: float | None = None
+    unique_key: str | None = None
+    unique_for: float | None = None
+
+
+def checked(
+    new: NewJob,
+    settings: Settings,
+    missing_workspace: MissingWorkspace,
+    *,
+    is_new: bool | None = None,
+) -> tuple[Job, Admission]:
+    """Return the job, and the rules for its publish; raises ConfigurationError.
+
+    ``is_new``: whether the id was never sent before; None: if it is made here.
+    """
+    named = current_workspace() if new.workspace is None else new.workspace
+    if named is None:
+        missing_workspace.found_none(new.task, lambda: NOWHERE, must_publish=new.exempt)
+    job = Job(
+        id=check_text("job id", new.job_id) if new.job_id else new_job_id(),
+        workspace=check_name("workspace", settings.default_workspace if named is None else named),
+        queue=check_name("queue", new.queue),
+        task=check_name("task", new.task) if new.task else "",
+        payload=new.payload,
+        priority=check_priority(new.priority),
+        delay_seconds=seconds_from_zero("delay_seconds", new.delay_seconds),
+        expires_seconds=_seconds_or_none("expires_seconds", new.expires_seconds),
+    )
+    most = None if new.exempt else settings.max_payload_bytes
+    check_payload(new.payload, most, task=job.task, workspace=job.workspace)
+    key = None if new.unique_key is None else check_name("unique key", new.unique_key)
+    unique_for = _check_unique_for(new.unique_for, key)
+    group = None if new.group is None else check_text("group", new.group)
+    missing = named is None and missing_workspace.counts
+    is_new = not new.job_id if is_new is None else is_new
+    return job, Admission(new.exempt, group, new.parent_fence, key, unique_for, missing, is_new)
+
+
+def as_one_group(pairs: Sequence[tuple[Job, Admission]]) -> list[tuple[Job, Admission]]:
+    """Return the jobs as those of one group: the same jobs are the same group again."""
+    ids = "\n".join(f"{job.queue} {job.id}" for job, _ in pairs)
+    name = hashlib.blake2b(ids.encode(), digest_size=16).hexdigest()
+    return [(job, replace(admission, group=name)) for job, admission in pairs]
+
+
+def _seconds_or_none(name: str, value: Any) -> float | None:
+    return None if value is None else seconds_from_zero(name, value)
+
+
+def _check_unique_for(value: Any, key: str | None) -> float | None:
+    if value is None:
+        return None
+    if key is None:
+        raise ConfigurationError("unique_for has no meaning without unique_key: give both")
+    seconds = seconds_from_zero("unique_for", value)
+    if seconds == 0:
+        raise ConfigurationError(
+            f"unique_for must be more than 0 seconds, not {value!r}: "
+            "leave it out to hold the key until the job ends"
+        )
+    return seconds

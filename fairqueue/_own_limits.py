@@ -1,0 +1,75 @@
+"""The limits of a process's settings: when they are stored, and what is said of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from fairqueue._settings import Settings
+from fairqueue._stores.limits_text import configured
+from fairqueue._stores.store import Store
+from fairqueue._utils import Throttle
+
+logger = logging.getLogger("fairqueue")
+
+CHECKS_PER_LEASE = 3
+"""How often a worker that claims looks whether the store still has limits."""
+
+
+class OwnLimits:
+    """Stores the limits of one process; those of an ``authoritative`` one replace others."""
+
+    def __init__(self, settings: Settings, store: Store, *, authoritative: bool) -> None:
+        self._settings, self._store, self._authoritative = settings, store, authoritative
+        self._told = False
+        self._check: Throttle | None = None
+        if authoritative and any(configured(settings.stored_limits())):
+            self._check = Throttle(settings.lease_seconds / CHECKS_PER_LEASE)
+
+    def bring(self) -> bool:
+        """Store them; return whether the stored ones are now these, and log where they are not."""
+        limits = self._settings.stored_limits()
+        same = self._store.configure(
+            limits,
+            authoritative=self._authoritative,
+            erases=False,
+            on_replaced=self._tell_of_replaced,
+        )
+        names_any = any(configured(limits))
+        if self._authoritative and not (same or names_any):
+            logger.info(
+                "this worker names no limit, so those stored in Redis (namespace %r) stay in "
+                "force: 'fairqueue limits get' shows them, and 'fairqueue limits unset "
+                "--configured' removes them",
+                self._settings.namespace,
+            )
+        if not (same or self._authoritative or self._told) and names_any:
+            self._told = True
+            logger.warning(
+                "this process's limits are overridden by those stored in Redis (namespace %r): "
+                "configure the same limits here ('fairqueue limits get --default' shows the stored "
+                "default); a worker stores its own when it starts",
+                self._settings.namespace,
+            )
+        return same
+
+    def _tell_of_replaced(self, changes: Sequence[str], n: int) -> None:
+        """Log which limits of another configuration this process has replaced."""
+        more = f"; and {n - len(changes)} more" if n > len(changes) else ""
+        logger.warning(
+            "this worker has replaced limits stored in Redis (namespace %r) by its own: %s%s",
+            self._settings.namespace,
+            "; ".join(changes),
+            more,
+        )
+
+    def restore_if_lost(self) -> None:
+        """Once in a while, store a worker's limits again where FLUSHDB has taken them."""
+        if self._check is None or not self._check.passes() or self._store.has_limits():
+            return
+        self._store.configure(self._settings.stored_limits(), authoritative=False)
+        logger.warning(
+            "the limits in Redis (namespace %r) are gone, as after FLUSHDB: this worker has stored "
+            "its own again; live limits and pauses must be set again",
+            self._settings.namespace,
+        )

@@ -1,0 +1,269 @@
+"""Places for web requests: ask for one, wait in turn, and renew those of this process."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from random import uniform
+from types import TracebackType
+from uuid import UUID
+
+from fairqueue._settings import Settings
+from fairqueue._stores import replies
+from fairqueue._stores.store import Store
+from fairqueue._threads import native_event, native_lock, start_native
+from fairqueue._types import AdmittedRequest
+from fairqueue._utils import Throttle
+from fairqueue._validation import check_name
+from fairqueue.errors import RequestRejected
+
+log = logging.getLogger("fairqueue.requests")
+
+RENEWALS_PER_LEASE = 3
+TIMEOUTS_PER_LEASE = 6
+RETRIES_PER_LEASE = 12
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.02, 0.25
+JITTER = (0.5, 1.0)  # so that waiting requests do not ask at the same moment
+RETRY_AFTER_SECONDS = (1.0, 2.0)
+LOG_EVERY_SECONDS = 10.0
+
+
+class Ticket:
+    """A place for one request, or a turn to get one. As a context manager it ends with the block.
+
+    ``is_in_flight`` False: it waits, see :meth:`Requests.turns`.
+    """
+
+    def __init__(self, requests: Requests, text: str, workspace: str) -> None:
+        self._requests, self.text = requests, text
+        self.workspace = workspace
+        self.is_in_flight = False
+
+    def end(self) -> None:
+        """Free the place, or leave the queue; a second call does nothing.
+
+        It never raises: an end that the store does not hear of is reported again later.
+        """
+        self._requests.end(self)
+
+    def __enter__(self) -> Ticket:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+
+class Requests:
+    """Gives out places for web requests, of which ``requests`` limits how many are in flight.
+
+    The places of a process are renewed from a thread of its own, and are free again a lease after
+    it died. Threads may share it, and a forked child has places of its own.
+    """
+
+    def __init__(
+        self,
+        connected: Callable[[], Store],
+        settings: Settings,
+        *,
+        before: Callable[[str], None],
+    ) -> None:
+        self._connected, self._settings, self._before = connected, settings, before
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._owner = f"{socket.gethostname()}:{self._pid}:{secrets.token_hex(4)}"
+        self._numbers = itertools.count(1)
+        self._lock = native_lock()
+        self._held: dict[str, Ticket] = {}
+        self._unreported: set[str] = set()
+        self._stopped: threading.Event | None = None
+
+    def _check_fork(self) -> None:
+        """A forked child starts over: its parent's places are not its own."""
+        if self._pid != os.getpid():
+            self._reset()
+
+    def admit(
+        self,
+        workspace: str | int | UUID | None = None,
+        *,
+        wait_seconds: float = 0.0,
+        waiting_most: int = 10,
+    ) -> Ticket:
+        """Return a ticket that is in flight, after up to ``wait_seconds`` of waiting in turn.
+
+        None is the default workspace. Raises RequestRejected if there is no place by then, or at
+        once if ``waiting_most`` requests of this workspace wait already, in all processes.
+        """
+        ticket = self.ask(workspace, waiting_most=waiting_most if wait_seconds > 0 else 0)
+        try:
+            for seconds in self.turns(ticket, within_seconds=wait_seconds):
+                time.sleep(seconds)
+        except BaseException:
+            ticket.end()
+            raise
+        return ticket
+
+    def ask(self, workspace: str | int | UUID | None = None, *, waiting_most: int = 0) -> Ticket:
+        """Ask once; return a ticket that is in flight or waits. Raises RequestRejected."""
+        self._check_fork()
+        named = self._settings.default_workspace if workspace is None else workspace
+        name = check_name("workspace", named)
+        text = replies.ticket(self._owner, name, next(self._numbers))
+        ticket = Ticket(self, text, name)
+        self._connected()
+        self._before(name)
+        with self._lock:
+            self._held[text] = ticket
+        self._start()
+        self._ask(ticket, waiting_most)
+        return ticket
+
+    def _ask(self, ticket: Ticket, waiting_most: int) -> None:
+        try:
+            reply = self._connected().admit_request(
+                ticket.text,
+                lease_seconds=self._settings.lease_seconds,
+                waiting_most=waiting_most,
+            )
+        except BaseException:  # the store may have admitted it
+            self._forget(ticket, is_reported=False)
+            raise
+        ticket.is_in_flight = reply.state == "in_flight"
+        if reply.state == "rejected":
+            self._forget(ticket)
+            raise _rejected(ticket, reply)
+        if ticket.text not in self._held:  # it was ended while it was asked for
+            self._connected().end_request(ticket.text)
+
+    def turns(self, ticket: Ticket, *, within_seconds: float) -> Iterator[float]:
+        """Yield the seconds to sleep before each next look, until the ticket is in flight.
+
+        Raises RequestRejected, and leaves the queue, when the time is up.
+        """
+        until, pause = time.monotonic() + within_seconds, FIRST_PAUSE_SECONDS
+        while not ticket.is_in_flight:
+            left = until - time.monotonic()
+            if left <= 0:
+                ticket.end()
+                self._last_try(ticket)
+                return
+            yield min(left, pause * uniform(*JITTER))  # noqa: S311 - no secret
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            self._ask(ticket, waiting_most=1)
+
+    def _last_try(self, ticket: Ticket) -> None:
+        """Ask without waiting: the reply says what is full."""
+        with self._lock:
+            self._held[ticket.text] = ticket
+        self._ask(ticket, waiting_most=0)
+
+    def end(self, ticket: Ticket) -> None:
+        """Free a place; see :meth:`Ticket.end`."""
+        self._check_fork()
+        if not self._forget(ticket):
+            return
+        try:
+            self._connected().end_request(ticket.text)
+        except Exception as error:  # noqa: BLE001 - it is logged, and reported later
+            self._note_unreported(ticket.text)
+            if self._log_throttle.passes():
+                log.warning(
+                    "could not report the end of a request of workspace %r, will retry: %s",
+                    ticket.workspace,
+                    error,
+                )
+
+    def _forget(self, ticket: Ticket, *, is_reported: bool = True) -> bool:
+        """Return whether this process had it."""
+        if not is_reported:
+            self._note_unreported(ticket.text)
+        with self._lock:
+            return self._held.pop(ticket.text, None) is not None
+
+    def _note_unreported(self, text: str) -> None:
+        with self._lock:
+            self._unreported.add(text)
+
+    def in_flight(self, workspace: str | int | UUID) -> tuple[int, int, int]:
+        """Count requests in flight in all, and those of a workspace in flight and waiting."""
+        return self._connected().count_requests(check_name("workspace", workspace))
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._stopped is not None:
+                return
+            self._stopped = native_event()
+        start_native(partial(self._run, self._stopped), name="fairqueue-requests")
+
+    def close(self) -> None:
+        """Stop renewing: what is still in flight counts for one more lease."""
+        if self._stopped is not None and self._pid == os.getpid():
+            self._stopped.set()
+            self._stopped = None
+
+    def _run(self, stopped: threading.Event) -> None:
+        lease_seconds = self._settings.lease_seconds
+        store: Store | None = None
+        wait = lease_seconds / RENEWALS_PER_LEASE
+        while not stopped.wait(wait):
+            wait = lease_seconds / RENEWALS_PER_LEASE
+            try:
+                if store is None:
+                    timeout = lease_seconds / TIMEOUTS_PER_LEASE
+                    store = self._connected().clone(timeout_seconds=timeout)
+                self.renew(store)
+            except Exception as error:  # noqa: BLE001 - it is logged, and retried
+                wait = lease_seconds / RETRIES_PER_LEASE
+                self._note_failure(error)
+        if store is not None:
+            store.close()
+
+    def _note_failure(self, error: Exception) -> None:
+        if self._log_throttle.passes():
+            log.warning(
+                "could not renew the places of %d request(s), will retry: %s",
+                len(self._held),
+                error,
+            )
+
+    def renew(self, store: Store) -> None:
+        """Report ends that are left, and renew all places; the thread does so by itself."""
+        with self._lock:
+            ended, held = set(self._unreported), dict(self._held)
+        for text in ended:
+            store.end_request(text)
+            with self._lock:
+                self._unreported.discard(text)
+        if not held:
+            return
+        renew = partial(store.renew_requests, lease_seconds=self._settings.lease_seconds)
+        if renew(self._owner) < len(held):
+            in_flight = [text for text, ticket in held.items() if ticket.is_in_flight]
+            renew(self._owner, tickets=in_flight)
+            self._end_again(store, in_flight)
+
+    def _end_again(self, store: Store, named: list[str]) -> None:
+        """What has ended since they were listed must not count again."""
+        for text in named:
+            if text not in self._held:
+                store.end_request(text)
+
+
+def _rejected(ticket: Ticket, reply: AdmittedRequest) -> RequestRejected:
+    retry_after = uniform(*RETRY_AFTER_SECONDS)  # noqa: S311 - no secret
+    return RequestRejected(reply.scope, reply.limit, reply.in_flight, retry_after, ticket.workspace)

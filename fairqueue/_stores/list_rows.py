@@ -1,0 +1,169 @@
+"""Reads the rows of lists as the scripts write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fairqueue._keys import decode
+from fairqueue._stores.limits_text import stamp_in
+from fairqueue._stores.replies import FENCES_PER_SECOND, TaskName
+from fairqueue._types import Pause
+from fairqueue.lists import (
+    PauseRow,
+    QueueRow,
+    Runnable,
+    RunningJob,
+    TaskRow,
+    WaitingJob,
+    WorkerRow,
+)
+
+
+class Held(NamedTuple):
+    """How many leases an owner holds, or there are of a task."""
+
+    name: str
+    n: int
+    seen: float
+    """When a lease of this owner was granted or renewed last."""
+    silent_seconds: float
+
+
+def _number(word: bytes) -> float | None:
+    return None if word == b"-" else float(word)
+
+
+def _whole(word: bytes) -> int | None:
+    return None if word == b"-" else int(float(word))
+
+
+def _pause(paused: bytes, draining: bytes) -> Pause | None:
+    if paused != b"-":
+        return Pause.PAUSED
+    return None if draining == b"-" else Pause.DRAINING
+
+
+def running(row: bytes, now: float, name: TaskName) -> RunningJob:
+    """Read one lease."""
+    fence, queue, job_id, workspace, task, priority, *lease = row.split(b" ")
+    claimed, owner, deliveries, early, cancelled, length, ends = lease
+    return RunningJob(
+        job_id=decode(job_id),
+        task=name(task),
+        workspace=decode(workspace),
+        queue=decode(queue),
+        priority=int(priority),
+        worker=decode(owner),
+        owner=decode(owner),
+        fence=int(fence),
+        since=float(claimed),
+        seconds=max(0.0, now - float(claimed)),
+        deliveries=int(deliveries),
+        lease_seconds=float(length),
+        lease_seconds_left=float(ends) - now,
+        acked_early=early == b"1",
+        cancelled=cancelled == b"1",
+    )
+
+
+def held(row: bytes, now: float, name: TaskName) -> Held:
+    """Read how many leases an owner holds, or there are of a task."""
+    of, n, seen = row.split(b" ")
+    return Held(name(of), int(n), float(seen), max(0.0, now - float(seen)))
+
+
+def waiting(row: bytes, now: float, name: TaskName) -> WaitingJob:
+    """Read one job that waits or is scheduled."""
+    queue, job_id, workspace, task, priority, deliveries, published, expires, due = row.split(b" ")
+    return WaitingJob(
+        job_id=decode(job_id),
+        task=name(task),
+        workspace=decode(workspace),
+        queue=decode(queue),
+        priority=int(priority),
+        deliveries=int(deliveries),
+        published=float(published),
+        seconds=max(0.0, now - float(published)),
+        due=_number(due),
+        expires=_number(expires),
+    )
+
+
+def queue(row: bytes, now: float) -> QueueRow:
+    """Read one queue; the fence of its last dispatch is the time in microseconds, or above it."""
+    name, waiting, running, runnable, fence, concurrency, capacity, *pause = row.split(b" ")
+    last = int(fence) / FENCES_PER_SECOND or None
+    return QueueRow(
+        queue=decode(name),
+        waiting=int(waiting),
+        running=int(running),
+        runnable=int(runnable),
+        last_start=last,
+        idle_seconds=None if last is None else max(0.0, now - last),
+        concurrency=_whole(concurrency),
+        capacity=_whole(capacity),
+        pause=_pause(*pause),
+    )
+
+
+def runnable(parts: Sequence[Sequence[Any]]) -> Runnable:
+    """Add up what could run of the parts of a ready set; what they leave out is as they are."""
+    members, room = parts[-1][0], parts[-1][6]
+    looked, jobs, startable = (sum(float(part[n]) for part in parts) for n in (1, 3, 4))
+    times = max(1.0, members / looked) if looked else 0.0
+    most = float(room) if room else float("inf")
+    waits = [float(part[5]) for part in parts if part[5]]
+    return Runnable(
+        jobs=round(jobs * times),
+        startable=round(min(startable * times, most)),
+        oldest_seconds=max(waits, default=None),
+        is_complete=looked >= members and all(part[2] for part in parts),
+    )
+
+
+def task(row: bytes) -> TaskRow:
+    """Read one task."""
+    name, _, average, concurrency, workspace_concurrency, *starts = row.split(b" ")
+    rate, burst, workspace_rate, workspace_burst, *pause = starts
+    return TaskRow(
+        task=decode(name),
+        running=0,
+        average_seconds=_number(average),
+        concurrency=_whole(concurrency),
+        workspace_concurrency=_whole(workspace_concurrency),
+        rate=_number(rate),
+        burst=_number(burst),
+        workspace_rate=_number(workspace_rate),
+        workspace_burst=_number(workspace_burst),
+        pause=_pause(*pause),
+    )
+
+
+def worker(text: bytes, seen: float, now: float) -> WorkerRow:
+    """Read one owner and its last sign of life."""
+    owner, node, software = text.split(b" ")
+    name = decode(owner)
+    return WorkerRow(
+        worker=name if node == b"-" else decode(node),
+        owner=name,
+        software="" if software == b"-" else decode(software),
+        last_seen=seen,
+        silent_seconds=max(0.0, now - seen),
+        running=0,
+    )
+
+
+def pause(row: Sequence[bytes], now: float) -> PauseRow:
+    """Read what is paused or draining."""
+    scope, name, how, since, waiting, stamp = row
+    known = stamp_in(stamp.decode())
+    return PauseRow(
+        scope=scope.decode(),
+        name=decode(name),
+        state=Pause(how.decode()),
+        since=float(since),
+        seconds=max(0.0, now - float(since)),
+        waiting=int(waiting) if waiting != b"" else None,
+        stored_by=known and known[1],
+    )

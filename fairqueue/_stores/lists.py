@@ -1,0 +1,223 @@
+"""What a store lists, page by page: running and waiting jobs, queues, tasks, workers, pauses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from heapq import nsmallest
+from typing import Any, Literal
+
+from fairqueue._keys import decode, encode
+from fairqueue._stores import limits_text, list_rows, replies, samples
+from fairqueue._stores.list_rows import Held
+from fairqueue._stores.operators import OperatorStore
+from fairqueue._types import Stats, WithoutWorkspace
+from fairqueue.lists import (
+    JobPage,
+    PauseRow,
+    QueueRow,
+    Runnable,
+    RunningJob,
+    RunningJobs,
+    Sample,
+    StoredLimitsRow,
+    TaskRow,
+    WorkerRow,
+)
+
+PAGE = 100
+LEASES_AT_ONCE = 500  # they have no payload
+NAMES_AT_ONCE = 500
+FLOWS_AT_ONCE = 50  # of a ready set: each has lanes and limits
+MOST_FLOWS = 500  # that one look at a queue counts one by one
+ROWS_AT_ONCE = 60  # of workspaces: each has lanes and limits
+
+
+def _rank(rank: int) -> dict[str, int]:
+    """Say which part of a ready set a call looks at."""
+    return {"from": rank, "count": FLOWS_AT_ONCE}
+
+
+class ListStore(OperatorStore):
+    """The lists. None of them is one atomic step: each page is, and a page is short."""
+
+    def _pages(self, operation: str, **arguments: Any) -> Iterator[tuple[float, list[Any]]]:
+        """Give the time and the rows of each page."""
+        cursor = b""
+        while cursor != b"0":
+            now, cursor, *rows = self._call(operation, cursor=cursor or b"0", **arguments)
+            yield float(now), rows
+
+    def running(
+        self,
+        n: int,
+        *,
+        workspace: str = "",
+        queue: str = "",
+        task: str = "",
+        owners: Collection[str] = (),
+        longer_than: float | None = None,
+    ) -> RunningJobs:
+        """Return the ``n`` jobs that have run longest, and how many match all that is given.
+
+        An empty name, or no owner, matches all of them. The worker of each is its owner, see
+        :meth:`workers`.
+        """
+        found: dict[int, RunningJob] = {}
+        cursor, total, before = b"", 0, ""
+        while cursor != b"0":
+            now, cursor, matched, *rows = self._call(
+                "running",
+                workspace=encode(workspace),
+                queue=encode(queue),
+                task=encode(task),
+                owners=" ".join(map(encode, owners)),
+                longer_than="" if longer_than is None else longer_than,
+                before=before,
+                most=n,
+                cursor=cursor or b"0",
+                count=LEASES_AT_ONCE,
+            )
+            total += matched
+            page = (list_rows.running(row, float(now), self._task) for row in rows)
+            found |= {job.fence: job for job in page}
+            if len(found) >= n:
+                found = {fence: found[fence] for fence in nsmallest(n, found)}
+                before = str(max(found))
+        return RunningJobs(tuple(found[fence] for fence in sorted(found)), max(total, len(found)))
+
+    def held(self, by: Literal["owner", "task"]) -> Iterator[list[Held]]:
+        """Yield pages of leases, counted by owner or by task; one may come more than once."""
+        name = self._task if by == "task" else decode
+        for now, rows in self._pages("held", by=by, count=LEASES_AT_ONCE):
+            yield [list_rows.held(row, now, name) for row in rows]
+
+    def waiting(
+        self, queue: str, *, workspace: str = "", task: str = "", cursor: str = "", n: int = PAGE
+    ) -> JobPage:
+        """Return a page of about ``n`` jobs, at most 100, that wait or are scheduled.
+
+        Those of a workspace come in the order of its lanes, on all queues if ``queue`` is empty.
+        Those of a queue come in no order. What starts between two pages may make the second pass
+        over others of its lane.
+        """
+        now, following, *rows = self._call(
+            "waiting",
+            workspace=encode(workspace),
+            queue=encode(queue),
+            task=encode(task),
+            cursor=cursor or b"0",
+            count=min(n, PAGE),
+        )
+        jobs = {row: list_rows.waiting(row, float(now), self._task) for row in rows}
+        return JobPage(tuple(jobs.values()), "" if following == b"0" else following.decode())
+
+    def queues(self) -> Iterator[list[QueueRow]]:
+        """Yield pages of queues, in no order; a queue may come more than once."""
+        for now, rows in self._pages("queues", count=PAGE):
+            yield [list_rows.queue(row, now) for row in rows]
+
+    def runnable(self, queue: str) -> Runnable:
+        """Say what of a queue could run now; of many flows some are looked at, in even parts."""
+        name, parts = encode(queue), [self._call("runnable", queue=encode(queue), **_rank(0))]
+        members = parts[0][0]
+        pages = -(-members // FLOWS_AT_ONCE)
+        for n in range(1, min(pages, MOST_FLOWS // FLOWS_AT_ONCE)):
+            rank = n * FLOWS_AT_ONCE
+            if members > MOST_FLOWS:
+                rank = n * members * FLOWS_AT_ONCE // MOST_FLOWS
+            parts.append(self._call("runnable", queue=name, **_rank(rank)))
+        return list_rows.runnable(parts)
+
+    def tasks(self) -> Iterator[list[TaskRow]]:
+        """Yield pages of tasks, in no order; how many of each run is not counted."""
+        for _, rows in self._pages("tasks", count=PAGE):
+            yield [list_rows.task(row) for row in rows]
+
+    def workers(self) -> Iterator[list[WorkerRow]]:
+        """Yield pages of owners that gave a sign of life, in no order, without what they run."""
+        for now, words in self._pages("workers", count=PAGE):
+            pairs = zip(words[::2], words[1::2], strict=True)
+            yield [list_rows.worker(text, float(seen), now) for text, seen in pairs]
+
+    def introduce(self, owner: str, node: str, software: str) -> None:
+        """Note that an owner of leases lives; ``node``: its framework's name for it, or empty."""
+        about = f"{encode(node) or '-'} {encode(software) or '-'}"
+        self._call("introduce", owner=encode(owner), about=about)
+
+    def pauses(self) -> list[PauseRow]:
+        """Return what is paused or draining, the longest first."""
+        pages = self._pages("pauses", count=PAGE)
+        rows = {tuple(row[:2]): list_rows.pause(row, now) for now, page in pages for row in page}
+        return sorted(rows.values(), key=lambda row: (row.since, row.scope, row.name))
+
+    def names(self, place: str, scope: str) -> Iterator[list[str]]:
+        """Yield pages of the names of a scope that stand in one place, such as ``workspaces``."""
+        for _, rows in self._pages("names", place=place, scope=scope, count=NAMES_AT_ONCE):
+            yield list(map(decode, rows))
+
+    def stored_limits(self) -> Iterator[list[StoredLimitsRow]]:
+        """Yield pages of all limits that are stored, of every source, in no order."""
+        for _, rows in self._pages("stored_limits", count=PAGE):
+            page = (limits_text.named(*row) for row in rows)
+            yield [row for row in page if row is not None]
+
+    def snapshot(self, names: Sequence[str] = ()) -> Stats:
+        """Return how many jobs are waiting, scheduled, running and dead.
+
+        With names: only of these workspaces, and of no queue.
+        """
+        rows, queues = {}, {}
+        for some_queues, some in self._snapshot_pages([*map(encode, names)]):
+            queues.update({decode(queue): int(depth) for queue, depth in some_queues})
+            rows.update({row[0]: replies.workspace_stats(row) for row in some})
+        by_name = tuple(sorted(rows.values(), key=lambda s: s.workspace))
+        return Stats(by_name, queues, self.without_workspace(), self.set_aside())
+
+    def _snapshot_pages(self, names: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+        for first in range(0, len(names), ROWS_AT_ONCE):
+            some = " ".join(names[first : first + ROWS_AT_ONCE])
+            yield self._call("snapshot", names=some, cursor=b"0", count=ROWS_AT_ONCE)[1:]
+        cursor = b"0" if names else b""
+        while not names and cursor != b"0":
+            cursor, *page = self._call(
+                "snapshot", names="", cursor=cursor or b"0", count=ROWS_AT_ONCE
+            )
+            yield page[0], page[1]
+
+    def note_sample(self, sample: Sample) -> bool:
+        """Add a sample to the short history; False: the newest one is less than 30 s old."""
+        added = self._call(
+            "note_sample",
+            sample=samples.text_of(sample),
+            gap=samples.GAP_SECONDS,
+            count=samples.KEPT,
+            bytes=samples.MOST_BYTES,
+            lifetime=samples.LIFETIME_SECONDS * 1000,
+        )
+        return bool(added)
+
+    def history(self) -> list[Sample]:
+        """Return the samples of the last hour, the oldest first."""
+        return samples.read(self._call("history"))
+
+    def without_workspace(self) -> dict[str, WithoutWorkspace]:
+        """Count the jobs that were published without a workspace, by task."""
+        return replies.without_workspace(self._call("without_workspace"))
+
+    def set_aside(self) -> dict[str, int]:
+        """Count by kind what claims passed because it could not be read."""
+        found = self._call("set_aside")
+        return {kind.decode(): int(n) for kind, n in zip(found[::2], found[1::2], strict=True)}
+
+    def drop_set_aside(self) -> int:
+        """Forget what was set aside; return how many records were kept."""
+        return int(self._call("drop_set_aside"))
+
+    def sample(self, queue: str, n: int) -> Counter[str]:
+        """Count the workspaces of ``n`` jobs of a queue, chosen at random."""
+        counted: Counter[str] = Counter()
+        for first in range(0, n, PAGE):
+            found = self._call("sample", queue=encode(queue), count=min(PAGE, n - first))
+            counted.update(map(decode, found))
+        return counted

@@ -1,0 +1,111 @@
+"""What a server says of itself that an operator must know: is it safe, and has it room."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import redis
+
+from fairqueue._stores.engine import Level, Remark
+
+PINGS = 20
+SLOW_SECONDS = 0.01
+CLOCK_SECONDS = 1.0
+FULL, ALMOST_FULL = 0.95, 0.8
+FREE = "see whose jobs fill it (fairqueue stats --top 5), purge or drain those, or raise it"
+
+Info = Mapping[str, Any]
+
+
+def remarks(client: Any) -> Iterator[Remark]:
+    """Look at the server; what it may not be asked is said, too."""
+    try:
+        info: Info = client.info()
+    except redis.ResponseError as error:
+        yield Remark(Level.WARNING, "server", f"INFO is refused, so little can be checked: {error}")
+        info = {}
+    else:
+        yield Remark(Level.INFO, "server", _name(info))
+        yield from (*_persistence(info), *_memory(info), *_clients(info), *_lost(info))
+    yield from (*_clock(client), *_latency(client))
+
+
+def _name(info: Info) -> str:
+    valkey = info.get("valkey_version")
+    name = f"Valkey {valkey}" if valkey else f"Redis {info.get('redis_version', 'unknown')}"
+    return f"{name}, up {int(info.get('uptime_in_seconds', 0)):,} s"
+
+
+def _persistence(info: Info) -> Iterator[Remark]:
+    about = "persistence"
+    if "loading" in info and int(info["loading"]):
+        yield Remark(Level.PROBLEM, about, "it still loads its data")
+    if not int(info.get("aof_enabled", 0)):
+        text = "appendonly is off: a crash of Redis loses jobs; set appendonly to yes"
+        yield Remark(Level.WARNING, about, text)
+    failed = {
+        "rdb_last_bgsave_status": "the last snapshot (BGSAVE) failed",
+        "aof_last_bgrewrite_status": "the last rewrite of the append-only file failed",
+        "aof_last_write_status": "the last write to the append-only file failed",
+    }
+    for field, text in failed.items():
+        if info.get(field, "ok") != "ok":
+            yield Remark(Level.PROBLEM, about, f"{text}: free its disk, and see its log")
+
+
+def _memory(info: Info) -> Iterator[Remark]:
+    used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
+    whole = most or int(info.get("total_system_memory", 0))
+    if not whole:
+        return
+    of = "maxmemory" if most else "the machine's memory; maxmemory is not set"
+    text = f"{used / 2**20:,.0f} MiB used, {used / whole:.0%} of {of}"
+    share = used / whole
+    level = Level.WARNING if share >= ALMOST_FULL else Level.INFO
+    if share >= FULL:
+        level, text = Level.PROBLEM, f"{text}: it will refuse publishes; {FREE}"
+    yield Remark(level, "memory", text)
+
+
+def _clients(info: Info) -> Iterator[Remark]:
+    now, most = int(info.get("connected_clients", 0)), int(info.get("maxclients", 0))
+    if most and now >= most * ALMOST_FULL:
+        text = f"{now:,} of {most:,} connections are open: raise maxclients"
+        yield Remark(Level.WARNING, "clients", text)
+    if refused := int(info.get("rejected_connections", 0)):
+        text = f"{refused:,} connections were refused since its start, because of maxclients"
+        yield Remark(Level.WARNING, "clients", text)
+
+
+def _lost(info: Info) -> Iterator[Remark]:
+    if evicted := int(info.get("evicted_keys", 0)):
+        text = f"{evicted:,} keys were evicted since its start: jobs may be lost"
+        yield Remark(Level.PROBLEM, "eviction", text)
+
+
+def _clock(client: Any) -> Iterator[Remark]:
+    before = time.time()
+    seconds, micros = client.time()
+    behind = (before + time.time()) / 2 - (seconds + micros / 1e6)
+    if abs(behind) > CLOCK_SECONDS:
+        how = "behind" if behind > 0 else "ahead of"
+        text = (
+            f"Redis's clock is {abs(behind):,.1f} s {how} that of this machine: times here are "
+            "Redis's, and a delay that a framework computes is off by as much"
+        )
+        yield Remark(Level.WARNING, "clock", text)
+
+
+def _latency(client: Any) -> Iterator[Remark]:
+    times = []
+    for _ in range(PINGS):
+        start = time.perf_counter()
+        client.ping()
+        times.append(time.perf_counter() - start)
+    middle, worst = statistics.median(times) * 1e3, max(times) * 1e3
+    level = Level.WARNING if middle > SLOW_SECONDS * 1e3 else Level.INFO
+    text = f"a round trip takes {middle:.1f} ms, {worst:.1f} ms at most of {PINGS}"
+    yield Remark(level, "latency", text)

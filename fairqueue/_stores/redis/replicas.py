@@ -1,0 +1,46 @@
+"""Has each write confirmed by replicas before its call returns: the setting ``min_replicas``."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from redis.exceptions import ResponseError
+
+SHARE_OF_TIMEOUT = 0.8
+"""WAIT must answer before the connection's own time-out closes it."""
+
+
+class TooFewReplicas(ResponseError):
+    """A write was carried out, or not even sent, and too few replicas are there."""
+
+
+class Replicas(NamedTuple):
+    """How many replicas confirm a write, and within which time."""
+
+    least: int = 0
+    seconds: float = 1.0
+
+    def commands(self, pool: Any, mark: str) -> list[list[str]]:
+        """What goes behind a call over a connection of this pool: a write, and the wait for it.
+
+        From Redis 7.2 on, WAIT waits only for what its own connection has written. A call that was
+        made before, over another one, has written nothing now, so a mark is.
+        """
+        limit = pool.connection_kwargs.get("socket_timeout")
+        seconds = min(self.seconds, SHARE_OF_TIMEOUT * limit) if limit else self.seconds
+        wait = ["WAIT", str(self.least), str(max(1, round(seconds * 1000)))]
+        return [["SET", mark, ""], wait]
+
+    def check(self, confirmed: int, *, sent: bool) -> None:
+        """Raise TooFewReplicas unless enough replicas have confirmed."""
+        if confirmed >= self.least:
+            return
+        became = (
+            "the primary has it, and loses it if it fails now: repeat the call"
+            if sent
+            else "nothing was sent"
+        )
+        raise TooFewReplicas(
+            f"{confirmed} of min_replicas={self.least} replicas confirmed a write in time; "
+            f"{became}. Bring the replicas back, or lower min_replicas"
+        )

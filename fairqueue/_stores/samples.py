@@ -1,0 +1,57 @@
+"""Writes and reads a sample of the short history, one line of text.
+
+``running queued oldest|workspace running waiting oldest|…``; the script puts the time before it.
+"""
+
+from __future__ import annotations
+
+from fairqueue._keys import decode, encode
+from fairqueue.lists import Sample, WorkspaceSample
+
+GAP_SECONDS = 30.0
+KEPT = 120  # an hour
+MOST_BYTES = 262_144  # room for an hour of 24 names of 90 bytes
+LIFETIME_SECONDS = 7200
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _number(word: str) -> float | None:
+    return None if word == "-" else float(word)
+
+
+def text_of(sample: Sample) -> str:
+    """Write a sample, without its time."""
+    rows = (
+        f"{encode(row.workspace)} {row.running} {row.waiting} {_seconds(row.oldest_wait_seconds)}"
+        for row in sample.workspaces
+    )
+    head = f"{sample.running} {sample.queued} {_seconds(sample.oldest_wait_seconds)}"
+    return "|".join((head, *rows))
+
+
+def read(lines: bytes) -> list[Sample]:
+    """Read all samples, the oldest first; one that is damaged is left out, and audited."""
+    found = map(_sample, reversed(lines.decode("utf-8", "replace").split("\n")))
+    return [sample for sample in found if sample is not None]
+
+
+def _sample(line: str) -> Sample | None:
+    try:
+        return _read(line)
+    except ValueError:
+        return None
+
+
+def _read(line: str) -> Sample:
+    head, *rows = line.split("|")
+    time, running, queued, oldest = head.split(" ")
+    workspaces = tuple(map(_workspace, rows))
+    return Sample(float(time), int(running), int(queued), _number(oldest), workspaces)
+
+
+def _workspace(row: str) -> WorkspaceSample:
+    name, running, waiting, oldest = row.split(" ")
+    return WorkspaceSample(decode(name), int(running), int(waiting), _number(oldest))

@@ -1,0 +1,235 @@
+"""Counts what one process sees happen to jobs, in memory: no call to the store is made for it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fairqueue._types import Ending, Finish, Job, Lease, Published
+from fairqueue.errors import CapacityExceeded, FairQueueError
+
+BOUNDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+"""Upper bounds of a histogram's buckets, in seconds."""
+
+OTHERS = "other"
+"""The label of all workspaces that have none of their own; a workspace of this name has none."""
+
+MOST_HELD = 10_000  # leases that are remembered until they end
+CANDIDATES = 10  # times as many workspaces are compared as have a label
+FADES_AFTER = 1_000  # events, after which all earlier ones count for half
+AHEAD = 2.0  # times as busy as one with a label is the workspace that takes its place
+
+Labels = tuple[str, ...]
+
+
+@dataclass
+class Histogram:
+    """How many waits or runs were at most this long, by the bounds and beyond; and their sum."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one more."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.seconds += seconds
+
+
+class Busiest:
+    """Chooses the few workspaces that have a label of their own: those with most recent events."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._events = most, 0
+        self._named: dict[str, float] = {}
+        self._candidates: dict[str, float] = {}
+
+    def label(self, workspace: str) -> tuple[str, str | None]:
+        """Note an event; return the workspace's label, and which one has lost its own to it."""
+        self._fade()
+        if workspace in self._named:
+            self._named[workspace] += 1
+            return workspace, None
+        if self._most == 0 or workspace == OTHERS:
+            return OTHERS, None
+        return self._compare(workspace)
+
+    def _compare(self, workspace: str) -> tuple[str, str | None]:
+        events = self._candidates.pop(workspace, 0.0) + 1
+        if len(self._named) < self._most:
+            self._named[workspace] = events
+            return workspace, None
+        least = min(self._named, key=self._named.__getitem__)
+        if events > AHEAD * self._named[least] + 1:
+            del self._named[least]
+            self._named[workspace] = events
+            return workspace, least
+        self._candidates[workspace] = events
+        if len(self._candidates) > CANDIDATES * self._most:
+            del self._candidates[min(self._candidates, key=self._candidates.__getitem__)]
+        return OTHERS, None
+
+    def _fade(self) -> None:
+        self._events += 1
+        if self._events < FADES_AFTER:
+            return
+        self._events = 0
+        self._named = {name: events / 2 for name, events in self._named.items()}
+        faded = ((name, events / 2) for name, events in self._candidates.items())
+        self._candidates = {name: events for name, events in faded if events >= 1}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was counted, by name and labels."""
+
+    counters: Mapping[str, Mapping[Labels, float]]
+    histograms: Mapping[str, Mapping[Labels, Histogram]]
+
+
+class Tally:
+    """What a process has seen since :meth:`begin`; before that, nothing is counted.
+
+    Names that begin with ``workspace_`` have a workspace as their first label, others a queue.
+    Safe to call from any thread.
+    """
+
+    def __init__(self, workspaces: int) -> None:
+        self.is_on = False
+        self._lock = threading.Lock()
+        self._busiest = Busiest(workspaces)
+        self._counters: defaultdict[str, dict[Labels, float]] = defaultdict(
+            lambda: defaultdict(float)
+        )
+        self._histograms: defaultdict[str, dict[Labels, Histogram]] = defaultdict(dict)
+        self._held: dict[int, Job] = {}
+
+    def begin(self) -> None:
+        """Count from now on, in this process: a forked child counts nothing."""
+        self.is_on = True
+        _counting.add(self)
+
+    def end(self) -> None:
+        """Count no more, in a forked child: another thread may have held the lock at the fork."""
+        self.is_on, self._lock = False, threading.Lock()
+
+    def read(self) -> Counts:
+        """Return a copy of what was counted."""
+        with self._lock:
+            counters = {name: dict(counter) for name, counter in self._counters.items()}
+            histograms = {
+                name: {labels: Histogram([*h.counts], h.seconds) for labels, h in found.items()}
+                for name, found in self._histograms.items()
+            }
+        return Counts(counters, histograms)
+
+    # What is counted
+
+    def published(self, queue: str, n: int = 1) -> None:
+        """Jobs were stored."""
+        if self.is_on and n:
+            with self._lock:
+                self._counters["jobs_published"][queue,] += n
+
+    def outcomes(
+        self, queues: Iterable[str], outcomes: Iterable[Published | FairQueueError]
+    ) -> None:
+        """Jobs of these queues were published together."""
+        for queue, outcome in zip(queues, outcomes, strict=True):
+            if isinstance(outcome, Published):
+                self.published(queue, int(outcome.is_new))
+            elif isinstance(outcome, CapacityExceeded):
+                self.rejected(outcome)
+
+    def rejected(self, error: CapacityExceeded) -> None:
+        """A publish was rejected."""
+        if self.is_on:
+            with self._lock:
+                self._counters["publishes_rejected"][error.queue, error.scope] += 1
+                label = self._label(error.workspace)
+                self._counters["workspace_publishes_rejected"][label,] += 1
+
+    def claimed(self, leases: Iterable[Lease]) -> None:
+        """Jobs were leased, and start now."""
+        if self.is_on:
+            with self._lock:
+                for lease in leases:
+                    self._start(lease)
+
+    def ended(self, fence: int, ending: str, seconds: float = 0.0) -> None:
+        """A lease ended after these worker-seconds; one that was not seen to begin is ignored."""
+        if not self.is_on:
+            return
+        with self._lock:
+            job = self._held.pop(fence, None)
+            if job is None:
+                return
+            self._counters["leases_ended"][job.queue, ending] += 1
+            if seconds > 0:
+                self._counters["worker_seconds"][job.queue,] += seconds
+                self._counters["workspace_worker_seconds"][self._label(job.workspace),] += seconds
+
+    def finished(self, finishes: Iterable[Finish], lost: Container[int]) -> None:
+        """Leases were acked, unless they were lost; an early ack ends none."""
+        if self.is_on:
+            for finish in finishes:
+                if finish.ending is Ending.ACK:
+                    ending = "lost" if finish.fence in lost else "acked"
+                    self.ended(finish.fence, ending, finish.seconds)
+
+    def ran(self, job: Job, outcome: str, seconds: float) -> None:
+        """A framework says how a run ended: ``succeeded``, ``failed`` or ``retried``."""
+        if self.is_on:
+            with self._lock:
+                self._counters["runs"][job.queue, outcome] += 1
+                self._counters["workspace_runs"][self._label(job.workspace), outcome] += 1
+                self._observe("run_seconds", (job.queue,), seconds)
+
+    # How
+
+    def _start(self, lease: Lease) -> None:
+        job, label = lease.job, self._label(lease.job.workspace)
+        self._held[lease.fence] = job
+        if len(self._held) > MOST_HELD:
+            del self._held[next(iter(self._held))]
+        self._counters["jobs_started"][job.queue,] += 1
+        self._counters["workspace_jobs_started"][label,] += 1
+        for name, seconds in (
+            ("wait_seconds", lease.waited_seconds),
+            ("runnable_wait_seconds", lease.runnable_seconds),
+        ):
+            if seconds is not None:
+                self._observe(name, (job.queue,), seconds)
+                self._observe(f"workspace_{name}", (label,), seconds)
+
+    def _observe(self, name: str, labels: Labels, seconds: float) -> None:
+        self._histograms[name].setdefault(labels, Histogram()).add(seconds)
+
+    def _label(self, workspace: str) -> str:
+        label, lost = self._busiest.label(workspace)
+        if lost is not None:
+            self._forget(lost)
+        return label
+
+    def _forget(self, workspace: str) -> None:
+        """Its numbers end here; they begin at 0 if it comes back, as after a restart."""
+        for by_name in (self._counters, self._histograms):
+            for name, series in by_name.items():
+                if name.startswith("workspace_"):
+                    for labels in [labels for labels in series if labels[0] == workspace]:
+                        del series[labels]
+
+
+_counting: weakref.WeakSet[Tally] = weakref.WeakSet()
+
+
+def _end_in_child() -> None:
+    for tally in list(_counting):
+        tally.end()
+
+
+os.register_at_fork(after_in_child=_end_in_child)

@@ -1,0 +1,48 @@
+"""See whether everything is sound, and mend it: the part of ``queue.admin`` for ``doctor``."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from fairqueue._lists import Lists
+from fairqueue.audit import Checkup, Finding, Mended, certain_findings, checkup, mend
+
+
+class Upkeep(Lists):
+    """Check the keys, the server and the workers."""
+
+    def audit(self) -> list[Finding]:
+        """Check every key against the invariants; return what does not hold.
+
+        Every key of the namespace is read, page by page. That is no atomic step, so a finding
+        counts only if further looks find it again. On a large namespace it takes memory and time.
+        """
+        return certain_findings(self._connected().engine)[1]
+
+    def mend(self) -> Mended:
+        """Mend what :meth:`audit` finds; return each repair, and what does not hold still.
+
+        It may run beside workers: each step mends one thing, looks again before, and changes
+        nothing that is sound. No job whose record can be read is lost. Keys of others, what was set
+        aside, and a limit that is exceeded until it has drained are only named.
+        """
+        return mend(self._connected())
+
+    def checkup(self, *, repair: bool = False) -> Checkup:
+        """Check the keys, the server and the workers; with ``repair`` mend the keys first."""
+        store = self._connected()
+        mended = mend(store) if repair else Mended()
+        look, found = certain_findings(store.engine)
+        told = chain(
+            store.engine.remarks(),
+            checkup.remarks(look, self.list_workers()),
+            checkup.limits_remark(self.list_limits()),
+        )
+        return Checkup(self._settings.namespace, tuple(told), tuple(found), mended.repairs)
+
+    def drop_set_aside(self) -> int:
+        """Forget what was set aside because it could not be read; return how many records it was.
+
+        An audit names each of them until then.
+        """
+        return self._connected().drop_set_aside()

@@ -1,0 +1,113 @@
+"""What an operator must know that breaks no invariant: stuck queues, workers, old notices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fairqueue._keys import decode
+from fairqueue._stores.engine import Level, Remark
+from fairqueue.audit.checks import Finding
+from fairqueue.audit.repairs import Repair
+from fairqueue.audit.view import Audit
+from fairqueue.lists import StoredLimitsRow, WorkerRow
+
+LATE_SECONDS = 60.0
+"""What waits for a worker for longer is told: one polls every few seconds."""
+MICROSECONDS = 1_000_000  # in a second
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What ``fairqueue doctor`` has found."""
+
+    namespace: str
+    remarks: tuple[Remark, ...]
+    findings: tuple[Finding, ...]
+    """What does not hold, after the repairs if there were any."""
+    repairs: tuple[Repair, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Nothing needs an operator."""
+        return not self.findings and all(one.level is not Level.PROBLEM for one in self.remarks)
+
+
+def remarks(look: Audit, workers: Sequence[WorkerRow]) -> Iterator[Remark]:
+    """Give what this look and the known workers tell."""
+    yield from _stuck_queues(look)
+    yield from _overdue(look)
+    yield from _notices(look)
+    yield from _workers(workers)
+    if look.offset > 0:
+        text = f"Redis's clock went back by {look.offset:,.1f} s once; fairqueue adds that since"
+        yield Remark(Level.WARNING, "clock", text)
+    if look.space.of("imports_suspended"):
+        yield Remark(Level.WARNING, "imports", "imports are suspended while jobs are exported")
+
+
+def _stuck_queues(a: Audit) -> Iterator[Remark]:
+    """Queues with runnable jobs from which nothing was claimed for long."""
+    since: dict[str, list[float]] = {}
+    for _, flow in a.flows():
+        if flow.state == "ready":
+            since.setdefault(flow.queue, []).append(flow.since)
+    for queue, times in sorted(since.items()):
+        if queue not in a.space.nodes or not a.is_open(queue):
+            continue
+        last = a.space.nodes[queue].last_fence / MICROSECONDS
+        seconds = a.now - max(last, min(times))
+        if seconds > LATE_SECONDS:
+            text = (
+                f"queue {decode(queue)!r} has runnable jobs of {len(times):,} workspaces, and none "
+                f"was claimed for {seconds:,.0f} s: start a worker of it, or see whether its "
+                "workers are busy or stuck"
+            )
+            yield Remark(Level.PROBLEM, "queues", text)
+
+
+def _overdue(a: Audit) -> Iterator[Remark]:
+    """What any worker's claim does beside its own work, and no one has done."""
+    what = (
+        ("expiry", "leases ended and were not taken back: their jobs do not run again"),
+        ("timer", "timers are due and were not fired: scheduled jobs do not start"),
+    )
+    for kind, meaning in what:
+        late = [at for at in a.space.one(kind, {}).values() if at < a.now - LATE_SECONDS]
+        if late:
+            text = f"{len(late):,} {meaning}; the oldest since {a.now - min(late):,.0f} s"
+            yield Remark(Level.PROBLEM, "workers", f"{text}. No worker claims: start one")
+
+
+def _notices(a: Audit) -> Iterator[Remark]:
+    for (queue,), notices in sorted(a.space.all("unreported")):
+        late = [at for at in notices.values() if at < a.now - LATE_SECONDS]
+        if late:
+            text = (
+                f"{len(late):,} failures of jobs of queue {decode(queue)!r} are not reported to "
+                f"their framework, the oldest since {a.now - min(late):,.0f} s: start a worker of "
+                "that queue that knows their tasks"
+            )
+            yield Remark(Level.PROBLEM, "notices", text)
+
+
+def _workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
+    by_software: dict[str, int] = {}
+    for row in workers:
+        name = row.software or "a release that does not say which"
+        by_software[name] = by_software.get(name, 0) + 1
+    told = ", ".join(f"{n:,} × {name}" for name, n in sorted(by_software.items()))
+    own = {word for name in by_software for word in name.split() if word.startswith("fairqueue/")}
+    level = Level.WARNING if len(own) > 1 else Level.INFO
+    yield Remark(level, "workers", f"alive: {told or 'none'}")
+
+
+def limits_remark(rows: Sequence[StoredLimitsRow]) -> Iterator[Remark]:
+    """Give the limits that were stored last, and by which process."""
+    known = [row for row in rows if row.stored_at is not None]
+    if not known:
+        return
+    newest = max(known, key=lambda row: row.stored_at or 0.0)
+    where = f"{newest.scope} {newest.name!r}" if newest.name else newest.scope
+    text = f"{len(rows):,} are stored; the newest, of {where} ({newest.source}), by"
+    yield Remark(Level.INFO, "limits", f"{text} {newest.stored_by}")

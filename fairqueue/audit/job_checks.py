@@ -1,0 +1,193 @@
+"""Checks of where jobs stand: in lanes, in schedules, or leased; and of the names of tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from fairqueue._keys import decode
+from fairqueue.audit.keyspace import SharedLimitRow, WorkspaceRow
+from fairqueue.audit.view import Audit, Found, Where, is_entry, limited, named, unequal
+
+
+def _lane(names: tuple[object, ...]) -> Where:
+    """Name a lane by its workspace, lane key and priority."""
+    return ("lane", *map(str, names[:3]))
+
+
+def _of(first: tuple[str, float]) -> Where:
+    return ("workspace", first[0])
+
+
+def _jobs_are_in_one_place(a: Audit) -> Iterator[Found]:
+    places = a.places_by_job
+    jobs = {(names[0], job) for names, records in a.space.all("jobs") for job in records}
+    for job in jobs | set(places):
+        n = len(places.get(job, ()))
+        if job not in jobs or n != 1:
+            kept = "a record" if job in jobs else "no record"
+            yield ("job", *job), f"job {job} has {kept} and is in {n} places"
+
+
+def _not_numbered(tasks: Mapping[str, str]) -> list[str]:
+    """Give what should have a number and has none: tasks, ``#number``, ``#`` for the last one."""
+    numbers = {name: text.partition(" ")[0] for name, text in tasks.items() if name[:1] != "#"}
+    numbers |= {name: name[1:] or text for name, text in tasks.items() if name[:1] == "#"}
+    return [name for name, number in numbers.items() if not number.isdecimal()]
+
+
+def _tasks_have_names(a: Audit) -> Iterator[Found]:
+    tasks = dict(a.space.one("tasks", {}))
+    tasks.pop("#plain", None)
+    for name in _not_numbered(tasks):
+        text = f"the number of task {decode(name)!r} cannot be read: {tasks.pop(name)!r}"
+        yield ("number", name), text
+    last = int(tasks.pop("#", 0))
+    names = {number[1:]: name for number, name in tasks.items() if number.startswith("#")}
+    used = {lease.task for lease in a.space.leases.values()}
+    records = (record.split(" ") for _, of in a.space.all("jobs") for record in of.values())
+    used |= {words[1] for words in records if words[1:]}
+    limits = (field.split(":") for field in a.space.one("limits", {}))
+    used |= {words[2] for words in limits if words[1:2] == ["task"]}
+    nameless = used - set(names)
+    yield from ((("task", number), f"task {number} has no name") for number in nameless)
+    numbers = {
+        number.split(" ")[0]: name.removeprefix("!")
+        for name, number in tasks.items()
+        if not name.startswith("#")
+    }
+    there, wanted = set(numbers.items()), set(names.items())
+    yield from unequal("tasks", there, "their numbers", wanted, stray=lambda t: ("task", t[0]))
+    newest = max(map(int, names), default=0)
+    if newest > last:
+        yield ("task", str(newest)), f"task {newest} is above the last one, {last}"
+
+
+def _lanes_are_named_by_their_flow(a: Audit) -> Iterator[Found]:
+    there = {names for kind in ("lane", "returned") for names, _ in a.space.all(kind)}
+    wanted = {(ws.name, flow.lane_key, p) for ws, flow in a.flows() for p in flow.lanes}
+    yield from unequal("lanes", there, "flows", wanted, stray=_lane)
+    for ws, flow in a.flows():
+        if list(flow.lanes) != sorted(flow.lanes, key=int):
+            yield (
+                ("workspace", ws.name),
+                f"lanes of {decode(ws.name)!r} are out of order: {flow.lanes}",
+            )
+
+
+def _returned_jobs_are_in_order(a: Audit) -> Iterator[Found]:
+    there = {names for names, _ in a.space.all("returned")}
+    wanted = {(ws.name, flow.lane_key, p) for ws, flow in a.flows() for p in flow.returned}
+    yield from unequal("returned", there, "flows", wanted, stray=_lane)
+    for names, members in a.space.all("returned"):
+        records = a.space.of("jobs", names[1].partition("/")[0], otherwise={})
+        for element, fence in members.items():
+            job = element.partition(":")[2]
+            history = " ".join(records.get(job, "").split(" ")[4:5])
+            first = history.partition(",")[0].partition("/")[2]
+            if int(first or 0) != fence:
+                where = ("returned", *names, element)
+                yield (
+                    where,
+                    f"job {job} came back by fence {fence:.0f}, its first was {first or None}",
+                )
+
+
+def _holes_are_counted(a: Audit) -> Iterator[Found]:
+    there = {names: {e: int(n) for e, n in holes.items()} for names, holes in a.space.all("holes")}
+    counted = {
+        (ws.name, flow.lane_key, p, n) for ws, flow in a.flows() for p, n in flow.holes.items()
+    }
+    found = {(*names, sum(holes.values())) for names, holes in there.items()}
+    yield from unequal("holes", found, "flows", counted, stray=_lane)
+    for names, holes in there.items():
+        lane = Counter(a.space.of("lane", *names))
+        for element in Counter(holes) - lane:
+            yield (
+                ("hole", *names, element),
+                f"lane {names} has a hole without an element: {element}",
+            )
+        if not lane - Counter(holes):
+            yield ("lane", *names), f"lane {names} has nothing but holes"
+
+
+def _depths_are_sums(a: Audit) -> Iterator[Found]:
+    sums = Counter(place.queue for place in a.places())
+    sums.subtract(lease.queue for lease in a.space.leases.values())
+    for queue in {*a.space.nodes, *sums}:
+        records = len(a.space.of("jobs", queue))
+        depth = records - len(a.space.of("slots_of_queue", queue))
+        if depth != sums[queue] or queue not in a.space.nodes:
+            yield (
+                ("node", queue),
+                f"depth of {decode(queue)!r} is {depth}, its lanes hold {sums[queue]}",
+            )
+
+
+def _schedules_can_be_read(a: Audit) -> Iterator[Found]:
+    for (name,), entries in a.space.all("scheduled"):
+        for entry in entries:
+            if not is_entry(entry):
+                text = f"the schedule of {decode(name)!r} has a foreign entry: {entry}"
+                yield ("scheduled", name, entry), text
+
+
+def _timers_are_those_of_the_records(a: Audit) -> Iterator[Found]:
+    rows: dict[str, WorkspaceRow | SharedLimitRow] = {**a.space.workspaces, **a.space.shared_limits}
+    wanted = {name: row.timer for name, row in rows.items() if row.timer is not None}
+    there = set(a.space.one("timer", {}).items())
+    yield from unequal(
+        "timer", there, "records", set(wanted.items()), stray=lambda timer: limited(timer[0])
+    )
+    firsts = {names[0]: min(members.values()) for names, members in a.space.all("scheduled")}
+    scheduled = {(ws.name, ws.scheduled) for ws in a.space.workspaces.values() if ws.scheduled}
+    yield from unequal("schedules", set(firsts.items()), "workspaces", scheduled, stray=_of)
+    for name, at in firsts.items():
+        if not _goes_off_for(a, wanted.get(name), at):
+            yield ("workspace", name), f"{decode(name)!r} has a job due at {at} and no timer for it"
+
+
+def _goes_off_for(a: Audit, timer: float | None, at: float) -> bool:
+    """Whether a timer is there in time. One that is overdue may stand behind other due ones."""
+    return timer is not None and timer <= max(at, a.now)
+
+
+def _what_expires_waits_and_has_a_timer(a: Audit) -> Iterator[Found]:
+    waiting = {(place.queue, place.element) for place in a.waiting()}
+    for (name,), members in a.space.all("expiring"):
+        for entry in members:
+            queue, _, element = named(entry)
+            if (queue, element) not in waiting:
+                text = f"job {element} of {decode(name)!r} on {decode(queue)!r} expires"
+                yield ("expiring", name, entry), f"{text} and does not wait"
+    firsts = {names[0]: min(members.values()) for names, members in a.space.all("expiring")}
+    rows = {ws.name: ws for ws in a.space.workspaces.values() if ws.expiring is not None}
+    expiring = {(name, ws.expiring) for name, ws in rows.items()}
+    yield from unequal("expiries", set(firsts.items()), "workspaces", expiring, stray=_of)
+    for name, at in firsts.items():
+        if not _goes_off_for(a, rows[name].timer if name in rows else None, at):
+            yield (
+                ("workspace", name),
+                f"{decode(name)!r} has a job that expires at {at} and no timer for it",
+            )
+
+
+def _waiting_for_a_rate_has_a_timer(a: Audit) -> Iterator[Found]:
+    for ws, flow in a.flows():
+        if flow.state in {"rate", "task_rate"} and ws.timer is None:
+            text = f"{decode(ws.name)!r} waits for its rate and no timer is set"
+            yield ("workspace", ws.name), text
+
+
+JOB_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
+    ("I3", _jobs_are_in_one_place),
+    ("I3", _tasks_have_names),
+    ("I3", _lanes_are_named_by_their_flow),
+    ("I3", _returned_jobs_are_in_order),
+    ("I3", _holes_are_counted),
+    ("I3", _schedules_can_be_read),
+    ("I3", _timers_are_those_of_the_records),
+    ("I3", _what_expires_waits_and_has_a_timer),
+    ("I3", _waiting_for_a_rate_has_a_timer),
+    ("I6", _depths_are_sums),
+)

@@ -1,0 +1,79 @@
+"""Checks of leases and of the slots that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fairqueue._keys import decode
+from fairqueue.audit.view import ALMOST, Audit, Found, Where, unequal
+
+MICROSECONDS = 1_000_000  # in a second
+
+
+def _slot(kind: str) -> Callable[[tuple[str, ...]], Where]:
+    """Name a slot that belongs to no lease: its kind, where it is, the fence, the job if known."""
+    return lambda slot: ("slot", kind, *slot)
+
+
+def _leases_are_at_every_level(a: Audit) -> Iterator[Found]:
+    leases = a.space.leases
+    ends = set(a.space.one("expiry", {}))
+    yield from unequal("expiry", ends, "leases", set(leases), stray=lambda fence: ("lease", fence))
+    slots, by_workspace = "slots_of_workspace", {(e.workspace, f) for f, e in leases.items()}
+    yield from unequal(
+        slots, a.members(slots), "leases", by_workspace, stray=_slot(slots), lacking=_last
+    )
+    slots, by_queue = "slots_of_queue", {(e.queue, f, e.job) for f, e in leases.items()}
+    running = {(names[0], f, job) for names, of in a.space.all(slots) for job, f in of.items()}
+    yield from unequal(
+        slots, running, "leases", by_queue, stray=_slot(slots), lacking=lambda at: ("lease", at[1])
+    )
+
+
+def _last(slot: tuple[str, str]) -> Where:
+    return ("lease", slot[1])
+
+
+def _fences_are_in_order(a: Audit) -> Iterator[Found]:
+    leases = a.space.leases
+    for fence, lease in leases.items():
+        if not lease.claimed * MICROSECONDS < int(fence) <= a.last_fence:
+            text = f"fence {fence} of {lease.claimed:f} is out of order: {a.last_fence} is the last"
+            yield ("lease", fence), text
+        ends = a.space.one("expiry", {}).get(fence, a.now)
+        if ends > a.now + lease.length + ALMOST:
+            text = f"the lease of fence {fence} ends at {ends:f}, and is {lease.length} s long"
+            yield ("lease", fence), text
+        if lease.ended is not None and lease.ended >= ends:
+            text = f"the lease of fence {fence} ended at {lease.ended:f}, and was not spared"
+            yield ("lease", fence), text
+
+
+def _last_dispatches_have_the_highest_fences(a: Audit) -> Iterator[Found]:
+    for queue, node in a.space.nodes.items():
+        if node.last_fence > a.last_fence:
+            text = f"{decode(queue)!r} was served with fence {node.last_fence}, above the last one"
+            yield ("node", queue), text
+    for fence, lease in a.space.leases.items():
+        if lease.queue in a.space.nodes and int(fence) > a.space.nodes[lease.queue].last_fence:
+            text = f"fence {fence} is above that of the last dispatch of {decode(lease.queue)!r}"
+            yield ("node", lease.queue), text
+
+
+def _time_does_not_go_back(a: Audit) -> Iterator[Found]:
+    if a.offset < 0:
+        yield ("shard",), f"the clock is set back by {-a.offset} s"
+    for fence, lease in a.space.leases.items():
+        if lease.claimed > a.beat:
+            yield (
+                ("lease", fence),
+                f"fence {fence} was issued at {lease.claimed}, after the last beat, {a.beat}",
+            )
+
+
+LEASE_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
+    ("I4", _leases_are_at_every_level),
+    ("I4", _fences_are_in_order),
+    ("I4", _last_dispatches_have_the_highest_fences),
+    ("I12", _time_does_not_go_back),
+)

@@ -1,0 +1,83 @@
+"""Look again until what was found is certain, while others work on the keys.
+
+The keys are not read in one atomic step, so what one look finds may be a change that it met half
+done. Records are read first, and each change to what a workspace, node or lease owns changes its
+record, too. So if a record is the same in two looks, nothing has happened there between them, and
+what the first of them found stands. Where a record changes all the time, a finding counts if each
+of several looks finds it again in the same words.
+"""
+
+from __future__ import annotations
+
+from fairqueue._stores.engine import Engine
+from fairqueue.audit.checks import Finding, findings
+from fairqueue.audit.keyspace import Keyspace
+from fairqueue.audit.view import Audit, Where
+
+MOST_LOOKS = 5
+LOOKS_AT_JOBS = 3
+"""A job may move while its lane is read; to be missed three times it would have to move in each."""
+_BY_WORKSPACE = frozenset({"workspace", "lane", "returned", "hole", "expiring", "scheduled"})
+_MEMBERS = frozenset({"member", "tag"})
+_ARRIVAL = 16  # digits and a colon before the name in a ready set
+
+
+def take_look(engine: Engine, now: float | None = None) -> Audit:
+    """Read every key once; ``now`` overrides the engine's clock, in tests."""
+    space = Keyspace(engine)
+    if now is None:
+        seconds, micros = map(int, engine.command("TIME"))  # nothing that was read is later
+        now = seconds + micros / 1e6
+    return Audit(space, now)
+
+
+def audit(engine: Engine, *, now: float | None = None) -> list[Finding]:
+    """Look once and return what does not hold; on a live store see :func:`certain_findings`.
+
+    Two may stand for a while: I2 after a limit was lowered, until it has drained, and I7 from a
+    wake-up to the claim of the worker that was woken.
+    """
+    return findings(take_look(engine, now))
+
+
+def certain_findings(engine: Engine, *, now: float | None = None) -> tuple[Audit, list[Finding]]:
+    """Look until each finding is certain or gone; return the last look and what is certain."""
+    look = take_look(engine, now)
+    left = findings(look)
+    certain: set[Finding] = set()
+    for n in range(2, MOST_LOOKS + 1):
+        if certain.issuperset(left):
+            break
+        before, look = look, take_look(engine, now)
+        again = set(findings(look))
+        left = [finding for finding in left if finding in again]
+        certain |= {one for one in left if _is_certain(one.where, before, look, n)}
+    return look, left
+
+
+def _is_certain(where: Where, before: Audit, look: Audit, looks: int) -> bool:
+    """Whether nothing has happened there between two looks."""
+    if where[:1] == ("job",):
+        return looks >= LOOKS_AT_JOBS
+    record = _record_of(before, where)
+    return record is None or record == _record_of(look, where)
+
+
+def _record_of(a: Audit, where: Where) -> object:
+    """Return the text in which a change there shows; None: there is none."""
+    kind, *names = where or ("",)
+    if kind in _BY_WORKSPACE:
+        return _record(a, names[0])
+    if kind in _MEMBERS:
+        return _record(a, names[-1][_ARRIVAL:] if kind == "member" else names[-1])
+    if kind in {"node", "token"}:
+        return _record(a, names[0])
+    if kind == "shared_limit":
+        return a.space.one("shared_limits", {}).get(names[0])
+    return a.space.one("leases", {}).get(names[0]) if kind == "lease" else None
+
+
+def _record(a: Audit, name: str) -> object:
+    """Return the records of a workspace, queue or inner node."""
+    kinds = ("workspaces", "nodes", "inner_nodes")
+    return tuple(a.space.one(kind, {}).get(name) for kind in kinds)

@@ -1,0 +1,183 @@
+"""Mend what the auditor has found: one thing with each call, then look again.
+
+A finding is only where to look. The script that mends it looks once more, in the same atomic step,
+so that what others have set right meanwhile stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from fairqueue._keys import TYPES
+from fairqueue._stores.store import Store
+from fairqueue.audit.checks import Finding
+from fairqueue.audit.looks import certain_findings
+from fairqueue.audit.view import Audit, Where
+from fairqueue.errors import ConfigurationError, StoreUnavailable
+
+MOST_ROUNDS = 6
+"""What is mended may show what stood behind it: a lease that ends leaves a job to place."""
+
+ORDER = (
+    *(
+        "foreign",
+        "key",
+        "shard",
+        "number",
+        "task",
+        "asked",
+        "lease",
+        "slot",
+        "indexed",
+        "job",
+        "hole",
+    ),
+    *("lane", "returned", "workspace", "expiring", "scheduled", "member", "tag", "node", "listed"),
+    *(
+        "shared_limit",
+        "token",
+        "letter",
+        "letters",
+        "notice",
+        "count",
+        "keyed",
+        "kind",
+        "task_rate",
+    ),
+)
+"""What is mended, and in which order: what others are read from comes first."""
+
+DONE = {
+    "settled": "its lanes, timer and place in the order were set again from its jobs and limits",
+    "placed": "it went to the head of its lane",
+    "taken_out": "it was taken out of where it should not be",
+    "ended": "it was ended; a job that it had goes back to the head of its lane",
+    "completed": "its slots and its end were set again",
+    "freed": "the slot was freed",
+    "counted": "it was counted again",
+    "listed": "the list was set right",
+    "woken": "its token was set again",
+    "named": "its name was set again; a name that is lost is lost-task-NUMBER now",
+    "put_in_order": "it was put in the order of its first start",
+    "removed": "it was removed",
+    "kept": "it does not expire any more",
+    "restarted": "the shard's record was set again",
+    "indexed": "its leases were counted again",
+}
+"""What each word of the script means."""
+
+REMEDIES = {
+    "aside": "look at it, then: fairqueue doctor --forget",
+    "limits": "it ends when what runs above the limit has ended",
+    "request": "it ends when its process has ended, or renews it",
+    "stranger": "another program writes it: give that one another prefix, and delete the key",
+    "format": "look with the release that has written it",
+    "unchecked": "mend the others first, and look again",
+}
+"""What becomes of that which no repair touches."""
+
+RECORDS = {
+    "workspace": ("workspaces",),
+    "node": ("nodes", "inner_nodes"),
+    "lease": ("leases",),
+    "shared_limit": ("shared_limits",),
+}
+"""Kinds of keys that hold the record of each."""
+
+
+def can_be_mended(finding: Finding) -> bool:
+    """Whether a repair acts on this."""
+    return finding.where[:1] != () and finding.where[0] in ORDER
+
+
+def remedy_of(finding: Finding) -> str:
+    """Say what ends a finding: the repair, or else what an operator does."""
+    if can_be_mended(finding):
+        return "fairqueue doctor --repair"
+    return REMEDIES.get(finding.where[0] if finding.where else "", "look at the keys by hand")
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One finding that was mended, or could not be."""
+
+    invariant: str
+    text: str
+    done: str
+    """What was done, or why it could not be."""
+    is_mended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What a repair has done, and what it has left."""
+
+    repairs: tuple[Repair, ...] = ()
+    findings: tuple[Finding, ...] = field(default=())
+    """What does not hold still."""
+
+
+def mend(store: Store, *, now: float | None = None) -> Mended:
+    """Mend what can be mended, until nothing is left or nothing more helps; then look again."""
+    repairs: dict[tuple[str, str], Repair] = {}
+    for _ in range(MOST_ROUNDS):
+        look, found = certain_findings(store.engine, now=now)
+        done = {(one.invariant, one.text): one for one in _round(store, look, found)}
+        if not done.keys() - repairs.keys():
+            break
+        repairs |= done
+    _, left = certain_findings(store.engine, now=now)
+    texts = {(finding.invariant, finding.text) for finding in left}
+    mended = [one for key, one in repairs.items() if not (one.is_mended and key in texts)]
+    return Mended(tuple(mended), tuple(left))
+
+
+def _round(store: Store, look: Audit, found: Iterable[Finding]) -> Iterator[Repair]:
+    """Mend each thing once, whatever was found there."""
+    by_where: dict[Where, list[Finding]] = {}
+    for finding in found:
+        if finding.where[0] in ORDER:
+            by_where.setdefault(finding.where, []).append(finding)
+    for where in sorted(by_where, key=lambda where: (ORDER.index(where[0]), where)):
+        is_mended, done = _mend(store, look, where)
+        for finding in by_where[where] if done else ():
+            yield Repair(finding.invariant, finding.text, done, is_mended)
+
+
+def _mend(store: Store, look: Audit, where: Where) -> tuple[bool, str]:
+    """Return whether it was mended, and what was done; nothing, if it is sound by now."""
+    kind, *names = where
+    try:
+        if kind == "indexed":
+            for _ in store.index_tasks([int(names[0])]):
+                pass
+            return True, DONE["indexed"]
+        word = store.mend(kind, names, _known_of(look, where))
+    except (StoreUnavailable, ConfigurationError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a script's error: told, and the others go on
+        return False, f"this could not be mended: {error}"
+    return True, DONE[word] if word else ""
+
+
+def _known_of(look: Audit, where: Where) -> str:
+    """Write what the look knows beside the name, and no script finds in bounded time."""
+    kind, *names = where
+    for of in RECORDS.get(kind, ()):
+        if (of, names[0]) in look.space.unreadable:
+            return f"={look.space.one(of, {})[names[0]]}"
+    if kind == "job":
+        places = look.places_by_job.get((names[0], names[1]), ())
+        return "\n".join(" ".join(place[2:]) for place in places)
+    if kind == "node" and names[0] in look.space.inner_nodes:
+        node = look.space.inner_nodes[names[0]]
+        counts = look.counts_of_inner_nodes.get(names[0], (0, 0, 0))
+        return " ".join(map(str, (node.members, node.total, node.held, *counts)))
+    if kind == "task":
+        tasks: dict[str, str] = look.space.one("tasks", {})
+        known = (name for name, number in tasks.items() if number.split(" ")[0] == names[0])
+        return next((name.removeprefix("!") for name in known if not name.startswith("#")), "")
+    if kind == "foreign":
+        return TYPES[names[0]]
+    return "persist" if kind == "key" and tuple(names) in look.space.expiring else ""

@@ -1,0 +1,92 @@
+"""Use the queue of a Celery app, or of a Dramatiq broker, instead of a URL."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import Any
+
+import click
+
+from fairqueue import FairQueue
+from fairqueue.adapters import mask_password
+from fairqueue.cli._connect import APP, AppQueue, BadUsage
+
+Command = Callable[..., None]
+
+MISSING = "--broker needs Dramatiq: pip install 'fairqueue[dramatiq]' ({})"
+
+
+def use_celery_app(group: Command) -> Command:
+    """Let the commands of a group of Celery's program use the queue of its app."""
+
+    @wraps(group)
+    def using(**_preload_options: Any) -> None:
+        context = click.get_current_context()
+        app = context.obj.app
+        context.meta[APP] = AppQueue(_shown_app(app), lambda: _queue_of_app(app))
+        group()
+
+    return using
+
+
+def _shown_app(app: Any) -> str:
+    urls = app.conf.broker_write_url or app.conf.broker_url or "no broker URL"
+    url = urls if isinstance(urls, str) else ";".join(urls)
+    return f"{mask_password(url)} (app {app.main})"
+
+
+def _queue_of_app(app: Any) -> FairQueue:
+    from fairqueue_celery import queue_of  # noqa: PLC0415 - Celery is an extra
+
+    return queue_of(app)
+
+
+def broker_option(group: Command) -> Command:
+    """Add ``--broker``, whose queue the commands use then."""
+
+    @click.option(
+        "--broker",
+        metavar="MODULE[:NAME]",
+        help="Use the queue of this Dramatiq broker, else of the module's global one.",
+    )
+    @wraps(group)
+    def using(broker: str | None) -> None:
+        if broker is not None:
+            found = AppQueue(f"broker {broker}", lambda: _queue_of_broker(broker))
+            click.get_current_context().meta[APP] = found
+        group()
+
+    return using
+
+
+def _queue_of_broker(reference: str) -> FairQueue:
+    try:
+        from dramatiq import Broker, get_broker  # noqa: PLC0415 - an extra
+
+        from fairqueue_dramatiq import queue_of  # noqa: PLC0415 - needs it
+    except ImportError as error:
+        raise BadUsage(MISSING.format(error)) from None
+    named = _imported(reference)
+    broker = get_broker() if named is None else named
+    if not isinstance(broker, Broker):
+        kind = type(broker).__name__
+        raise BadUsage(f"--broker {reference!r} is of type {kind}, and no Dramatiq broker")
+    return queue_of(broker)
+
+
+def _imported(reference: str) -> Any:
+    """Import ``module:name`` and return it; None, if only the module is named."""
+    module, _, name = reference.partition(":")
+    sys.path.insert(0, "")  # as Dramatiq's own program does
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part) if part else None
+    except Exception as error:  # noqa: BLE001 - the user's module may raise anything
+        raise BadUsage(f"cannot import --broker {reference!r}: {error!r}") from None
+    finally:
+        sys.path.remove("")
+    return found

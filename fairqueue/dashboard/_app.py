@@ -1,0 +1,221 @@
+"""The ASGI app: routes, answers, and errors as sentences."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+from sse_starlette.sse import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from fairqueue._queue import FairQueue
+from fairqueue.dashboard import _layout
+from fairqueue.dashboard._access import SESSION, Access, Authorize
+from fairqueue.dashboard._actions import ACTIONS
+from fairqueue.dashboard._checkup import Checkup
+from fairqueue.dashboard._guard import FOREIGN_FORM, Guard, base_of, form_of
+from fairqueue.dashboard._pages import PAGES, View, find, given
+from fairqueue.dashboard._remembered import Remembered
+from fairqueue.dashboard._sampler import Sampler
+from fairqueue.errors import FairQueueError, StoreUnavailable
+
+NOTICE = "fairqueue_notice"
+MOST_NOTICE = 300
+EVERY_SECONDS = 2.0
+"""How often an open page is looked at again."""
+SESSION_SECONDS = 12 * 3600
+FOR_EVER = "public, max-age=31536000, immutable"
+
+
+def app(
+    queue: FairQueue | str,
+    *,
+    token: str | None = None,
+    read_token: str | None = None,
+    authorize: Authorize | None = None,
+    read_only: bool = False,
+    label: str = "",
+) -> Starlette:
+    """Return the dashboard of a queue, or of the one at this URL, as an ASGI app.
+
+    It may be mounted under any path. Without ``token``, ``read_token`` or ``authorize`` it answers
+    only requests from its own host. ``token`` makes a visitor an operator, ``read_token`` a reader,
+    who changes nothing; both have at least 16 characters. ``authorize`` is given the request and
+    returns a :class:`Role`, or None to refuse it; it may be a coroutine function. ``read_only``
+    makes every visitor a reader. ``label`` stands in the head of each page. ConfigurationError: a
+    token is too short.
+
+    A queue that is passed stays open when the app ends; one made of a URL stores no limits.
+    """
+    access = Access(token, read_token, authorize, read_only)
+    core = FairQueue(queue, brings_limits=False) if isinstance(queue, str) else queue
+    view = View(core, label, Checkup(core), Remembered())
+    return _Dashboard(view, access, owns_queue=core is not queue).app
+
+
+class _Dashboard:
+    """The routes of one dashboard."""
+
+    def __init__(self, view: View, access: Access, *, owns_queue: bool) -> None:
+        self._view, self._access, self._owns_queue = view, access, owns_queue
+        self._sampler = Sampler(view.queue)
+        self.app = Starlette(
+            routes=[
+                *(Route(path, self._page) for path in PAGES),
+                Route("/live", self._live),
+                Route("/find", self._find),
+                Route("/act/{action}", self._act, methods=["POST"]),
+                Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
+                Route("/static/{name}", _static),
+            ],
+            middleware=[Middleware(Guard, access=access)],
+            exception_handlers={FairQueueError: self._failed, HTTPException: self._failed},
+            lifespan=self._lifespan,
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self._sampler.begin()
+        yield
+        await run_in_threadpool(self._sampler.stop)
+        if self._owns_queue:
+            await run_in_threadpool(self._view.queue.close)
+
+    def _context(self, request: Request, path: str, **more: Any) -> dict[str, Any]:
+        shared = _layout.context_of(request, self._view, path=path)
+        return shared | {"signs_in": self._access.has_tokens} | more
+
+    def _read(self, request: Request, path: str) -> dict[str, Any]:
+        read = PAGES[path].read(self._view, request.query_params)
+        return self._context(request, path) | read
+
+    async def _page(self, request: Request) -> Response:
+        """Show a page, with what the last form of this visitor did."""
+        self._sampler.begin()
+        path = _layout.here(request)
+        context = await run_in_threadpool(self._read, request, path)
+        context["notice"] = unquote(request.cookies.get(NOTICE, ""))[:MOST_NOTICE]
+        text = await run_in_threadpool(_layout.whole, PAGES[path].template, context)
+        answer = HTMLResponse(text)
+        if context["notice"]:
+            answer.delete_cookie(NOTICE, path=base_of(request) or "/")
+        return answer
+
+    async def _live(self, request: Request) -> Response:
+        """Send a page's changing part whenever it has changed."""
+        path = request.query_params.get("page", "/")
+        if path not in PAGES:
+            raise HTTPException(404)
+        return EventSourceResponse(self._changes(request, path), ping=20)
+
+    async def _changes(self, request: Request, path: str) -> AsyncIterator[dict[str, str]]:
+        shown = ""
+        while not await request.is_disconnected():
+            event, text = await run_in_threadpool(self._part, request, path)
+            if text != shown:
+                yield {"event": event, "data": text}
+            shown = text
+            await asyncio.sleep(EVERY_SECONDS)
+
+    def _part(self, request: Request, path: str) -> tuple[str, str]:
+        """Return the part, or the sentence that says why there is none now."""
+        try:
+            context = self._read(request, path)
+            context["back"] = _back_of(path, request.query_params)
+            return "part", _layout.live_part(PAGES[path].template, context)
+        except FairQueueError as error:
+            return "trouble", str(error)
+
+    async def _find(self, request: Request) -> Response:
+        """Lead to the workspace or job of a name."""
+        text = given(request.query_params, "q", "the name of a workspace, or a job's id").strip()
+        path = await run_in_threadpool(find, self._view.queue, text)
+        if path is None:
+            hint = await run_in_threadpool(lambda: self._view.queue.admin.hint(workspace=text))
+            return self._problem(request, f"There is no job of the id {text!r}. {hint or ''}", 404)
+        field = "name" if path == "/workspace" else "id"
+        return RedirectResponse(f"{base_of(request)}{path}?{urlencode({field: text})}", 303)
+
+    async def _act(self, request: Request) -> Response:
+        """Do what a form asks for, and lead back to its page."""
+        form = await form_of(request)
+        if form is None:
+            return self._problem(request, FOREIGN_FORM, 403)
+        action = ACTIONS.get(request.path_params["action"])
+        if action is None:
+            raise HTTPException(404)
+        said = await run_in_threadpool(action, self._view, form)
+        self._view.remembered.forget()
+        answer = RedirectResponse(base_of(request) + _safe(form.get("back", "/")), 303)
+        _set_cookie(answer, request, NOTICE, quote(said[:MOST_NOTICE]), 30)
+        return answer
+
+    async def _sign_in(self, request: Request) -> Response:
+        """Ask for a token, and keep in a cookie that it was given."""
+        wrong = ""
+        if request.method == "POST":
+            form = await form_of(request)
+            session = self._access.sign_in((form or {}).get("token", ""))
+            if session is not None:
+                answer = RedirectResponse(f"{base_of(request)}/", 303)
+                _set_cookie(answer, request, SESSION, session, SESSION_SECONDS)
+                return answer
+            wrong = "This is not the token of this dashboard."
+        context = self._context(request, "/sign-in", wrong=wrong, title="Sign in")
+        return HTMLResponse(_layout.whole("sign_in.html", context), 401 if wrong else 200)
+
+    async def _failed(self, request: Request, error: Exception) -> Response:
+        """Say in a sentence what went wrong."""
+        if isinstance(error, HTTPException):
+            text = "There is no such page." if error.status_code == 404 else error.detail  # noqa: PLR2004
+            return self._problem(request, text, error.status_code)
+        return self._problem(
+            request, str(error), 503 if isinstance(error, StoreUnavailable) else 400
+        )
+
+    def _problem(self, request: Request, text: str, code: int) -> Response:
+        context = self._context(request, "/problem", text=text, title="Problem")
+        return HTMLResponse(_layout.whole("problem.html", context), code)
+
+
+def _set_cookie(answer: Response, request: Request, name: str, value: str, age: int) -> None:
+    answer.set_cookie(
+        name,
+        value,
+        max_age=age,
+        path=base_of(request) or "/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def _back_of(path: str, query: Any) -> str:
+    rest = {name: value for name, value in query.items() if name != "page"}
+    return f"{path}?{urlencode(rest)}" if rest else path
+
+
+def _safe(back: str) -> str:
+    """Return where a form came from, if that is a page of this dashboard."""
+    parts = urlsplit(back)
+    is_page = not parts.scheme and not parts.netloc and parts.path in PAGES
+    if not is_page:
+        return "/"
+    return f"{parts.path}?{quote(parts.query, safe='=&%+')}" if parts.query else parts.path
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _layout.STATIC:
+        raise HTTPException(404)
+    headers = {"cache-control": FOR_EVER}
+    return Response(_layout.static_file(name), media_type=_layout.STATIC[name], headers=headers)

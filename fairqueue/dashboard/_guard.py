@@ -1,0 +1,129 @@
+"""Stands before every page: which visitor may see it, and headers that guard the browser."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fairqueue.dashboard._access import Access, Role
+
+CSRF = "fairqueue_csrf"
+MOST_FORM_BYTES = 65_536
+OPEN = ("/sign-in", "/static/")
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+NOT_ALLOWED = (
+    "This dashboard answers only requests from its own host, since it has neither a token nor an "
+    "authorize hook. Start it with --token, or open it as http://localhost."
+)
+READERS_CHANGE_NOTHING = "You may look at everything here, and change nothing."
+FOREIGN_FORM = "This form was not sent by a page of this dashboard. Load the page again."
+
+
+def base_of(request: Request) -> str:
+    """The path under which the dashboard is mounted, without a slash at its end."""
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+def path_of(request: Request) -> str:
+    """The path inside the dashboard."""
+    return request.scope["path"].removeprefix(base_of(request)) or "/"
+
+
+class Guard:
+    """Refuses requests without a role, and forms of other sites; adds headers to all answers."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        role = await self._access.role_of(request)
+        csrf = request.cookies.get(CSRF, "")
+        is_new = not csrf.isalnum()
+        csrf = secrets.token_hex(16) if is_new else csrf
+        scope["fairqueue"] = {"role": role, "csrf": csrf}
+        refusal = self._refusal(request, role)
+        answer = refusal or self._app
+        cookie = _csrf_cookie(request, csrf) if is_new and refusal is None else None
+        await answer(scope, receive, _with_headers(send, cookie))
+
+    def _refusal(self, request: Request, role: Role | None) -> Response | None:
+        path, changes = path_of(request), request.method not in {"GET", "HEAD"}
+        if changes and not _is_own(request):
+            return PlainTextResponse(FOREIGN_FORM, 403)
+        if path.startswith(OPEN):
+            return None
+        if role is None:
+            return self._sign_in(request)
+        if changes and role is not Role.OPERATOR:
+            return PlainTextResponse(READERS_CHANGE_NOTHING, 403)
+        return None
+
+    def _sign_in(self, request: Request) -> Response:
+        if not self._access.has_tokens:
+            text = "Not allowed." if self._access.is_guarded else NOT_ALLOWED
+            return PlainTextResponse(text, 403)
+        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(f"{base_of(request)}/sign-in", 303)
+        return PlainTextResponse("Sign in first, or send: Authorization: Bearer TOKEN", 401)
+
+
+def _is_own(request: Request) -> bool:
+    """Whether a browser says that a page of this very site sends the form; others say nothing."""
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    origin = request.headers.get("origin")
+    same = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    return same and site in {"same-origin", "none"}
+
+
+def _csrf_cookie(request: Request, csrf: str) -> str:
+    secure = "; Secure" if request.url.scheme == "https" else ""
+    return f"{CSRF}={csrf}; Path={base_of(request) or '/'}; HttpOnly; SameSite=Strict{secure}"
+
+
+def _with_headers(send: Send, cookie: str | None) -> Send:
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.update(HEADERS)
+            headers.setdefault("cache-control", "no-store")
+            if cookie:
+                headers.append("set-cookie", cookie)
+        await send(message)
+
+    return sent
+
+
+async def form_of(request: Request) -> Mapping[str, str] | None:
+    """Return the fields of a form of this dashboard; None: it is too long, or of another site."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_FORM_BYTES:
+            return None
+    fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+    wanted = request.scope["fairqueue"]["csrf"]
+    given = fields.pop("csrf", "")
+    is_own = secrets.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+    return fields if is_own else None

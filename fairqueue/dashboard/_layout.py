@@ -1,0 +1,139 @@
+"""Lays pages out: the templates, and the filters with which they show names and numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+
+from fairqueue.audit import remedy_of
+from fairqueue.dashboard import _pictures
+from fairqueue.dashboard._access import Role
+from fairqueue.dashboard._guard import base_of, path_of
+from fairqueue.dashboard._pages import PAGES, Context, View
+from fairqueue.plain import duration, moment, printable, rate
+from fairqueue.shares import state_of
+
+STATIC = {
+    "dashboard.css": "text/css; charset=utf-8",
+    "dashboard.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+NAVIGATION = (
+    ("/", "Overview", "o"),
+    ("/workspaces", "Workspaces", "w"),
+    ("/queues", "Queues", "q"),
+    ("/tasks", "Tasks", "t"),
+    ("/running", "Running", "r"),
+    ("/waiting", "Waiting", "j"),
+    ("/dead", "Dead letters", "d"),
+    ("/pauses", "Pauses", "p"),
+    ("/limits", "Limits", "l"),
+    ("/workers", "Workers", "k"),
+    ("/doctor", "Doctor", "x"),
+)
+INSIDE = {"/workspace": "/workspaces", "/dead-letter": "/dead", "/job": "/waiting"}
+"""Under which entry of the navigation other pages stand."""
+
+
+def static_file(name: str) -> bytes:
+    """Return a file that pages load."""
+    return files("fairqueue.dashboard").joinpath(f"static/{name}").read_bytes()
+
+
+VERSION = hashlib.sha256(b"".join(map(static_file, STATIC))).hexdigest()[:12]
+"""In the addresses of those files, so that a browser may keep them for ever."""
+
+
+def _name(text: object) -> str:
+    """Show a name from outside: nothing in it reorders or hides text; the page escapes it."""
+    return printable(str(text)) or "(none)"
+
+
+def _limit(value: float | str | None, what: str = "") -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return printable(value)
+    return rate(value) if what in ("rate", "workspace_rate") else f"{value:,g}"
+
+
+def _lines(text: str) -> str:
+    """Show a payload, line by line."""
+    return "\n".join(printable(line) for line in text.splitlines())
+
+
+def _moment(seconds: float | None) -> str:
+    return "" if seconds is None else moment(seconds)
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+ENVIRONMENT = Environment(
+    loader=PackageLoader("fairqueue.dashboard"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+ENVIRONMENT.filters |= {
+    "name": _name,
+    "limit": _limit,
+    "lines": _lines,
+    "n": lambda number: f"{number:,}",
+    "duration": duration,
+    "moment": _moment,
+    "percent": _percent,
+    "rate": rate,
+    "query": urlencode,
+    "remedy": remedy_of,
+}
+ENVIRONMENT.globals |= {
+    "bar": _pictures.bar,
+    "state_of": state_of,
+    "navigation": NAVIGATION,
+    "version": VERSION,
+}
+
+
+def context_of(request: Request, view: View, *, path: str, notice: str = "") -> Context:
+    """Return what every page is laid out with."""
+    visitor = request.scope["fairqueue"]
+    query = dict(request.query_params)
+    return {
+        "base": base_of(request),
+        "path": path,
+        "section": INSIDE.get(path, path),
+        "back": f"{path}?{urlencode(query)}" if query else path,
+        "title": PAGES[path].title if path in PAGES else "fairqueue",
+        "label": view.label,
+        "namespace": view.queue.settings.namespace,
+        "csrf": visitor["csrf"],
+        "is_operator": visitor["role"] is Role.OPERATOR,
+        "role": visitor["role"].value if visitor["role"] else "",
+        "notice": notice,
+        "signs_in": False,
+    }
+
+
+def here(request: Request) -> str:
+    """The page that a request asks for."""
+    return path_of(request)
+
+
+def whole(template: str, context: Context) -> str:
+    """Lay out a whole page."""
+    return ENVIRONMENT.get_template(template).render(context)
+
+
+def live_part(template: str, context: Context) -> str:
+    """Lay out only what changes while a page is open."""
+    found: Any = ENVIRONMENT.get_template(template)
+    return Markup("").join(map(Markup, found.blocks["live"](found.new_context(context))))

@@ -1,0 +1,314 @@
+"""What each page shows: reads it from the queue, and says which template lays it out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from fairqueue._queue import FairQueue
+from fairqueue._types import Blocker, DeadLetter, JobState, WorkspaceStats
+from fairqueue.audit import can_be_mended
+from fairqueue.dashboard import _pictures
+from fairqueue.dashboard._checkup import Checkup
+from fairqueue.dashboard._dead import TEXTS, TIMES, filter_of, where_of
+from fairqueue.dashboard._limits import MODELS, WORDS, LimitScope
+from fairqueue.dashboard._remembered import Remembered
+from fairqueue.errors import ConfigurationError
+from fairqueue.explained import (
+    OPTIONS,
+    explain_blocker,
+    explain_position,
+    explain_start,
+    explain_state,
+)
+from fairqueue.lists import Overview, Sample
+from fairqueue.shares import shares_of, state_of
+
+PAGE = 50
+SHOWN_BYTES = 4000
+MOST_TASKS = 500
+CURES = {
+    "pause": ("/pauses", "Resume"),
+    "concurrency": ("/limits", "Limits"),
+    "rate": ("/limits", "Limits"),
+    "worker": ("/workers", "Workers"),
+}
+"""Where each kind of blocker is ended."""
+T = TypeVar("T")
+Query = Mapping[str, str]
+Context = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page: its template, its title, and what it reads."""
+
+    template: str
+    title: str
+    read: Callable[[View, Query], Context]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One dashboard's queue. What is read is remembered for a second, for all its visitors."""
+
+    queue: FairQueue
+    label: str
+    checkup: Checkup
+    remembered: Remembered
+
+    def _once(self, key: str, read: Callable[[], T]) -> T:
+        return self.remembered.get(key, read)
+
+    def dead(self, where: Mapping[str, str], start: int) -> list[DeadLetter]:
+        """Return a page of the dead letters that match, and one more if there is one.
+
+        To find them may take many steps, so an open page looks again every ten seconds.
+        """
+        found = self.queue.admin.list_dead
+        key = f"dead {start} {sorted(where.items())}"
+        page = slice(start, start + PAGE + 1)
+        return self.remembered.get(
+            key, lambda: list(islice(found(filter_of(where)), page.start, page.stop)), times=10
+        )
+
+    def overview(self) -> Overview:
+        """Return the workspaces and queues now."""
+        return self._once("overview", self.queue.admin.overview)
+
+    def history(self) -> list[Sample]:
+        """Return the samples of the last hour."""
+        return self._once("history", self.queue.admin.history)
+
+    def now(self) -> float:
+        """Return the time that pictures end at: by the newest sample, else by this host."""
+        samples = self.history()
+        return max(samples[-1].time if samples else 0.0, time.time())
+
+
+def _oldest(sample: Sample) -> float:
+    return sample.oldest_wait_seconds or 0.0
+
+
+def _overview(view: View, _: Query) -> Context:
+    overview, samples, now = view.overview(), view.history(), view.now()
+    waits = [row.oldest_wait_seconds or 0.0 for row in overview.workspaces]
+    return {
+        "overview": overview,
+        "shares": shares_of(overview.workspaces),
+        "rows": overview.workspaces[:12],
+        "oldest": max(waits, default=0.0),
+        "dead": sum(row.dead for row in overview.workspaces),
+        "share_picture": _pictures.shares(samples, now),
+        "wait_picture": _pictures.lines(
+            samples, now, "Longest wait", _oldest, _pictures.round_up_seconds
+        ),
+        "queued_picture": _pictures.lines(samples, now, "Queued jobs", lambda s: s.queued),
+    }
+
+
+ORDERS: dict[str, Callable[[WorkspaceStats], Any]] = {
+    "waiting": lambda row: (-row.waiting, -row.running, row.workspace),
+    "running": lambda row: (-row.running, -row.waiting, row.workspace),
+    "wait": lambda row: (-(row.oldest_wait_seconds or 0.0), row.workspace),
+    "dead": lambda row: (-row.dead, row.workspace),
+    "name": lambda row: row.workspace,
+}
+
+
+def given(query: Query, field: str, what: str) -> str:
+    """Return what an address or a form must name."""
+    if not query.get(field):
+        raise ConfigurationError(f"{field} is missing: {what}")
+    return query[field]
+
+
+def _start(query: Query) -> int:
+    text = query.get("start", "0")
+    if not text.isdecimal() or len(text) > 9:  # noqa: PLR2004 - far more than there ever are
+        raise ConfigurationError(f"start must be a number from 0, not {text!r}")
+    return int(text)
+
+
+def _workspaces(view: View, query: Query) -> Context:
+    overview, start = view.overview(), _start(query)
+    order = query.get("by", "waiting")
+    if order not in ORDERS:
+        raise ConfigurationError(f"by must be one of {', '.join(ORDERS)}, not {order!r}")
+    text = query.get("filter", "")
+    rows = [row for row in overview.workspaces if text.lower() in row.workspace.lower()]
+    rows.sort(key=ORDERS[order])
+    return {
+        "overview": overview,
+        "shares": shares_of(overview.workspaces),
+        "rows": rows[start : start + PAGE],
+        "found": len(rows),
+        "start": start,
+        "order": order,
+        "orders": tuple(ORDERS),
+        "filter": text,
+    }
+
+
+def _workspace(view: View, query: Query) -> Context:
+    name, admin = query.get("name", ""), view.queue.admin
+    found = admin.why(workspace=name)
+    (row,) = admin.overview(workspaces=[name]).workspaces
+    samples, now = view.history(), view.now()
+    return {
+        "name": name,
+        "row": row,
+        "state": state_of(row),
+        "why": found,
+        "blockers": [_blocker(blocker, found.now) for blocker in found.blockers],
+        "positions": [_position(position, found) for position in found.positions],
+        "limits": admin.limits(name),
+        "edited": LimitScope({"name": name}).edited,
+        "running": admin.list_running(workspace=name, n=20),
+        "waiting": admin.list_waiting(workspace=name, n=10),
+        "hint": admin.hint(workspace=name) if found.state is JobState.IDLE else None,
+        "running_picture": _pictures.lines(
+            samples, now, "Running jobs", lambda s: _pictures.of_workspace(s, name).running
+        ),
+        "waiting_picture": _pictures.lines(
+            samples, now, "Waiting jobs", lambda s: _pictures.of_workspace(s, name).waiting
+        ),
+    }
+
+
+def _blocker(blocker: Blocker, now: float) -> Context:
+    """Return its sentence, and the page on which an operator ends it."""
+    href, text = CURES.get(blocker.kind, ("", ""))
+    if href == "/limits":
+        scope = OPTIONS.get(blocker.scope, blocker.scope)
+        href += f"?{urlencode({'scope': scope, 'name': blocker.name})}"
+    return {"sentence": explain_blocker(blocker, now), "href": href, "text": text}
+
+
+def _position(position: Any, found: Any) -> Context:
+    return {
+        "head": explain_position(position, found),
+        "blockers": [_blocker(blocker, found.now) for blocker in position.blockers],
+        "would_block": [explain_blocker(blocker, found.now) for blocker in position.would_block],
+        "start": explain_start(position),
+    }
+
+
+def _queues(view: View, _: Query) -> Context:
+    return {"rows": view._once("queues", view.queue.admin.list_queues)}  # noqa: SLF001
+
+
+def _tasks(view: View, _: Query) -> Context:
+    rows = view._once("tasks", view.queue.admin.list_tasks)  # noqa: SLF001
+    shown = sorted(rows, key=lambda row: (-row.running, row.task))[:MOST_TASKS]
+    return {"rows": shown, "found": len(rows)}
+
+
+def _limits(view: View, query: Query) -> Context:
+    """Show the limits of one scope, to edit, or all that are stored."""
+    start = _start(query)
+    if "scope" not in query:
+        rows = view._once("limits", view.queue.admin.list_limits)  # noqa: SLF001
+        page = rows[start : start + PAGE]
+        more = {"found": len(rows), "start": start, "page": PAGE, "editable": set(MODELS)}
+        return {"scope": None, "rows": page, "words": WORDS, **more}
+    scope, admin = LimitScope(query), view.queue.admin
+    hint = None if scope.kind in WORDS else admin.hint(**{scope.kind: scope.name})
+    return {"scope": scope, "limits": scope.in_force(view.queue), "hint": hint, "words": WORDS}
+
+
+CHOICES = ("workspace", "queue", "task")
+
+
+def _choice(query: Query, *more: str) -> dict[str, str]:
+    return {kind: query[kind] for kind in (*CHOICES, *more) if query.get(kind)}
+
+
+def _running(view: View, query: Query) -> Context:
+    where = _choice(query, "worker")
+    return {"found": view.queue.admin.list_running(**where, n=100), "where": where}  # type: ignore[arg-type]
+
+
+def _waiting(view: View, query: Query) -> Context:
+    where, cursor = _choice(query), query.get("cursor", "")
+    page = view.queue.admin.list_waiting(**where, cursor=cursor, n=PAGE)  # type: ignore[arg-type]
+    return {"page": page, "where": where}
+
+
+def _dead(view: View, query: Query) -> Context:
+    where, start = where_of(query), _start(query)
+    overview, found = view.overview(), view.dead(where, start)
+    return {
+        "where": where,
+        "fields": TEXTS + TIMES,
+        "start": start,
+        "page": PAGE,
+        "letters": found[:PAGE],
+        "has_more": len(found) > PAGE,
+        "overview": overview,
+        "rows": sorted((row for row in overview.workspaces if row.dead), key=ORDERS["dead"])[:12],
+    }
+
+
+def _letter(view: View, query: Query) -> Context:
+    name, job = query.get("workspace", ""), given(query, "id", "the id of a job")
+    letter = view.queue.admin.dead_letter(name, job)
+    payload = letter.job.payload[:SHOWN_BYTES].decode("utf-8", "backslashreplace") if letter else ""
+    return {"name": name, "job": job, "letter": letter, "payload": payload}
+
+
+def _job(view: View, query: Query) -> Context:
+    job, name = given(query, "id", "the id of a job"), query.get("workspace") or None
+    found = view.queue.admin.why(job, workspace=name, queue=query.get("queue") or None)
+    return {
+        "job": job,
+        "why": found,
+        "sentence": explain_state(found),
+        "positions": [_position(position, found) for position in found.positions],
+        "blockers": [_blocker(blocker, found.now) for blocker in found.blockers],
+        "may_cancel": found.state in {JobState.WAITING, JobState.SCHEDULED, JobState.RUNNING},
+    }
+
+
+def _pauses(view: View, _: Query) -> Context:
+    return {"rows": view._once("pauses", view.queue.admin.list_pauses)}  # noqa: SLF001
+
+
+def _workers(view: View, _: Query) -> Context:
+    return {"rows": view._once("workers", view.queue.admin.list_workers)}  # noqa: SLF001
+
+
+def _doctor(view: View, _: Query) -> Context:
+    checked = view.checkup.last
+    mendable = sum(can_be_mended(finding) for finding in checked.findings or ())
+    set_aside = view.overview().set_aside
+    return {"checked": checked, "set_aside": set_aside, "mendable": mendable}
+
+
+PAGES: dict[str, Page] = {
+    "/": Page("overview.html", "Overview", _overview),
+    "/workspaces": Page("workspaces.html", "Workspaces", _workspaces),
+    "/workspace": Page("workspace.html", "Workspace", _workspace),
+    "/queues": Page("queues.html", "Queues", _queues),
+    "/tasks": Page("tasks.html", "Tasks", _tasks),
+    "/limits": Page("limits.html", "Limits", _limits),
+    "/running": Page("running.html", "Running", _running),
+    "/waiting": Page("waiting.html", "Waiting", _waiting),
+    "/dead": Page("dead.html", "Dead letters", _dead),
+    "/dead-letter": Page("letter.html", "Dead letter", _letter),
+    "/job": Page("job.html", "Job", _job),
+    "/pauses": Page("pauses.html", "Pauses", _pauses),
+    "/workers": Page("workers.html", "Workers", _workers),
+    "/doctor": Page("doctor.html", "Doctor", _doctor),
+}
+
+
+def find(queue: FairQueue, text: str) -> str | None:
+    """Return the page of the workspace or job of this name; None: there is none."""
+    if queue.admin.hint(workspace=text) is None:
+        return "/workspace"
+    return None if queue.admin.why(text).state is JobState.UNKNOWN else "/job"

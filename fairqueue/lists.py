@@ -1,0 +1,282 @@
+"""What the lists of ``queue.admin`` have in their rows: running and waiting jobs, queues, workers.
+
+Times are by the store's clock, in seconds since 1970; ages and what is left are in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fairqueue._types import Pause, WithoutWorkspace, WorkspaceStats
+
+SILENT_SECONDS = 100.0
+"""An owner without leases that gave no sign of life for this long is not alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """One lease: a job, and the worker that runs it."""
+
+    job_id: str
+    task: str
+    workspace: str
+    queue: str
+    priority: int
+    worker: str
+    """The name that the framework gives the worker's node; the owner, where that is not known."""
+    owner: str
+    """The owner of the lease: host, process id and a random part."""
+    fence: int
+    since: float
+    """When it was claimed."""
+    seconds: float
+    """For how long it has run."""
+    deliveries: int
+    lease_seconds: float
+    """How long the lease lasts with each renewal."""
+    lease_seconds_left: float
+    """Until the lease ends, unless it is renewed; below 0: it has ended and is to be reaped."""
+    acked_early: bool
+    cancelled: bool
+    """It was cancelled; its worker is signalled with its next renewal."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJobs:
+    """The running jobs that were asked for."""
+
+    jobs: tuple[RunningJob, ...]
+    """The longest first; not all, if there are more than were asked for."""
+    total: int
+    """How many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """One job that waits, or is scheduled."""
+
+    job_id: str
+    task: str
+    workspace: str
+    queue: str
+    priority: int
+    deliveries: int
+    published: float
+    seconds: float
+    """How long ago it was published."""
+    due: float | None
+    """When it is due; None: it is, and waits."""
+    expires: float | None
+    """When it becomes a dead letter unless it has started; None: never."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some of the jobs that wait, and where the next page begins."""
+
+    jobs: tuple[WaitingJob, ...]
+    cursor: str
+    """Passed to the next call; empty: there are no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One queue."""
+
+    queue: str
+    waiting: int
+    """Waiting jobs, scheduled ones included."""
+    running: int
+    runnable: int
+    """How many workspaces, or tasks and groups with limits of their own, are in line here."""
+    last_start: float | None
+    """When a job of it started last; None: none has."""
+    idle_seconds: float | None
+    """How long ago that was."""
+    concurrency: int | None
+    capacity: int | None
+    pause: Pause | None
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """What of one queue could run now, if a worker were free."""
+
+    jobs: int
+    """Jobs that are due, of workspaces, tasks and groups that are below their limits and neither
+    paused nor held by a rate; 0 while the queue or everything is full or paused."""
+    startable: int
+    """How many of them could start at once: as many as those limits and rates leave."""
+    oldest_seconds: float | None
+    """For how long the oldest of them has been runnable; None: there is none."""
+    is_complete: bool
+    """Whether all were looked at; if not, both numbers are estimates, by a part of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One task or actor."""
+
+    task: str
+    running: int
+    average_seconds: float | None
+    """Worker-seconds of one job, as a moving average; None: none was measured."""
+    concurrency: int | None
+    workspace_concurrency: int | None
+    rate: float | None
+    burst: float | None
+    workspace_rate: float | None
+    workspace_burst: float | None
+    pause: Pause | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One owner of leases: a worker's process."""
+
+    worker: str
+    """The name that the framework gives its node; the owner, where that is not known."""
+    owner: str
+    software: str
+    """Versions, such as ``fairqueue/1.0 celery/5.4``; empty: not known."""
+    last_seen: float
+    """Its last sign of life: a claim, to within half a minute, or a renewal."""
+    silent_seconds: float
+    """How long ago that was."""
+    running: int
+    """How many leases it holds."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it holds leases, or gave a sign of life a moment ago."""
+        return self.running > 0 or self.silent_seconds < SILENT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRow:
+    """A workspace, a queue, a task or everything that is paused or draining."""
+
+    scope: str
+    """``"workspace"``, ``"queue"``, ``"task"`` or ``"total"``, whose name is empty."""
+    name: str
+    state: Pause
+    since: float
+    seconds: float
+    waiting: int | None
+    """Jobs that wait there, scheduled ones included; None: of a task and of
+    everything they are not counted here."""
+    stored_by: str | None
+    """Which process paused it: user, host and process id; None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLimitsRow:
+    """The limits that one source has stored for one scope, whether or not they are in force."""
+
+    source: str
+    """``"configured"``, ``"limit_provider"`` or ``"live"``."""
+    scope: str
+    """``"workspace"``, ``"task"``, ``"queue"``, ``"total"``, ``"default"`` (of workspaces),
+    ``"queue_default"``, or the settings ``"observe"`` and ``"provider"``."""
+    name: str
+    """Of the workspace, task or queue; else empty."""
+    limits: Mapping[str, float | str]
+    stored_at: float | None
+    """When they were stored; None: not known."""
+    stored_by: str | None
+    """Which process did: user, host and process id."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSample:
+    """One workspace at one moment of the short history."""
+
+    workspace: str
+    running: int
+    waiting: int
+    oldest_wait_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What ran and waited at one moment of the last hour."""
+
+    time: float
+    """When it was taken."""
+    running: int
+    """Of all workspaces."""
+    queued: int
+    """Waiting and scheduled jobs of all workspaces."""
+    oldest_wait_seconds: float | None
+    """How long the job that waited longest had waited; None: none waited."""
+    workspaces: tuple[WorkspaceSample, ...]
+    """Those that ran or waited most, at most 24."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Workspaces and queues now, and what holds them back."""
+
+    workspaces: tuple[WorkspaceStats, ...]
+    queues: tuple[QueueRow, ...]
+    pauses: tuple[PauseRow, ...]
+    observing: bool
+    """Whether limits are only observed (``enforce="observe"``)."""
+    known_workspaces: int
+    """How many workspaces have jobs, leases, debts or dead letters."""
+    is_complete: bool
+    """Whether ``workspaces`` has all of them; if not, those with the most jobs."""
+    running: int
+    """Of all workspaces."""
+    queued: int
+    """Waiting and scheduled jobs of all workspaces."""
+    without_workspace: Mapping[str, WithoutWorkspace] = field(default_factory=dict)
+    """Jobs that named no workspace, by their task; see the setting ``on_missing_workspace``."""
+    set_aside: Mapping[str, int] = field(default_factory=dict)
+    """What was passed because it could not be read, or failed: how much, by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What has happened since the store began."""
+
+    acked: int
+    """Jobs that were acked."""
+    worker_seconds: float
+    """What they took, together."""
+    leases_expired: int
+    """Leases that ended because their workers were gone, or could not renew them."""
+    dead: Mapping[str, int]
+    """Dead letters, also those that are not kept any more, by why: ``"max_deliveries"``,
+    ``"expired"`` or ``"rejected"``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadFilter:
+    """Which dead letters: those that match everything that is given."""
+
+    workspace: str = ""
+    job_id: str = ""
+    queue: str = ""
+    task: str = ""
+    reason: str = ""
+    text: bytes = b""
+    """Their messages contain it: so one is found by its framework's own id."""
+    since: float = 0.0
+    """They died at this time or later, in seconds since 1970."""
+    until: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadCount:
+    """How many dead letters of one task have one reason."""
+
+    reason: str
+    task: str
+    count: int
+    oldest: float
+    """When the first of them died, in seconds since 1970."""
+    newest: float
+    error: str = ""
+    """The last line of the traceback of the newest; empty: none was kept."""

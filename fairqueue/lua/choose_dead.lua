@@ -1,0 +1,30 @@
+-- A page of the dead letters of a workspace that match, oldest first, without their payloads.
+-- ARGV now workspace id queue task reason text since until_then skip count
+-- RETURNS {looked_at, id, letter, ...}: nothing is left where fewer were looked at than asked for
+-- WRITES nothing
+local _, name, id, queue, task, reason, text, since, until_then, skip, count = unpack(ARGV)
+local oldest, keeps = tonumber(since), DeadLetters.retention().seconds
+if keeps then oldest = max(oldest, now - keeps) end
+local number = task ~= '' and Shard.known_task(task)
+
+local function matches(letter)
+  local _, why = DeadLetters.death_of(letter)
+  local record = DeadLetters.record_of(letter)
+  local _, of = Jobs.identity_of(record)
+  return (queue == '' or DeadLetters.queue_of(letter) == queue) and (task == '' or of == number)
+    and (reason == '' or why == reason)
+    and (text == '' or find(record, text, Jobs.payload_start(record), true))
+end
+
+local by_age = K.dead_letters_by_age(name)
+local ids = id ~= '' and { id }
+  or call('ZRANGEBYSCORE', by_age, num(oldest), until_then, 'LIMIT', skip, count)
+local found = { #ids }
+for _, one in ipairs(ids) do
+  local letter = DeadLetters.read(name, one)
+  if letter and DeadLetters.record_of(letter) and matches(letter) then
+    insert(found, one)
+    insert(found, match(letter, '^[^\n]*\n[^\n]*\n'))
+  end
+end
+return found

@@ -1,0 +1,8 @@
+-- How many requests are in flight in all, and how many of a workspace are in flight and wait.
+-- ARGV now workspace
+-- RETURNS {in all, in flight, waiting}
+-- WRITES nothing
+local _, name = unpack(ARGV)
+
+return { call('ZCARD', K.requests()), call('SCARD', K.requests_of_workspace(name)),
+  call('ZCARD', K.waiting_requests(name)) }

@@ -1,0 +1,36 @@
+-- Rates of a task in each workspace, over all its queues.
+--   task_rates: `workspace:task`, by the theoretical arrival time of that rate
+-- An entry that has passed says nothing more. So each start drops some, and they do not pile up.
+local PAST_AT_ONCE = 2
+
+-- COLD
+-- The rate and burst of a task with these limits in each workspace; nil: it has none.
+function TaskRates.of(limits)
+  if not limits or not limits.workspace_rate then return nil end
+  return { rate = limits.workspace_rate, burst = limits.workspace_burst or 1 }
+end
+
+function TaskRates.tat(workspace, task)
+  return tonumber(call('ZSCORE', K.task_rates(), workspace .. ':' .. task) or 0)
+end
+
+-- When a task with these limits may start again in this workspace; nil: it may now.
+function TaskRates.opens(workspace, task, limits)
+  local own = TaskRates.of(limits)
+  local at = own and Fairness.next_start(TaskRates.tat(workspace, task), own.rate, own.burst)
+  return at and at > now + 1e-9 and at or nil
+end
+
+function TaskRates.take(workspace, task, limits)
+  local own = TaskRates.of(limits)
+  if not own then return end
+  local tat = Fairness.tat_after(TaskRates.tat(workspace, task), now, own.rate)
+  call('ZADD', K.task_rates(), num(tat), workspace .. ':' .. task)
+  TaskRates.drop_past(PAST_AT_ONCE)
+end
+
+function TaskRates.drop_past(most)
+  local past = call('ZRANGEBYSCORE', K.task_rates(), '-inf', now_text, 'LIMIT', 0, most)
+  if #past > 0 then call('ZREM', K.task_rates(), unpack(past)) end
+  return #past
+end

@@ -1,0 +1,33 @@
+-- One page of the names of workspaces, queues or tasks that stand in one place.
+-- ARGV now place scope cursor count
+-- RETURNS {now, cursor, name, ...}; a name may come more than once
+-- WRITES nothing
+local _, place, scope, cursor, count = unpack(ARGV)
+
+local PLACES = {
+  workspaces = { 'HSCAN', K.workspaces() }, dead_workspaces = { 'ZSCAN', K.dead_workspaces() },
+  nodes = { 'HSCAN', K.nodes() }, kinds = { 'HSCAN', K.kinds() }, tasks = { 'HSCAN', K.tasks() },
+  limits = { 'HSCAN', K.limits() },
+}
+local scan, key = unpack(PLACES[place])
+local following_cursor, found = unpack(call(scan, key, cursor, 'COUNT', count))
+local names = { now_text, following_cursor }
+
+-- The limits of a workspace also name its group.
+local function add_limited(field, text)
+  local of, name = match(field, '^%a+:(%a+):(.+)$')
+  if of ~= scope then return end
+  insert(names, name)
+  local parent = match(text, 'parent=(%S+)')
+  if parent then insert(names, parent) end
+end
+
+for i = 1, #found, 2 do
+  if place == 'limits' then add_limited(found[i], found[i + 1])
+  elseif not match(found[i], '^[#!]') then insert(names, found[i])
+  else
+    local name = match(found[i], '^!(.+)$') -- with cancelled jobs; a task set aside
+    if name then insert(names, name) end
+  end
+end
+return names

@@ -1,0 +1,59 @@
+-- Enqueue jobs one after the other, each as by a publish; those of a group together, or none.
+-- ARGV now again groups jobs
+-- RETURNS 1 each was stored, else for each job what publish returns; of a group that is rejected
+-- {2, scope, limit, waiting, start_interval, idle, wanted, entry} for its first job, 5 for others;
+-- wanted: how many of its jobs want in there; entry: which of its entries says where
+-- again: 1 where this may have been sent before, else 0
+-- groups: for each a line, name|queue workspace task n;...: how many jobs capacity applies to
+-- jobs: for each job `group size length `, the job as for a publish, and its payload
+-- group: the number of its group's line, or 0; the job itself then names none
+local _, again, groups, jobs = unpack(ARGV)
+local capacity = call('HGET', K.limits(), 'capacity')
+
+local function publish(ARGV)
+-- BODY publish
+end
+
+local group_of = {}
+for name, entries in gmatch(groups, '([^|\n]+)|([^\n]*)\n') do
+  insert(group_of, { name = name, entries = entries })
+end
+
+-- Whether a group is let in; else what is returned for this job of it.
+local function is_let_in(group)
+  if group.is_rejected then return false, 5 end
+  if group.is_in then return true end
+  local full = capacity and not Enqueue.is_admitted('0', group.name)
+    and Enqueue.rejection_of_group(group.entries)
+  group.is_rejected, group.is_in = full, not full
+  if not full then Enqueue.admit(group.name, capacity) end
+  return group.is_in, full
+end
+
+-- What the first job of a kind finds, the others need not look for: no publish takes it away.
+local kinds = {}
+local function known_of(kind)
+  if kinds[kind] == nil then
+    local name, task_name = match(kind, '^%S+ %S+ (%S+) (%S*)')
+    local found = call('HMGET', K.tasks(), task_name, '#plain')
+    kinds[kind] = found[1] and found[2] and call('HEXISTS', K.workspaces(), name) == 1 and found
+  end
+  return kinds[kind] or nil
+end
+
+local replies, all_new, at = {}, true, 1
+while at <= #jobs do
+  local number, size, length, from = match(jobs, '^(%d+) (%d+) (%d+) ()', at)
+  local job, payload_from = jobs:sub(from, from + size - 1), from + size
+  at = payload_from + length
+  if again == '1' then job = '1' .. job:sub(2) end
+  local group, is_in, reply = group_of[tonumber(number)], nil, nil
+  if group then is_in, reply = is_let_in(group) end
+  if is_in ~= false then
+    local known = known_of(match(job, '^.* '))
+    reply = publish({ now_text, job, jobs:sub(payload_from, at - 1), is_in, known })
+  end
+  all_new = all_new and reply == 1
+  insert(replies, reply)
+end
+return all_new and 1 or replies

@@ -1,0 +1,25 @@
+-- One page of the queues: what is on each, its limits, and when a job of it started last.
+-- ARGV now cursor count
+-- RETURNS {now, cursor, row, ...}
+-- row: "queue waiting running runnable last_fence concurrency capacity paused draining"
+-- WRITES nothing
+local _, cursor, count = unpack(ARGV)
+
+local function row(queue)
+  local node = Records.node(queue)
+  local limits = Limits.of_queue(node)
+  local own, texts = limits.would or limits, {}
+  for i, limit in ipairs({ 'concurrency', 'capacity' }) do
+    texts[i] = own[limit] and num(own[limit]) or '-'
+  end
+  for i, hold in ipairs({ 'paused', 'draining' }) do
+    texts[i + 2] = limits[hold] and num(limits[hold]) or '-'
+  end
+  return concat({ queue, int(Lanes.depth_of(queue)), call('HLEN', K.slots_of_queue(queue)),
+    call('ZCARD', K.ready(queue)), node.last_fence, unpack(texts) }, ' ')
+end
+
+local following_cursor, found = unpack(call('HSCAN', K.nodes(), cursor, 'COUNT', count))
+local rows = { now_text, following_cursor }
+for i = 1, #found, 2 do insert(rows, row(found[i])) end
+return rows

@@ -1,0 +1,108 @@
+"""The metrics: name, type, labels and meaning of each. docs/metrics.md says when to alert."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+
+
+class Family(NamedTuple):
+    """One metric. Its name has ``fairqueue_`` before it, and a counter's ``_total`` behind."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+    @property
+    def shown(self) -> str:
+        """The name as Prometheus shows it."""
+        return f"fairqueue_{self.name}{'_total' if self.kind == 'counter' else ''}"
+
+    def gauge(self) -> GaugeMetricFamily:
+        """Begin a gauge."""
+        return GaugeMetricFamily(self.shown, self.meaning, labels=self.labels)
+
+    def counter(self) -> CounterMetricFamily:
+        """Begin a counter."""
+        return CounterMetricFamily(self.shown, self.meaning, labels=self.labels)
+
+    def histogram(self) -> HistogramMetricFamily:
+        """Begin a histogram."""
+        return HistogramMetricFamily(self.shown, self.meaning, labels=self.labels)
+
+
+QUEUE, WORKSPACE = ("queue",), ("workspace",)
+
+OF_STORE = (
+    Family("up", "gauge", (), "1: the store has answered; 0: it has not, and nothing else is told"),
+    Family("scrape_seconds", "gauge", (), "how long it took to read these numbers"),
+    Family("workers", "gauge", (), "worker processes that are alive"),
+    Family("workspaces", "gauge", (), "workspaces with jobs, debts or dead letters, nearly"),
+    Family("observing", "gauge", (), "1: limits are only observed, enforce='observe'"),
+    Family("paused", "gauge", ("scope",), "paused workspaces, queues, tasks, or everything"),
+    Family("draining", "gauge", ("scope",), "the same of those that accept no new jobs"),
+    Family("jobs_acked", "counter", (), "jobs that were acked since the store began"),
+    Family("acked_worker_seconds", "counter", (), "worker-seconds of these jobs"),
+    Family("leases_expired", "counter", (), "leases that ended without a word of their worker"),
+    Family(
+        "jobs_died",
+        "counter",
+        ("reason",),
+        "dead letters since the store began: max_deliveries, expired or rejected",
+    ),
+    Family("jobs_without_workspace", "counter", (), "jobs that named no workspace"),
+    Family("records_set_aside", "counter", ("kind",), "what was passed because it was damaged"),
+    Family("jobs_queued", "gauge", QUEUE, "waiting and scheduled jobs"),
+    Family("jobs_running", "gauge", QUEUE, "running jobs"),
+    Family("jobs_runnable", "gauge", QUEUE, "due jobs below every limit and not paused"),
+    Family("jobs_startable", "gauge", QUEUE, "runnable jobs that could all start at once"),
+    Family("slots_wanted", "gauge", QUEUE, "worker slots that it could use: running + startable"),
+    Family("oldest_runnable_seconds", "gauge", QUEUE, "for how long a job could have started"),
+    Family("last_start_timestamp_seconds", "gauge", QUEUE, "when a job started last"),
+    Family("queue_limit", "gauge", ("queue", "limit"), "its concurrency and capacity, if limited"),
+    Family("workspace_jobs_queued", "gauge", WORKSPACE, "waiting and scheduled jobs"),
+    Family("workspace_jobs_running", "gauge", WORKSPACE, "running jobs"),
+    Family("workspace_limit", "gauge", WORKSPACE, "its concurrency limit, if it has one"),
+    Family("workspace_oldest_wait_seconds", "gauge", WORKSPACE, "age of its oldest waiting job"),
+    Family("workspace_dead_letters", "gauge", WORKSPACE, "its dead letters"),
+    Family("workspace_share", "gauge", WORKSPACE, "its share of the running jobs, of 1"),
+    Family("workspace_fair_share", "gauge", WORKSPACE, "the share that were fair now, of 1"),
+)
+"""How it stands, read from the store: once for a namespace."""
+
+OF_PROCESS = (
+    Family("jobs_published", "counter", QUEUE, "jobs that this process has published"),
+    Family(
+        "publishes_rejected",
+        "counter",
+        ("queue", "scope"),
+        "publishes rejected at a full capacity or in a drain, by its scope",
+    ),
+    Family("jobs_started", "counter", QUEUE, "leases that were granted"),
+    Family(
+        "leases_ended",
+        "counter",
+        ("queue", "ending"),
+        "leases by their end: acked, released, returned (counted), declined, dead or lost",
+    ),
+    Family("runs", "counter", ("queue", "outcome"), "runs that succeeded, failed or are retried"),
+    Family("worker_seconds", "counter", QUEUE, "worker-seconds of leases that have ended"),
+    Family("wait_seconds", "histogram", QUEUE, "from when a job was due to its first start"),
+    Family(
+        "runnable_wait_seconds", "histogram", QUEUE, "that part of it in which it could have run"
+    ),
+    Family("run_seconds", "histogram", QUEUE, "how long a run took"),
+    Family("workspace_publishes_rejected", "counter", WORKSPACE, "its rejected publishes"),
+    Family("workspace_jobs_started", "counter", WORKSPACE, "its leases"),
+    Family("workspace_runs", "counter", ("workspace", "outcome"), "its runs by their outcome"),
+    Family("workspace_worker_seconds", "counter", WORKSPACE, "its worker-seconds"),
+    Family("workspace_wait_seconds", "histogram", WORKSPACE, "as wait_seconds"),
+    Family("workspace_runnable_wait_seconds", "histogram", WORKSPACE, "as runnable_wait_seconds"),
+)
+"""What happens, counted by the process that sees it."""

@@ -1,0 +1,40 @@
+"""For tests of an app that uses fairqueue: its jobs in memory, a movable clock, a private server.
+
+The fixtures of pytest that come with fairqueue give a test what stands here: ``fairqueue_jobs``,
+``fairqueue_queue`` and ``fairqueue_clock``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fairqueue._process import Child
+from fairqueue._server import EmbeddedServer, find_server
+from fairqueue.testing._clock import ManualClock
+from fairqueue.testing._jobs import EnqueuedJob, Jobs, Run, Seconds
+from fairqueue.testing._memory import memory_url
+
+__all__ = [
+    "Child",
+    "EmbeddedServer",
+    "EnqueuedJob",
+    "Jobs",
+    "ManualClock",
+    "Run",
+    "Seconds",
+    "embedded_redis",
+    "find_server",
+    "memory_url",
+]
+
+
+@contextmanager
+def embedded_redis(*, tcp: bool = False, persistent: bool = False) -> Iterator[EmbeddedServer]:
+    """Start a private Redis server and stop it at the end of the block.
+
+    No other server is touched. Raises StoreUnavailable if no server program is found; see
+    :class:`EmbeddedServer` for the arguments.
+    """
+    with EmbeddedServer(tcp=tcp, persistent=persistent) as server:
+        yield server

@@ -1,0 +1,27 @@
+"""A memory store that belongs to one test, and follows its clock."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from fairqueue.errors import ConfigurationError
+
+
+@contextmanager
+def memory_url(clock: Callable[[], float]) -> Iterator[str]:
+    """Give the URL of a new ``memory://`` store whose time is this clock's.
+
+    At the end of the block the store is forgotten, with all that is in it. ConfigurationError: the
+    extra ``fairqueue[memory]`` is not installed.
+    """
+    try:
+        from fairqueue._stores.memory.engine import own_database  # noqa: PLC0415 - Lua is an extra
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"memory:// needs the package {error.name}: pip install 'fairqueue[memory]'"
+        ) from error
+    name = f"test-{secrets.token_hex(8)}"
+    with own_database(name, clock=clock):
+        yield f"memory://{name}"

@@ -1,0 +1,166 @@
+"""Tasks that are sent together: a group, a chord, and what ``with batch(app):`` encloses."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+from kombu.utils.functional import retry_over_time
+
+import fairqueue
+from fairqueue import adapters
+from fairqueue_celery._consume import pool
+from fairqueue_celery.errors import let_through
+
+logger = logging.getLogger("fairqueue_celery.publish")
+
+batches = adapters.Batches("fairqueue_celery_batch")
+
+SENT = "task.sent"
+"""The routing key of the event that follows a publish."""
+
+
+def batch(app: Any) -> AbstractContextManager[None]:
+    """Send the tasks that are called inside the block together, when it ends.
+
+    One round trip for every hundred, with the results, signals and events of single calls; signals
+    and events that follow a publish come at the end of the block. Groups in it are accepted whole
+    or not at all. After an error in the block no task of it is sent.
+
+    The end of the block raises :class:`fairqueue_celery.BatchRefused` for tasks that are refused,
+    whose ``stored`` and ``refused`` name all of them by id, and
+    :class:`fairqueue_celery.BatchInterrupted` if the store goes away. Retries and continuations of
+    a running task are sent at once. The app says how often a publish is tried again.
+    """
+    return batches.collect(partial(_send, app), whole=False)
+
+
+def whole_batch(app: Any) -> AbstractContextManager[None]:
+    """The same for tasks that are accepted together or not at all: a group."""
+    return batches.collect(partial(_send, app), whole=True)
+
+
+def block_seconds(core: fairqueue.FairQueue) -> float:
+    """How long a publish of this process waits for room; a worker's main process does not."""
+    waits = core.settings.on_full == "block"
+    is_free = fairqueue.current() is not None or not pool.is_worker()
+    return core.settings.block_seconds if waits and is_free else 0.0
+
+
+def _send(app: Any, collected: adapters.Batch) -> None:
+    act = partial(collected.send, block_seconds)
+    with let_through():
+        if collected.has_exempt and fairqueue.current() is not None:
+            what = "a group, which follows from a job,"
+            adapters.publish_until_answered(act, what, pool.is_told_to_stop)
+        else:
+            _tried(app, act)
+
+
+def _tried(app: Any, act: Callable[[], None]) -> None:
+    """Do it as often as Celery would try one publish."""
+    policy = app.conf.task_publish_retry_policy or {}
+    most = policy.get("max_retries", 3)
+    if not app.conf.task_publish_retry or most == 0:
+        return act()
+    names = ("interval_start", "interval_step", "interval_max")
+    intervals = {name: policy[name] for name in names if name in policy}
+    retry_over_time(act, fairqueue.StoreUnavailable, max_retries=most, **intervals)
+    return None
+
+
+def follow(signal: Any) -> None:
+    """Let this signal, which follows a publish, come after the publish of its batch."""
+    live = signal._live_receivers  # noqa: SLF001 - Celery keeps ``signal.send`` by itself
+
+    def receivers(sender: Any) -> Any:
+        latest = _latest()
+        if latest is None:
+            return live(sender)
+
+        def later(signal: Any, **named: Any) -> None:
+            latest.follows.append(partial(signal.send, **named))
+
+        return [later]
+
+    signal._live_receivers = receivers  # noqa: SLF001
+
+
+def _latest() -> Any:
+    collecting = batches.active
+    return None if collecting is None else collecting.latest
+
+
+def follows_publish(routing_key: str, publish_event: Callable[[], Any]) -> bool:
+    """Whether this is the event of a publish that waits for its batch; it comes after that."""
+    latest = _latest() if routing_key == SENT else None
+    if latest is None:
+        return False
+    latest.follows.append(partial(_publish_event, publish_event))
+    return True
+
+
+def _publish_event(publish_event: Callable[[], Any]) -> None:
+    try:
+        publish_event()
+    except Exception as error:  # noqa: BLE001 - the task is published, its event may be missing
+        logger.warning("the event task-sent of a task that was published is lost: %s", error)
+
+
+def forget_latest(**_call: Any) -> None:
+    """Another publish begins (receiver of ``before_task_publish``)."""
+    collecting = batches.active
+    if collecting is not None:
+        collecting.latest = None
+
+
+class CollectingProducer:
+    """A producer inside a batch: what is collected is not declared and ensured for each task.
+
+    A publish of another kind, such as an event or one to a plain queue, is the producer's own.
+    """
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self._collected: set[object] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def publish(self, body: Any, **how: Any) -> Any:
+        """Publish as the producer would, and simpler where only a batch is added to."""
+        kind = how.get("exchange"), how.get("routing_key"), tuple(map(id, how.get("declare") or ()))
+        if kind in self._collected:
+            return self._producer.publish(body, **{**how, "declare": None, "retry": False})
+        collecting = batches.active
+        before = None if collecting is None else len(collecting)
+        published = self._producer.publish(body, **how)
+        if collecting is not None and len(collecting) != before:
+            self._collected.add(kind)
+        return published
+
+
+def batch_groups(canvas: Any) -> None:
+    """Let groups and chords be sent as batches."""
+    apply_tasks, run = canvas.group._apply_tasks, canvas._chord.run  # noqa: SLF001 - no public hook
+
+    @functools.wraps(apply_tasks)
+    def apply_whole(
+        self: Any, tasks: Any, producer: Any = None, app: Any = None, *args: Any, **options: Any
+    ) -> Iterator[Any]:
+        app = app or self.app
+        with whole_batch(app), app.producer_or_acquire(producer) as own:
+            collecting = CollectingProducer(own)
+            results = list(apply_tasks(self, tasks, collecting, app, *args, **options))
+        return iter(results)
+
+    @functools.wraps(run)
+    def run_whole(self: Any, header: Any, *args: Any, **options: Any) -> Any:
+        with whole_batch(self.app):
+            return run(self, header, *args, **options)
+
+    canvas.group._apply_tasks, canvas._chord.run = apply_whole, run_whole  # noqa: SLF001

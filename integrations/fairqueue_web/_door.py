@@ -1,0 +1,176 @@
+"""The front door: finds a request's workspace, and asks for a place for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from inspect import isawaitable
+from typing import Any, TypeVar
+
+import fairqueue
+from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
+from fairqueue.adapters import Throttle, Ticket
+from fairqueue_web._answers import BadWorkspace
+from fairqueue_web._sources import Source, View, name_of, readers
+
+log = logging.getLogger("fairqueue_web")
+
+AWAY_SECONDS = 1.0
+LOG_EVERY_SECONDS = 10.0
+THREADS = 8
+
+T = TypeVar("T")
+
+
+class FrontDoor:
+    """What the requests of an application have in common; threads share it.
+
+    ``workspace_from`` says where a request names its workspace, see the middleware of your
+    framework; the first answer wins. A request without one has the default workspace or, with
+    ``require_workspace``, is answered with 400.
+
+    With a ``queue`` (a FairQueue, or a URL and settings) each request needs a place: the settings
+    ``total_requests`` and ``workspace_requests``, and the limit ``requests`` of a workspace, say
+    how many are in flight. One without a place waits up to ``wait_seconds`` for its turn, as one
+    of at most ``waiting_most`` of its workspace, and is then rejected. While the store is away
+    requests are served without asking, and a warning is logged; no call takes longer than
+    ``timeout_seconds``. With ``limit_requests`` False no request needs a place.
+
+    ``exempt`` are prefixes of paths that are left alone, such as ``/healthz``.
+    """
+
+    def __init__(
+        self,
+        queue: FairQueue | str | None = None,
+        *,
+        workspace_from: Source | Sequence[Source] = (),
+        require_workspace: bool = False,
+        limit_requests: bool = True,
+        wait_seconds: float = 0.0,
+        waiting_most: int = 10,
+        exempt: Sequence[str] = (),
+        timeout_seconds: float = 1.0,
+        **settings: Any,
+    ) -> None:
+        if isinstance(queue, str):
+            queue = FairQueue(queue, **settings)
+        elif settings:
+            raise ConfigurationError(f"{', '.join(settings)}: settings are for a queue's URL")
+        self._readers = readers(workspace_from)
+        self._require_workspace = require_workspace
+        self._wait_seconds = wait_seconds
+        self._waiting_most = waiting_most if wait_seconds > 0 else 0
+        self._exempt = (exempt,) if isinstance(exempt, str) else tuple(exempt)
+        self._queue: FairQueue | None = None
+        if queue is not None and limit_requests:
+            self._queue = queue.clone(timeout_seconds=timeout_seconds)
+        self._away_until = 0.0
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._threads: ThreadPoolExecutor | None = None
+        self._pid = os.getpid()
+
+    def is_exempt(self, path: str) -> bool:
+        """Whether requests of this path are left alone."""
+        return path.startswith(self._exempt) if self._exempt else False
+
+    def workspace_of(self, view: View) -> str | None:
+        """Return the workspace that a request names. Raises BadWorkspace."""
+        return self._known(
+            next(filter(None, (name_of(read(view)) for read in self._readers)), None)
+        )
+
+    async def find_workspace(self, view: View) -> str | None:
+        """Return the same, where functions may be asynchronous."""
+        for read in self._readers:
+            value = read(view)
+            name = name_of(await value if isawaitable(value) else value)
+            if name is not None:
+                return name
+        return self._known(None)
+
+    def _known(self, name: str | None) -> str | None:
+        if name is None and self._require_workspace:
+            raise BadWorkspace("the request names no workspace: see the sources of workspace_from")
+        return name
+
+    def inside(self, workspace: str | None) -> AbstractContextManager[None]:
+        """Publish to this workspace inside the block; None: as without it."""
+        return nullcontext() if workspace is None else fairqueue.workspace(workspace)
+
+    def admit(self, workspace: str | None) -> AbstractContextManager[Any]:
+        """Return a place that ends with the block, after waiting for it. Raises RequestRejected."""
+        if self._queue is None or time.monotonic() < self._away_until:
+            return nullcontext()
+        try:
+            return self._queue.requests.admit(
+                workspace, wait_seconds=self._wait_seconds, waiting_most=self._waiting_most
+            )
+        except StoreUnavailable as error:
+            self._note_away(error)
+            return nullcontext()
+
+    def _note_away(self, error: Exception) -> None:
+        """Serve requests without asking for a moment: each call might wait for its timeout."""
+        self._away_until = time.monotonic() + AWAY_SECONDS
+        if self._log_throttle.passes():
+            log.warning("requests are served without asking for a place: %s", error)
+
+    async def admit_soon(self, workspace: str | None) -> Ticket | None:
+        """Return a place that :meth:`leave` frees, without blocking the event loop."""
+        if self._queue is None or time.monotonic() < self._away_until:
+            return None
+        requests, ticket = self._queue.requests, None
+        try:
+            ask = self._submit(requests.ask, workspace, waiting_most=self._waiting_most)
+            ticket = await _ticket_of(ask)
+            turns = requests.turns(ticket, within_seconds=self._wait_seconds)
+            while not ticket.is_in_flight:
+                seconds = await asyncio.wrap_future(self._submit(next, turns, None))
+                if seconds is not None:
+                    await asyncio.sleep(seconds)
+        except StoreUnavailable as error:
+            self._note_away(error)
+            self.leave(ticket)
+            return None
+        except BaseException:
+            self.leave(ticket)
+            raise
+        return ticket
+
+    def leave(self, ticket: Ticket | None) -> None:
+        """Free a place from a thread, without waiting for that."""
+        if ticket is not None:
+            self._submit(ticket.end)
+
+    def _submit(self, call: Callable[..., T], *args: Any, **options: Any) -> Future[T]:
+        if self._threads is None or self._pid != os.getpid():  # a fork has none of its threads
+            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fairqueue-door")
+            self._pid = os.getpid()
+        return self._threads.submit(call, *args, **options)
+
+    def close(self) -> None:
+        """Close the connections. The front door can be used again."""
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
+        if self._queue is not None:
+            self._queue.close()
+
+
+async def _ticket_of(asked: Future[Ticket]) -> Ticket:
+    """Wait for a ticket; one that arrives after the request was cancelled is given back."""
+    try:
+        return await asyncio.wrap_future(asked)
+    except asyncio.CancelledError:
+        asked.add_done_callback(_give_back)
+        raise
+
+
+def _give_back(asked: Future[Ticket]) -> None:
+    if not asked.cancelled() and asked.exception() is None:
+        asked.result().end()

@@ -1,0 +1,106 @@
+"""ASGI middleware: Starlette, FastAPI, Django and any other application."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
+from fairqueue_web._door import FrontDoor
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+WITH_PLACES = "http"
+CLOSED_BY_POLICY = 1008
+
+
+@dataclass(frozen=True)
+class AsgiView:
+    """What is read of a request; a function of ``workspace_from`` gets the scope."""
+
+    raw: Scope
+
+    @property
+    def path(self) -> str:
+        """The decoded path."""
+        path: str = self.raw["path"]
+        return path
+
+    def header(self, name: str) -> str | None:
+        """Return the first header of this name."""
+        wanted = name.lower().encode("latin-1")
+        found = (value for key, value in self.raw["headers"] if key.lower() == wanted)
+        value: bytes | None = next(found, None)
+        return None if value is None else value.decode("latin-1")
+
+    def user(self) -> Any:
+        """Return what an authentication middleware outside of this one has found."""
+        return self.raw.get("user")
+
+
+class FairQueueMiddleware:
+    """Sets the workspace of each request, gives it a place, and answers rejections.
+
+    The arguments are those of :class:`fairqueue_web.FrontDoor`, or ``door``. A websocket has a
+    workspace and takes no place. ``workspace_from`` may contain asynchronous functions. Needs
+    asyncio.
+    """
+
+    def __init__(
+        self, app: App, /, *args: Any, door: FrontDoor | None = None, **options: Any
+    ) -> None:
+        self._app = app
+        self._door = FrontDoor(*args, **options) if door is None else door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or one connection of another kind."""
+        is_left_alone = scope["type"] not in {"http", "websocket"}
+        if is_left_alone or self._door.is_exempt(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        sent = _Sent(send)
+        try:
+            await self._serve(scope, receive, sent)
+        except REJECTIONS as error:
+            if sent.has_begun:
+                raise
+            await _reject(scope, send, error)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        workspace = await self._door.find_workspace(AsgiView(scope))
+        takes_place = scope["type"] == WITH_PLACES
+        ticket = await self._door.admit_soon(workspace) if takes_place else None
+        try:
+            with self._door.inside(workspace):
+                await self._app(scope, receive, send)
+        finally:
+            self._door.leave(ticket)
+
+
+class _Sent:
+    """Sends messages, and knows whether any was sent: then it is too late for another answer."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.has_begun = False
+
+    async def __call__(self, message: Message) -> None:
+        self.has_begun = True
+        await self._send(message)
+
+
+async def _reject(scope: Scope, send: Send, error: Rejection) -> None:
+    answer = answer_to(error)
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": CLOSED_BY_POLICY})
+        return
+    headers = [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

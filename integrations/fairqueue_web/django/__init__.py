@@ -1,0 +1,11 @@
+"""Django: the app ``fairqueue_web.django``, its middleware, ``on_commit`` and a command.
+
+The setting ``FAIRQUEUE`` is a dict: ``url``, the arguments of :class:`fairqueue_web.FrontDoor`, and
+the settings of fairqueue.
+"""
+
+from __future__ import annotations
+
+from fairqueue_web.django.transactions import on_commit
+
+__all__ = ["on_commit"]

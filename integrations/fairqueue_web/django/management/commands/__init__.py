@@ -1,0 +1,1 @@
+"""Commands of the Django app, by their modules' names."""

@@ -1,0 +1,121 @@
+"""Django's middleware: the workspace of each request, its place, and answers to rejections."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import Resolver404, resolve
+
+from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
+from fairqueue_web._steps import Steps
+from fairqueue_web.django.conf import front_door
+
+ADMIN = "admin"
+
+
+@dataclass(frozen=True)
+class DjangoView:
+    """What is read of a request; a function of ``workspace_from`` gets Django's request."""
+
+    raw: HttpRequest
+
+    @property
+    def path(self) -> str:
+        """The decoded path."""
+        path: str = self.raw.path
+        return path
+
+    def header(self, name: str) -> str | None:
+        """Return a header."""
+        value: str | None = self.raw.headers.get(name)
+        return value
+
+    def user(self) -> Any:
+        """Return the user that AuthenticationMiddleware has found; it must stand before this."""
+        return getattr(self.raw, "user", None)
+
+
+class FairQueueMiddleware:
+    """Sets the workspace of each request, gives it a place, and answers rejections.
+
+    It reads the setting ``FAIRQUEUE``. Put it behind ``AuthenticationMiddleware`` if
+    ``workspace_from`` names the user. Pages of Django's admin are left alone. It runs under WSGI
+    and ASGI.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        self._get_response = get_response
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        """Serve one request."""
+        if _is_left_alone(request):
+            response: HttpResponseBase = self._get_response(request)
+            return response
+        return self._serve_async(request) if self._is_async else self._serve(request)
+
+    def process_exception(self, _: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Answer what a view raises."""
+        return _answer(error) if isinstance(error, REJECTIONS) else None
+
+    def _serve(self, request: HttpRequest) -> HttpResponseBase:
+        door = front_door()
+        try:
+            workspace = door.workspace_of(DjangoView(request))
+            place = door.admit(workspace)
+        except REJECTIONS as error:
+            return _answer(error)
+        with ExitStack() as stack:
+            stack.enter_context(place)
+            with door.inside(workspace):
+                response: HttpResponseBase = self._get_response(request)
+            if response.streaming:
+                _keep_while_streaming(response, partial(door.inside, workspace), stack.pop_all())
+            return response
+
+    async def _serve_async(self, request: HttpRequest) -> HttpResponseBase:
+        door = front_door()
+        try:
+            workspace = await door.find_workspace(DjangoView(request))
+            ticket = await door.admit_soon(workspace)
+        except REJECTIONS as error:
+            return _answer(error)
+        try:
+            with door.inside(workspace):
+                response: HttpResponseBase = await self._get_response(request)
+            return response
+        finally:
+            door.leave(ticket)
+
+
+def _is_left_alone(request: HttpRequest) -> bool:
+    if front_door().is_exempt(request.path):
+        return True
+    try:
+        found = resolve(request.path_info, getattr(request, "urlconf", None))
+    except Resolver404:
+        return False
+    return ADMIN in found.app_names
+
+
+def _keep_while_streaming(response: Any, inside: Any, stack: ExitStack) -> None:
+    """Keep the place, and the workspace of each step, until Django closes the response."""
+    steps = Steps(response.streaming_content, inside, stack.close)
+    response.streaming_content = steps
+
+
+def _answer(error: Rejection) -> HttpResponse:
+    answer = answer_to(error)
+    return HttpResponse(answer.body, status=answer.status, headers=dict(answer.headers))

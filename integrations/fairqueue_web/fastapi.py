@@ -1,0 +1,57 @@
+"""FastAPI: a dependency that sets the workspace of a request, and answers to rejections."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from fastapi import Depends, FastAPI, Request, Response
+
+from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
+from fairqueue_web._door import FrontDoor
+from fairqueue_web._sources import name_of
+from fairqueue_web.asgi import FairQueueMiddleware
+
+__all__ = ["FairQueueMiddleware", "answer_rejections", "in_workspace"]
+
+
+def in_workspace(
+    workspace: Callable[..., Any], *, door: FrontDoor | None = None
+) -> Callable[..., AsyncIterator[str | None]]:
+    """Make a dependency that runs the endpoint in the workspace that another dependency returns.
+
+    ``workspace`` is a dependency of yours, ``def`` or ``async def``, with parameters and
+    dependencies of its own. It returns a str, an int, a UUID, or None for no answer. What the
+    endpoint publishes, ``def`` or ``async def``, goes to that workspace, and so does what its other
+    dependencies publish if they depend on this one. With a ``door`` the request also takes a place;
+    its ``workspace_from`` is not used. Add :func:`answer_rejections` to the application.
+    """
+
+    async def dependency(
+        found: Any = Depends(workspace),  # noqa: B008 - as FastAPI has it; a local is in no annotation
+    ) -> AsyncIterator[str | None]:
+        name = name_of(found)
+        within = FrontDoor() if door is None else door
+        ticket = await within.admit_soon(name)
+        try:
+            with within.inside(name):
+                yield name
+        finally:
+            within.leave(ticket)
+
+    return dependency
+
+
+def answer_rejections(app: FastAPI) -> None:
+    """Answer CapacityExceeded and RequestRejected with 429 or 503, and Retry-After.
+
+    The middleware does so by itself; this is for applications without it.
+    """
+    for kind in REJECTIONS:
+        app.add_exception_handler(kind, _answer)
+
+
+async def _answer(_: Request, error: Exception) -> Response:
+    rejection: Rejection = error  # type: ignore[assignment]
+    answer = answer_to(rejection)
+    return Response(answer.body, answer.status, dict(answer.headers))

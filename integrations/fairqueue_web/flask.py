@@ -1,0 +1,110 @@
+"""Flask: an extension that sets the workspace of each request and answers rejections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import flask
+
+from fairqueue import ConfigurationError
+from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
+from fairqueue_web._door import FrontDoor
+from fairqueue_web._steps import Steps, nothing
+
+NO_USER = (
+    "workspace_from: Flask has no users of its own: use a function, such as one of flask_login"
+)
+
+
+@dataclass(frozen=True)
+class FlaskView:
+    """What is read of a request; a function of ``workspace_from`` gets ``flask.request``."""
+
+    raw: flask.Request
+
+    @property
+    def path(self) -> str:
+        """The decoded path."""
+        return self.raw.root_path.rstrip("/") + self.raw.path
+
+    def header(self, name: str) -> str | None:
+        """Return a header."""
+        return self.raw.headers.get(name)
+
+    def user(self) -> Any:
+        """Extensions keep users, each in its way."""
+        raise ConfigurationError(NO_USER)
+
+
+class FairQueueFlask:
+    """Sets the workspace of each request, gives it a place, and answers rejections.
+
+    ``FairQueueFlask(app, …)``, or ``FairQueueFlask(…)`` and ``init_app(app)``. The other arguments
+    are those of :class:`fairqueue_web.FrontDoor`, or ``door``. Functions of ``workspace_from`` run
+    in the request's context, so they may use ``flask.g``, ``session`` or ``current_user``. A body
+    that is streamed is made in the workspace, and keeps the place until it is closed.
+    """
+
+    def __init__(
+        self,
+        app: flask.Flask | None = None,
+        queue: Any = None,
+        *,
+        door: FrontDoor | None = None,
+        **options: Any,
+    ) -> None:
+        self._door = FrontDoor(queue, **options) if door is None else door
+        if app is not None:
+            self.init_app(app)
+
+    def init_app(self, app: flask.Flask) -> None:
+        """Register the extension; functions that run before requests see the workspace if later."""
+        app.before_request(self._begin)
+        app.after_request(_keep_while_streaming)
+        app.teardown_request(_end)
+        for kind in REJECTIONS:
+            app.register_error_handler(kind, _answer)
+
+    def _begin(self) -> None:
+        view = FlaskView(flask.request)
+        if self._door.is_exempt(view.path):
+            return
+        workspace = self._door.workspace_of(view)
+        visit = _Visit(partial(self._door.inside, workspace))
+        visit.place.enter_context(self._door.admit(workspace))
+        visit.block.enter_context(visit.inside())
+        flask.g.fairqueue_visit = visit
+
+
+@dataclass
+class _Visit:
+    """One request: the block of its workspace, and its place, which a streamed body takes over."""
+
+    inside: Callable[[], AbstractContextManager[None]]
+    block: ExitStack = field(default_factory=ExitStack)
+    place: ExitStack = field(default_factory=ExitStack)
+
+
+def _keep_while_streaming(response: flask.Response) -> flask.Response:
+    visit: _Visit | None = flask.g.get("fairqueue_visit")
+    if visit is not None and response.is_streamed:
+        steps: Any = Steps(cast("Iterable[bytes]", response.response), visit.inside, nothing)
+        response.response = steps
+        response.call_on_close(visit.place.pop_all().close)
+    return response
+
+
+def _end(_: BaseException | None) -> None:
+    visit: _Visit | None = flask.g.pop("fairqueue_visit", None)
+    if visit is not None:
+        visit.block.close()
+        visit.place.close()
+
+
+def _answer(error: Rejection) -> flask.Response:
+    answer = answer_to(error)
+    return flask.Response(answer.body, answer.status, list(answer.headers))

@@ -1,0 +1,347 @@
+"""Every kind of damage that the auditor knows, by its invariant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairqueue._keys import encode
+from fairqueue._stores.engine import Engine
+
+Damage = Callable[[Engine], object]
+
+
+def _cut_lane(engine: Engine) -> object:
+    return engine.command("LPOP", engine.keys.key("lane", "busy {1}", "q", "0"))
+
+
+def _copy_job(engine: Engine) -> object:
+    lane = engine.keys.key("lane", "busy {1}", "q", "0")
+    return engine.command("RPUSH", lane, engine.command("LINDEX", lane, 0))
+
+
+def _take_one(key: str) -> Damage:
+    """Remove a member of a set."""
+
+    def damage(engine: Engine) -> object:
+        name = engine.keys.prefix + key
+        return engine.command("SREM", name, next(iter(engine.command("SMEMBERS", name))))
+
+    return damage
+
+
+def _take_field(key: str) -> Damage:
+    """Remove a field of a hash."""
+
+    def damage(engine: Engine) -> object:
+        name = engine.keys.prefix + key
+        return engine.command("HDEL", name, engine.command("HKEYS", name)[0])
+
+    return damage
+
+
+def _put(key: str, field: str, text: str) -> Damage:
+    """Write a field of a hash."""
+    return lambda engine: engine.command("HSET", engine.keys.prefix + key, field, text)
+
+
+def _take_first(key: str) -> Damage:
+    """Remove the first member of a sorted set."""
+
+    def damage(engine: Engine) -> object:
+        name = engine.keys.prefix + key
+        return engine.command("ZREM", name, engine.command("ZRANGE", name, 0, 0)[0])
+
+    return damage
+
+
+def _move_first(key: str) -> Damage:
+    """Give the first member of a sorted set the score 7."""
+
+    def damage(engine: Engine) -> object:
+        name = engine.keys.prefix + key
+        return engine.command("ZADD", name, 7, engine.command("ZRANGE", name, 0, 0)[0])
+
+    return damage
+
+
+def _serve_queue(fence: str) -> Damage:
+    """Change the fence of a queue's last dispatch."""
+
+    def damage(engine: Engine) -> object:
+        nodes = engine.keys.key("nodes")
+        *words, _ = engine.command("HGET", nodes, "q").decode().split()
+        return engine.command("HSET", nodes, "q", " ".join([*words, fence]))
+
+    return damage
+
+
+def _change_meta(position: int, text: str) -> Damage:
+    """Change one word in the shard's own record."""
+
+    def damage(engine: Engine) -> object:
+        words = engine.command("GET", engine.keys.key("meta")).decode().split()
+        words[position] = text
+        return engine.command("SET", engine.keys.key("meta"), " ".join(words))
+
+    return damage
+
+
+def _spoil_first(key: str) -> Damage:
+    """Write something else into the first field of a hash, or a new one."""
+
+    def damage(engine: Engine) -> object:
+        name = engine.keys.prefix + key
+        return engine.command("HSET", name, (engine.command("HKEYS", name) or ["/7"])[0], "{}")
+
+    return damage
+
+
+def _put_off_a_flow(engine: Engine) -> None:
+    """Write that a claim failed at a ready flow."""
+    workspaces = engine.keys.key("workspaces")
+    text = engine.command("HGET", workspaces, "back").decode()
+    engine.command("HSET", workspaces, "back", text.replace(";q3 ready ", ";q3 failed "))
+
+
+def _age_a_fence(engine: Engine) -> None:
+    """Give a lease the fence 7 at all of its levels."""
+    key = engine.keys.key
+    job = engine.command("HKEYS", key("slots_of_queue", "q"))[0]
+    old = engine.command("HGET", key("slots_of_queue", "q"), job)
+    name = engine.command("HGET", key("leases"), old).decode().split()[2]
+    engine.command("HSET", key("leases"), 7, engine.command("HGET", key("leases"), old))
+    engine.command("HDEL", key("leases"), old)
+    engine.command("ZADD", key("expiry"), engine.command("ZSCORE", key("expiry"), old), 7)
+    engine.command("ZREM", key("expiry"), old)
+    engine.command("HSET", key("slots_of_queue", "q"), job, 7)
+    engine.command("SREM", engine.keys.prefix + f"slots_of_workspace:{name}", old)
+    engine.command("SADD", engine.keys.prefix + f"slots_of_workspace:{name}", 7)
+
+
+DAMAGES: dict[str, tuple[str, Damage]] = {
+    "a job is in no lane": ("I3", _cut_lane),
+    "a job is in two places": ("I3", _copy_job),
+    "a job that came back is in no lane": ("I3", _take_first("returned:back:q3:0")),
+    "a job came back to another place": ("I3", _move_first("returned:back:q3:0")),
+    "a lease lacks a level": ("I4", _take_one("slots_of_workspace:full")),
+    "a running job is not listed in its queue": ("I4", _take_field("slots_of_queue:q")),
+    "a lease has no end": ("I4", _take_first("expiry")),
+    "a queue was served before its leases were granted": ("I4", _serve_queue("1")),
+    "a queue was served with a fence that was never issued": ("I4", _serve_queue("9" * 16)),
+    "a lease lasts too long": (
+        "I4",
+        lambda e: e.command(
+            "ZADD",
+            e.keys.key("expiry"),
+            2e9,
+            e.command("ZRANGE", e.keys.key("expiry"), 0, 0)[0],
+        ),
+    ),
+    "a fence is above the last one": ("I4", _change_meta(0, "7")),
+    "a fence is below the time of its claim": ("I4", _age_a_fence),
+    "a runnable workspace is not ready": ("I1", _take_first("ready:q")),
+    "a limit is exceeded": (
+        "I2",
+        _put("limits", "live:queue:q", "concurrency=1"),
+    ),
+    "a limit was raised and its workspace was not settled": (
+        "I1",
+        _put("limits", "live:workspace:full", "concurrency=5"),
+    ),
+    "a lease was granted after the last beat": ("I12", _change_meta(2, "1")),
+    "the clock is set back": ("I12", _change_meta(8, "-1")),
+    "a depth is wrong": (
+        "I6",
+        _put("jobs:q", "more", "a 1 0 0 0 1\n"),
+    ),
+    "no worker is woken": ("I7", lambda e: e.command("DEL", e.keys.key("token", "q"))),
+    "two are woken": ("I7", lambda e: e.command("RPUSH", e.keys.key("token", "q"), 1)),
+    "a task has no name": ("I3", lambda e: e.command("DEL", e.keys.key("tasks"))),
+    "a task has two names": (
+        "I3",
+        _put("tasks", "#1700000000000000", "another"),
+    ),
+    "a timer is lost": ("I3", lambda e: e.command("DEL", e.keys.key("timer"))),
+    "a key is unknown": ("I9", lambda e: e.command("SET", e.keys.prefix + "what:is:this", 1)),
+    "a key may expire": (
+        "I9",
+        lambda e: e.command("SET", e.keys.key("retention"), "- -", "PX", 1_000_000),
+    ),
+    "a record was set aside": (
+        "I13",
+        _put("set_aside", "job q x", "1700000000.0 {}"),
+    ),
+    **{
+        f"a record of {kind} cannot be read": ("I13", _spoil_first(kind))
+        for kind in ("workspaces", "leases", "nodes", "jobs:q", "shared_limits")
+    },
+    "the keys have another format": ("I13", _change_meta(9, "format=2")),
+    "the keys have no format": ("I13", _change_meta(9, "")),
+    "publishes take the short way beside a capacity": (
+        "I14",
+        lambda e: (
+            e.command("HSET", e.keys.key("tasks"), "#plain", 1),
+            e.command("HSET", e.keys.key("limits"), "capacity", 1),
+        ),
+    ),
+    "a flow that was put off has no timer": ("I1", _put_off_a_flow),
+    "a finish tag has no flow": (
+        "I11",
+        lambda e: e.command("ZADD", e.keys.key("finish", "q"), 1.0, "ghost"),
+    ),
+    "a letter has no age": (
+        "I11",
+        lambda e: e.command("DEL", e.keys.key("dead_letters_by_age", "busy {1}")),
+    ),
+    "a notice has no letter": (
+        "I11",
+        lambda e: e.command("ZADD", e.keys.key("unreported", "q"), 1.0, "a x"),
+    ),
+    "a set of ended ids is left": (
+        "I11",
+        lambda e: e.command("SADD", e.keys.key("ended", "7"), "x"),
+    ),
+    "a cancelled job has no notice": (
+        "I11",
+        lambda e: e.command("DEL", e.keys.key("unreported", "q2")),
+    ),
+    "limits of a provider cannot be forgotten": (
+        "I11",
+        _put("limits", "provider:workspace:x", "concurrency=1"),
+    ),
+    "a workspace below its reserve does not go first": (
+        "I1",
+        lambda e: e.command(
+            "HSET", e.keys.key("limits"), f"live:workspace:{encode('busy {1}')}", "reserve=99"
+        ),
+    ),
+    "a workspace goes first without a reserve": (
+        "I1",
+        lambda e: e.command("ZADD", e.keys.key("reserved", "q"), 1.0, "000000000000001:ghost"),
+    ),
+    "a workspace with leases has no record": (
+        "I11",
+        lambda e: e.command("HDEL", e.keys.key("workspaces"), encode("busy {1}")),
+    ),
+    "a dead letter is not listed": (
+        "I11",
+        lambda e: e.command("DEL", e.keys.key("dead_workspaces")),
+    ),
+    "a count does not say when it was last raised": (
+        "I11",
+        _put("lost", "a", "3"),
+    ),
+    "a job has a key that is another's": (
+        "I11",
+        _put("keyed", "q x", "a:1:k"),
+    ),
+    "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
+    "a queue is of no known kind": (
+        "I11",
+        _put("kinds", "q", "what"),
+    ),
+    "the cleanup does not go on": (
+        "I11",
+        lambda e: e.command("SET", e.keys.key("cleanup"), "1 0 9000000000 0 0"),
+    ),
+}
+
+
+def _change_node(position: int, text: str) -> Damage:
+    """Change one word in the record of the group's inner node."""
+
+    def damage(engine: Engine) -> object:
+        nodes = engine.keys.key("inner_nodes")
+        words = engine.command("HGET", nodes, "q@org").decode().split()
+        words[position] = text
+        return engine.command("HSET", nodes, "q@org", " ".join(words))
+
+    return damage
+
+
+def _move_for_ever(engine: Engine) -> object:
+    """The workspace is between two groups, and nothing goes on with it."""
+    workspaces = engine.keys.key("workspaces")
+    record = engine.command("HGET", workspaces, "eu")
+    moves = record.replace(b" org|", b" org=other/0|")
+    assert moves != record
+    return engine.command("HSET", workspaces, "eu", moves)
+
+
+def _shared(engine: Engine, kind: str, key: str) -> str:
+    return f"{engine.keys.prefix}{kind}:{key}"
+
+
+NUMBER = "1700000000000000"  # of the first task: the time at which the clock begins
+GROUP, TASK = "@org", f"/{NUMBER}"
+
+
+def _wait_for_a_rate(engine: Engine) -> object:
+    """Give the task a rate per workspace that no script has heard of, and a start under it."""
+    _put("limits", f"live:task:{NUMBER}", "workspace_rate=0.01")(engine)
+    return engine.command("ZADD", engine.keys.key("task_rates"), 1.7e9 + 90, f"eu:{NUMBER}")
+
+
+SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
+    "a lease does not count for its group": (
+        "I4",
+        _take_one("slots_of_shared_limit:@org"),
+    ),
+    "a lease does not count for its task": (
+        "I4",
+        _take_one(f"slots_of_shared_limit:{TASK}"),
+    ),
+    "a lease does not count for its workspace and task": (
+        "I4",
+        lambda e: e.command("DEL", _shared(e, "slots_of_workspace_task", f"eu:{NUMBER}")),
+    ),
+    "a task's limit is exceeded": (
+        "I2",
+        _put("limits", f"live:task:{NUMBER}", "concurrency=0"),
+    ),
+    "a rate is of no task": (
+        "I11",
+        lambda e: e.command("ZADD", e.keys.key("task_rates"), 9e9, "ghost"),
+    ),
+    "a workspace is ready that waits for a task's rate": ("I1", _wait_for_a_rate),
+    "a closed inner node is ready": (
+        "I1",
+        _put("limits", "live:workspace:org", "concurrency=1"),
+    ),
+    "a task is paused and its inner node is not closed": (
+        "I10",
+        _put("limits", f"pause:task:{NUMBER}", "paused=1"),
+    ),
+    "a shared limit is closed and not full": (
+        "I10",
+        _put("shared_limits", "@org", "at_limit 0 -"),
+    ),
+    "nodes of a shared limit are never reached": (
+        "I10",
+        _put("shared_limits", "@org", "- 0 - q@org<"),
+    ),
+    "an inner node weighs too much": ("I5", _change_node(3, "7000000")),
+    "an inner node counts a member that is not there": ("I5", _change_node(4, "9")),
+    "an inner node counts a member that is not held back": ("I5", _change_node(5, "9")),
+    "an inner node is not in its node": (
+        "I1",
+        lambda e: e.command("DEL", e.keys.key("ready", "q")),
+    ),
+    "an inner node is not listed": (
+        "I3",
+        lambda e: e.command("DEL", _shared(e, "nodes_of_shared_limit", GROUP)),
+    ),
+    "a workspace is in another group": (
+        "I3",
+        _put("limits", "live:workspace:eu", "parent=other"),
+    ),
+    "a workspace moves between groups and nothing goes on with it": ("I3", _move_for_ever),
+    "a lease counts for a group that its workspace has left": (
+        "I4",
+        lambda e: e.command(
+            "SADD",
+            _shared(e, "slots_of_shared_limit", "@left"),
+            e.command("HKEYS", e.keys.key("leases"))[0],
+        ),
+    ),
+}

@@ -1,0 +1,121 @@
+"""What an operator is told about workers, queues and the server, beside the invariants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from fairqueue._stores.engine import Engine, Level
+from fairqueue._stores.redis import health
+from fairqueue.audit import Remark
+from fairqueue.audit.checkup import remarks
+from fairqueue.audit.looks import take_look
+from fairqueue.lists import WorkerRow
+from tests.contract.world import World
+
+
+def told(world: World, engine: Engine, *workers: WorkerRow) -> dict[str, list[Remark]]:
+    """What is told now, by what it is about."""
+    found: dict[str, list[Remark]] = {}
+    for remark in remarks(take_look(engine, world.clock()), workers):
+        found.setdefault(remark.about, []).append(remark)
+    return found
+
+
+def alive(software: str) -> WorkerRow:
+    return WorkerRow("w", "w", software, 0.0, 0.0, 0)
+
+
+def test_nothing_is_wrong_a_moment_after_a_publish(world: World, engine: Engine) -> None:
+    """A worker has a minute to come."""
+    found = told(world, engine)
+    assert set(found) == {"workers"}
+    assert [remark.level for remark in found["workers"]] == [Level.INFO]
+
+
+def test_a_queue_without_a_claim_is_stuck(world: World, engine: Engine) -> None:
+    """It has runnable jobs, and no one claims; so do leases, timers and notices of the dead."""
+    world.clock.advance(200)
+    found = told(world, engine)
+    texts = [remark.text for remark in found["queues"]]
+    assert [text.split(" has ")[0] for text in texts] == ["queue 'q'", "queue 'q3'"]
+    assert "none was claimed for 200 s" in texts[0]
+    assert {remark.level for remark in found["queues"]} == {Level.PROBLEM}
+    late = [remark.text for remark in found["workers"] if remark.level is Level.PROBLEM]
+    assert any("leases ended" in text for text in late)
+    assert any("timers are due" in text for text in late)
+    assert "not reported" in found["notices"][0].text
+
+
+def test_a_paused_queue_is_not_stuck(world: World, engine: Engine) -> None:
+    """Nothing is to be claimed there."""
+    engine.command("HSET", engine.keys.key("limits"), "pause:total:", "paused=1")
+    world.clock.advance(200)
+    assert "queues" not in told(world, engine)
+
+
+def test_workers_of_several_releases_are_a_warning(world: World, engine: Engine) -> None:
+    """A deploy is going on, or was forgotten somewhere."""
+    workers = alive("fairqueue/1.0 celery/5.4"), alive("fairqueue/1.1 celery/5.4")
+    (remark,) = told(world, engine, *workers)["workers"]
+    assert remark.level is Level.WARNING
+    assert "1 × fairqueue/1.0 celery/5.4" in remark.text
+
+
+class Server:
+    """Answers as a server would in trouble."""
+
+    def __init__(self, info: dict[str, Any], clock: Callable[[], float] = time.time) -> None:
+        self._info, self._clock = info, clock
+
+    def info(self) -> dict[str, Any]:
+        return {"redis_version": "7.0.15", "aof_enabled": 1, **self._info}
+
+    def time(self) -> tuple[int, int]:
+        return int(self._clock()), 0
+
+    def ping(self) -> bool:
+        return True
+
+
+TROUBLES: list[tuple[dict[str, Any], Level, str]] = [
+    ({"aof_enabled": 0}, Level.WARNING, "appendonly is off"),
+    ({"rdb_last_bgsave_status": "err"}, Level.PROBLEM, "the last snapshot"),
+    ({"aof_last_write_status": "err"}, Level.PROBLEM, "the last write"),
+    ({"used_memory": 96, "maxmemory": 100}, Level.PROBLEM, "96% of maxmemory"),
+    ({"used_memory": 85, "maxmemory": 100}, Level.WARNING, "85% of maxmemory"),
+    ({"used_memory": 10, "total_system_memory": 100}, Level.INFO, "maxmemory is not set"),
+    ({"evicted_keys": 3}, Level.PROBLEM, "3 keys were evicted"),
+    ({"connected_clients": 90, "maxclients": 100}, Level.WARNING, "90 of 100 connections"),
+    ({"rejected_connections": 2}, Level.WARNING, "2 connections were refused"),
+]
+
+
+@pytest.mark.parametrize(("info", "level", "text"), TROUBLES)
+def test_a_server_in_trouble_is_told(info: dict[str, Any], level: Level, text: str) -> None:
+    """Each with what to do, and how much it matters."""
+    found = [one for one in health.remarks(Server(info)) if text in one.text]
+    assert [one.level for one in found] == [level]
+
+
+def test_a_clock_that_is_off_is_told() -> None:
+    """Delays that a framework computes by its own clock are off by as much."""
+    found = {one.about: one for one in health.remarks(Server({}, lambda: time.time() - 90))}
+    assert found["clock"].level is Level.WARNING
+    assert "s behind that of this machine" in found["clock"].text
+
+
+def test_a_server_that_refuses_info_is_told(redis_client: redis.Redis) -> None:
+    """What may not be asked is said, and the rest is checked."""
+
+    class Refusing(Server):
+        def info(self) -> dict[str, Any]:
+            raise redis.ResponseError("unknown command 'INFO'")
+
+    found = {one.about: one.level for one in health.remarks(Refusing({}))}
+    assert found == {"server": Level.WARNING, "latency": Level.INFO}
+    assert {one.about for one in health.remarks(redis_client)} >= {"server", "memory", "latency"}

@@ -1,0 +1,142 @@
+"""Each kind of damage that the auditor knows is mended, and the queue goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue._stores.engine import Engine
+from fairqueue.audit import Finding, Mended, audit, mend
+from fairqueue.audit.keyspace import Keyspace
+from fairqueue.errors import ConfigurationError
+from tests.audit.damages import DAMAGES, SHARED_DAMAGES, Damage
+from tests.contract.world import World, ids
+
+ONLY_NAMED = {"limits", "stranger", "aside"}
+"""What is named and not mended: jobs that run, keys of others, records kept for an operator."""
+OTHER_FORMAT = "the keys have another format"
+MENDABLE = [name for name in DAMAGES if name != OTHER_FORMAT]
+HELD = {"a task's limit is exceeded", "a task is paused and its inner node is not closed"}
+"""Damages after which a limit or a pause holds jobs back."""
+QUEUES = ("q", "q2", "q3")
+
+
+def jobs_left(engine: Engine) -> set[str]:
+    """Ids of all jobs whose record can be read."""
+    space = Keyspace(engine)
+    unread = {(queue, job) for kind, queue, *more in space.unreadable for job in more[:1]}
+    jobs = ((names[0], job) for names, of in space.all("jobs") for job in of)
+    return {job for queue, job in jobs if (queue, job) not in unread}
+
+
+def left_over(found: list[Finding] | tuple[Finding, ...]) -> list[Finding]:
+    """What should have been mended."""
+    return [finding for finding in found if finding.where[0] not in ONLY_NAMED]
+
+
+def run_all(world: World, engine: Engine) -> set[str]:
+    """Run everything that waits or runs, below all limits; return the ids."""
+    worker, done = world.worker("w9"), set()
+    lowered = {one.text for one in audit(engine, now=world.clock()) if one.invariant == "I2"}
+    for _ in range(12):
+        running = worker.take(8, *QUEUES)
+        found = audit(engine, now=world.clock())
+        assert {one.text for one in found if one.invariant == "I2"} <= lowered
+        while running:
+            done |= set(ids(running))
+            for lease in running:
+                worker.finish(lease, 0.1)
+            running = worker.take(8, *QUEUES)
+        world.pass_time(10)
+    return done
+
+
+def check(world: World, engine: Engine, name: str, *, invariant: str) -> Mended:
+    before = {finding.text for finding in audit(engine, now=world.clock())}
+    jobs = jobs_left(engine)
+    mended = mend(world.store, now=world.clock())
+    assert left_over(mended.findings) == [], name
+    assert [one for one in mended.repairs if not one.is_mended] == []
+    told = {finding.invariant for finding in mended.findings}
+    assert {one.invariant for one in mended.repairs} | told >= {invariant}
+    assert {one.text for one in mended.repairs} & before or told
+    ran = run_all(world, engine)
+    assert ran | (jobs_left(engine) if name in HELD else set()) >= jobs
+    assert left_over(audit(engine, now=world.clock())) == []
+    return mended
+
+
+@pytest.mark.parametrize("name", MENDABLE)
+def test_damage_is_mended(world: World, engine: Engine, name: str) -> None:
+    """It is found, mended and named, every job that is left runs, and limits hold."""
+    invariant, damage = DAMAGES[name]
+    damage(engine)
+    check(world, engine, name, invariant=invariant)
+
+
+@pytest.mark.parametrize("name", SHARED_DAMAGES)
+def test_damage_to_shared_limits_is_mended(shared_world: World, engine: Engine, name: str) -> None:
+    """The same, of groups and tasks with limits."""
+    invariant, damage = SHARED_DAMAGES[name]
+    damage(engine)
+    check(shared_world, engine, name, invariant=invariant)
+
+
+def test_a_sound_store_is_left_alone(world: World, engine: Engine) -> None:
+    """Nothing is found, so nothing is written."""
+    before = {entry.key: entry.value for entry in engine.dump()}
+    assert mend(world.store, now=world.clock()) == Mended()
+    assert {entry.key: entry.value for entry in engine.dump()} == before
+
+
+def test_keys_of_a_newer_release_are_refused(world: World, engine: Engine) -> None:
+    """They are told and not touched, and every script refuses them."""
+    DAMAGES[OTHER_FORMAT][1](engine)
+    mended = mend(world.store, now=world.clock())
+    assert mended.repairs == ()
+    assert [finding.where for finding in mended.findings] == [("format",)]
+    with pytest.raises(ConfigurationError, match="upgrade fairqueue"):
+        world.store.mend("shard", ())
+
+
+def _set_string(key: str) -> Damage:
+    """Put a string where something else should be."""
+
+    def damage(engine: Engine) -> None:
+        engine.command("UNLINK", engine.keys.prefix + key)
+        engine.command("SET", engine.keys.prefix + key, "foreign")
+
+    return damage
+
+
+MORE: dict[str, Damage] = {
+    **{
+        f"{kind} is of another type": _set_string(kind)
+        for kind in ("ready:q", "timer", "token:q", "slots_of_workspace:full", "returned:back:q3:0")
+    },
+    "the shard's record is cut off": lambda e: e.command("SET", e.keys.key("meta"), "17000 3"),
+    "all ready sets are lost": lambda e: e.command(
+        "UNLINK", *(e.keys.key("ready", queue) for queue in QUEUES)
+    ),
+    "all records of workspaces are lost": lambda e: e.command("UNLINK", e.keys.key("workspaces")),
+    "all records of queues are lost": lambda e: e.command("UNLINK", e.keys.key("nodes")),
+    "all leases are lost": lambda e: e.command("UNLINK", e.keys.key("leases")),
+    "all lanes of a workspace are lost": lambda e: e.command(
+        "UNLINK", e.keys.key("lane", "busy {1}", "q", "0")
+    ),
+    "an entry of a schedule is foreign": lambda e: e.command(
+        "ZADD", e.keys.key("scheduled", "full"), 7, "foreign"
+    ),
+    "a timer of nothing is due": lambda e: e.command("ZADD", e.keys.key("timer"), 7, "ghost"),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_greater_damage_is_mended(world: World, engine: Engine, name: str) -> None:
+    """What whole keys held is made again from the jobs' records."""
+    MORE[name](engine)
+    jobs = jobs_left(engine)
+    mended = mend(world.store, now=world.clock())
+    assert left_over(mended.findings) == []
+    assert mended.repairs
+    assert run_all(world, engine) >= jobs
+    assert left_over(audit(engine, now=world.clock())) == []

@@ -1,0 +1,237 @@
+"""A workspace on many queues: where it closes or opens, its flows follow some with each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fairqueue import Lease, Limits, Pause
+from fairqueue.audit import audit
+from fairqueue.audit.keyspace import Keyspace
+from fairqueue.audit.view import Audit
+from tests.contract.world import World
+
+MANY = 120
+NAMES = [f"q{n:03}" for n in range(MANY)]
+MOST_CHANGED = 32
+"""Flows that one call may change: a page, and those that it is about."""
+MOST_CALLS = MANY // 4
+
+
+def waits_on_many_queues(world: World) -> None:
+    """One job on each of these queues."""
+    for queue in NAMES:
+        world.publish("big", queue=queue)
+
+
+def states(world: World) -> dict[str, tuple[str, bool]]:
+    """How the workspace stands on each queue."""
+    rows = Keyspace(world.store.engine).workspaces.get("big")
+    return {flow.lane_key: (flow.state, flow.reserved) for flow in rows.flows} if rows else {}
+
+
+def sound(world: World) -> bool:
+    """Whether the auditor finds nothing."""
+    assert audit(world.store.engine, now=world.clock()) == []
+    return True
+
+
+def changed(world: World, act: Callable[[], object]) -> int:
+    """How many flows an action changes."""
+    before = states(world)
+    act()
+    assert sound(world)
+    after = states(world)
+    return sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
+
+
+def follow(world: World) -> None:
+    """Reap until all flows have followed."""
+    for _ in range(MOST_CALLS):
+        look = Audit(Keyspace(world.store.engine), world.clock())
+        if not (look.draining or look.follows(look.space.workspaces["big"])):
+            return
+        assert changed(world, world.reap) <= MOST_CHANGED
+    raise AssertionError("not all flows have followed")
+
+
+def test_a_limit_that_is_reached_is_never_exceeded(world: World) -> None:
+    """Its flows leave their queues page by page, and one that is left starts nothing."""
+    world.limit("big", concurrency=1)
+    waits_on_many_queues(world)
+    worker, other = world.worker("w1"), world.worker("w2")
+    assert changed(world, lambda: worker.take_one("q050")) <= MOST_CHANGED
+    for queue in reversed(NAMES):
+        assert other.take(1, queue) == []
+    assert sound(world)
+    follow(world)
+    assert {state for state, _ in states(world).values()} == {"at_limit", "idle"}
+
+
+def test_a_limit_that_opens_reaches_each_of_many_queues(world: World) -> None:
+    """After a few calls of any worker the last one's job can start, too."""
+    world.limit("big", concurrency=1)
+    waits_on_many_queues(world)
+    worker, other = world.worker("w1"), world.worker("w2")
+    lease = worker.take_one("q000")
+    follow(world)
+    assert changed(world, lambda: worker.finish(lease)) <= MOST_CHANGED
+    for _ in range(MOST_CALLS):
+        other.take(1, "elsewhere")
+    assert len(other.take(1, "q099")) == 1
+
+
+def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: World) -> None:
+    """Each queue has a worker, one job of all runs at a time, and in the end all have."""
+    world.limit("big", concurrency=1)
+    waits_on_many_queues(world)
+    workers = {queue: world.worker(f"of {queue}") for queue in NAMES}
+    rounds = 0
+    while workers and rounds < MANY:
+        rounds += 1
+        for queue in sorted(workers):
+            world.clock.advance(0.01)
+            for lease in workers[queue].take(1, queue):
+                workers.pop(queue).finish(lease, 0.01)
+    assert workers == {}
+    world.reap()
+    assert sound(world)
+
+
+def test_a_queue_whose_job_ends_is_open_at_once(world: World) -> None:
+    """Its worker goes on without waiting for the others."""
+    world.limit("big", concurrency=1)
+    waits_on_many_queues(world)
+    world.publish("big", queue="q091")
+    worker = world.worker()
+    lease = worker.take_one("q091")
+    follow(world)
+    worker.finish(lease)
+    assert worker.take_one("q091").job.queue == "q091"
+
+
+def test_a_job_that_is_published_while_others_follow_can_start(world: World) -> None:
+    """A publish settles the flow that it is about, and so does a claim."""
+    world.limit("big", concurrency=1)
+    waits_on_many_queues(world)
+    worker = world.worker()
+    lease = worker.take_one("q000")
+    follow(world)
+    worker.finish(lease)
+    for queue in ("q099", "new"):
+        world.publish("big", queue=queue, priority=1)
+        assert sound(world)
+        lease = worker.take_one(queue)
+        assert worker.finish(lease)
+        assert sound(world)
+
+
+def test_a_waiting_owner_is_woken_for_the_next_queue(world: World) -> None:
+    """While flows follow an opened workspace, the next of them has a token, so that they go on."""
+    world.limit("big", concurrency=1)
+    waits_on_many_queues(world)
+    engine, worker = world.store.engine, world.worker()
+    lease = worker.take_one("q000")
+    follow(world)
+    for queue in NAMES:  # as workers find nothing there
+        worker.take(1, queue)
+    assert worker.claim(1, "q000").wait_seconds > 0
+    worker.finish(lease)
+    closed = [queue for queue, (state, _) in states(world).items() if state == "at_limit"]
+    tokens = [queue for queue in closed if engine.command("LLEN", engine.keys.key("token", queue))]
+    assert len(tokens) == 1
+
+
+def pause(world: World) -> list[Lease]:
+    """Nothing starts until it is resumed."""
+    world.store.pause("workspace", "big", Pause.PAUSED)
+    return []
+
+
+def resume(world: World, _leases: list[Lease]) -> None:
+    """It goes on."""
+    world.store.pause("workspace", "big", None)
+
+
+def limit_default(world: World) -> list[Lease]:
+    """No workspace may start anything."""
+    world.store.set_limits("default", "", Limits(concurrency=0))
+    return []
+
+
+def unlimit_default(world: World, _leases: list[Lease]) -> None:
+    """The default limit goes."""
+    world.store.set_limits("default", "", None)
+
+
+def wait_for_rate(world: World) -> list[Lease]:
+    """Its rate is used up."""
+    world.limit("big", rate=0.01)
+    return world.worker().take(1, "q000")
+
+
+def let_rate_pass(world: World, leases: list[Lease]) -> None:
+    """The next job may start."""
+    world.clock.advance(101)
+    for lease in leases:
+        world.worker("w2").finish(lease)
+
+
+def fill(world: World) -> list[Lease]:
+    """It runs as many jobs as it may."""
+    world.limit("big", concurrency=1)
+    return world.worker().take(1, "q000")
+
+
+def unlimit(world: World, _leases: list[Lease]) -> None:
+    """It may run more."""
+    world.limit("big", concurrency=9)
+
+
+CLOSED = {
+    "paused": (pause, resume),
+    "at_limit": (fill, unlimit),
+    "the default's": (limit_default, unlimit_default),
+    "rate": (wait_for_rate, let_rate_pass),
+}
+
+
+@pytest.mark.parametrize("how", CLOSED)
+@pytest.mark.parametrize("parent", [None, "org"])
+def test_what_closes_and_opens_a_workspace_reaches_all_its_queues(
+    world: World, how: str, parent: str | None
+) -> None:
+    """No call changes more than a page of flows, and in the end all stand alike."""
+    close, open_again = CLOSED[how]
+    world.limit("big", parent=parent)
+    waits_on_many_queues(world)
+    leases: list[Lease] = []
+    assert changed(world, lambda: leases.extend(close(world))) <= MOST_CHANGED
+    follow(world)
+    assert "ready" not in {state for state, _ in states(world).values()}
+    assert changed(world, lambda: open_again(world, leases)) <= MOST_CHANGED
+    follow(world)
+    assert {state for state, _ in states(world).values()} <= {"ready", "idle", "idle_with_debt"}
+    worker = world.worker("w3")
+    for queue in NAMES[1:4]:
+        assert len(worker.take(1, queue)) == 1
+        world.clock.advance(101)
+    assert sound(world)
+
+
+def test_a_tasks_rate_opens_each_of_many_queues(world: World) -> None:
+    """The timer goes off for flows that no call has read since, and each starts in its turn."""
+    world.limit_task(workspace_rate=1.0)
+    waits_on_many_queues(world)
+    worker, left = world.worker(), set(NAMES)
+    for _ in range(3):
+        started = [queue for queue in sorted(left) if worker.take(1, queue)]
+        assert len(started) == 1
+        left.remove(started[0])
+        follow(world)
+        world.publish("big", queue="elsewhere", task="other")  # a call about another flow
+        worker.finish(worker.take_one("elsewhere"))
+        assert sound(world)
+        world.clock.advance(1.001)
+        follow(world)

@@ -1,0 +1,237 @@
+"""Many publishes in one call: each has the outcome of a publish; a group goes in whole or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from fairqueue import CapacityExceeded, FairQueueError, Job, LeaseLost, Limits, Outcome, Pause
+from fairqueue._types import Admission, Published
+from tests.contract.world import World, ids
+
+Pair = tuple[Job, Admission]
+
+
+def job(n: int, workspace: str = "a", *, queue: str = "q", task: str = "t") -> Job:
+    """Make a job whose id and payload have this number."""
+    return Job(f"j{n}", workspace, queue, task, b"%d\n" % n)
+
+
+def jobs(n: int, workspace: str = "a", *, group: str | None = None, first: int = 0) -> list[Pair]:
+    """Make this many jobs."""
+    return [(job(first + i, workspace), Admission(group=group)) for i in range(n)]
+
+
+def outcomes(done: list[Published | FairQueueError]) -> list[object]:
+    """Say what became of each: the outcome, or the kind of error."""
+    return [type(one) if isinstance(one, FairQueueError) else one.outcome for one in done]
+
+
+def refusal(done: list[Published | FairQueueError]) -> CapacityExceeded:
+    """Return the one error with which every job was refused."""
+    (error,) = {id(one): one for one in done}.values()
+    assert isinstance(error, CapacityExceeded)
+    return error
+
+
+def test_jobs_keep_their_order_and_payload(world: World) -> None:
+    """They are claimed in the order in which they were given, byte for byte."""
+    payloads = [b"", bytes(range(256)), b"1 2 3 ", b"\n|"]
+    pairs = [(replace(job(n), payload=each), Admission()) for n, each in enumerate(payloads)]
+    done = world.store.publish_many(pairs)
+    assert outcomes(done) == [Outcome.CREATED] * 4
+    leases = world.worker().take(4)
+    assert [(lease.job.id, lease.job.payload) for lease in leases] == [
+        (f"j{n}", payload) for n, payload in enumerate(payloads)
+    ]
+
+
+def test_no_jobs_are_no_call(world: World) -> None:
+    """Nothing is published, and nothing is returned."""
+    assert world.store.publish_many([]) == []
+
+
+def test_more_than_a_hundred_take_more_calls(world: World) -> None:
+    """All are stored, in their order."""
+    done = world.store.publish_many(jobs(250))
+    assert outcomes(done) == [Outcome.CREATED] * 250
+    assert ids(world.worker().take(250)) == [f"j{n}" for n in range(250)]
+
+
+def test_large_payloads_take_more_calls(world: World) -> None:
+    """No call has more than a megabyte of them, unless one job has."""
+    pairs = [(replace(job(n), payload=b"x" * 700_000), Admission()) for n in range(4)]
+    assert outcomes(world.store.publish_many(pairs)) == [Outcome.CREATED] * 4
+    assert world.store.depth("q") == 4
+
+
+def test_each_job_has_the_outcome_of_a_publish(world: World) -> None:
+    """One that is known, one that is refused, one whose parent lost its lease, one under a key."""
+    world.limit("full", capacity=0)
+    world.publish("a", "j1")
+    pairs = [
+        (job(0), Admission()),
+        (job(1), Admission()),
+        (job(2, "full"), Admission()),
+        (job(3), Admission(parent_fence=12345)),
+        (job(4), Admission(unique_key="k")),
+        (job(5), Admission(unique_key="k")),
+        (job(6, "full"), Admission(exempt=True)),
+    ]
+    done = world.store.publish_many(pairs)
+    assert outcomes(done) == [
+        Outcome.CREATED,
+        Outcome.REPEATED,
+        CapacityExceeded,
+        LeaseLost,
+        Outcome.CREATED,
+        Outcome.EXISTING,
+        Outcome.CREATED,
+    ]
+    assert isinstance(done[5], Published)
+    assert done[5].job_id == "j4"
+    assert (world.row("a").waiting, world.row("full").waiting) == (3, 1)
+
+
+def test_a_capacity_is_exact_within_one_call(world: World) -> None:
+    """As many as fit are stored, the first ones."""
+    world.limit(capacity=3)
+    done = world.store.publish_many(jobs(5))
+    assert outcomes(done) == [Outcome.CREATED] * 3 + [CapacityExceeded] * 2
+    assert ids(world.worker().take(5)) == ["j0", "j1", "j2"]
+
+
+def test_delayed_and_expiring_jobs(world: World) -> None:
+    """They wait for their time, and die at it."""
+    late, early = replace(job(0), delay_seconds=10.0), replace(job(1), expires_seconds=5.0)
+    world.store.publish_many([(late, Admission()), (early, Admission())])
+    world.pass_time(20)
+    assert ids(world.worker().take(2)) == ["j0"]
+    assert [letter.job.id for letter in world.dead()] == ["j1"]
+
+
+def test_workspaces_take_turns_in_the_order_of_their_publishes(world: World) -> None:
+    """As after single publishes."""
+    pairs = [(job(n, "abc"[n % 3]), Admission()) for n in range(6)]
+    world.store.publish_many(pairs)
+    assert [lease.job.workspace for lease in world.worker().take(6)] == list("abcabc")
+
+
+def test_a_publish_of_many_wakes_a_waiter(world: World) -> None:
+    """It leaves the token that a publish leaves."""
+    world.store.publish_many(jobs(3))
+    waiter = world.store.waiter(["q"])
+    assert waiter.wait(5)
+    waiter.close()
+
+
+def test_a_repeated_call_stores_nothing_twice(world: World) -> None:
+    """The ids are known, while their jobs live and for a minute after their end."""
+    world.store.publish_many(jobs(3))
+    worker = world.worker()
+    worker.finish(worker.take_one())
+    assert outcomes(world.store.publish_many(jobs(3))) == [Outcome.REPEATED] * 3
+    assert world.store.depth("q") == 2
+
+
+SCOPES: dict[str, Callable[[World, int], None]] = {
+    "workspace": lambda world, n: world.limit("a", capacity=n),
+    "queue": lambda world, n: world.store.set_limits("queue", "q", Limits(capacity=n)),
+    "total": lambda world, n: world.store.set_limits("total", "", Limits(capacity=n)),
+}
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("size", [5, 150])
+def test_a_group_is_let_in_whole_or_not_at_all(world: World, scope: str, size: int) -> None:
+    """Its size is known, so it needs room for all of its jobs."""
+    SCOPES[scope](world, size)
+    world.publish("a", "before")
+    error = refusal(world.store.publish_many(jobs(size, group="g")))
+    assert (error.scope, error.limit, error.waiting, error.jobs) == (scope, size, 1, size)
+    assert (error.workspace, error.queue, error.task) == ("a", "q", "t")
+    assert not error.never_fits
+    assert world.store.depth("q") == 1
+    world.worker().take_one()
+    done = world.store.publish_many(jobs(size, group="g"))
+    assert outcomes(done) == [Outcome.CREATED] * size
+
+
+def test_a_group_that_never_fits_says_so(world: World) -> None:
+    """To wait for room does not help."""
+    world.limit(capacity=5)
+    error = refusal(world.store.publish_many(jobs(500, group="g")))
+    assert error.never_fits
+    assert "no room for 500 jobs at once: its capacity is 5" in str(error)
+    assert world.store.snapshot().queues == {}
+
+
+def test_a_group_over_several_workspaces_names_the_full_one(world: World) -> None:
+    """The rejection is that of the whole group, whichever job it is given for."""
+    world.limit("b", capacity=1)
+    pairs = [(job(n, "ab"[n % 2]), Admission(group="g")) for n in range(4)]
+    error = refusal(world.store.publish_many(pairs))
+    assert (error.workspace, error.jobs, error.limit) == ("b", 2, 1)
+    assert world.store.depth("q") == 0
+
+
+def test_each_group_is_decided_by_itself(world: World) -> None:
+    """Jobs of none, and of other groups, are not refused with it."""
+    world.limit(capacity=4)
+    pairs = [*jobs(3, group="big"), *jobs(2, group="small", first=3), *jobs(1, first=5)]
+    pairs += jobs(2, group="other", first=6)
+    done = world.store.publish_many(pairs)
+    assert outcomes(done) == (
+        [Outcome.CREATED] * 3 + [CapacityExceeded] * 2 + [Outcome.CREATED] + [CapacityExceeded] * 2
+    )
+
+
+def test_exempt_jobs_of_a_group_need_no_room(world: World) -> None:
+    """They are accepted, however full it is."""
+    world.limit(capacity=0)
+    pairs = [(one, replace(how, exempt=True)) for one, how in jobs(3, group="g")]
+    assert outcomes(world.store.publish_many(pairs)) == [Outcome.CREATED] * 3
+
+
+def test_the_rest_of_a_group_may_follow_later(world: World) -> None:
+    """Once it is in, a later publish of it is accepted."""
+    world.limit(capacity=3)
+    world.store.publish_many(jobs(3, group="g"))
+    done = world.store.publish_many(jobs(2, group="g", first=3))
+    assert outcomes(done) == [Outcome.CREATED] * 2
+    world.publish(group="g")
+
+
+def test_a_group_is_refused_while_its_task_drains(world: World) -> None:
+    """Nothing of it is stored."""
+    world.publish("a", "before", task="t")
+    world.store.pause("task", "t", Pause.DRAINING)
+    error = refusal(world.store.publish_many(jobs(3, group="g")))
+    assert (error.scope, error.draining, error.never_fits) == ("task", True, False)
+    assert world.store.depth("q") == 1
+
+
+def test_a_repeated_group_is_not_refused(world: World) -> None:
+    """Its jobs are known, even where there is no room for more."""
+    world.limit(capacity=3)
+    world.store.publish_many(jobs(3, group="g"))
+    assert outcomes(world.store.publish_many(jobs(3, group="g"))) == [Outcome.REPEATED] * 3
+
+
+def test_an_observed_limit_refuses_no_group(world: World) -> None:
+    """It is counted, once for each workspace, queue and task of it."""
+    world.configure(default=Limits(capacity=2), enforced=False)
+    assert outcomes(world.store.publish_many(jobs(3, group="g"))) == [Outcome.CREATED] * 3
+    assert world.row().would_reject == 1
+
+
+def test_a_group_that_is_refused_is_not_observed(world: World) -> None:
+    """A drain refuses it, also where capacities are only observed."""
+    world.configure(default=Limits(capacity=0), enforced=False)
+    world.publish("a", "before", task="draining", exempt=True)
+    world.store.pause("task", "draining", Pause.DRAINING)
+    pairs = [*jobs(1, group="g"), (job(1, task="draining"), Admission(group="g"))]
+    assert refusal(world.store.publish_many(pairs)).scope == "task"
+    assert world.row().would_reject == 0

@@ -1,0 +1,153 @@
+"""A task's rate per workspace spaces its starts in each workspace, and holds back nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fairqueue import ConfigurationError, FairQueue, Limits, Pause
+from fairqueue.audit import audit
+from tests.contract.world import Worker, World
+
+
+def starts(worker: Worker, queue: str = "q") -> Counter[tuple[str, str]]:
+    """Count what starts now, by workspace and task."""
+    leases = worker.take(20, queue)
+    return Counter((lease.job.workspace, lease.job.task) for lease in leases)
+
+
+def test_it_spaces_the_starts_in_each_workspace(world: World) -> None:
+    """Each workspace has the rate for itself; other tasks go on."""
+    worker = world.worker()
+    world.limit_task(workspace_rate=2.0)
+    for name in "ab":
+        world.publish_many(3, name)
+    world.publish_many(2, "a", task="other")
+    assert starts(worker) == {("a", "t"): 1, ("b", "t"): 1, ("a", "other"): 2}
+    world.clock.advance(0.499)
+    assert starts(worker) == {}
+    world.clock.advance(0.002)
+    assert starts(worker) == {("a", "t"): 1, ("b", "t"): 1}
+
+
+def test_a_burst_starts_at_once(world: World) -> None:
+    """After the burst, starts follow the rate."""
+    worker = world.worker()
+    world.limit_task(workspace_rate=1.0, workspace_burst=3.0)
+    world.publish_many(9)
+    assert starts(worker) == {("a", "t"): 3}
+    world.clock.advance(2.001)
+    assert starts(worker) == {("a", "t"): 2}
+
+
+def test_it_counts_all_queues_of_a_workspace(world: World) -> None:
+    """A start on one queue makes the task wait on the other, which its timer opens."""
+    worker = world.worker()
+    world.limit_task(workspace_rate=0.1)
+    world.publish(queue="q")
+    world.publish(queue="other")
+    assert starts(worker) == {("a", "t"): 1}
+    assert starts(worker, queue="other") == {}
+    world.clock.advance(10.001)
+    assert starts(worker, queue="other") == {("a", "t"): 1}
+
+
+def test_what_waits_for_it_holds_no_slot(world: World) -> None:
+    """Another task uses the workspace's only slot."""
+    world.limit_task(workspace_rate=0.1)
+    world.limit("a", concurrency=1)
+    world.publish_many(2)
+    worker = world.worker()
+    worker.finish(worker.take_one())
+    world.publish(task="other")
+    assert starts(worker) == {("a", "other"): 1}
+
+
+def test_the_watcher_returns_when_it_opens(world: World) -> None:
+    """An idle worker is told to come back at the exact time of the next start."""
+    world.limit_task(workspace_rate=0.5)
+    world.publish_many(2)
+    assert world.worker().claim(5).wait_seconds == pytest.approx(2, abs=0.01)
+
+
+def test_it_is_kept_while_nothing_is_left_of_the_workspace(world: World) -> None:
+    """A workspace gains nothing by being empty."""
+    world.limit_task(workspace_rate=0.1)
+    world.publish()
+    worker = world.worker()
+    worker.finish(worker.take_one())
+    world.clock.advance(5)
+    world.publish()
+    assert worker.take() == []
+    world.clock.advance(5.001)
+    assert len(worker.take()) == 1
+
+
+def test_another_rate_applies_at_once(world: World) -> None:
+    """A higher one opens earlier, and none at all opens now."""
+    worker = world.worker()
+    world.limit_task(workspace_rate=0.001)
+    world.publish_many(3)
+    assert starts(worker) == {("a", "t"): 1}
+    world.limit_task(workspace_rate=0.001, workspace_burst=2.0)
+    assert starts(worker) + starts(worker) == {("a", "t"): 1}
+    world.store.set_limits("task", "t", None)
+    assert starts(worker) == {("a", "t"): 1}
+
+
+def test_a_pause_and_its_end(world: World) -> None:
+    """After a pause the rate still holds, and has a timer again."""
+    worker = world.worker()
+    world.limit_task(workspace_rate=0.5)
+    world.publish_many(3)
+    assert starts(worker) == {("a", "t"): 1}
+    world.store.pause("workspace", "a", Pause.PAUSED)
+    world.clock.advance(1)
+    world.store.pause("workspace", "a", None)
+    assert starts(worker) == {}
+    world.clock.advance(1.001)
+    assert starts(worker) == {("a", "t"): 1}
+
+
+def test_what_has_passed_goes(world: World) -> None:
+    """Each start drops two entries, and the cleanup drops the rest."""
+    worker = world.worker()
+    world.limit_task(workspace_rate=1.0)
+    for n in range(9):
+        world.publish(f"w{n}")
+    starts(worker)
+    key = world.store.engine.keys.key("task_rates")
+    assert world.store.engine.command("ZCARD", key) == 9
+    world.clock.advance(5)
+    world.publish("w0")
+    assert starts(worker) == {("w0", "t"): 1}
+    assert world.store.engine.command("ZCARD", key) == 7
+    world.clock.advance(700)
+    for _ in range(40):
+        world.reap()
+    assert world.store.engine.command("ZCARD", key) == 0
+    assert audit(world.store.engine, now=world.clock()) == []
+
+
+def test_settings_and_live_limits() -> None:
+    """They name it as they name a rate; a burst alone is refused."""
+    with FairQueue(
+        "memory://", tasks={"t": {"workspace_rate": "30/m", "workspace_burst": 2}}
+    ) as queue:
+        queue.connect()
+        assert queue.admin.task_limits("t")["workspace_rate"].value == 0.5
+        queue.admin.set_task_limits("t", workspace_rate="100/h", workspace_burst=5)
+        found = queue.admin.task_limits("t")["workspace_rate"]
+        assert found.value == pytest.approx(100 / 3600)
+        assert found.source == "live"
+        with pytest.raises(ConfigurationError, match="workspace_burst has no effect without"):
+            queue.admin.set_task_limits("t", workspace_burst=5)
+    with pytest.raises(ConfigurationError, match="workspace_burst has no effect without"):
+        FairQueue("memory://", tasks={"t": {"workspace_burst": 2}})
+
+
+def test_limits_say_what_they_are() -> None:
+    """The core's own type has both."""
+    limits = Limits(workspace_rate=2.0, workspace_burst=3.0)
+    assert (limits.workspace_rate, limits.workspace_burst) == (2.0, 3.0)

@@ -1,0 +1,59 @@
+"""What happens while no process sees it is counted since the store began."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue import Settings
+from fairqueue._admin import Admin
+from tests.contract.world import World
+
+
+@pytest.fixture
+def admin(world: World) -> Admin:
+    """What an operator has."""
+    return Admin(lambda: world.store, Settings())
+
+
+def test_an_expired_lease_is_counted(world: World, admin: Admin) -> None:
+    """Each that was reaped, and the job that died of it; a release is none."""
+    world.max_deliveries = 2
+    world.publish("a", "j")
+    worker = world.worker()
+    worker.release(worker.take_one())
+    for _ in range(2):
+        worker.take_one()
+        world.pass_time(40)
+    totals = admin.totals()
+    assert totals.leases_expired == 2
+    assert totals.dead == {"max_deliveries": 1, "expired": 0, "rejected": 0}
+    assert totals.acked == 0
+
+
+def test_dead_letters_are_counted_by_why(world: World, admin: Admin) -> None:
+    """Whatever reason a reject gives; a purge takes nothing back, and a cancelled job is none."""
+    worker = world.worker()
+    for reason in ("bad", "worse"):
+        world.publish("a", reason)
+        worker.reject(worker.take_one(), reason)
+    world.publish("a", "late", expires_seconds=5)
+    world.clock.advance(10)
+    world.reap()
+    world.publish("a", "cancelled")
+    world.store.cancel("cancelled", "q")
+    expected = {"max_deliveries": 0, "expired": 1, "rejected": 2}
+    assert admin.totals().dead == expected
+    admin.purge_dead("a")
+    assert admin.totals().dead == expected
+
+
+def test_a_damaged_count_stops_nothing(world: World, admin: Admin) -> None:
+    """What it would count happens all the same."""
+    engine = world.store.engine
+    engine.command("HSET", engine.keys.key("totals"), "dead_rejected", "no number")
+    engine.command("HSET", engine.keys.key("duration_estimates"), "all", "neither")
+    world.publish("a", "j")
+    worker = world.worker()
+    assert worker.reject(worker.take_one())
+    assert [letter.job.id for letter in world.dead()] == ["j"]
+    assert (admin.totals().dead["rejected"], admin.totals().acked) == (0, 0)

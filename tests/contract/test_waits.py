@@ -1,0 +1,120 @@
+"""How long a job waited is told with its lease: since it was due, and while it could have run."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue import Lease, Pause
+from fairqueue.adapters import Finish
+from tests.contract.world import World
+
+
+def _waits(lease: Lease) -> tuple[float | None, float | None]:
+    return lease.waited_seconds, lease.runnable_seconds
+
+
+def _about(*seconds: float) -> object:
+    return pytest.approx(seconds, abs=0.01)
+
+
+@pytest.mark.parametrize("behind", [0, 1, 5])
+def test_a_job_waits_from_its_publish(world: World, behind: int) -> None:
+    """Also as one of many of its workspace, whichever way the claim takes."""
+    for n in range(behind + 1):
+        world.publish("a", str(n))
+        world.clock.advance(1)
+    world.clock.advance(3)
+    leases = world.worker().take(behind + 1)
+    assert [lease.waited_seconds for lease in leases] == _about(*range(4 + behind, 3, -1))
+    assert [lease.runnable_seconds for lease in leases] == _about(*range(4 + behind, 3, -1))
+
+
+def test_a_busy_worker_is_told_on_the_short_way(world: World) -> None:
+    """A claim that ends a job and starts another tells the waits as the general way does."""
+    for n in range(6):
+        world.publish("a", str(n))
+    worker = world.worker()
+    (first,) = worker.take()
+    worker.finish(first, 1)
+    (second,) = worker.take()
+    world.clock.advance(2)
+    (third,) = worker.claim(1, finishes=[Finish(second.fence, seconds=1)]).leases
+    assert _waits(third) == _about(2, 2)
+
+
+def test_a_delayed_job_waits_from_its_time(world: World) -> None:
+    """The delay is no wait, also where it comes behind jobs that wait already."""
+    world.publish("a", "now")
+    world.publish("a", "later", delay_seconds=10, expires_seconds=60)
+    world.clock.advance(14)
+    first, second = world.worker().take(2)
+    assert _waits(first) == _about(14, 14)
+    assert _waits(second) == _about(4, 4)
+
+
+def test_time_at_a_limit_is_no_runnable_wait(world: World) -> None:
+    """A workspace at its own limit waits for itself: only what follows counts as runnable."""
+    world.limit("a", concurrency=1)
+    for n in range(3):
+        world.publish("a", str(n))
+    worker = world.worker()
+    (running,) = worker.take(2)
+    world.clock.advance(10)
+    worker.finish(running, 10)
+    world.clock.advance(1)
+    (lease,) = worker.take()
+    assert _waits(lease) == _about(11, 1)
+
+
+@pytest.mark.parametrize("scope", ["workspace", "task"])
+def test_time_in_a_pause_is_no_runnable_wait(world: World, scope: str) -> None:
+    """Nor is that of a paused task, whose workspaces keep their places in its node."""
+    name = "a" if scope == "workspace" else "t"
+    world.publish("a", "j", task="t")
+    world.store.pause(scope, name, Pause.PAUSED)
+    assert world.worker("idle").take() == []
+    world.clock.advance(100)
+    world.store.pause(scope, name, None)
+    world.clock.advance(2)
+    assert _waits(world.worker().take_one()) == _about(102, 2)
+
+
+def test_a_full_group_is_no_runnable_wait(world: World) -> None:
+    """Its members keep their places in its node while it is full."""
+    world.limit("g", concurrency=1)
+    for name in ("a", "b"):
+        world.limit(name, parent="g")
+        world.publish(name, name)
+    worker = world.worker()
+    (running,) = worker.take(2)
+    world.clock.advance(10)
+    worker.finish(running, 10)
+    world.clock.advance(3)
+    assert _waits(worker.take_one()) == _about(13, 3)
+
+
+def test_a_start_does_not_begin_the_wait_again(world: World) -> None:
+    """A workspace without a limit stays runnable while its jobs start one by one."""
+    for n in range(3):
+        world.publish("a", str(n))
+    worker = world.worker()
+    for seconds in (5, 10, 15):
+        world.clock.advance(5)
+        assert _waits(worker.take_one()) == _about(seconds, seconds)
+
+
+def test_what_came_back_has_no_wait(world: World) -> None:
+    """A redelivery is no first start, so it would count its job's wait twice."""
+    world.publish("a", "j")
+    worker = world.worker()
+    worker.release(worker.take_one(), counted=True)
+    assert _waits(worker.take_one()) == (None, None)
+
+
+def test_a_repeated_reply_has_no_wait(world: World) -> None:
+    """After a lost reply it is not known any more since when the job was runnable."""
+    world.publish("a", "j")
+    worker = world.worker()
+    worker.take_one()
+    (again,) = worker.claim(again=True).leases
+    assert _waits(again) == (None, None)

@@ -1,0 +1,182 @@
+"""Only those see and change it that may: tokens, roles, forms of other sites, headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Mount
+from starlette.types import ASGIApp
+
+from fairqueue import FairQueue, Pause
+from fairqueue.dashboard import Role, app
+from fairqueue.errors import ConfigurationError
+from tests.dashboard.serving import Visitor, served
+
+TOKEN, READ_TOKEN = "operator-token-0123", "support-token-01234"
+PAUSED = {("workspace", "acme"): Pause.PAUSED}
+
+
+@contextmanager
+def _visiting(site: ASGIApp, path: str = "") -> Iterator[Visitor]:
+    with served(site) as url, Visitor(base_url=url + path) as visitor:
+        yield visitor
+
+
+def _form(visitor: Visitor, **more: str) -> dict[str, str]:
+    return {"csrf": visitor.csrf(), "scope": "workspace", "name": "acme", "back": "/", **more}
+
+
+def test_every_answer_has_the_headers(visitor: Visitor) -> None:
+    """Pages, files, redirects and refusals: no script of others, no frame, nothing kept."""
+    for path in ("/", "/nothing", "/static/dashboard.js", "/find?q=x", "/live?page=/nothing"):
+        headers = visitor.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+    assert visitor.get("/").headers["cache-control"] == "no-store"
+    assert "immutable" in visitor.get("/static/dashboard.css").headers["cache-control"]
+
+
+def test_nothing_is_loaded_from_elsewhere(visitor: Visitor) -> None:
+    """No page names another host, and none has a script or style inside."""
+    page = visitor.page("/")
+    for text in ("http://", "https://", "<style", " style=", " onclick=", "<script>"):
+        assert text not in page
+
+
+def test_without_a_token_only_this_host_is_answered(site: str) -> None:
+    """A name that leads here, as of a page of another site, is refused with the remedy."""
+    answer = httpx.get(site, headers={"host": "evil.example"})
+    assert answer.status_code == 403
+    assert "--token" in answer.text
+    assert httpx.get(site, headers={"host": "localhost:1"}).status_code == 200
+
+
+@pytest.mark.parametrize("changed", [{"csrf": ""}, {"csrf": "0" * 32}, {"csrf": "ä"}])
+def test_a_form_without_its_field_is_refused(
+    queue: FairQueue, visitor: Visitor, changed: dict[str, str]
+) -> None:
+    """And changes nothing."""
+    assert visitor.post("/act/pause", data=_form(visitor, **changed)).status_code == 403
+    assert queue.admin.pauses() == {}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+def test_a_form_of_another_site_is_refused(
+    queue: FairQueue, visitor: Visitor, headers: dict[str, str]
+) -> None:
+    """Even if it knew the field."""
+    answer = visitor.post("/act/pause", data=_form(visitor), headers=headers)
+    assert answer.status_code == 403
+    assert queue.admin.pauses() == {}
+
+
+def test_a_link_changes_nothing(queue: FairQueue, visitor: Visitor) -> None:
+    """Only a form does."""
+    assert visitor.get("/act/pause", params=_form(visitor)).status_code == 405
+    assert queue.admin.pauses() == {}
+
+
+def test_a_long_form_is_refused(visitor: Visitor) -> None:
+    """Its text is not kept in memory."""
+    data = _form(visitor, name="x" * 100_000)
+    assert visitor.post("/act/pause", data=data).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "back", ["https://evil.example/", "//evil.example", "/\\evil.example", "/nothing", "x\r\ny: z"]
+)
+def test_a_form_leads_back_to_a_page_of_the_dashboard(visitor: Visitor, back: str) -> None:
+    """And nowhere else."""
+    answer = visitor.post("/act/pause", data=_form(visitor, back=back))
+    assert answer.headers["location"] == "/"
+
+
+def test_a_token_signs_in(queue: FairQueue) -> None:
+    """An operator changes things; before that there is only the page that asks for the token."""
+    with _visiting(app(queue, token=TOKEN)) as visitor:
+        assert visitor.get("/").status_code == 401
+        answer = visitor.get("/", headers={"accept": "text/html"})
+        assert answer.headers["location"] == "/sign-in"
+        assert "Token" in visitor.page("/sign-in")
+        wrong = visitor.post("/sign-in", data={"csrf": visitor.csrf(), "token": "guess"})
+        assert wrong.status_code == 401
+        visitor.post("/sign-in", data={"csrf": visitor.csrf(), "token": TOKEN})
+        assert TOKEN not in str(dict(visitor.cookies))
+        visitor.act("pause", scope="workspace", name="acme")
+    assert queue.admin.pauses() == PAUSED
+
+
+def test_a_bearer_token_reads_pages(queue: FairQueue) -> None:
+    """For scripts; a wrong one is refused, whatever its characters."""
+    with _visiting(app(queue, token=TOKEN)) as visitor:
+        good, wrong = ({"authorization": f"Bearer {token}"} for token in (TOKEN, "x"))
+        assert visitor.get("/", headers=good).status_code == 200
+        assert visitor.get("/", headers=wrong).status_code == 401
+        assert visitor.get("/", headers={"cookie": "fairqueue_session=x"}).status_code == 401
+
+
+def test_a_reader_sees_and_changes_nothing(queue: FairQueue) -> None:
+    """Pages have no buttons, and a form sent by hand is refused."""
+    queue.publish(b"", queue="q", workspace="acme")
+    with _visiting(app(queue, token=TOKEN, read_token=READ_TOKEN)) as visitor:
+        visitor.post("/sign-in", data={"csrf": visitor.csrf(), "token": READ_TOKEN})
+        for path in ("/", "/workspace?name=acme", "/queues", "/pauses", "/doctor"):
+            page = visitor.page(path)
+            assert "/act/" not in page
+            assert "read only" in page
+        assert visitor.post("/act/pause", data=_form(visitor)).status_code == 403
+    assert queue.admin.pauses() == {}
+
+
+def test_read_only_is_for_all(queue: FairQueue) -> None:
+    """Whatever the token."""
+    with _visiting(app(queue, token=TOKEN, read_only=True)) as visitor:
+        visitor.post("/sign-in", data={"csrf": visitor.csrf(), "token": TOKEN})
+        assert "/act/" not in visitor.page("/pauses")
+        assert visitor.post("/act/pause", data=_form(visitor)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "tokens", [{"token": "short"}, {"read_token": ""}, {"token": TOKEN, "read_token": TOKEN}]
+)
+def test_weak_tokens_are_refused(tokens: dict[str, str]) -> None:
+    """Short ones, and one token for two roles."""
+    with pytest.raises(ConfigurationError, match="token"):
+        app("memory://", **tokens)  # type: ignore[arg-type]
+
+
+def test_it_is_mounted_in_another_app(queue: FairQueue) -> None:
+    """Under any path, with the roles of that app's own users."""
+
+    async def authorize(request: Request) -> Role | None:
+        return {"ann": Role.OPERATOR, "bob": Role.READER}.get(request.headers.get("user", ""))
+
+    outer = Starlette(routes=[Mount("/admin/queues", app(queue, authorize=authorize))])
+    with _visiting(outer, "/admin/queues") as visitor:
+        assert visitor.get("/").status_code == 403
+        visitor.headers["user"] = "bob"
+        assert "/act/" not in visitor.page("/pauses")
+        assert 'href="/admin/queues/workspaces"' in visitor.page("/")
+        assert visitor.get("/static/dashboard.css").status_code == 200
+        visitor.headers["user"] = "ann"
+        answer = visitor.post("/act/pause", data=_form(visitor, back="/pauses"))
+        assert answer.headers["location"] == "/admin/queues/pauses"
+        assert "Paused workspace acme" in visitor.page("/pauses")
+    assert queue.admin.pauses() == PAUSED

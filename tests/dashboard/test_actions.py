@@ -1,0 +1,257 @@
+"""What an operator's forms do, and what an open page is sent."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import pytest
+
+from fairqueue import FairQueue, Pause
+from fairqueue.dashboard._checkup import Checkup
+from fairqueue.dashboard._remembered import MOST, Remembered
+from fairqueue.dashboard._sampler import Sampler
+from tests.dashboard.serving import Visitor
+from tests.system.ledger import wait_for
+
+
+def test_pause_drain_and_resume(queue: FairQueue, visitor: Visitor) -> None:
+    """Of a workspace, a queue, a task and everything; the page says what was done."""
+    assert "Paused queue q." in visitor.act("pause", scope="queue", name="q")
+    assert "Draining workspace a." in visitor.act("drain", scope="workspace", name="a")
+    assert "Paused everything." in visitor.act("pause", scope="total")
+    held = {("queue", "q"): Pause.PAUSED, ("workspace", "a"): Pause.DRAINING}
+    assert queue.admin.pauses() == held | {("total", ""): Pause.PAUSED}
+    for scope, name in (("queue", "q"), ("workspace", "a"), ("total", "")):
+        assert "Resumed" in visitor.act("resume", scope=scope, name=name)
+    assert queue.admin.pauses() == {}
+    assert "Nothing was paused" in visitor.act("resume", scope="queue", name="q")
+
+
+def test_limits_are_edited_in_place(queue: FairQueue, visitor: Visitor) -> None:
+    """Fields that are empty change nothing."""
+    page = visitor.act(
+        "set-limits",
+        name="acme",
+        concurrency="4",
+        rate="10/m",
+        weight="",
+        back="/workspace?name=acme",
+    )
+    assert "10/m" in page
+    found = {name: limit.value for name, limit in queue.admin.limits("acme").items()}
+    assert found == {"concurrency": 4, "rate": pytest.approx(1 / 6)}
+    visitor.act("unset-limits", name="acme")
+    assert queue.admin.limits("acme") == {}
+
+
+SCOPES = {
+    "queue": ("concurrency", "queue q"),
+    "task": ("workspace_rate", "task q"),
+    "default": ("concurrency", "each workspace without its own"),
+    "total": ("capacity", "everything together"),
+}
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_limits_of_any_scope_are_edited(queue: FairQueue, visitor: Visitor, scope: str) -> None:
+    """The page of the scope has a field for each limit that it may have, and what is in force."""
+    limit, words = SCOPES[scope]
+    page = f"/limits?{urlencode({'scope': scope, 'name': 'q'})}"
+    assert f'name="{limit}"' in visitor.page(page)
+    assert 'name="parent"' not in visitor.page(page)
+    form = {"scope": scope, "name": "q", "back": page, limit: "4"}
+    told = visitor.act("set-limits", code=200, **form)
+    assert f"Live limits of {words}: {limit} 4." in told
+    (row,) = queue.admin.list_limits()
+    assert (row.scope, row.limits) == (scope, {limit: 4})
+    assert limit.replace("_", " ") in visitor.page("/limits")
+    told = visitor.act("unset-limits", scope=scope, name="q")
+    assert f"Removed the live limits of {words}." in told
+    assert queue.admin.list_limits() == []
+
+
+def test_dead_letters_are_replayed_and_deleted(queue: FairQueue, visitor: Visitor) -> None:
+    """One, or all of a workspace."""
+    for _ in range(4):
+        queue.publish(b"", queue="q", workspace="acme")
+    leases = queue.claim(["q"], 4).leases
+    for lease in leases:
+        queue.reject(lease, reason="bad")
+    assert "waits again" in visitor.act("replay", name="acme", id=leases[0].job.id)
+    assert "1 job deleted" in visitor.act("purge-dead", name="acme", id=leases[1].job.id)
+    assert "2 jobs of acme replayed" in visitor.act("replay-all", name="acme")
+    assert queue.depth("q") == 3
+
+
+def test_dead_letters_of_all_workspaces_are_chosen(queue: FairQueue, visitor: Visitor) -> None:
+    """By task, reason and time; those that match are shown, replayed or deleted, and no others."""
+    for n, workspace in enumerate(("acme", "globex", "acme", "initech")):
+        queue.publish(b"", queue="q", workspace=workspace, task="ab"[n // 2], job_id=f"dead-{n}")
+    for lease in queue.claim(["q"], 4).leases:
+        queue.reject(lease, reason="bad" if lease.job.task == "a" else "worse")
+    page = visitor.page("/dead?reason=bad&since=1h")
+    assert "dead-0" in page
+    assert "dead-1" in page
+    assert "dead-2" not in page
+    assert "that match" in visitor.page("/dead?until=1h")
+    assert all(f"dead-{n}" in visitor.page("/dead") for n in range(4))
+    assert "2 jobs replayed" in visitor.act("replay-dead", reason="bad", since="1h")
+    assert queue.depth("q") == 2
+    assert "1 job deleted" in visitor.act("delete-dead", task="b", workspace="initech")
+    assert [letter.job.id for letter in queue.admin.list_dead()] == ["dead-2"]
+
+
+def test_what_blocks_leads_to_where_it_is_ended(queue: FairQueue, visitor: Visitor) -> None:
+    """A pause to the pauses, a limit to the form of its scope."""
+    for _ in range(2):
+        queue.publish(b"", queue="q", workspace="acme", task="a&b")
+    queue.admin.set_task_limits("a&b", concurrency=0)
+    queue.admin.set_limits("acme", concurrency=0)
+    queue.admin.pause(queue="q")
+    page = visitor.page("/workspace?name=acme")
+    assert '<a href="/pauses">Resume</a>' in page
+    assert '<a href="/limits?scope=task&amp;name=a%26b">Limits</a>' in page
+    assert '<a href="/limits?scope=workspace&amp;name=acme">Limits</a>' in page
+    assert '"concurrency"' in visitor.page("/limits?scope=task&name=a%26b")
+
+
+def test_a_job_is_cancelled(queue: FairQueue, visitor: Visitor) -> None:
+    """The page says what became of it."""
+    queue.publish(b"", queue="q", workspace="acme", job_id="j1")
+    assert "was removed" in visitor.act("cancel", id="j1")
+    assert "neither waits nor runs" in visitor.act("cancel", id="j1")
+
+
+@pytest.mark.parametrize(
+    ("action", "form"),
+    [
+        ("pause", {}),
+        ("pause", {"scope": "workspace", "name": ""}),
+        ("pause", {"scope": "galaxy", "name": "x"}),
+        ("set-limits", {"name": "acme"}),
+        ("set-limits", {"name": "acme", "concurrency": "many"}),
+        ("set-limits", {"name": "acme", "concurrency": "-1"}),
+        ("set-limits", {"name": "acme", "rate": "10/fortnight"}),
+        ("set-limits", {"name": "", "concurrency": "1"}),
+        ("set-limits", {"scope": "queue", "name": "q", "weight": "2"}),
+        ("set-limits", {"scope": "galaxy", "name": "q", "concurrency": "2"}),
+        ("unset-limits", {"scope": "queue", "name": ""}),
+        ("replay", {"name": "acme", "id": "none"}),
+        ("purge-dead", {"name": "acme"}),
+        ("replay-dead", {}),
+        ("delete-dead", {"since": "yesterday"}),
+        ("cancel", {}),
+    ],
+)
+def test_a_bad_form_is_a_sentence(visitor: Visitor, action: str, form: dict[str, str]) -> None:
+    """With code 400."""
+    assert "Problem" in visitor.act(action, code=400, **form)
+
+
+def test_an_unknown_action_is_no_page(visitor: Visitor) -> None:
+    """With code 404."""
+    visitor.act("explode", code=404)
+
+
+def test_an_open_page_follows(queue: FairQueue, visitor: Visitor) -> None:
+    """It is sent its changing part at once, and again when that has changed."""
+    queue.publish(b"", queue="q", workspace="acme")
+    with visitor.stream("GET", "/live?page=/workspace&name=acme", timeout=20) as answer:
+        lines = (line for line in answer.iter_lines() if line)
+        assert next(lines) == "event: part"
+        queue.publish(b"", queue="q", workspace="acme", task="new_task")
+        assert any("new_task" in line for line in lines)
+
+
+def test_the_doctor_looks_in_the_background(queue: FairQueue, visitor: Visitor) -> None:
+    """The page answers at once; the finding is there afterwards."""
+    assert "The doctor looks." in visitor.act("examine")
+    checkup = Checkup(queue)
+    checkup.run()
+    assert checkup.last.findings == ()
+    engine = queue.store.engine
+    engine.command("HSET", engine.keys.key("kinds"), "q", "nonsense")
+    checkup.run()
+    assert "kind 'nonsense'" in str(checkup.last.findings)
+
+
+def test_the_doctor_mends_what_it_has_found(queue: FairQueue, visitor: Visitor) -> None:
+    """The page has a button for that, what was done, and a remedy where no repair acts."""
+    queue.publish(b"", queue="q", workspace="acme")
+    engine = queue.store.engine
+    engine.command("HSET", engine.keys.key("kinds"), "q", "nonsense")
+    engine.command("SET", engine.keys.prefix + "strange", "x")
+    visitor.act("examine")
+    _wait_for(visitor, "Repair 1 finding")
+    page = visitor.page("/doctor")
+    assert "fairqueue doctor --repair" in page
+    assert "give that one another prefix" in page
+    assert "The doctor mends." in visitor.act("repair")
+    page = _wait_for(visitor, "What was done")
+    assert "it was removed" in page
+    assert "Repair 1 finding" not in page
+    assert "nonsense" not in str(engine.command("HGETALL", engine.keys.key("kinds")))
+    engine.command("HSET", engine.keys.key("set_aside"), "job q x", "1 {}", "#job", 1)
+    visitor.act("examine")  # what was read is remembered for a second, until something is done
+    assert "Forget them" in visitor.page("/doctor")
+    assert "Forgotten: 1 record." in visitor.act("forget-aside")
+    assert queue.admin.stats().set_aside == {}
+
+
+def _wait_for(visitor: Visitor, text: str) -> str:
+    """Load the doctor's page until it has this."""
+    found: str = wait_for(lambda: (page := visitor.page("/doctor")) and text in page and page)
+    return found
+
+
+def test_the_sampler_takes_a_sample(queue: FairQueue, visitor: Visitor) -> None:
+    """It begins with the first request at the latest, and goes on where the store is away."""
+    visitor.page("/")
+    Sampler(queue).sample()
+    assert len(queue.admin.history()) == 1
+
+
+def test_the_sampler_survives_an_outage(caplog: pytest.LogCaptureFixture) -> None:
+    """It warns."""
+    Sampler(FairQueue("redis://127.0.0.1:1/0", brings_limits=False)).sample()
+    assert "no sample" in caplog.text
+
+
+def test_what_was_read_is_remembered_for_a_second() -> None:
+    """However many visitors look; a change is seen at once."""
+    now, reads = [0.0], list[int]()
+    remembered = Remembered(lambda: now[0])
+
+    def read() -> int:
+        reads.append(1)
+        return len(reads)
+
+    def look() -> int:
+        return remembered.get("x", read)
+
+    assert (look(), look()) == (1, 1)
+    now[0] = 1.5
+    assert look() == 2
+    remembered.forget()
+    assert look() == 3
+
+
+def test_what_costs_more_is_remembered_for_longer() -> None:
+    """Some times as long; and names from addresses do not pile up."""
+    now, reads = [0.0], list[int]()
+    remembered = Remembered(lambda: now[0])
+
+    def look(name: str = "x") -> None:
+        remembered.get(name, lambda: reads.append(1), times=10)
+
+    look()
+    now[0] = 9.0
+    look()
+    assert len(reads) == 1
+    now[0] = 11.0
+    look()
+    assert len(reads) == 2
+    for n in range(2 * MOST):
+        look(f"name {n}")
+    assert len(remembered._values) <= MOST
+    assert len(remembered._locks) <= MOST

@@ -1,0 +1,196 @@
+"""A real Chromium loads each page: no errors, no sideways scrolling, live, and used by keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from fairqueue import FairQueue, Pause
+from fairqueue.dashboard import app
+from tests.dashboard import chromium
+from tests.dashboard.busy import busy_queue
+from tests.dashboard.chromium import Chromium
+from tests.dashboard.serving import served
+
+pytestmark = pytest.mark.system
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+UNEVEN_ROWS = """[...document.querySelectorAll('table')].flatMap((table) => {
+  const seen = (row) => [...row.cells].filter((cell) => cell.offsetParent).length;
+  const [head, ...rows] = [...table.rows];
+  return rows.filter((row) => seen(row) !== seen(head)).map((row) => row.innerText);
+})"""
+"""Rows that show more or fewer cells than the head of their table."""
+WIDTHS = {"desk": (1280, False), "phone": (390, True)}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """One browser for all tests of this module."""
+    if chromium.PROGRAM is None and not os.environ.get("CI"):
+        pytest.skip("no chromium here; CI has one")
+    with chromium.opened(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def busy() -> FairQueue:
+    """A queue with some minutes behind it, and a name that would be a script."""
+    queue = busy_queue(hour=400)
+    for _ in range(2):
+        queue.publish(b"<b>x</b>", queue="mail", workspace=HOSTILE, task=HOSTILE)
+    return queue
+
+
+@pytest.fixture(scope="module")
+def site(busy: FairQueue) -> Iterator[str]:
+    """Its dashboard."""
+    with served(app(busy)) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def _fresh(browser: Chromium) -> None:
+    browser.problems.clear()
+    browser.dialogs.clear()
+    browser.window(1280, 800)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_page_loads_cleanly(browser: Chromium, site: str, width: str) -> None:
+    """Nothing violates the policy, no name is run as a script, and no page is too wide."""
+    pixels, phone = WIDTHS[width]
+    browser.window(pixels, 800, phone=phone)
+    name = urlencode({"name": HOSTILE})
+    pages = ("/", "/workspaces", f"/workspace?{name}", "/queues", "/running", "/waiting", "/dead")
+    limits = ("/tasks", "/limits", "/limits?scope=default", f"/limits?scope=task&{name}")
+    for page in (*pages, *limits, "/pauses", "/workers", "/doctor", "/sign-in"):
+        browser.load(site + page)
+        assert browser.run("document.documentElement.scrollWidth") <= pixels, page
+        assert browser.run("document.querySelector('h1').innerText.length") > 0
+        assert browser.run(UNEVEN_ROWS) == [], page
+        assert browser.run("[...document.images].length") == 0
+    assert browser.problems == []
+    assert browser.dialogs == []
+
+
+def test_a_page_follows_without_a_reload(browser: Chromium, site: str, busy: FairQueue) -> None:
+    """What is published while it is open comes to stand in it, and what is typed stays."""
+    browser.load(f"{site}/workspace?name=wonka")
+    browser.run("window.same = 1; document.querySelector('[name=concurrency]').value = '7'")
+    browser.wait("document.getElementById('live-state').classList.contains('on')")
+    busy.publish(b"", queue="mail", workspace="wonka", task="brand_new_task")
+    browser.wait("document.body.innerText.includes('brand_new_task')")
+    assert browser.run("window.same") == 1
+    assert browser.run("document.querySelector('[name=concurrency]').value") == "7"
+    assert browser.problems == []
+
+
+def test_a_click_pauses_and_resumes(browser: Chromium, site: str, busy: FairQueue) -> None:
+    """The page says so."""
+    browser.load(f"{site}/workspace?name=acme")
+    browser.click("form[action='/act/pause'] button")
+    assert "Paused workspace acme" in browser.text()
+    assert busy.admin.pauses()["workspace", "acme"] is Pause.PAUSED
+    browser.click("form[action='/act/resume'] button")
+    assert ("workspace", "acme") not in busy.admin.pauses()
+
+
+def test_a_question_is_asked_before_harm(browser: Chromium, site: str) -> None:
+    """A drain rejects what producers publish."""
+    browser.load(f"{site}/workspace?name=acme")
+    browser.click("form[action='/act/drain'] button")
+    assert browser.dialogs == ["Reject new jobs of this workspace until it is resumed?"]
+    browser.click("form[action='/act/resume'] button")
+
+
+def test_limits_are_set_by_typing(browser: Chromium, site: str, busy: FairQueue) -> None:
+    """In the page of the workspace."""
+    browser.load(f"{site}/workspace?name=globex")
+    browser.run("document.querySelector('[name=concurrency]').value = '3'")
+    browser.click("form[action='/act/set-limits'] button")
+    assert "concurrency 3" in browser.text()
+    assert busy.admin.limits("globex")["concurrency"].value == 3
+
+
+def test_limits_of_a_queue_are_set_by_typing(browser: Chromium, site: str, busy: FairQueue) -> None:
+    """From the list of queues to the form and back, by clicks."""
+    browser.load(f"{site}/queues")
+    browser.click("a[title='Limits of this queue']")
+    browser.run("document.querySelector('[name=capacity]').value = '9000'")
+    browser.click("form[action='/act/set-limits'] button")
+    assert "capacity 9000" in browser.text()
+    assert busy.admin.queue_limits("default")["capacity"].value == 9000
+
+
+def test_dead_letters_are_chosen_by_typing(browser: Chromium, site: str, busy: FairQueue) -> None:
+    """The form finds them over all workspaces, and a click replays what it has found."""
+    for n in range(3):
+        busy.publish(b"", queue="broken", workspace=f"w{n}", task="broken_task")
+    for lease in busy.claim(["broken"], 3).leases:
+        busy.reject(lease, reason="failed")
+    browser.load(f"{site}/dead")
+    browser.run("document.querySelector('main [name=task]').value = 'broken_task'")
+    browser.click(".filters button")
+    assert browser.run("document.querySelectorAll('tr[data-row]').length") == 3
+    browser.click("form[action='/act/replay-dead'] button")
+    assert browser.dialogs == ["Run all dead jobs that match again?"]
+    assert "3 jobs replayed" in browser.text()
+    assert busy.depth("broken") == 3
+    assert browser.problems == []
+
+
+def test_a_finding_is_repaired_by_a_click(browser: Chromium, site: str, busy: FairQueue) -> None:
+    """The page tells what was found, and then what was done."""
+    engine = busy.store.engine
+    engine.command("HSET", engine.keys.key("kinds"), "mail", "nonsense")
+    browser.load(f"{site}/doctor")
+    browser.click("form[action='/act/examine'] button")
+    browser.wait("document.querySelector(\"form[action='/act/repair']\")")
+    browser.click("form[action='/act/repair'] button")
+    browser.wait("document.body.innerText.includes('What was done')")
+    assert "nonsense" not in str(engine.command("HGETALL", engine.keys.key("kinds")))
+    assert browser.problems == []
+
+
+def test_keys_lead_anywhere(browser: Chromium, site: str) -> None:
+    """A letter after g opens a page, j and Enter a row, and ? lists the keys."""
+    browser.load(f"{site}/")
+    browser.press("?")
+    assert browser.run("document.getElementById('help').open")
+    browser.run("document.getElementById('help').close()")
+    browser.press("g")
+    browser.follow("w")
+    assert browser.run("location.pathname") == "/workspaces"
+    browser.press("j")
+    name = browser.run("document.querySelector('tr.at a').innerText")
+    browser.follow("Enter")
+    assert browser.run("document.querySelector('h1').innerText") == name
+    browser.press("/")
+    assert browser.run("document.activeElement.id") == "find"
+
+
+def test_light_and_dark(browser: Chromium, site: str) -> None:
+    """It follows the system, until a visitor chooses."""
+    background = "getComputedStyle(document.body).backgroundColor"
+    browser.load(f"{site}/")
+    light = browser.run(background)
+    browser.window(1280, 800, dark=True)
+    dark = browser.run(background)
+    assert light != dark
+    browser.press("t")
+    assert browser.run(background) == light
+    browser.load(f"{site}/queues")
+    assert browser.run(background) == light
+    browser.run("localStorage.clear()")
+
+
+def test_pictures(browser: Chromium, site: str, tmp_path: Path) -> None:
+    """Each page can be looked at: the files are in the test's folder."""
+    browser.load(f"{site}/")
+    browser.picture(tmp_path / "overview.png")
+    assert (tmp_path / "overview.png").stat().st_size > 20_000

@@ -1,0 +1,162 @@
+"""Every page answers, shows names from outside as text, and says in a sentence what is wrong."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlencode
+
+import pytest
+
+from fairqueue import FairQueue
+from fairqueue.dashboard import app
+from tests.dashboard.serving import Visitor, served
+
+PAGES = (
+    "/",
+    "/workspaces",
+    "/queues",
+    "/tasks",
+    "/limits",
+    "/limits?scope=total",
+    "/running",
+    "/waiting",
+    "/dead",
+    "/pauses",
+    "/workers",
+    "/doctor",
+)
+VALUE = re.compile(r'value="[^"]*"')  # a field of a form has the name as it is
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "{{ 'laid-out-' * 2 }}{% raw %}",
+    "javascript:alert(1)",
+    "\x1b[2J\x1b]0;title\x07",
+    "a\r\nset-cookie: x=1",
+    "\u202egnp.exe",
+    "../../etc/passwd",
+    "a&b=c#d?e%00",
+)
+
+
+def _fill(queue: FairQueue, name: str) -> str:
+    """Use a name wherever a page shows one; return the id of a dead job."""
+    queue.introduce(name, software=name)
+    for _ in range(3):
+        queue.publish(name.encode(), queue=name, workspace=name, task=name)
+    queue.publish(b"", queue=name, workspace=name, task=name, job_id=name, delay_seconds=60)
+    lease, _ = queue.claim([name], 2).leases
+    queue.reject(lease, reason=name)
+    queue.admin.note_sample()
+    queue.admin.pause(workspace=name)
+    queue.admin.drain(queue=name)
+    for limited in (queue.admin.set_queue_limits, queue.admin.set_task_limits):
+        limited(name, concurrency=9)
+    return lease.job.id
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_of_nothing(visitor: Visitor, path: str) -> None:
+    """An empty queue is no error."""
+    assert "<h1" in visitor.page(path)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_shown_as_text(queue: FairQueue, visitor: Visitor, name: str) -> None:
+    """No name becomes markup, script, a header or an address, and none hides what it is."""
+    dead = _fill(queue, name)
+    one = {"name": name, "workspace": name, "queue": name, "task": name, "id": name, "filter": name}
+    addresses = [*PAGES, f"/dead-letter?{urlencode({'workspace': name, 'id': dead})}"]
+    addresses += [f"{path}?{urlencode(one)}" for path in ("/workspace", "/job", "/workspaces")]
+    addresses += [f"{path}?{urlencode(one)}" for path in ("/running", "/waiting", "/dead")]
+    addresses += [f"/limits?{urlencode({'scope': kind, **one})}" for kind in ("queue", "task")]
+    for address in addresses:
+        answer = visitor.get(address)
+        assert answer.status_code == 200, (address, answer.text)
+        assert "x" not in answer.cookies
+        for bad in ("<script>alert", "<img src=x", "' onmouseover='alert", "\x1b", "\u202e"):
+            assert bad not in VALUE.sub("", answer.text), address
+        assert 'href="javascript:' not in answer.text
+        assert "laid-out-laid-out-" not in answer.text
+
+
+def test_a_name_with_a_slash_has_its_page(queue: FairQueue, visitor: Visitor) -> None:
+    """Names stand in the query, so none leads to another path."""
+    queue.publish(b"", queue="q", workspace="../../etc/passwd")
+    assert "../../etc/passwd</h1>" in visitor.page("/workspace?name=..%2F..%2Fetc%2Fpasswd")
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/nothing", 404),
+        ("/static/..%2F_app.py", 404),
+        ("/static/_app.py", 404),
+        ("/workspace", 400),
+        ("/workspace?name=" + "x" * 300, 400),
+        ("/job", 400),
+        ("/workspaces?by=nonsense", 400),
+        ("/workspaces?start=-1", 400),
+        ("/dead?start=x", 400),
+        ("/limits?scope=galaxy", 400),
+        ("/limits?scope=queue", 400),
+        ("/limits?start=x", 400),
+        ("/waiting?cursor=nonsense", 400),
+        ("/running?queue=" + "x" * 300, 400),
+        ("/find?q=never-seen", 404),
+        ("/find", 400),
+        ("/live?page=/nothing", 404),
+    ],
+)
+def test_bad_input_is_a_sentence(visitor: Visitor, path: str, code: int) -> None:
+    """Whatever an address asks for, the answer is a page that says what is wrong."""
+    assert "Problem" in visitor.page(path, code)
+
+
+def test_a_store_that_is_away_is_a_sentence() -> None:
+    """Code 503, and no traceback."""
+    queue = FairQueue("redis://127.0.0.1:1/0", brings_limits=False)
+    with served(app(queue)) as url, Visitor(base_url=url) as visitor:
+        assert "Redis" in visitor.page("/", 503)
+
+
+def test_the_search_finds_workspaces_and_jobs(queue: FairQueue, visitor: Visitor) -> None:
+    """A name leads to its workspace, an id to its job."""
+    queue.publish(b"", queue="q", workspace="acme corp", job_id="job/1")
+    found = [visitor.get(f"/find?{urlencode({'q': q})}") for q in ("acme corp", "job/1")]
+    targets = [answer.headers["location"] for answer in found]
+    assert targets == ["/workspace?name=acme+corp", "/job?id=job%2F1"]
+    assert "waiting" in visitor.page(targets[1])
+
+
+def test_a_workspace_says_why_it_waits(queue: FairQueue, visitor: Visitor) -> None:
+    """Its limits with their sources, its blockers, what runs, and what is next."""
+    queue.admin.set_limits("acme", concurrency=1)
+    for _ in range(3):
+        queue.publish(b"", queue="q", workspace="acme", task="render")
+    queue.claim(["q"], 2)
+    page = visitor.page("/workspace?name=acme")
+    for text in ("workspace acme runs 1 of 1", "1 / 1", "live", "render", "at limit"):
+        assert text in page
+
+
+def test_workspaces_are_filtered_sorted_and_paged(queue: FairQueue, visitor: Visitor) -> None:
+    """By a part of the name; fifty at once."""
+    for n in range(60):
+        queue.publish(b"", queue="q", workspace=f"w{n:02}")
+    first = visitor.page("/workspaces?by=name")
+    assert "w49" in first
+    assert "w50" not in first
+    assert "w50" in visitor.page("/workspaces?by=name&start=50")
+    assert "w49" not in visitor.page("/workspaces?filter=W5")
+
+
+def test_pictures_survive_a_restart(queue: FairQueue) -> None:
+    """The history is with the queue, not in the dashboard."""
+    queue.publish(b"", queue="q", workspace="acme")
+    queue.claim(["q"], 1)
+    queue.admin.note_sample()
+    for _ in range(2):
+        with served(app(queue)) as url, Visitor(base_url=url) as visitor:
+            assert '<polygon class="c0"' in visitor.page("/")

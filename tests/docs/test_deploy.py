@@ -1,0 +1,154 @@
+"""The compose file and the manifests of examples/deploy are what their tools accept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import click
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from fairqueue.cli import main
+from tests.pages import ROOT, blocks
+
+yaml = pytest.importorskip("yaml", reason="the extra 'dev' has it")
+kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="the extra 'dev' has it")
+
+DEPLOY = ROOT / "examples" / "deploy"
+SHOP = ROOT / "examples" / "fastapi_shop"
+KUBERNETES = "1.30"
+MANIFESTS = [
+    pytest.param(manifest, id=f"{path.stem}-{manifest['kind']}")
+    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+    for manifest in yaml.safe_load_all(path.read_text())
+]
+
+
+class Strict(BaseModel):
+    """Unknown fields are mistakes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Build(Strict):
+    context: str
+    dockerfile: str
+
+
+class Healthcheck(Strict):
+    test: list[str]
+    interval: str
+
+
+class Condition(Strict):
+    condition: Literal["service_started", "service_healthy", "service_completed_successfully"]
+
+
+class Service(Strict):
+    image: str = ""
+    build: Build | None = None
+    command: list[str]
+    environment: dict[str, str] = {}
+    ports: list[str] = []
+    volumes: list[str] = []
+    healthcheck: Healthcheck | None = None
+    stop_grace_period: str = ""
+    restart: Literal["no", "always", "on-failure", "unless-stopped"] = "no"
+    depends_on: dict[str, Condition] = {}
+
+
+class Compose(Strict):
+    services: dict[str, Service]
+    volumes: dict[str, dict[str, Any]]
+
+
+def _lists(value: Any) -> Iterator[list[Any]]:
+    """Every list of texts in a document."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        yield value
+    children = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, str | int | None):
+        for child in children:
+            yield from _lists(child)
+
+
+def _check_command(words: list[str]) -> None:
+    """A ``fairqueue`` command has the options that it is given."""
+    command: click.Command = main
+    while isinstance(command, click.Group):
+        _, found, words = command.resolve_command(click.Context(command), words)
+        assert found is not None
+        command = found
+    command.make_context("fairqueue", words)
+
+
+@pytest.fixture
+def compose() -> Compose:
+    return Compose.model_validate(yaml.safe_load((DEPLOY / "compose.yaml").read_text()))
+
+
+def test_the_compose_file_is_whole(compose: Compose) -> None:
+    """Its fields are known, and what a service names is there."""
+    for name, service in compose.services.items():
+        assert bool(service.image) != bool(service.build), name
+        assert set(service.depends_on) <= set(compose.services)
+        for needed, how in service.depends_on.items():
+            is_checked = compose.services[needed].healthcheck is not None
+            assert is_checked or how.condition != "service_healthy"
+        assert {volume.split(":")[0] for volume in service.volumes} <= set(compose.volumes)
+        if service.build:
+            assert (DEPLOY / service.build.context / service.build.dockerfile).is_file()
+
+
+def test_what_the_image_copies_is_there(compose: Compose) -> None:
+    """And no more is needed to install the package."""
+    copied = re.findall(r"^COPY (.+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert copied
+    assert [path for line in copied for path in line.split() if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS)
+def test_a_manifest_is_valid(manifest: dict[str, Any]) -> None:
+    """By the schemas of Kubernetes itself; a field that it does not know is a mistake."""
+    if manifest["apiVersion"].startswith("keda.sh"):
+        (trigger,) = manifest["spec"]["triggers"]
+        assert trigger["type"] == "metrics-api"
+        assert set(trigger["metadata"]) == {"url", "valueLocation", "targetValue"}
+        return
+    kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+
+def test_what_manifests_name_is_there() -> None:
+    """Selectors match labels, and the scaler's target is a deployment."""
+    found: list[Any] = [param.values[0] for param in MANIFESTS]
+    named = {(m["kind"], m["metadata"]["name"]): m["spec"] for m in found}
+    for (kind, name), spec in named.items():
+        if kind in {"Deployment", "StatefulSet"}:
+            assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+        elif kind == "Service":
+            assert spec["selector"] == {"app": name}
+    assert ("Deployment", named["ScaledObject", "worker"]["scaleTargetRef"]["name"]) in named
+
+
+def test_commands_exist(compose: Compose) -> None:
+    """Those of fairqueue have their options, and modules are those of the shop."""
+    documents = [*(param.values[0] for param in MANIFESTS), compose.model_dump()]
+    commands = [words for document in documents for words in _lists(document) if words]
+    own = [words[1:] for words in commands if words[0] == "fairqueue"]
+    assert len(own) == 2
+    for words in own:
+        _check_command(words)
+    modules = {"web" if words[0] == "uvicorn" else words[2] for words in commands
+               if words[0] in {"uvicorn", "celery"}}  # fmt: skip
+    assert [name for name in modules if not (SHOP / f"{name}.py").exists()] == []
+
+
+def test_the_pod_of_the_page_is_valid() -> None:
+    """The excerpt in docs/operate/deploy.md, completed by an image."""
+    (excerpt,) = blocks(ROOT / "docs" / "operate" / "deploy.md", "yaml")
+    spec = yaml.safe_load(excerpt)["spec"]
+    spec["containers"][0]["image"] = "shop"
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "worker"}, "spec": spec}
+    kubernetes_validate.validate(pod, KUBERNETES, strict=True)

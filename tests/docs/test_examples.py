@@ -1,0 +1,38 @@
+"""The tests inside each example pass, as a reader would run them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pages import ROOT
+
+EXAMPLES = sorted({path.parent for path in (ROOT / "examples").glob("*/test_*.py")})
+ELSEWHERE = {"celery_app", "dramatiq_app"}
+"""Their tests run with a test of what they send: tests/system/celery and tests/system/dramatiq."""
+
+
+def test_each_example_says_what_it_is() -> None:
+    """It has a README."""
+    folders = [path for path in (ROOT / "examples").iterdir() if any(path.iterdir())]
+    assert [path.name for path in folders if not (path / "README.md").exists()] == []
+
+
+@pytest.mark.parametrize(
+    "example",
+    [path for path in EXAMPLES if path.name not in ELSEWHERE],
+    ids=lambda path: path.name,
+)
+def test_its_own_tests_pass(example: Path) -> None:
+    """They need no server."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=example,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

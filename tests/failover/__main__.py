@@ -1,0 +1,46 @@
+"""Kills of Redis primaries under load, judged by a ledger outside of them: ``make failover``.
+
+python -m tests.failover [--kills 10] [--keep FOLDER] [CELL ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.failover.play import play
+
+CELLS = ("prefork-late", "threads-late", "dramatiq")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Play with a replica that confirms, and without; 1: something was lost with one."""
+    parser = argparse.ArgumentParser(prog="python -m tests.failover", description=__doc__)
+    parser.add_argument("cells", nargs="*", metavar="CELL", help=", ".join(CELLS))
+    parser.add_argument("--kills", type=int, default=10, help="in each cell (10)")
+    parser.add_argument("--keep", type=Path, help="a folder for logs and ledgers")
+    chosen = parser.parse_args(arguments)
+    folder = chosen.keep or Path(tempfile.mkdtemp(prefix="fairqueue-failover-"))
+    bad = 0
+    for cell in chosen.cells or CELLS:
+        for least in (1, 0):
+            place = folder / f"{cell}-{least}"
+            place.mkdir(parents=True)
+            found = play(cell, place, kills=chosen.kills, min_replicas=least, said=_progress)
+            bad += least > 0 and not found.is_good
+            print(f"\r{cell}, min_replicas={least}: {found}")  # noqa: T201
+    if bad:
+        print(f"logs and ledgers: {folder}")  # noqa: T201
+    return 1 if bad else 0
+
+
+def _progress(said: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{said}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

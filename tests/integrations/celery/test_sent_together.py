@@ -1,0 +1,439 @@
+"""Groups, chords and ``with fairqueue_celery.batch(app):`` are sent in few calls."""
+
+from __future__ import annotations
+
+import base64
+import contextvars
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery, chord, group, signals
+from kombu.exceptions import OperationalError
+
+import fairqueue
+import fairqueue_celery
+from fairqueue import (
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueue,
+    JobContext,
+    StoreUnavailable,
+)
+from fairqueue.adapters import run_context
+from tests.celery_state import kept
+
+Make = Callable[..., Celery]
+
+
+def _work(n: int = 0) -> int:
+    return n
+
+
+def _add_up(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+@pytest.fixture
+def make_app(namespace: str) -> Iterator[Make]:
+    """Makes apps in one process, each test with its own broker."""
+    with kept(), ExitStack() as closing:
+
+        def make(result_backend: str | None = None, **settings: Any) -> Celery:
+            query = "&".join(f"{name}={value}" for name, value in settings.items())
+            url = f"fairqueue+memory://{namespace}?{query}"
+            app = Celery(namespace, broker=url, backend=result_backend, set_as_current=False)
+            app.conf.task_publish_retry_policy = {"max_retries": 2, "interval_start": 0.001}
+            app.task(name="work", shared=False)(_work)
+            app.task(name="add_up", shared=False)(_add_up)
+            closing.callback(app.close)
+            return app
+
+        yield make
+
+
+def call(app: Celery, n: int = 0, workspace: str = "ada", **options: Any) -> Any:
+    """The call of a task."""
+    return app.signature("work", (n,), workspace=workspace, immutable=True, **options)
+
+
+def core(app: Celery) -> FairQueue:
+    """The queue behind the app."""
+    return fairqueue_celery.queue_of(app)
+
+
+@contextmanager
+def calls_of(app: Celery) -> Iterator[Counter[str]]:
+    """Count the operations that this app's store runs."""
+    engine, calls = core(app).store.engine, Counter[str]()
+    run = engine._run
+
+    def counted(operation: str, values: Any) -> Any:
+        calls[operation] += 1
+        return run(operation, values)
+
+    engine._run = counted  # type: ignore[method-assign]
+    try:
+        yield calls
+    finally:
+        engine._run = run  # type: ignore[method-assign]
+
+
+def stored(app: Celery) -> list[tuple[str, int]]:
+    """Workspace and argument of each job, in the order in which one worker gets them."""
+    leases = core(app).claim(["celery"], 10_000).leases
+    found = []
+    for lease in leases:
+        message = json.loads(lease.job.payload)
+        args, _, _ = json.loads(base64.b64decode(message["body"]))
+        found.append((lease.job.workspace, *args))
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 5, 250])
+def test_a_group_takes_a_call_for_every_hundred(make_app: Make, size: int) -> None:
+    """No task of it is published by itself."""
+    app = make_app()
+    call(app).apply_async()
+    with calls_of(app) as calls:
+        result = group(call(app, n) for n in range(size)).apply_async()
+    assert calls["publish"] == 0
+    assert calls["publish_many"] == -(-size // 100)
+    assert len(result) == size
+    assert core(app).depth("celery") == 1 + size
+
+
+def test_a_chord_and_chunks_are_sent_together(make_app: Make, tmp_path: Path) -> None:
+    """A chord's header with what Celery publishes for it, and each of the chunks."""
+    app = make_app(result_backend=f"file://{tmp_path}")
+    call(app).apply_async()
+    with calls_of(app) as calls:
+        chord(call(app, n) for n in range(5))(app.signature("add_up", workspace="ada"))
+        app.tasks["work"].chunks([(n,) for n in range(10)], 2).apply_async(workspace="ada")
+    assert (calls["publish"], calls["publish_many"]) == (0, 2)
+    assert core(app).depth("celery") == 1 + 5 + 1 + 5  # one is the unlock of the chord
+
+
+def test_tasks_keep_their_order(make_app: Make) -> None:
+    """They start in the order of their calls."""
+    app = make_app()
+    with fairqueue_celery.batch(app):
+        call(app, 1).apply_async()
+        group(call(app, n) for n in (2, 3)).apply_async()
+        call(app, 4).apply_async()
+    assert stored(app) == [("ada", 1), ("ada", 2), ("ada", 3), ("ada", 4)]
+
+
+def test_a_batch_is_one_call(make_app: Make) -> None:
+    """Also where a group is in it; nothing is sent before its end."""
+    app = make_app()
+    call(app).apply_async()
+    with calls_of(app) as calls, fairqueue_celery.batch(app):
+        for n in range(5):
+            call(app, n).apply_async()
+        group(call(app, n) for n in range(5)).apply_async()
+        with fairqueue_celery.batch(app):
+            call(app).apply_async()
+        assert not calls
+    assert calls == {"publish_many": 1}
+    assert core(app).depth("celery") == 1 + 11
+
+
+def test_an_error_in_the_block_sends_nothing(make_app: Make) -> None:
+    """What the block called before the error is not sent; the next call is."""
+    app = make_app()
+
+    def fail() -> None:
+        call(app).apply_async()
+        group(call(app) for _ in range(3)).apply_async()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), fairqueue_celery.batch(app):
+        fail()
+    assert core(app).depth("celery") == 0
+    call(app).apply_async()
+    assert core(app).depth("celery") == 1
+
+
+@pytest.mark.parametrize("kind", ["group", "nested", "chord"])
+def test_a_group_is_accepted_exactly(make_app: Make, kind: str) -> None:
+    """A group of six is refused whole at a capacity of five, and accepted at one of six."""
+    app = make_app(workspace_capacity=5, result_backend="cache+memory://")
+    six = [call(app, n) for n in range(6)]
+    if kind == "nested":
+        six = [group(six[:2]), chord(six[2:4], six[4]), six[5], call(app, 7)]
+    kinds: dict[str, Any] = {"group": group(six), "nested": group(six), "chord": chord(six)}
+    work = kinds[kind]
+    if kind == "chord":
+        work = chord(six, app.signature("add_up", workspace="ada"))
+    with pytest.raises(CapacityExceeded) as caught:
+        work.apply_async()
+    assert isinstance(caught.value, OperationalError)
+    assert (caught.value.jobs, caught.value.limit, caught.value.waiting) == (6, 5, 0)
+    assert core(app).depth("celery") == 0
+    core(app).admin.set_limits("ada", capacity=6)
+    work.apply_async()
+    assert core(app).admin.stats().workspaces[0].workspace in {"ada", "default"}
+    assert {r.workspace: r.waiting for r in core(app).admin.stats().workspaces}["ada"] == 6
+
+
+def test_a_batch_tells_what_was_refused(make_app: Make) -> None:
+    """Each task by itself, and a group as one; the rest is stored."""
+    app = make_app(workspace_capacity=2)
+
+    def publish() -> Any:
+        one = call(app, 1).apply_async()
+        pair = group(call(app, n) for n in (2, 3)).apply_async()
+        two, three = call(app, 4).apply_async(), call(app, 5).apply_async()
+        return one, pair, two, three, call(app, 6, workspace="bea").apply_async()
+
+    with pytest.raises(fairqueue_celery.BatchRefused) as caught, fairqueue_celery.batch(app):
+        one, pair, two, three, other = publish()
+    error = caught.value
+    assert list(error.stored) == [one.id, two.id, other.id]
+    assert list(error.refused) == [pair[0].id, pair[1].id, three.id]
+    assert isinstance(error, CapacityExceeded)
+    assert isinstance(error, OperationalError)
+    assert isinstance(error.refused[three.id], CapacityExceeded)
+    assert (error.scope, error.workspace, error.jobs) == ("workspace", "ada", 2)
+    assert str(error).startswith("3 of 6 jobs of a batch were refused, the first since workspace")
+    assert stored(app) == [("ada", 1), ("bea", 6), ("ada", 4)]
+
+
+def test_signals_follow_what_is_stored(make_app: Make) -> None:
+    """before_task_publish at the call, after_task_publish and task_sent once it is stored."""
+    app = make_app(workspace_capacity=2)
+    seen: list[tuple[str, str, int]] = []
+
+    def note(kind: str) -> Callable[..., None]:
+        def receiver(sender: Any = None, **named: Any) -> None:
+            task_id = named.get("task_id") or named["headers"]["id"]
+            seen.append((kind, task_id, core(app).depth("celery")))
+
+        return receiver
+
+    before, after, sent = note("before"), note("after"), note("sent")
+    signals.before_task_publish.connect(before)
+    signals.after_task_publish.connect(after)
+    signals.task_sent.connect(sent)
+    try:
+        with pytest.raises(CapacityExceeded), fairqueue_celery.batch(app):
+            results = [call(app, n).apply_async() for n in range(3)]
+    finally:
+        signals.before_task_publish.disconnect(before)
+        signals.after_task_publish.disconnect(after)
+        signals.task_sent.disconnect(sent)
+    ids = [result.id for result in results]
+    assert seen == [
+        *(("before", task_id, 0) for task_id in ids),
+        *((kind, task_id, 2) for task_id in ids[:2] for kind in ("after", "sent")),
+    ]
+
+
+def test_a_bad_call_raises_where_it_stands(make_app: Make) -> None:
+    """The others of the block are sent."""
+    app = make_app(max_payload_bytes=1000)
+    with fairqueue_celery.batch(app):
+        call(app, 1).apply_async()
+        with pytest.raises(ConfigurationError, match="max_payload_bytes"):
+            app.signature("work", ("x" * 2000,), workspace="ada").apply_async()
+        with pytest.raises(ConfigurationError, match="workspace"):
+            call(app, 2, workspace="x" * 300).apply_async()
+        call(app, 3).apply_async()
+    assert [n for _, n in stored(app)] == [1, 3]
+
+
+def test_a_unique_key_counts_in_a_batch(make_app: Make) -> None:
+    """Its outcome is known at the end of the block."""
+    app = make_app()
+    with fairqueue_celery.batch(app):
+        first = call(app, 1).apply_async(unique_key="k")
+        second = call(app, 2).apply_async(unique_key="k")
+        assert fairqueue_celery.unique_outcome(first) is None
+    for result, outcome in ((first, "created"), (second, "existing")):
+        unique = fairqueue_celery.unique_outcome(result)
+        assert unique is not None
+        assert (unique.outcome.value, unique.task_id) == (outcome, first.id)
+    assert core(app).depth("celery") == 1
+
+
+def test_a_retry_leaves_no_batch_with_the_block(make_app: Make) -> None:
+    """It is sent at once, since its exception ends the block, and its batch is not sent."""
+    app = make_app(workspace_capacity=1)
+    call(app).apply_async()
+
+    def fail() -> None:
+        call(app, 1).apply_async()
+        call(app, 2).apply_async(retries=1)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), fairqueue_celery.batch(app):
+        fail()
+    assert [n for _, n in stored(app)] == [0, 2]
+
+
+def test_what_follows_from_a_job_is_never_refused(make_app: Make) -> None:
+    """A group that a task leads to goes in whole, however full the workspace is."""
+    app = make_app(workspace_capacity=1)
+    call(app).apply_async()
+    lease = core(app).claim(["celery"]).leases[0]
+    call(app).apply_async()
+    job = JobContext(lease.job.id, "ada", lease.fence, 1)
+    with run_context(job):
+        with pytest.raises(CapacityExceeded):
+            group(call(app, n) for n in range(3)).apply_async()
+        job.body_returned = True
+        group(call(app, n) for n in range(3)).apply_async()
+        with calls_of(app) as calls, fairqueue_celery.batch(app):
+            group(call(app, n) for n in range(3)).apply_async()
+            assert calls["publish_many"] == 1
+    assert core(app).depth("celery") == 1 + 6
+
+
+def test_a_job_that_lost_its_lease_sends_no_group(make_app: Make) -> None:
+    """LeaseLost is raised, and nothing is stored."""
+    app = make_app()
+    core(app).depth("celery")
+    with run_context(JobContext("lost", "ada", 12345, 1)):
+        with pytest.raises(fairqueue_celery.LeaseLost):
+            group(call(app, n) for n in range(3)).apply_async()
+        with pytest.raises(fairqueue_celery.LeaseLost), fairqueue_celery.batch(app):
+            call(app).apply_async()
+    assert core(app).depth("celery") == 0
+
+
+class Away:
+    """Makes some calls of publish_many fail, before or after they have taken effect."""
+
+    def __init__(self, app: Celery, calls: set[int], *, late: bool = False) -> None:
+        self.engine = core(app).store.engine
+        self.run, self.calls, self.late, self.count = self.engine._run, calls, late, 0
+        self.engine._run = self  # type: ignore[method-assign]
+
+    def __call__(self, operation: str, values: Any) -> Any:
+        if operation != "publish_many":
+            return self.run(operation, values)
+        self.count += 1
+        if self.count in self.calls:
+            if self.late:
+                self.run(operation, values)
+            raise StoreUnavailable("gone")
+        return self.run(operation, values)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_short_outage_is_not_seen(make_app: Make, *, late: bool) -> None:
+    """The call whose reply is missing is sent again, as Celery's policy says; no task twice."""
+    app = make_app(workspace_capacity=250)
+    call(app, workspace="bea").apply_async()
+    Away(app, {2}, late=late)
+    group(call(app, n) for n in range(250)).apply_async()
+    assert core(app).depth("celery") == 1 + 250
+
+
+def test_an_outage_tells_what_was_stored(make_app: Make) -> None:
+    """After the tries of Celery's policy it is raised, with the ids of the tasks."""
+    app = make_app()
+    call(app, workspace="bea").apply_async()
+    away = Away(app, {2, 3, 4})
+    interrupted = pytest.raises(fairqueue_celery.BatchInterrupted, match="100 of 250 jobs")
+    with interrupted as caught, fairqueue_celery.batch(app):
+        ids = [call(app, n).apply_async().id for n in range(250)]
+    error = caught.value
+    assert away.count == 4
+    assert isinstance(error, OperationalError)
+    assert isinstance(error, StoreUnavailable)
+    assert (list(error.stored), list(error.unknown)) == (ids[:100], ids[100:])
+
+
+def test_what_follows_from_a_job_waits_for_the_store(
+    make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried until it is answered, and not only as often as the policy says."""
+    monkeypatch.setattr("fairqueue._continuation.RETRY_SECONDS", 0.001)
+    app = make_app()
+    call(app).apply_async()
+    lease = core(app).claim(["celery"]).leases[0]
+    away = Away(app, set(range(1, 9)))
+    job = JobContext(lease.job.id, "ada", lease.fence, 1, body_returned=True)
+    with run_context(job):
+        group(call(app, n) for n in range(3)).apply_async()
+    assert away.count == 9
+    assert core(app).depth("celery") == 3
+
+
+def test_a_group_waits_for_room(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With on_full it is sent again until all of it fits; one that never fits is refused."""
+    app = make_app(workspace_capacity=3, on_full="block", block_seconds=60)
+    queue = core(app)
+    for n in range(2):
+        call(app, n).apply_async()
+
+    def work(_seconds: float) -> None:
+        for lease in queue.claim(["celery"], 1).leases:
+            queue.ack(lease)
+
+    monkeypatch.setattr("fairqueue._capacity_wait.time.sleep", work)
+    group(call(app, n) for n in range(3)).apply_async()
+    assert queue.depth("celery") == 3
+    with pytest.raises(CapacityExceeded, match="no room for 4 jobs at once"):
+        group(call(app, n) for n in range(4)).apply_async()
+
+
+def test_a_batch_of_another_broker_is_sent_as_before(make_app: Make) -> None:
+    """Its calls and signals are not touched."""
+    app = make_app()
+    other = Celery("other", broker="memory://", set_as_current=False)
+    seen: list[str] = []
+
+    def after(headers: Any = None, **_others: Any) -> None:
+        seen.append(headers["id"])
+
+    signals.after_task_publish.connect(after)
+    try:
+        with fairqueue_celery.batch(app):
+            call(app).apply_async()
+            result = other.signature("work").apply_async()
+            assert seen == [result.id]
+    finally:
+        signals.after_task_publish.disconnect(after)
+        other.close()
+    assert len(seen) == 2
+    assert core(app).depth("celery") == 1
+
+
+def test_a_batch_ends_with_its_block(make_app: Make) -> None:
+    """What a context that was copied in it publishes later is sent at once."""
+    app = make_app()
+    with fairqueue_celery.batch(app):
+        call(app, 1).apply_async()
+        context = contextvars.copy_context()
+    context.run(call(app, 2).apply_async)
+    assert core(app).depth("celery") == 2
+
+
+def test_a_workspace_is_that_of_the_call(make_app: Make) -> None:
+    """Not that of the end of the block."""
+    app = make_app()
+    with fairqueue_celery.batch(app):
+        with fairqueue.workspace("bea"):
+            app.signature("work", (1,)).apply_async()
+        with fairqueue.workspace("cleo"):
+            app.signature("work", (2,)).apply_async()
+    assert stored(app) == [("bea", 1), ("cleo", 2)]
+
+
+def test_a_delay_counts_from_the_call(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the block may come later."""
+    app = make_app()
+    with fairqueue_celery.batch(app):
+        call(app, 1).apply_async(countdown=60)
+        call(app, 2).apply_async(countdown=600)
+        now = time.monotonic()
+        monkeypatch.setattr("fairqueue._batch.time.monotonic", lambda: now + 100)
+    assert stored(app) == [("ada", 1)]

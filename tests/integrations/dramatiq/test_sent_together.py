@@ -1,0 +1,236 @@
+"""Groups and ``with fairqueue_dramatiq.batch(broker):`` are sent in few calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dramatiq
+import pytest
+from dramatiq import Middleware, Worker, group, pipeline
+from dramatiq.brokers.stub import StubBroker
+
+import fairqueue_dramatiq
+from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, JobContext, StoreUnavailable
+from fairqueue.adapters import run_context
+
+Start = Callable[..., Worker]
+SETTINGS: dict[str, Any] = {"on_missing_workspace": "default"}
+
+
+class Seen(Middleware):
+    """Notes the hooks around each enqueue, with how many jobs wait."""
+
+    def __init__(self) -> None:
+        self.hooks: list[tuple[str, str, int]] = []
+
+    def _note(self, hook: str, broker: StubBroker, message: Any) -> None:
+        self.hooks.append((hook, message.message_id, queue(broker).depth("default")))
+
+    def before_enqueue(self, broker: Any, message: Any, delay: int | None) -> None:
+        self._note("before", broker, message)
+
+    def after_enqueue(self, broker: Any, message: Any, delay: int | None) -> None:
+        self._note("after", broker, message)
+
+
+def queue(broker: StubBroker) -> FairQueue:
+    return fairqueue_dramatiq.queue_of(broker)
+
+
+@pytest.fixture
+def ran() -> list[int]:
+    """What the actor was called with."""
+    return []
+
+
+@pytest.fixture
+def work(broker: StubBroker, ran: list[int]) -> Any:
+    """An actor that notes its argument."""
+
+    def work(n: int = 0) -> None:
+        ran.append(n)
+
+    return dramatiq.actor(work, broker=broker)
+
+
+def message(work: Any, n: int = 0, workspace: str = "ada", **options: Any) -> Any:
+    return work.message_with_options(args=(n,), workspace=workspace, **options)
+
+
+@contextmanager
+def calls_of(broker: StubBroker) -> Iterator[Counter[str]]:
+    """Count the operations that the core's store runs."""
+    engine, calls = queue(broker).store.engine, Counter[str]()
+    run = engine._run
+
+    def counted(operation: str, values: Any) -> Any:
+        calls[operation] += 1
+        return run(operation, values)
+
+    engine._run = counted  # type: ignore[method-assign]
+    try:
+        yield calls
+    finally:
+        engine._run = run  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("size", [1, 250])
+def test_a_group_takes_a_call_for_every_hundred(
+    broker: StubBroker, work: Any, ran: list[int], start: Start, size: int
+) -> None:
+    """Each of its messages is run once."""
+    with calls_of(broker) as calls:
+        group([message(work, n) for n in range(size)]).run()
+    assert (calls["publish"], calls["publish_many"]) == (0, -(-size // 100))
+    start(broker)
+    broker.join("default", timeout=30_000)
+    assert Counter(ran) == Counter(range(size))
+
+
+def test_a_batch_is_one_call(broker: StubBroker, work: Any, ran: list[int], start: Start) -> None:
+    """Also where groups, pipelines and delayed messages are in it."""
+    with calls_of(broker) as calls, fairqueue_dramatiq.batch(broker):
+        for n in range(3):
+            work.send_with_options(args=(n,), workspace="ada")
+        line = pipeline([message(work, 4), message(work, 5, pipe_ignore=True)])
+        group([message(work, 3), line]).run()
+        work.send_with_options(args=(6,), workspace="ada", delay=20)
+        assert not calls
+    assert calls["publish"] == 0
+    assert calls["publish_many"] == 1
+    start(broker, threads=1)
+    broker.join("default", timeout=30_000)
+    assert sorted(ran) == list(range(7))
+
+
+@pytest.mark.parametrize("broker", [{"workspace_capacity": 5}], indirect=True)
+def test_a_group_is_accepted_exactly(broker: StubBroker, work: Any) -> None:
+    """Six messages are refused whole where five may wait, nested groups included."""
+    six = [message(work, n) for n in range(6)]
+    for refused in (group(six), group([*six[:3], group(six[3:])])):
+        with pytest.raises(fairqueue_dramatiq.CapacityExceeded) as caught:
+            refused.run()
+        assert (caught.value.jobs, caught.value.limit) == (6, 5)
+    assert queue(broker).depth("default") == 0
+    group(six[:5]).run()
+    assert queue(broker).depth("default") == 5
+
+
+@pytest.mark.parametrize("broker", [{"workspace_capacity": 2}], indirect=True)
+def test_a_batch_tells_what_was_refused(broker: StubBroker, work: Any) -> None:
+    """Each message by itself, a group as one; hooks follow what is stored."""
+    seen = Seen()
+    broker.add_middleware(seen)
+    one, *two, three, four = [message(work, n) for n in range(5)]
+    other = message(work, 5, workspace="bea")
+
+    def publish() -> None:
+        broker.enqueue(one)
+        group(two).run()
+        for each in (three, four, other):
+            broker.enqueue(each)
+
+    with pytest.raises(fairqueue_dramatiq.BatchRefused) as caught:  # noqa: SIM117
+        with fairqueue_dramatiq.batch(broker):
+            publish()
+    error = caught.value
+    assert isinstance(error, fairqueue_dramatiq.CapacityExceeded)
+    stored = [each.message_id for each in (one, three, other)]
+    assert list(error.stored) == stored
+    assert list(error.refused) == [each.message_id for each in (*two, four)]
+    everything = [one, *two, three, four, other]
+    assert seen.hooks == [
+        *(("before", each.message_id, 0) for each in everything),
+        *(("after", message_id, 3) for message_id in stored),
+    ]
+
+
+def test_an_error_in_the_block_sends_nothing(broker: StubBroker, work: Any) -> None:
+    """The next message is sent at once."""
+
+    def fail() -> None:
+        work.send(1)
+        group([message(work, 2)]).run()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), fairqueue_dramatiq.batch(broker):
+        fail()
+    assert queue(broker).depth("default") == 0
+    work.send(3)
+    assert queue(broker).depth("default") == 1
+
+
+def test_a_unique_key_counts_in_a_batch(broker: StubBroker, work: Any) -> None:
+    """Its outcome is known at the end of the block."""
+    with fairqueue_dramatiq.batch(broker):
+        first = work.send_with_options(workspace="ada", unique_key="k")
+        second = work.send_with_options(workspace="ada", unique_key="k")
+    for sent, outcome in ((first, "created"), (second, "existing")):
+        unique = fairqueue_dramatiq.unique_outcome(sent)
+        assert unique is not None
+        assert (unique.outcome.value, unique.message_id) == (outcome, first.message_id)
+
+
+@pytest.mark.parametrize("broker", [{"workspace_capacity": 1}], indirect=True)
+def test_what_follows_from_a_job_is_sent_at_once(broker: StubBroker, work: Any) -> None:
+    """It is never refused, in a batch either; a user's group in an actor is."""
+    broker.enqueue(message(work))
+    lease = queue(broker).claim(["default"]).leases[0]
+    broker.enqueue(message(work))
+    job = JobContext(lease.job.id, "ada", lease.fence, 1)
+    with run_context(job):
+        with pytest.raises(CapacityExceeded):
+            group([message(work, n) for n in range(3)]).run()
+        job.body_returned = True
+        with fairqueue_dramatiq.batch(broker):
+            group([message(work, n) for n in range(3)]).run()
+            assert queue(broker).depth("default") == 1 + 3
+
+
+def test_a_job_that_lost_its_lease_sends_no_group(broker: StubBroker, work: Any) -> None:
+    """LeaseLost is raised, and nothing is stored."""
+    job, three = JobContext("lost", "ada", 12345, 1), [message(work, n) for n in range(3)]
+    with run_context(job), pytest.raises(fairqueue_dramatiq.LeaseLost):
+        group(three).run()
+    assert queue(broker).depth("default") == 0
+
+
+def test_an_outage_tells_what_was_stored(
+    broker: StubBroker, work: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ids of the messages that are stored, and of those that may not be."""
+    engine, calls = queue(broker).store.engine, Counter[str]()
+    run = engine._run
+
+    def failing(operation: str, values: Any) -> Any:
+        calls[operation] += 1
+        if operation == "publish_many" and calls[operation] == 2:
+            raise StoreUnavailable("gone")
+        return run(operation, values)
+
+    monkeypatch.setattr(engine, "_run", failing)
+    messages = [message(work, n) for n in range(150)]
+    with pytest.raises(fairqueue_dramatiq.BatchInterrupted, match="100 of 150") as caught:
+        group(messages).run()
+    ids = [each.message_id for each in messages]
+    error = caught.value
+    assert isinstance(error, fairqueue_dramatiq.StoreUnavailable)
+    assert (list(error.stored), list(error.unknown)) == (ids[:100], ids[100:])
+
+
+def test_a_batch_needs_the_middleware() -> None:
+    """On a broker without it nothing would be sent together."""
+    with pytest.raises(ConfigurationError, match="has no FairQueueMiddleware"):
+        fairqueue_dramatiq.batch(StubBroker())
+
+
+def test_a_group_on_another_broker_is_run_as_before(work: Any) -> None:
+    """Its messages go to that broker."""
+    plain = StubBroker()
+    plain.declare_queue("default")
+    group([message(work, n) for n in range(3)], broker=plain).run()
+    assert plain.queues["default"].qsize() == 3
+    plain.close()

@@ -1,0 +1,232 @@
+"""The numbers that Prometheus reads: what they say, what they cost, and how they are labelled."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from fairqueue import CapacityExceeded, FairQueue
+from fairqueue.metrics import collector, process_collector, serve, serve_worker
+from fairqueue.metrics._families import OF_PROCESS, OF_STORE
+from tests.metrics.scraping import fetch, free_port, scrape
+
+HOSTILE = 'a"b\\c\nd}e\x1b[31m#'
+
+
+@pytest.fixture
+def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
+    """A queue on Redis."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        yield queue
+
+
+def _publish(queue: FairQueue, n: int = 1, workspace: str = "a", name: str = "q") -> None:
+    for _ in range(n):
+        queue.publish(b"", queue=name, workspace=workspace)
+
+
+def test_a_scrape_says_how_queues_stand(queue: FairQueue) -> None:
+    """What waits, could run, runs, and how many worker slots could be used."""
+    queue.admin.set_limits("a", concurrency=3)
+    _publish(queue, 5, "a")
+    _publish(queue, 2, "b")
+    queue.publish(b"", queue="q", workspace="b", delay_seconds=100)
+    queue.claim(["q"], 4)
+    found = scrape(collector(queue))
+    assert found["fairqueue_up",] == 1
+    assert found["fairqueue_jobs_queued", "q"] == 4
+    assert found["fairqueue_jobs_running", "q"] == 4
+    startable = found["fairqueue_jobs_startable", "q"]
+    assert found["fairqueue_slots_wanted", "q"] == 4 + startable == 5
+    assert found["fairqueue_jobs_runnable", "q"] == 3
+    assert 0 <= found["fairqueue_oldest_runnable_seconds", "q"] < 60
+    assert found["fairqueue_workspace_jobs_running", "a"] == 2
+    assert found["fairqueue_workspace_jobs_queued", "b"] == 1
+    assert found["fairqueue_workspace_limit", "a"] == 3
+    assert found["fairqueue_workspace_jobs_queued", "other"] == 0
+    assert found["fairqueue_workspace_fair_share", "a"] == 0.5
+    assert found["fairqueue_workers",] == 1
+
+
+def test_what_is_held_raises_no_alert(queue: FairQueue) -> None:
+    """Of a paused queue, and of a workspace at its limit, nothing is runnable."""
+    _publish(queue, 5, "a")
+    queue.admin.pause(queue="q")
+    found = scrape(collector(queue))
+    assert found["fairqueue_paused", "queue"] == 1
+    assert found["fairqueue_jobs_queued", "q"] == 5
+    for name in ("jobs_runnable", "jobs_startable", "slots_wanted", "oldest_runnable_seconds"):
+        assert found[f"fairqueue_{name}", "q"] == 0
+
+
+def test_labels_are_bounded(queue: FairQueue) -> None:
+    """The busiest workspaces have their own; what the others have is one number."""
+    for n in range(30):
+        _publish(queue, 1 + (n < 3), f"w{n}")
+    found = scrape(collector(queue, workspaces=3))
+    queued = {k[1]: n for k, n in found.items() if k[0] == "fairqueue_workspace_jobs_queued"}
+    assert queued == {"w0": 2, "w1": 2, "w2": 2, "other": 27}
+    labels = {k[1] for k in found if k[0].startswith("fairqueue_workspace_")}
+    assert labels == set(queued)
+
+
+def test_no_workspace_may_have_a_label(queue: FairQueue) -> None:
+    """With 0 all are one number, which no workspace's name can take."""
+    _publish(queue, 2, "a")
+    _publish(queue, 1, "other")
+    found = scrape(collector(queue, workspaces=0))
+    assert found["fairqueue_workspace_jobs_queued", "other"] == 3
+    assert ("fairqueue_workspace_jobs_queued", "a") not in found
+    assert scrape(collector(queue))["fairqueue_workspace_jobs_queued", "other"] == 1
+
+
+def test_names_are_escaped(queue: FairQueue) -> None:
+    """A name breaks no line, label or terminal."""
+    queue.tally.begin()
+    _publish(queue, 1, HOSTILE, HOSTILE)
+    queue.claim([HOSTILE])
+    shown = 'a"b\\c\\nd}e\\x1b[31m#'
+    assert scrape(collector(queue))["fairqueue_jobs_running", shown] == 1
+    assert scrape(process_collector(queue))["fairqueue_workspace_jobs_started_total", shown] == 1
+
+
+def test_a_scrape_costs_the_same_beside_many_workspaces(
+    queue: FairQueue, redis_client: redis.Redis
+) -> None:
+    """As many commands with 3,000 workspaces in line as with 1,500."""
+    costs = []
+    for first in (0, 1500):
+        for n in range(first, first + 1500):
+            _publish(queue, 1, f"w{n}")
+        scrape(collector(queue))
+        redis_client.config_resetstat()
+        scrape(collector(queue))
+        stats: dict[str, Any] = redis_client.info("commandstats")
+        costs.append(sum(int(row["calls"]) for row in stats.values()))
+    assert costs[1] < 1.1 * costs[0]
+
+
+def test_a_store_that_is_away_is_down(caplog: pytest.LogCaptureFixture) -> None:
+    """The scrape itself succeeds, and has nothing else; the reason is logged."""
+    with FairQueue(f"redis://127.0.0.1:{free_port()}") as queue, caplog.at_level(logging.WARNING):
+        assert scrape(collector(queue)) == {("fairqueue_up",): 0}
+    assert "has not answered a scrape" in caplog.text
+
+
+def test_a_process_counts_what_it_sees(queue: FairQueue) -> None:
+    """Publishes, starts, ends, worker-seconds, waits and runs, by queue and workspace."""
+    found = process_collector(queue)
+    queue.admin.set_limits("b", capacity=0)
+    _publish(queue, 2, "a")
+    with pytest.raises(CapacityExceeded):
+        _publish(queue, 1, "b")
+    one, two = queue.claim(["q"], 2).leases
+    queue.tally.ran(one.job, "succeeded", 3.0)
+    queue.ack(one, seconds=0)
+    queue.reject(two, reason="bad")
+    samples = scrape(found)
+    expected = {
+        ("fairqueue_jobs_published_total", "q"): 2,
+        ("fairqueue_publishes_rejected_total", "q", "workspace"): 1,
+        ("fairqueue_jobs_started_total", "q"): 2,
+        ("fairqueue_leases_ended_total", "acked", "q"): 1,
+        ("fairqueue_leases_ended_total", "dead", "q"): 1,
+        ("fairqueue_runs_total", "succeeded", "q"): 1,
+        ("fairqueue_workspace_runs_total", "succeeded", "a"): 1,
+        ("fairqueue_run_seconds_sum", "q"): 3,
+        ("fairqueue_run_seconds_bucket", "2.5", "q"): 0,
+        ("fairqueue_run_seconds_bucket", "5.0", "q"): 1,
+        ("fairqueue_wait_seconds_count", "q"): 2,
+        ("fairqueue_workspace_runnable_wait_seconds_bucket", "+Inf", "a"): 2,
+    }
+    assert {key: samples.get(key) for key in expected} == expected
+
+
+def test_every_metric_is_told_with_its_meaning(queue: FairQueue) -> None:
+    """Names follow Prometheus' conventions, and a registry has each once."""
+    names = [family.shown for family in (*OF_STORE, *OF_PROCESS)]
+    assert len(set(names)) == len(names)
+    for family in (*OF_STORE, *OF_PROCESS):
+        assert family.shown.endswith("_total") == (family.kind == "counter")
+        assert family.kind != "histogram" or family.shown.endswith("_seconds")
+        assert family.meaning
+
+
+def test_a_second_worker_of_a_host_takes_the_next_port(namespace: str) -> None:
+    """Both have the same setting."""
+    bind = f"127.0.0.1:{free_port()}"
+    with FairQueue("memory://", namespace=namespace, metrics_bind=bind) as queue:
+        queue.publish(b"", queue="q", workspace="a")
+        (first,), (second,) = serve_worker(queue), serve_worker(queue)
+        assert first.url != second.url
+        queue.publish(b"", queue="q", workspace="a")
+        assert fetch(second.url)["fairqueue_jobs_published_total", "q"] == 1
+        first.stop()
+        second.stop()
+
+
+@pytest.mark.parametrize("bind", ["192.0.2.1:0", "no such host:1", "host", "h:99999", ":1"])
+def test_an_address_that_cannot_be_served_is_told(
+    bind: str, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bad setting is refused; an address of another host stops no worker."""
+    if bind != "192.0.2.1:0":
+        with pytest.raises(Exception, match="metrics_bind"):
+            FairQueue("memory://", metrics_bind=bind)
+        return
+    with FairQueue("memory://", namespace=namespace, metrics_bind=bind) as queue:
+        assert serve_worker(queue) == []
+    assert "192.0.2.1:0" in caplog.text
+
+
+def test_a_stopped_server_frees_its_port(namespace: str) -> None:
+    """So a restarted worker can have it again."""
+    bind = f"127.0.0.1:{free_port()}"
+    with FairQueue("memory://", namespace=namespace) as queue:
+        for _ in range(2):
+            server = serve([process_collector(queue)], bind)
+            assert fetch(server.url) == {}
+            server.stop()
+
+
+def test_a_forked_child_lets_go_of_the_port(namespace: str) -> None:
+    """It would hold it after its parent has died, and answer no scrape."""
+    with FairQueue("memory://", namespace=namespace) as queue:
+        server = serve([process_collector(queue)], "127.0.0.1:0")
+        pid = os.fork()
+        if not pid:
+            os._exit(int(server._server.socket.fileno() != -1))
+        assert os.waitpid(pid, 0)[1] == 0
+        assert fetch(server.url) == {}
+        server.stop()
+
+
+WITHOUT = """
+import sys
+sys.modules["prometheus_client"] = sys.modules["opentelemetry"] = None
+import logging
+logging.basicConfig()
+import fairqueue_celery, fairqueue_celery.transport, fairqueue_dramatiq, fairqueue.cli
+from fairqueue import FairQueue
+from fairqueue.metrics import serve_worker
+assert serve_worker(FairQueue("memory://", metrics_bind="127.0.0.1:0")) == []
+from click.testing import CliRunner
+result = CliRunner().invoke(fairqueue.cli.main, ["metrics", "--url", "memory://"])
+assert (result.exit_code, "fairqueue[metrics]" in result.output) == (2, True), result.output
+"""
+
+
+def test_no_worker_needs_the_extra() -> None:
+    """Without the libraries everything else works, and what has no effect says so."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "pip install 'fairqueue[metrics]'" in done.stderr

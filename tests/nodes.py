@@ -1,0 +1,280 @@
+"""Primaries and replicas on loopback, each a child of this process on a free port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP
+from typing import Any
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from fairqueue.testing import Child, find_server
+from tests.redis.proxy import Proxy
+from tests.system.ledger import wait_for
+
+DOWN_AFTER_MS = 1000
+FAILOVER_MS = 3000
+
+
+def free_port() -> int:
+    """A port that nothing listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Node:
+    """One server program with its own folder and port; started again, it has the same."""
+
+    def __init__(
+        self, lines: Sequence[str], *options: str, password: str = "", **config: object
+    ) -> None:
+        self.password = password
+        self.folder = Path(tempfile.mkdtemp(prefix="fairqueue-node-"))
+        self.port = free_port()
+        self.socket_path = str(self.folder / "redis.sock")
+        self._options, self._child = options, None
+        given = {
+            "bind": "127.0.0.1",
+            "port": self.port,
+            "unixsocket": self.socket_path,
+            "dir": self.folder,
+            "logfile": f"{self.folder}/redis.log",
+            **({"requirepass": password} if password else {}),
+            **config,
+        }
+        named = [f"{name.replace('_', '-')} {value}" for name, value in given.items()]
+        (self.folder / "redis.conf").write_text("\n".join([*named, *lines, ""]))
+
+    _child: Child | None
+
+    def start(self) -> Node:
+        """Start it and wait until it answers."""
+        program = find_server()
+        if program is None and not os.environ.get("CI"):
+            pytest.skip("no Redis server program here; CI has one")
+        Path(self.socket_path).unlink(missing_ok=True)
+        command = [str(program), str(self.folder / "redis.conf"), *self._options]
+        self._child = Child(command, remove=self.folder)
+        wait_for(self.answers)
+        return self
+
+    def answers(self) -> bool:
+        """Whether it answers now."""
+        with contextlib.suppress(redis.RedisError, OSError), self.client() as client:
+            return bool(client.ping())
+        return False
+
+    def client(self, **options: Any) -> redis.Redis:
+        """A new client of it, which repeats nothing."""
+        secret = self.password or None
+        return redis.Redis(port=self.port, password=secret, retry=Retry(NoBackoff(), 0), **options)
+
+    def run(self, *command: object) -> Any:
+        """The reply to one command."""
+        with self.client() as client:
+            return client.execute_command(*command)
+
+    def replicate(self, primary: Node | None) -> None:
+        """Follow another node; None: be a primary."""
+        self.run("REPLICAOF", *(("NO", "ONE") if primary is None else ("127.0.0.1", primary.port)))
+
+    def follows(self, primary: Node) -> bool:
+        """Whether it has all that the primary has written."""
+        try:
+            with self.client() as mine, primary.client() as theirs:
+                info, other = mine.info("replication"), theirs.info("replication")
+        except redis.RedisError:  # while it changes its role, it closes connections
+            return False
+        up = info.get("master_link_status") == "up" and not info.get("master_sync_in_progress")
+        return up and info["slave_repl_offset"] >= other["master_repl_offset"]
+
+    def freeze(self) -> None:
+        """Suspend it, with its connections open."""
+        assert self._child is not None
+        self._child.signal(SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it answer again."""
+        assert self._child is not None
+        self._child.signal(SIGCONT)
+
+    def kill(self) -> None:
+        """End it with SIGKILL, like a crash."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.end(number=SIGKILL)
+
+    def close(self) -> None:
+        """End it and remove its folder."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def data_node(*, password: str = "", **config: object) -> Node:
+    """A server that keeps jobs, and is in step with its replicas soon."""
+    if password:
+        config["masterauth"] = password
+    kept: dict[str, object] = {"save": '""', "appendonly": "yes", "appendfsync": "always"}
+    quick: dict[str, object] = {"repl_diskless_sync_delay": 0, "repl_ping_replica_period": 1}
+    return Node((), password=password, **kept, **quick, **config)
+
+
+def sentinel_node(primary: Node, service: str, others: int, password: str = "") -> Node:
+    """A Sentinel that watches a primary, and agrees with ``others`` that it is down."""
+    secret = [f"sentinel auth-pass {service} {primary.password}"] if primary.password else []
+    own = [f"sentinel sentinel-pass {password}"] if password else []
+    return Node(
+        [
+            f"sentinel monitor {service} 127.0.0.1 {primary.port} {others + 1}",
+            f"sentinel down-after-milliseconds {service} {DOWN_AFTER_MS}",
+            f"sentinel failover-timeout {service} {FAILOVER_MS}",
+            *secret,
+            *own,
+        ],
+        "--sentinel",
+        password=password,
+    )
+
+
+class Watched:
+    """A primary with replicas, watched by three Sentinels."""
+
+    service = "mymaster"
+
+    def __init__(
+        self, *, replicas: int = 1, password: str = "", sentinel_password: str = ""
+    ) -> None:
+        first, *others = self.data = [data_node(password=password) for _ in range(replicas + 1)]
+        for node in self.data:
+            node.start()
+        for other in others:
+            other.replicate(first)
+        wait_for(lambda: all(other.follows(first) for other in others))
+        watching = [
+            sentinel_node(self.data[0], self.service, 1, sentinel_password) for _ in range(3)
+        ]
+        self.sentinels = [node.start() for node in watching]
+        wait_for(self.knows_all)
+
+    @property
+    def hosts(self) -> str:
+        """Where the Sentinels are, as in a URL."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.sentinels)
+
+    def knows_all(self) -> bool:
+        """Whether each Sentinel knows the others, and all replicas as such that it may promote."""
+        with contextlib.suppress(redis.RedisError):
+            return all(self._knows_all(node) for node in self.sentinels)
+        return False
+
+    def _knows_all(self, sentinel: Node) -> bool:
+        with sentinel.client() as client:
+            seen = client.sentinel_masters()[self.service]
+            slaves = client.sentinel_slaves(self.service)
+        followers = [each for each in slaves if not each["is_odown"] and not each["is_sdown"]]
+        up = [each for each in followers if "master_link_status" not in each or _is_up(each)]
+        known = len({(each["ip"], each["port"]) for each in up})
+        return int(seen["num-other-sentinels"]) == 2 and known == len(self.data) - 1
+
+    def primary(self) -> Node | None:
+        """The node that a majority of the Sentinels names, if it says so itself."""
+        try:
+            named = [self._named_by(node) for node in self.sentinels]
+        except redis.RedisError:
+            return None
+        for node in self.data:
+            if named.count(node.port) >= 2 and node.answers() and role_of(node) == "master":
+                return node
+        return None
+
+    def _named_by(self, sentinel: Node) -> int:
+        with sentinel.client() as client:
+            address = client.sentinel_get_master_addr_by_name(self.service)
+        return int(address[1])
+
+    def fail_over(self) -> Node:
+        """Kill the primary, when its replicas have all of it; return the new one."""
+        old = wait_for(self.primary)
+        wait_for(lambda: all(node.follows(old) for node in self.data if node is not old))
+        old.kill()
+        return self.new_primary(old)
+
+    def new_primary(self, old: Node) -> Node:
+        """Wait for the one that takes over."""
+        others = [node for node in self.data if node is not old]
+        found: list[Node] = wait_for(lambda: [n for n in others if role_of(n) == "master"])
+        return found[0]
+
+    def close(self) -> None:
+        """End all of it."""
+        for node in [*self.sentinels, *self.data]:
+            node.close()
+
+
+def _is_up(seen: dict[str, object]) -> bool:
+    return seen.get("master-link-status") in {"ok", None}
+
+
+def role_of(node: Node) -> str:
+    """What it takes itself for: master or slave; none: it does not answer."""
+    with contextlib.suppress(redis.RedisError):
+        role: bytes = node.run("ROLE")[0]
+        return role.decode()
+    return "none"
+
+
+@contextlib.contextmanager
+def watched(**options: Any) -> Iterator[Watched]:
+    """Such a trio for some tests."""
+    trio = Watched(**options)
+    try:
+        yield trio
+    finally:
+        trio.close()
+
+
+class MovedName:
+    """A name, a proxy's port, that leads to a primary with a replica, and to that one later."""
+
+    def __init__(self) -> None:
+        self.primary, self.replica = data_node().start(), data_node().start()
+        self.replica.replicate(self.primary)
+        self._proxy = Proxy(self.primary.socket_path)
+        self.port = self._proxy.port
+
+    def promote(self) -> None:
+        """The replica becomes the primary; connections of before stay open to the other."""
+        wait_for(lambda: self.replica.follows(self.primary))
+        self.replica.replicate(None)
+        self.primary.replicate(self.replica)
+        self.primary, self.replica = self.replica, self.primary
+
+    def move(self) -> None:
+        """From now on the name leads to the primary of now."""
+        self._proxy.upstream = self.primary.socket_path
+
+    def close(self) -> None:
+        """End all of it."""
+        self._proxy.close()
+        self.primary.close()
+        self.replica.close()
+
+
+@contextlib.contextmanager
+def moved_name() -> Iterator[MovedName]:
+    """Such a name for one test."""
+    name = MovedName()
+    try:
+        yield name
+    finally:
+        name.close()

@@ -1,0 +1,103 @@
+"""No page of a list is long, and no list is read that was not asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import pytest
+import redis
+
+from fairqueue import Pause, Settings
+from fairqueue._admin import Admin
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
+from fairqueue.testing import ManualClock
+from tests.contract.world import World
+from tests.redis.test_script_length import commands, longest_page
+
+MOST_CLAIMS = 30
+"""How many plain claims one page may cost."""
+
+
+@pytest.fixture
+def world(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> World:
+    """600 workspaces, queues, tasks, running jobs, workers and pauses, and a long lane."""
+    world = World(Store(RedisEngine(redis_client, namespace=namespace), clock=clock), clock)
+    for n in range(600):
+        for _ in range(2):
+            world.publish(f"w{n}", queue=f"q{n}", task=f"t{n}")
+        world.worker(f"o{n}").take_one(f"q{n}")
+        world.store.introduce(f"o{n}", f"celery@{n}", "")
+        world.store.pause("workspace", f"w{n}", Pause.PAUSED)
+    world.publish_many(600)
+    for n in range(300):
+        world.publish(delay_seconds=n + 1)
+    return world
+
+
+@pytest.mark.parametrize("by", ["owner", "task"])
+def test_leases_are_read_in_few_calls(
+    redis_client: redis.Redis, world: World, by: Literal["owner", "task"]
+) -> None:
+    """600 of them in some pages, and of each page only what is shown."""
+    store = world.store
+    ran = commands(redis_client, lambda: store.running(10))
+    assert ran["evalsha"] <= 4
+    assert "zscore" not in ran
+    assert commands(redis_client, lambda: list(store.held(by)))["evalsha"] <= 4
+    assert len(store.running(10).jobs) == 10
+
+
+def test_no_page_of_a_list_is_long(redis_client: redis.Redis, world: World) -> None:
+    """Each costs at most 30 plain claims, in commands."""
+    admin = Admin(lambda: world.store, Settings())
+    lists: dict[str, Callable[[], object]] = {
+        "running": admin.list_running,
+        "waiting": lambda: admin.list_waiting(n=1000),
+        "waiting of a workspace": lambda: admin.list_waiting(workspace="a", n=1000),
+        "queues": admin.list_queues,
+        "tasks": admin.list_tasks,
+        "workers": admin.list_workers,
+        "pauses": admin.list_pauses,
+        "history": admin.history,
+        "sample": admin.note_sample,
+        "overview": admin.overview,
+        "everything": lambda: admin.overview(everything=True),
+        "names": lambda: admin.hint(workspace="none", queue="none", task="none"),
+        "limits": admin.list_limits,
+        "a workspace": lambda: admin.overview(workspaces=["w1"]),
+    }
+    worker = world.worker("one")
+    worker.take_one()
+    claim = sum(commands(redis_client, worker.take_one).values())
+    pages = {name: longest_page(redis_client, world.store, read) for name, read in lists.items()}
+    assert {name: n for name, n in pages.items() if n > MOST_CLAIMS * claim} == {}
+    assert len(admin.list_running(n=1000).jobs) == 602
+    assert len(admin.list_workers()) == 601
+    assert len(admin.list_pauses()) == 600
+
+
+def test_an_overview_costs_the_same_beside_more_workspaces(
+    redis_client: redis.Redis,
+    namespace: str,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beyond the number up to which all are looked at, it runs no more commands."""
+    monkeypatch.setattr("fairqueue._lists.ALL_UP_TO", 50)
+    monkeypatch.setattr("fairqueue._lists.SAMPLED", 100)
+    counts = []
+    for crowd in (300, 900):
+        engine = RedisEngine(redis_client, namespace=f"{namespace}-{crowd}")
+        world = World(Store(engine, clock=clock), clock)
+        for n in range(crowd):
+            world.publish(f"w{n}")
+        counts.append(_cost_of_an_overview(redis_client, world.store))
+    assert abs(counts[0] - counts[1]) < 60  # how many of the sampled jobs share a workspace
+
+
+def _cost_of_an_overview(client: redis.Redis, store: Store) -> int:
+    admin = Admin(lambda: store, Settings())
+    admin.overview(top=10)
+    return sum(commands(client, lambda: admin.overview(top=10)).values())

@@ -1,0 +1,145 @@
+"""With ``min_replicas`` a call that returns is on as many replicas as the setting says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fairqueue import FairQueue, LeaseLost, Settings, StoreUnavailable
+from fairqueue.testing import EmbeddedServer
+from tests.nodes import MovedName, moved_name
+from tests.redis.tracing import WAYS
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def name() -> Iterator[MovedName]:
+    """A primary with a replica."""
+    with moved_name() as name:
+        wait_for(lambda: name.replica.follows(name.primary))
+        yield name
+
+
+def _open(name: MovedName) -> FairQueue:
+    settings = Settings.load({"min_replicas": 1, "replica_wait_seconds": 2.0})
+    return FairQueue(f"redis://127.0.0.1:{name.primary.port}/0", settings=settings)
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "traced"])
+def _traced_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that traces redis-py's client changes no rule."""
+    if request.param:
+        WAYS["function"](monkeypatch, [])
+
+
+@pytest.mark.usefixtures("_traced_or_not")
+def test_what_was_confirmed_survives_its_primary(name: MovedName) -> None:
+    """Killed right after each call: the replica has the job, its lease, and its end."""
+    with _open(name) as queue:
+        for _ in range(20):
+            queue.publish(b"x", queue="q", workspace="w")
+        leases = queue.claim(["q"], 10).leases
+        for lease in leases[:5]:
+            queue.ack(lease)
+        name.primary.kill()
+    name.replica.replicate(None)
+    with FairQueue(f"redis://127.0.0.1:{name.replica.port}/0") as after:
+        (row,) = after.admin.stats().workspaces
+        assert (row.waiting, row.running) == (10, 5)
+
+
+@pytest.mark.usefixtures("_traced_or_not")
+def test_a_replica_that_is_silent(name: MovedName) -> None:
+    """The first call says that it may be lost; the next ones are not sent until it is back."""
+    with _open(name) as queue:
+        queue.publish(b"x", queue="q", workspace="w", job_id="one")
+        name.replica.freeze()
+        with pytest.raises(StoreUnavailable, match=r"0 of min_replicas=1.*the primary has it"):
+            queue.publish(b"x", queue="q", workspace="w", job_id="two")
+        assert queue.depth("q") == 2
+        name.replica.thaw()
+        wait_for(lambda: name.replica.follows(name.primary))
+        queue.publish(b"x", queue="q", workspace="w", job_id="two")
+        assert queue.depth("q") == 2
+
+
+def test_a_publish_is_repeated_by_another_process(name: MovedName) -> None:
+    """It finds the job of the first, which no replica has, and says so."""
+    with _open(name) as one, _open(name) as two:
+        one.connect()
+        two.connect()
+        name.replica.freeze()
+        for queue in (one, two):
+            with pytest.raises(StoreUnavailable, match=r"0 of min_replicas=1.*the primary has it"):
+                queue.publish(b"x", queue="q", workspace="w", job_id="two")
+        name.replica.thaw()
+
+
+@pytest.mark.usefixtures("_traced_or_not")
+def test_a_replica_that_is_gone(name: MovedName) -> None:
+    """No job is leased that its worker would not get, and none is stored after the first."""
+    with _open(name) as queue:
+        queue.publish(b"x", queue="q", workspace="w")
+        name.replica.kill()
+        with pytest.raises(StoreUnavailable, match="the primary has it"):
+            queue.publish(b"x", queue="q", workspace="w")
+        with pytest.raises(StoreUnavailable, match="nothing was sent"):
+            queue.publish(b"x", queue="q", workspace="w")
+        with pytest.raises(StoreUnavailable, match="nothing was sent"):
+            queue.claim(["q"], 2)
+        assert queue.depth("q", running=True) == 2
+        (row,) = queue.admin.stats().workspaces
+        assert (row.waiting, row.running) == (2, 0)
+        name.replica.start()
+        name.replica.replicate(name.primary)
+        wait_for(lambda: name.replica.follows(name.primary))
+        assert len(queue.claim(["q"], 2).leases) == 2
+
+
+def test_a_claim_that_was_not_confirmed_is_got_by_the_next_one(name: MovedName) -> None:
+    """It leased a job; its worker gets that one when the replica is back."""
+    with _open(name) as queue:
+        job = queue.publish(b"x", queue="q", workspace="w")
+        name.replica.freeze()
+        with pytest.raises(StoreUnavailable, match="the primary has it"):
+            queue.claim(["q"], 1)
+        name.replica.thaw()
+        wait_for(lambda: name.replica.follows(name.primary))
+        assert [lease.job.id for lease in queue.claim(["q"], 1).leases] == [job]
+
+
+def test_a_call_that_only_reads_waits_for_no_replica(redis_server: EmbeddedServer) -> None:
+    """Where there is none, reads are answered, and a write fails in the time that is set."""
+    settings = Settings.load({"min_replicas": 1, "replica_wait_seconds": 0.1})
+    with FairQueue(redis_server.url, brings_limits=False, settings=settings) as queue:
+        assert queue.depth("q") == 0
+        begun = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="0 of min_replicas=1"):
+            queue.publish(b"x", queue="q", workspace="w")
+        assert time.monotonic() - begun < 2
+
+
+def test_without_it_a_failover_loses_what_no_replica_had(name: MovedName) -> None:
+    """The job is gone; one that was leased then is leased to another, with a higher fence."""
+    url = "redis://127.0.0.1:{}/0"
+    with FairQueue(url.format(name.primary.port)) as queue:
+        known = queue.publish(b"x", queue="q", workspace="w")
+        wait_for(lambda: name.replica.follows(name.primary))
+        name.replica.freeze()
+        name.primary.run("CLIENT", "KILL", "TYPE", "replica")
+        queue.publish(b"x", queue="q", workspace="w")
+        (held,) = queue.claim(["q"]).leases
+        name.primary.kill()
+    name.replica.thaw()
+    name.replica.replicate(None)
+    with FairQueue(url.format(name.replica.port)) as after:
+        assert after.depth("q") == 1
+        (again,) = after.claim(["q"]).leases
+        assert held.job.id == again.job.id == known
+        assert again.fence > held.fence
+        with pytest.raises(LeaseLost):
+            after.ack(held)

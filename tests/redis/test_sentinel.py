@@ -1,0 +1,139 @@
+"""A real Sentinel trio: the primary is asked for at each connect, by the core and by commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+from click.testing import CliRunner
+from redis.sentinel import Sentinel
+
+from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
+from fairqueue._stores.redis.address import client_at
+from fairqueue.cli import main
+from tests.nodes import Watched, free_port, watched
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def trio() -> Iterator[Watched]:
+    """A primary with a replica, and three Sentinels."""
+    with watched() as trio:
+        yield trio
+
+
+@pytest.mark.parametrize("scheme", ["redis+sentinel", "fairqueue+sentinel"])
+@pytest.mark.parametrize("rest", ["mymaster/0", "mymaster", "0?master_name=mymaster"])
+def test_the_primary_is_found(trio: Watched, namespace: str, scheme: str, rest: str) -> None:
+    """The service stands in the path or in ``master_name``."""
+    with FairQueue(f"{scheme}://{trio.hosts}/{rest}", namespace=namespace) as queue:
+        job = queue.publish(b"x", queue="q", workspace="w")
+        assert [lease.job.id for lease in queue.claim(["q"], wait_seconds=1).leases] == [job]
+
+
+def test_a_client_of_redis_pys_own_sentinel(trio: Watched, namespace: str) -> None:
+    """What ``master_for`` returns is taken as a client, and cloned for other threads."""
+    hosts = [("127.0.0.1", node.port) for node in trio.sentinels]
+    finder = Sentinel(hosts)
+    client = finder.master_for("mymaster")
+    with FairQueue(client=client, namespace=namespace) as queue, queue.clone() as other:
+        job = queue.publish(b"x", queue="q", workspace="w")
+        assert [lease.job.id for lease in other.claim(["q"], wait_seconds=1).leases] == [job]
+    for each in finder.sentinels:
+        each.close()
+
+
+def test_tls_to_the_primary() -> None:
+    """Asked for by the scheme; options of TLS are the primary's."""
+    client = client_at("rediss+sentinel://h/mymaster?ssl_cert_reqs=none&sentinel_ssl=true")
+    pool = client.connection_pool
+    assert issubclass(pool.connection_class, redis.SSLConnection)
+    assert pool.connection_kwargs["ssl_cert_reqs"] == "none"
+
+
+def test_sentinels_that_are_down_are_passed(trio: Watched, namespace: str) -> None:
+    """One that answers is enough."""
+    hosts = f"127.0.0.1:{free_port()},{trio.hosts.split(',')[2]}"
+    with FairQueue(f"redis+sentinel://{hosts}/mymaster", namespace=namespace) as queue:
+        assert queue.publish(b"x", queue="q", workspace="w")
+
+
+def test_no_sentinel_knows_the_service(trio: Watched) -> None:
+    """The error names the service, whom it asked, and what to look at."""
+    with (
+        FairQueue(f"redis+sentinel://{trio.hosts},127.0.0.1:{free_port()}/other") as queue,
+        pytest.raises(
+            StoreUnavailable, match=r"no Sentinel knows a primary of 'other'.*Connection"
+        ),
+    ):
+        queue.connect()
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("h:26379/0", "names no service"),
+        ("h:26379", "names no service"),
+        ("h:port/mymaster", "port of a Sentinel must be a number"),
+        ("/mymaster", "has no host"),
+        ("h/mymaster/jobs", "a number such as /0"),
+        ("h/mymaster?sentinel_foo=1", "an option 'foo'"),
+        ("h/mymaster?foo=1", "an option 'foo'"),
+        ("h/mymaster?min_other_sentinels=x", "min_other_sentinels must be a number"),
+        ("h:s3c/ret:1@h/mymaster", "percent-encoded"),
+    ],
+)
+def test_bad_urls(rest: str, said: str) -> None:
+    """The error says what is wrong, and shows no password."""
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        FairQueue(f"redis+sentinel://u:hunter2@{rest}")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_sentinels_behind_a_password(namespace: str) -> None:
+    """Those of ``sentinel_…`` are for the Sentinels, and the URL's own is for the primary."""
+    with watched(password="of-data", sentinel_password="of-sentinels") as trio:
+        url = f"redis+sentinel://:of-data@{trio.hosts}/mymaster/0"
+        with FairQueue(f"{url}?sentinel_password=of-sentinels", namespace=namespace) as queue:
+            assert queue.publish(b"x", queue="q", workspace="w")
+        with FairQueue(url) as queue, pytest.raises(StoreUnavailable, match="sentinel_…"):
+            queue.connect()
+
+
+def test_commands_take_the_url(trio: Watched, namespace: str) -> None:
+    """The address of a Celery app and that of the core."""
+    for scheme in ("fairqueue+sentinel", "redis+sentinel"):
+        url = f"{scheme}://{trio.hosts}/mymaster/0?namespace={namespace}"
+        for command in (["stats"], ["doctor"], ["limits", "get", "--default"]):
+            done = CliRunner().invoke(main, [*command, "--url", url])
+            assert done.exit_code == 0, done.output
+
+
+def test_a_failover(trio: Watched, namespace: str) -> None:
+    """Killed: calls go on at the new primary, and so does a wait."""
+    url = f"redis+sentinel://{trio.hosts}/mymaster/0"
+    with FairQueue(url, namespace=namespace) as queue, queue.clone() as waiting:
+        queue.publish(b"x", queue="q", workspace="w")
+        assert waiting.claim(["idle"], wait_seconds=0.1).leases == ()
+        old = wait_for(trio.primary)
+        trio.fail_over()
+
+        def published() -> bool:
+            try:
+                return bool(queue.publish(b"x", queue="idle", workspace="w", job_id="one"))
+            except StoreUnavailable:
+                return False
+
+        def claimed() -> list[str]:
+            try:
+                return [lease.job.id for lease in waiting.claim(["idle"], wait_seconds=1).leases]
+            except StoreUnavailable:
+                return []
+
+        wait_for(published)
+        assert wait_for(claimed) == ["one"]
+        assert queue.depth("q") == 1
+        old.start()

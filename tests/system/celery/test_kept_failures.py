@@ -1,0 +1,63 @@
+"""With ``keep_failures`` a task that ended in an error is a dead letter, and can be replayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.system.ledger import wait_for
+from tests.system.needs import needs
+
+pytestmark = pytest.mark.system
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        "prefork",
+        pytest.param("threads", marks=pytest.mark.slow),
+        pytest.param("gevent", marks=pytest.mark.slow),
+        pytest.param("solo", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("task", ["flaky", "late_flaky"])
+def test_a_task_that_failed_for_good_is_kept(shop: Any, pool: str, task: str) -> None:
+    """After its last retry, acked early or late, with its traceback; others leave nothing."""
+    if pool == "gevent":
+        needs(pool)
+    url = shop.url(keep_failures=True)
+    shop.worker("-P", pool, "-c", "2", url=url).ready()
+    publisher = shop.publisher(url)
+    seconds = {"seconds": 0.0} if task == "late_flaky" else {}
+    publisher.send(task, 1, kwargs={"failures": 99, **seconds}, workspace="ada")
+    publisher.send(task, 2, kwargs={"failures": 1, **seconds}, workspace="ada")
+    publisher.send("work", 3, workspace="ada")
+    shop.ledger.wait("end", 2, workspace="ada", seconds=30)
+    with shop.core(brings_limits=False) as core:
+        wait_for(lambda: core.admin.dead_letters("ada"), seconds=30)
+        (letter,) = core.admin.dead_letters("ada")
+        assert letter.reason == "failed"
+        assert "MaxRetriesExceededError" in letter.details
+        assert "Traceback" in letter.details
+        assert letter.job.task.endswith(task)
+        assert core.admin.audit() == []
+        begun = len(shop.ledger.lines("start"))
+        assert core.admin.replay("ada", letter.job.id)
+        shop.ledger.wait("start", begun + 1, seconds=30)
+        wait_for(lambda: core.admin.dead_letters("ada"), seconds=30)
+    wait_for(lambda: not shop.running("ada"), seconds=10)
+
+
+def test_without_the_setting_nothing_is_kept(shop: Any) -> None:
+    """The result backend has what became of the task."""
+    url = shop.url()
+    shop.worker("-P", "threads", "-c", "2", url=url).ready()
+    publisher = shop.publisher(url)
+    publisher.send("flaky", 1, kwargs={"failures": 99}, workspace="ada")
+    shop.ledger.wait("start", 4, workspace="ada", seconds=30)
+    publisher.send("work", 2, workspace="ada")
+    shop.ledger.wait("end", 1, workspace="ada", seconds=30)
+    wait_for(lambda: not shop.running("ada"), seconds=10)
+    with shop.core(brings_limits=False) as core:
+        assert core.admin.dead_letters("ada") == []

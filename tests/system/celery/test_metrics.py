@@ -1,0 +1,66 @@
+"""A worker that serves metrics: its main process counts what all of its children run."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.metrics.scraping import Samples, fetch, free_port
+from tests.system.celery.conftest import Worker
+from tests.system.ledger import wait_for
+from tests.system.needs import needs
+
+pytestmark = pytest.mark.system
+
+TASKS = 6
+
+
+def _url(worker: Worker) -> str:
+    found = re.search(r"metrics of this worker are at (\S+)", worker.log.read_text())
+    assert found, worker.log.read_text()
+    return found[1]
+
+
+def _of(samples: Samples, name: str) -> dict[tuple[str, ...], float]:
+    return {key[1:]: value for key, value in samples.items() if key[0] == f"fairqueue_{name}"}
+
+
+def _acked(worker: Any) -> float:
+    """How many leases were acked; those of jobs that were claimed ahead may go back."""
+    ended = _of(fetch(_url(worker)), "leases_ended_total")
+    return sum(n for labels, n in ended.items() if "acked" in labels)
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
+def test_a_worker_counts_what_its_pool_runs(shop: Any, pool: str) -> None:
+    """Once each, whichever process or thread runs it; a retry and a failure as what they are."""
+    if pool in {"gevent", "eventlet"}:
+        needs(pool)
+    url = shop.url(metrics_bind=f"127.0.0.1:{free_port()}")
+    worker = shop.worker("-P", pool, "-c", "2", url=url).ready()
+    publisher = shop.publisher()
+    for n in range(TASKS):
+        publisher.send("work", n, workspace="ada")
+    publisher.send("flaky", 0, workspace="bea", kwargs={"failures": 1})
+    publisher.send("work", 0, workspace="bea", kwargs={"seconds": "no number"})
+    shop.ledger.wait("end", TASKS + 1)
+    expected = {
+        ("succeeded", "ada"): TASKS,
+        ("retried", "bea"): 1,
+        ("succeeded", "bea"): 1,
+        ("failed", "bea"): 1,
+    }
+    wait_for(lambda: _of(fetch(_url(worker)), "workspace_runs_total") == expected)
+    wait_for(lambda: _acked(worker) == TASKS + 3)
+    samples = fetch(_url(worker))
+    assert _of(samples, "jobs_started_total") == {("celery",): TASKS + 3}
+    assert _of(samples, "wait_seconds_count") == {("celery",): TASKS + 3}
+    assert sum(_of(samples, "worker_seconds_total").values()) > 0
+
+
+def test_a_worker_without_the_setting_serves_nothing(shop: Any) -> None:
+    """Metrics are opt-in."""
+    worker = shop.worker("-P", "solo", url=shop.url()).ready()
+    assert "metrics of this worker" not in worker.log.read_text()

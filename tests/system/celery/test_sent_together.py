@@ -1,0 +1,111 @@
+"""Groups, chords, chunks and batches that a producer sends in few calls, with real workers."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+import redis
+from celery import chain, chord, group
+
+import fairqueue_celery
+from fairqueue import CapacityExceeded
+from fairqueue.testing import EmbeddedServer
+
+pytestmark = pytest.mark.system
+
+LARGE = 130
+"""More than one call takes."""
+
+
+def start(shop: Any, **settings: object) -> Any:
+    """A publisher and a worker, with results."""
+    url = shop.url(**settings)
+    shop.config = {"result_backend": url}
+    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    return shop.publisher(url, backend=url)
+
+
+def ran(shop: Any, n: int) -> Counter[int]:
+    """How often each task ran, once this many have."""
+    shop.ledger.wait("end", n)
+    return Counter(row["n"] for row in shop.ledger.lines("end"))
+
+
+def once(numbers: range) -> Counter[int]:
+    return Counter(numbers)
+
+
+def test_what_is_sent_together_runs_once(shop: Any) -> None:
+    """A large group, with its results in order; a large chord; a chain to a group; a batch."""
+    publisher = start(shop)
+    work = [publisher.signature("work", n, workspace="ada", immutable=True) for n in range(LARGE)]
+    assert group(work).apply_async().get(timeout=60) == list(range(LARGE))
+    assert ran(shop, LARGE) == once(range(LARGE))
+    chord(work)(publisher.signature("add_up", workspace="ada"))
+    shop.ledger.wait("sum", 1)
+    assert shop.ledger.lines("sum")[0]["total"] == sum(range(LARGE))
+    chain(work[0], group(work[1:4])).apply_async()
+    shop.ledger.wait("end", 2 * LARGE + 4)
+    with fairqueue_celery.batch(publisher.app):
+        results = [publisher.send("work", n, workspace="bea") for n in range(3)]
+    assert [result.get(timeout=60) for result in results] == [0, 1, 2]
+    with shop.core() as core:
+        assert core.depth("celery") == 0
+
+
+def test_a_refused_group_leaves_no_job_and_no_chord(shop: Any) -> None:
+    """What was there before runs, and what is sent next."""
+    publisher = start(shop, workspace_capacity=20)
+    for kind in (group, lambda tasks: chord(tasks, publisher.signature("add_up", workspace="ada"))):
+        many = [publisher.signature("work", n, workspace="ada") for n in range(21)]
+        with pytest.raises(CapacityExceeded):
+            kind(many).apply_async()
+    publisher.send("work", 7, workspace="ada")
+    assert ran(shop, 1) == Counter([7])
+    assert shop.ledger.lines("sum") == []
+
+
+def test_the_event_of_a_task_follows_its_publish(shop: Any, redis_client: redis.Redis) -> None:
+    """Each task that is stored has one, those that are refused have none."""
+    url = shop.url(workspace_capacity=3)
+    publisher = shop.publisher(url, task_send_sent_event=True)
+    listener = redis_client.pubsub(ignore_subscribe_messages=True)
+    listener.psubscribe("*celeryev*")
+    listener.get_message(timeout=1)
+    with pytest.raises(fairqueue_celery.BatchRefused), fairqueue_celery.batch(publisher.app):
+        ids = [publisher.send("work", n, workspace="ada").id for n in range(5)]
+    events = []
+    while message := listener.get_message(timeout=1):
+        events.append(json.loads(base64.b64decode(json.loads(message["data"])["body"])))
+    listener.close()
+    sent = [one["uuid"] for one in events if one.get("type") == "task-sent"]
+    assert [uuid for uuid in sent if uuid in ids] == ids[:3]
+
+
+def test_redis_may_be_killed_between_two_calls(
+    own_shop: Any, own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group is sent on once it is back, under the same ids: each task runs once."""
+    policy = {"max_retries": 100, "interval_start": 0.05, "interval_step": 0, "interval_max": 0.05}
+    publisher = own_shop.publisher(own_shop.url(), task_publish_retry_policy=policy)
+    publisher.send("work", LARGE, workspace="ada")
+    engine = fairqueue_celery.queue_of(publisher.app).store.engine
+    run, calls = engine._run, Counter[str]()
+
+    def killing(operation: str, values: Any) -> Any:
+        calls[operation] += 1
+        if operation == "publish_many" and calls[operation] == 2:
+            own_server.kill()
+        if operation == "publish_many" and calls[operation] == 4:
+            own_server.start()
+        return run(operation, values)
+
+    monkeypatch.setattr(engine, "_run", killing)
+    group(publisher.signature("work", n, workspace="ada") for n in range(LARGE)).apply_async()
+    assert calls["publish_many"] >= 4
+    own_shop.worker("-P", "prefork", "-c", "2", url=own_shop.url()).ready()
+    assert ran(own_shop, LARGE + 1) == once(range(LARGE + 1))

@@ -1,0 +1,157 @@
+"""What an operator meets, with real workers: the command line names the cause, and cures it.
+
+Each story takes at most three commands, and they stand in ``docs/operate/day.md`` as they are run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairqueue import CapacityExceeded
+from fairqueue.testing import embedded_redis
+from tests.system.ledger import wait_for
+from tests.system.stories.conftest import OFFICES, TASK, Operator
+
+pytestmark = pytest.mark.system
+
+MOST_COMMANDS = 3
+
+
+def test_acmes_jobs_do_not_start(office: Any, operator: Operator) -> None:
+    """The queue is paused, then acme is at its limit, then the task is at its own."""
+    office.worker("reports", 8).ready()
+    with office.core() as colleague:
+        colleague.admin.pause(queue="reports")
+        office.send(1, "acme", seconds=60)
+        told = operator.run("fairqueue workspace acme")
+        assert "paused: queue reports" in told
+        assert "to resume it: fairqueue resume --queue reports" in told
+        operator.run("fairqueue resume --queue reports")
+        office.ledger.wait("start", 1, n=1)
+
+        colleague.admin.set_limits("acme", concurrency=1)
+        office.send(2, "acme", seconds=60)
+        wait_for(lambda: "concurrency limit" in operator.run("fairqueue workspace acme"))
+        told = operator.run("fairqueue workspace acme")
+        assert "concurrency limit: workspace acme runs 1 of 1" in told
+        assert "to raise it: fairqueue limits set concurrency=N --workspace acme" in told
+        operator.run("fairqueue limits set concurrency=4 --workspace acme")
+        office.ledger.wait("start", 1, n=2)
+
+        colleague.admin.set_task_limits(TASK, concurrency=2)
+        office.send(3, "acme")
+        wait_for(lambda: "concurrency limit" in operator.run("fairqueue workspace acme"))
+        told = operator.run("fairqueue workspace acme")
+        assert f"concurrency limit: task {TASK}, in all workspaces runs 2 of 2" in told
+        assert f"to raise it: fairqueue limits set concurrency=N --task {TASK}" in told
+        operator.run(f"fairqueue limits set concurrency=20 --task {TASK}")
+        office.ledger.wait("end", 1, n=3)
+
+
+def test_acmes_jobs_are_nowhere(office: Any, operator: Operator) -> None:
+    """No worker takes their queue; or they are under another name, or under none."""
+    office.send(1, "acme", queue="exports")
+    office.worker("reports", 2).ready()
+    office.send(2, None, queue="reports")
+    office.ledger.wait("end", 1)
+    told = operator.run("fairqueue workspace ACME")
+    assert "names the workspace 'ACME' now; did you mean 'acme'?" in told
+    assert "1 job named no workspace and went to 'default': fairqueue workspace default" in told
+    assert f"1 job of task {TASK}" in operator.run("fairqueue workspace default")
+
+    named = "no worker: none takes jobs from queue exports"
+    wait_for(lambda: named in operator.run("fairqueue workspace acme"))
+    assert "start a worker that takes this queue" in operator.run("fairqueue workspace acme")
+    office.worker("exports", 1)
+    office.ledger.wait("end", 1, n=1)
+
+
+def test_one_workspace_floods_us(office: Any, operator: Operator) -> None:
+    """Others go on; the flood is seen, bounded, and taken away."""
+    office.worker("reports", 2).ready()
+    for n in range(100):
+        office.send(n, "flood", seconds=0.5)
+    office.send(1000, "acme")
+    office.ledger.wait("end", 1, n=1000)
+    assert len(office.ledger.lines("end", workspace="flood")) < 50
+
+    row = operator.run("fairqueue stats --top 3").splitlines()[3]
+    assert row.startswith("flood ")
+    operator.run("fairqueue limits set concurrency=1 capacity=20 --workspace flood")
+    with pytest.raises(CapacityExceeded, match="flood"):
+        office.send(1001, "flood")
+    assert "jobs purged" in operator.run("fairqueue purge --workspace flood --yes")
+    assert len(operator.commands) <= MOST_COMMANDS
+    office.send(1002, "flood")
+    office.ledger.wait("end", 1, n=1002)
+
+
+def test_a_deploy_poisoned_jobs(office: Any, operator: Operator) -> None:
+    """What the bad release has failed is counted by its error, and replayed on the good one."""
+    bad = office.worker("reports", 2, release="bad", keep_failures=True).ready()
+    for n in range(4):
+        office.send(n, ("acme", "globex")[n % 2])
+    with office.core() as core:
+        wait_for(lambda: sum(row.count for row in core.admin.count_dead()) == 4)
+
+    told = operator.run("fairqueue dead count --since 1h")
+    assert TASK in told
+    assert "LookupError: no such column: total" in told
+    assert bad.stop() == 0
+    office.worker("reports", 2, keep_failures=True).ready()
+    told = operator.run(f"fairqueue dead replay --all --task {TASK} --since 1h --yes")
+    assert "4 jobs replayed" in told
+    office.ledger.wait("end", 4)
+    assert operator.run("fairqueue dead count --since 1h") == "No dead letters.\n"
+    assert len(operator.commands) <= MOST_COMMANDS
+
+
+@pytest.mark.parametrize("framework", list(OFFICES))
+def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) -> None:
+    """``doctor`` tells so, ``stats`` tells whose jobs they are, and a purge acts at once."""
+    with embedded_redis() as server:
+        office = OFFICES[framework](server, namespace, tmp_path)
+        operator, client = Operator(office), server.client()
+        try:
+            office.worker("reports", 1).ready()
+            office.send(1, "acme", seconds=1)
+            for n in range(120):
+                office.send(n + 2, "flood", text="x" * 100_000, seconds=60)
+            client.config_set("maxmemory", int(client.info("memory")["used_memory"] / 0.98))
+            told = operator.run("fairqueue doctor", code=1)
+            assert "of maxmemory: it will refuse publishes; see whose jobs fill it" in told
+            assert operator.run("fairqueue stats --top 5").splitlines()[3].startswith("flood ")
+            assert "jobs purged" in operator.run("fairqueue purge --workspace flood --yes")
+            assert len(operator.commands) <= MOST_COMMANDS
+            wait_for(lambda: "it will refuse" not in operator.run("fairqueue doctor"))
+            office.ledger.wait("end", 1, n=1)
+        finally:
+            office.close()
+
+
+def test_workers_are_scaled_by_what_waits(office: Any, operator: Operator) -> None:
+    """Jobs wait while all slots are busy: one worker more; nothing waits: one less."""
+    first = office.worker("reports", 1).ready()
+    for n in range(8):
+        office.send(n, f"w{n % 4}", seconds=1.0)
+    office.ledger.wait("start", 1)
+    (queue,) = _reports(operator)
+    assert queue["waiting"] > 0
+    assert queue["running"] <= 1
+    office.worker("reports", 3).ready()
+    office.ledger.wait("end", 8)
+    wait_for(lambda: not _reports(operator)[0]["running"])
+    (queue,) = _reports(operator)
+    assert (queue["waiting"], queue["running"]) == (0, 0)
+    assert first.stop() == 0
+    office.send(8, "w1")
+    office.ledger.wait("end", 1, n=8)
+    assert len(office.ledger.lines("start")) == 9
+
+
+def _reports(operator: Operator) -> list[Any]:
+    found = operator.json("fairqueue queues --json")["queues"]
+    return [row for row in found if row["queue"] == "reports"]

@@ -1,0 +1,122 @@
+"""The commands on the queue of a Celery app or a Dramatiq broker, without a URL."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.bin.base import CLIContext
+from click.testing import CliRunner, Result
+
+from fairqueue import FairQueue
+from fairqueue.cli import main, of_celery
+
+BROKER = """
+import os
+from dramatiq.brokers.stub import StubBroker
+from fairqueue_dramatiq import FairQueueMiddleware
+import dramatiq
+
+class Shop:
+    broker = StubBroker()
+
+Shop.broker.add_middleware(
+    FairQueueMiddleware(url=os.environ["SHOP_URL"], namespace=os.environ["SHOP_NAMESPACE"])
+)
+dramatiq.set_broker(Shop.broker)
+number = 5
+"""
+
+
+@pytest.fixture
+def queue(redis_url: str, namespace: str) -> Any:
+    """A job of acme waits."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.publish(b"", queue="q", workspace="acme", task="t")
+        yield queue
+
+
+def of_app(url: str, *command: str) -> Result:
+    """Run a command as ``celery -A shop fairqueue`` does."""
+    context = CLIContext(Celery("shop", broker=url), no_color=True, workdir=None)
+    return CliRunner().invoke(of_celery, command, obj=context)
+
+
+@pytest.mark.usefixtures("queue")
+def test_celery_gives_the_commands_its_own_broker(redis_url: str, namespace: str) -> None:
+    """With the app's namespace, and without storing its limits; a URL on the line overrides."""
+    path = redis_url.removeprefix("unix://")
+    url = f"fairqueue+socket://{path}?namespace={namespace}&workspace_concurrency=2"
+    found = json.loads(of_app(url, "stats", "--json").stdout)
+    assert [row["workspace"] for row in found["workspaces"]] == ["acme"]
+    assert (found["url"], found["namespace"]) == (f"{url} (app shop)", namespace)
+    assert json.loads(of_app(url, "limits", "get", "--json").stdout) == {"limits": []}
+    assert of_app(url, "pause", "--workspace", "acme").exit_code == 0
+    other = of_app("amqp://", "stats", "--json", "--url", redis_url, "--namespace", namespace)
+    assert json.loads(other.stdout)["pauses"][0]["name"] == "acme"
+    assert "demo" not in of_app(url, "--help").stdout
+
+
+def test_problems_of_an_app_are_sentences(redis_url: str) -> None:
+    """Another broker, no connection, and a namespace without a URL."""
+    stock = of_app("redis://:hunter2@h", "stats")
+    assert (stock.exit_code, "is not fairqueue" in stock.output) == (2, True)
+    away = of_app("fairqueue://:hunter2@127.0.0.1:1/0", "ps")
+    assert away.exit_code == 3
+    assert "fairqueue://:**@127.0.0.1:1/0 (app shop): Redis cannot be reached" in away.output
+    assert of_app("fairqueue://h", "ps", "--namespace", "x").exit_code == 2
+    assert "hunter2" not in stock.output + away.output
+
+
+@pytest.fixture
+def shop_module(
+    redis_url: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """A module with a broker, in the current folder."""
+    name = f"shop_{os.urandom(4).hex()}"
+    (tmp_path / f"{name}.py").write_text(BROKER)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHOP_URL", redis_url)
+    monkeypatch.setenv("SHOP_NAMESPACE", namespace)
+    return name
+
+
+@pytest.mark.usefixtures("queue")
+@pytest.mark.parametrize("name", ["", ":Shop.broker"])
+def test_a_dramatiq_broker_is_imported(shop_module: str, name: str) -> None:
+    """By the name in its module, or as the global one, in a process of its own."""
+    command = ["-m", "fairqueue.cli", "--broker", shop_module + name, "jobs", "--json"]
+    done = subprocess.run([sys.executable, *command], check=True, capture_output=True)
+    assert [job["workspace"] for job in json.loads(done.stdout)["jobs"]] == ["acme"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "problem"),
+    [
+        ("no_such_module", "cannot import --broker 'no_such_module': ModuleNotFoundError"),
+        ("json:nothing", "AttributeError"),
+        ("json:loads", "of type function, and no Dramatiq broker"),
+        ("", "cannot import --broker ''"),
+        ("\x1b[2J", "cannot import"),
+    ],
+)
+def test_a_broker_that_is_none_is_exit_code_2(reference: str, problem: str) -> None:
+    """With a sentence that cannot steer the terminal."""
+    result = CliRunner().invoke(main, ["--broker", reference, "ps"])
+    assert result.exit_code == 2, result.output
+    assert problem in result.output
+    assert "\x1b" not in result.output
+    assert "Traceback" not in result.output
+
+
+def test_the_program_of_celery_has_the_group() -> None:
+    """Under the entry point of the package."""
+    command = [sys.executable, "-m", "celery", "fairqueue", "ps", "--help"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "Show what runs" in done.stdout

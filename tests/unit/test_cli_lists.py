@@ -1,0 +1,185 @@
+"""``fairqueue ps``, ``jobs``, ``queues``, ``tasks``, ``workers``, ``pauses`` and ``stats``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fairqueue import FairQueue
+from tests.unit.conftest import Shell
+
+ODD = "\x1b[2J"
+
+
+@pytest.fixture
+def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
+    """A queue in the same namespace, known as a worker of Celery."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.introduce("celery@one", software="celery/5")
+        yield queue
+
+
+def _publish(core: FairQueue, n: int, workspace: str = "acme", *, queue: str = "q") -> None:
+    for _ in range(n):
+        core.publish(b"x", queue=queue, workspace=workspace, task="t")
+
+
+def test_ps_shows_what_runs(shell: Shell, queue: FairQueue) -> None:
+    """With the framework's name of the worker; the longest comes first, and a limit says so."""
+    queue.publish(b"", queue="q", workspace=ODD, task=ODD, job_id=ODD)
+    queue.claim(["q"], 1)
+    _publish(queue, 2)
+    queue.claim(["q"], 2)
+    text = shell.run("ps").stdout
+    shown = "\\x1b[2J"
+    assert text.splitlines()[2].split()[:5] == [shown, shown, shown, "q", "celery@one"]
+    found = shell.json("ps")
+    assert found["total"] == 3
+    job = found["running"][0]
+    assert (job["workspace"], job["worker"], job["deliveries"]) == (ODD, "celery@one", 1)
+    assert 0 < job["lease_seconds_left"] <= job["lease_seconds"]
+    assert "1 of 3 jobs; --limit shows more" in shell.run("ps", "--limit", "1").stdout
+    assert shell.json("ps", "--workspace", "acme")["total"] == 2
+    assert shell.json("ps", "--task", "t", "--queue", "q", "--worker", "celery@one")["total"] == 2
+    assert shell.json("ps", "--worker", "celery@two")["total"] == 0
+    assert "No job runs" in shell.run("ps", "--longer-than", "2h").stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ps", "--longer-than", "soon"],
+        ["ps", "--longer-than", "-1"],
+        ["ps", "--limit", "0"],
+        ["ps", "--workspace", ""],
+        ["jobs", "--cursor", "nonsense"],
+        ["jobs", "--queue", "x" * 300],
+        ["stats", "--top", "0"],
+        ["stats", "--all", "--top", "3"],
+        ["stats", "--workspace", ""],
+        ["stats", "--watch=often"],
+    ],
+)
+def test_bad_input_is_exit_code_2(shell: Shell, queue: FairQueue, command: list[str]) -> None:
+    """With a sentence, and no list."""
+    _publish(queue, 1)
+    assert "Error" in shell.run(*command, code=2).output
+
+
+def test_jobs_are_paged(shell: Shell, queue: FairQueue) -> None:
+    """A page says how to go on; the last one does not."""
+    _publish(queue, 5)
+    queue.publish(b"", queue="q", workspace="acme", delay_seconds=90)
+    page = shell.json("jobs", "--workspace", "acme", "--limit", "4")
+    rest = shell.json("jobs", "--workspace", "acme", "--cursor", page["cursor"])
+    assert [len(each["jobs"]) for each in (page, rest)] == [4, 2]
+    assert rest["cursor"] == ""
+    assert rest["jobs"][-1]["due"] is not None
+    assert "--cursor '" in shell.run("jobs", "--workspace", "acme", "--limit", "4").stdout
+    text = shell.run("jobs").stdout
+    assert "due in 1 m" in text
+    assert "--cursor" not in text
+    assert "No job waits" in shell.run("jobs", "--longer-than", "5m").stdout
+
+
+def test_queues_tasks_workers_and_pauses_are_listed(shell: Shell, queue: FairQueue) -> None:
+    """Each with its numbers; names cannot steer the terminal."""
+    _publish(queue, 3, queue=ODD)
+    queue.publish(b"", queue="q", workspace="acme", task=ODD)
+    queue.claim([ODD], 1)
+    queue.admin.set_queue_limits(ODD, concurrency=2)
+    queue.admin.set_task_limits("t", rate="5/m")
+    queue.admin.pause(workspace="acme")
+    queue.admin.drain(queue=ODD)
+    assert "\\x1b[2J" in shell.run("queues").stdout
+    (row,) = [row for row in shell.json("queues")["queues"] if row["queue"] == ODD]
+    assert (row["waiting"], row["running"], row["concurrency"]) == (2, 1, 2)
+    assert row["pause"] == "draining"
+    assert "5/m" in shell.run("tasks").stdout
+    (task,) = [row for row in shell.json("tasks")["tasks"] if row["task"] == "t"]
+    assert (task["running"], task["rate"]) == (1, pytest.approx(5 / 60))
+    assert "celery@one" in shell.run("workers").stdout
+    (worker,) = shell.json("workers", "--all")["workers"]
+    assert (worker["running"], worker["is_alive"]) == (1, True)
+    assert worker["software"].endswith(" celery/5")
+    assert worker["software"].startswith("fairqueue/")
+    assert shell.run("pauses").stdout.splitlines()[2].split()[:3] == ["workspace", "acme", "paused"]
+    assert f":{os.getpid()}  " in shell.run("pauses").stdout
+    assert {row["name"] for row in shell.json("pauses")["pauses"]} == {"acme", ODD}
+
+
+def test_empty_lists_say_so(shell: Shell) -> None:
+    """Where nothing is, nothing is stored by looking."""
+    for command in ("ps", "jobs", "queues", "tasks", "workers", "pauses"):
+        assert "No" in shell.run(command).stdout or "There is no" in shell.run(command).stdout
+
+
+@pytest.mark.parametrize("command", ["ps", "jobs", "stats"])
+def test_an_unseen_name_gets_a_hint(shell: Shell, queue: FairQueue, command: str) -> None:
+    """Of the name that is meant; a known workspace gets none."""
+    _publish(queue, 1)
+    hint = "no job, limit or pause names the workspace 'acmee' now; did you mean 'acme'?"
+    assert hint in shell.run(command, "--workspace", "acmee").output
+    assert "names the" not in shell.run(command, "--workspace", "acme").output
+
+
+def test_stats_say_where_they_looked_and_what_is_paused(shell: Shell, queue: FairQueue) -> None:
+    """The URL, the namespace, pauses, and totals in JSON."""
+    _publish(queue, 3)
+    _publish(queue, 1, "globex")
+    queue.claim(["q"], 1)
+    queue.admin.pause(workspace="acme")
+    queue.admin.drain()
+    first, *lines = shell.run("stats").stdout.splitlines()
+    assert first == f"{shell.url}, namespace {shell.namespace}"
+    assert lines[0].startswith("paused: workspace acme, for 0.")
+    assert lines[1].startswith("draining: everything")
+    found = shell.json("stats")
+    assert (found["url"], found["namespace"]) == (shell.url, shell.namespace)
+    assert found["totals"] == {
+        "waiting": 3,
+        "scheduled": 0,
+        "running": 1,
+        "dead": 0,
+        "lost": 0,
+        "would_block": 0,
+        "would_reject": 0,
+        "queued": 3,
+    }
+    assert [row["scope"] for row in found["pauses"]] == ["workspace", "total"]
+    assert (found["is_complete"], found["known_workspaces"]) == (True, 2)
+    one = shell.json("stats", "--workspace", "globex", "--workspace", "acme")
+    assert [row["workspace"] for row in one["workspaces"]] == ["acme", "globex"]
+    assert one["workspaces"][0]["pause"] == "paused"
+    top = shell.json("stats", "--top", "1")
+    assert (len(top["workspaces"]), top["is_complete"], top["totals"]["dead"]) == (1, False, None)
+    assert "1 of 2 workspaces; of all: 3 waiting" in shell.run("stats", "--top", "1").stdout
+
+
+def test_stats_watch_until_they_are_interrupted(
+    shell: Shell, queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They look again each time, and Ctrl-C ends them with exit code 0."""
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        _publish(queue, 1)
+        if len(waited) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    text = shell.run("stats", "--watch", "5m").stdout
+    assert text.count("namespace") == 3
+    assert waited == [300.0] * 3
+
+
+def test_stats_hide_the_password(shell: Shell) -> None:
+    """Also one in the query."""
+    shell.url += "?password=hunter2"
+    text = shell.run("stats").output
+    assert "?password=**, namespace" in text
+    assert "hunter2" not in text

@@ -1,0 +1,195 @@
+"""Places of one web process: what it asks, how it waits, and what it reports again."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fairqueue import FairQueue, StoreUnavailable
+from fairqueue._stores.store import Store
+from fairqueue.errors import RequestRejected
+
+
+@pytest.fixture
+def queue(namespace: str) -> Iterator[FairQueue]:
+    """A queue in memory; two requests in flight, one for each workspace."""
+    with FairQueue(
+        "memory://", namespace=namespace, total_requests=2, workspace_requests=1
+    ) as made:
+        yield made
+
+
+def test_a_place_ends_with_its_block(queue: FairQueue) -> None:
+    """Inside it counts, after it another request is admitted."""
+    with queue.requests.admit(42) as ticket:
+        assert ticket.is_in_flight
+        assert queue.requests.in_flight("42") == (1, 1, 0)
+        with pytest.raises(RequestRejected, match="at most 1 are allowed, of workspace '42'") as no:
+            queue.requests.admit("42")
+    assert (no.value.scope, no.value.limit, no.value.in_flight) == ("workspace", 1, 1)
+    assert no.value.retry_after >= 1
+    ticket.end()
+    assert queue.requests.in_flight("42") == (0, 0, 0)
+
+
+def test_a_full_total_names_the_total(queue: FairQueue) -> None:
+    """It is not the fault of the workspace that is rejected."""
+    for name in "ab":
+        queue.requests.admit(name)
+    with pytest.raises(RequestRejected, match="of all workspaces") as no:
+        queue.requests.admit("c")
+    assert no.value.scope == "total"
+
+
+def test_a_waiting_request_gets_the_next_place(queue: FairQueue) -> None:
+    """It returns soon after the place is free."""
+    first = queue.requests.admit("a")
+    admitted = threading.Event()
+
+    def wait() -> None:
+        with queue.requests.admit("a", wait_seconds=30):
+            admitted.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    while queue.requests.in_flight("a")[2] == 0:
+        time.sleep(0.001)
+    assert not admitted.is_set()
+    first.end()
+    waiting.join(10)
+    assert admitted.is_set()
+    assert queue.requests.in_flight("a") == (0, 0, 0)
+
+
+def test_a_wait_that_is_over_says_what_is_full(queue: FairQueue) -> None:
+    """And the request has left the queue."""
+    with queue.requests.admit("a"):
+        with pytest.raises(RequestRejected, match="1 requests are in flight"):
+            queue.requests.admit("a", wait_seconds=0.01)
+        assert queue.requests.in_flight("a") == (1, 1, 0)
+
+
+def test_a_wait_that_is_interrupted_leaves_the_queue(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever ends it: it never gets a place that it does not use."""
+
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fairqueue._requests.time.sleep", interrupt)
+    with queue.requests.admit("a"):
+        with pytest.raises(KeyboardInterrupt):
+            queue.requests.admit("a", wait_seconds=5)
+        assert queue.requests.in_flight("a") == (1, 1, 0)
+
+
+def _fail(*_: Any, **__: Any) -> Any:
+    raise StoreUnavailable("away")
+
+
+def test_an_end_that_is_not_heard_is_reported_later(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It raises nothing; the next renewal reports it, once."""
+    ticket = queue.requests.admit("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(queue.store, "end_request", _fail)
+        ticket.end()
+    assert "could not report the end of a request of workspace 'a'" in caplog.text
+    assert queue.requests.in_flight("a") == (1, 1, 0)
+    queue.requests.renew(queue.store)
+    assert queue.requests.in_flight("a") == (0, 0, 0)
+
+
+def test_an_admission_whose_reply_is_lost_takes_no_place(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next renewal ends it."""
+    admit = queue.store.admit_request
+
+    def lose(*args: Any, **options: Any) -> Any:
+        admit(*args, **options)
+        raise StoreUnavailable("the reply was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue.store, "admit_request", lose)
+        with pytest.raises(StoreUnavailable):
+            queue.requests.admit("a")
+    assert queue.requests.in_flight("a") == (1, 1, 0)
+    queue.requests.renew(queue.store)
+    assert queue.requests.in_flight("a") == (0, 0, 0)
+
+
+def test_requests_that_the_store_has_lost_are_named_again(queue: FairQueue) -> None:
+    """All that are in flight, and none that has ended meanwhile."""
+    requests = queue.requests
+    kept, ended = requests.admit("a"), requests.admit("b")
+    for ticket in (kept, ended):
+        queue.store.end_request(ticket.text)
+    renew = queue.store.renew_requests
+
+    class Ending:
+        """A store that is asked while one of the requests ends."""
+
+        end_request = queue.store.end_request
+
+        def renew_requests(self, *args: Any, **options: Any) -> int:
+            if options.get("tickets"):
+                ended.end()
+            return renew(*args, **options)
+
+    requests.renew(Ending())  # type: ignore[arg-type]
+    assert requests.in_flight("a") == (1, 1, 0)
+    assert requests.in_flight("b") == (1, 0, 0)
+
+
+def test_a_thread_renews_the_places(namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does while there are any, and until the queue is closed."""
+    renewed = threading.Semaphore(0)
+    renew = Store.renew_requests
+
+    def counted(self: Store, *args: Any, **options: Any) -> int:
+        known = renew(self, *args, **options)
+        renewed.release()
+        return known
+
+    monkeypatch.setattr(Store, "renew_requests", counted)
+    with FairQueue("memory://", namespace=namespace, lease_seconds=0.1) as queue:
+        queue.requests.admit("a")
+        for _ in range(5):
+            assert renewed.acquire(timeout=10)
+        assert queue.requests.in_flight("a") == (1, 1, 0)
+
+
+def test_a_forked_child_frees_no_place_of_its_parent(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has places of its own, under another owner."""
+    ticket = queue.requests.admit("a")
+    own, owner = os.getpid(), queue.requests._owner
+    with monkeypatch.context() as patch:
+        patch.setattr("fairqueue._requests.os.getpid", lambda: own + 1)
+        ticket.end()
+        assert queue.requests._owner != owner
+    assert queue.requests.in_flight("a") == (1, 1, 0)
+
+
+def plan_of(workspace: str) -> dict[str, int]:
+    """The limits of a workspace's plan."""
+    return {"requests": {"small": 1}.get(workspace, 2)}
+
+
+def test_the_limit_provider_is_asked_first(namespace: str) -> None:
+    """So the first requests of a workspace are limited already, though it has no job."""
+    with FairQueue("memory://", namespace=namespace, limit_provider=f"{__name__}:plan_of") as queue:
+        for workspace, most in (("small", 1), ("large", 2)):
+            for _ in range(most):
+                queue.requests.admit(workspace)
+            with pytest.raises(RequestRejected):
+                queue.requests.admit(workspace)

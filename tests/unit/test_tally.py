@@ -1,0 +1,166 @@
+"""What a process counts in memory, and which workspaces have a label of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from fairqueue import CapacityExceeded, FairQueue, LeaseLost
+from fairqueue._tally import OTHERS, Busiest, Counts, Tally
+from fairqueue.adapters import Ending, Finish
+from fairqueue.lists import Totals
+
+
+@pytest.fixture
+def queue(namespace: str) -> Iterator[FairQueue]:
+    """A queue that counts, with two labels for workspaces."""
+    with FairQueue("memory://", namespace=namespace, metrics_workspaces=2) as queue:
+        queue.tally.begin()
+        yield queue
+
+
+def _counter(queue: FairQueue, name: str) -> dict[tuple[str, ...], float]:
+    return dict(queue.tally.read().counters.get(name, {}))
+
+
+def test_nothing_is_counted_before_it_begins(namespace: str) -> None:
+    """A process that serves no metrics pays nothing."""
+    with FairQueue("memory://", namespace=namespace) as queue:
+        queue.publish(b"", queue="q", workspace="a")
+        queue.ack(queue.claim(["q"]).leases[0])
+        assert queue.tally.read() == Counts({}, {})
+
+
+def test_publishes_are_counted_by_queue(queue: FairQueue) -> None:
+    """A repeated or rejected one is no new job; a rejection has the scope that was full."""
+    queue.admin.set_limits("a", capacity=1)
+    queue.publish(b"", queue="q", workspace="a", job_id="j")
+    queue.publish(b"", queue="q", workspace="a", job_id="j")
+    with pytest.raises(CapacityExceeded):
+        queue.publish(b"", queue="q", workspace="a")
+    assert _counter(queue, "jobs_published") == {("q",): 1}
+    assert _counter(queue, "publishes_rejected") == {("q", "workspace"): 1}
+    assert _counter(queue, "workspace_publishes_rejected") == {("a",): 1}
+
+
+def test_leases_are_counted_by_their_end(queue: FairQueue) -> None:
+    """With the worker-seconds of each; an early ack ends nothing."""
+    for n in range(6):
+        queue.publish(b"", queue="q", workspace="a", job_id=str(n))
+    one, two, three, four, five, six = queue.claim(["q"], 6).leases
+    queue.ack(one, seconds=0.0)
+    queue.ack_early(two)
+    queue.release(three)
+    queue.release(four, counted=True, seconds=0.0)
+    queue.reject(five, reason="bad")
+    queue.claim(["q"], 0, finishes=[Finish(six.fence, Ending.ACK, 0.0)])
+    ended = {how: n for (_, how), n in _counter(queue, "leases_ended").items()}
+    assert ended == {"acked": 2, "released": 1, "returned": 1, "dead": 1}
+    queue.finish([Finish(two.fence)])
+    assert _counter(queue, "leases_ended")["q", "acked"] == 3
+    assert _counter(queue, "jobs_started") == {("q",): 6}
+
+
+def test_a_lost_lease_is_counted_once(queue: FairQueue) -> None:
+    """What ends it after it has ended changes no number."""
+    queue.publish(b"", queue="q", workspace="a")
+    (lease,) = queue.claim(["q"]).leases
+    queue.ack(lease, seconds=0)
+    with pytest.raises(LeaseLost):
+        queue.ack(lease)
+    assert _counter(queue, "leases_ended") == {("q", "acked"): 1}
+
+
+def test_waits_are_sorted_into_buckets(queue: FairQueue) -> None:
+    """By queue and by workspace, in all and while runnable."""
+    queue.publish(b"", queue="q", workspace="a")
+    queue.claim(["q"])
+    histograms = queue.tally.read().histograms
+    assert set(histograms) == {
+        "wait_seconds",
+        "runnable_wait_seconds",
+        "workspace_wait_seconds",
+        "workspace_runnable_wait_seconds",
+    }
+    for labels in histograms.values():
+        (found,) = labels.values()
+        assert sum(found.counts) == 1
+        assert 0 <= found.seconds < 60
+
+
+def test_the_busiest_workspaces_have_a_label() -> None:
+    """The first few; then one that is twice as busy takes the place of the least busy."""
+    busiest = Busiest(2)
+    assert [busiest.label(name) for name in "abc"] == [("a", None), ("b", None), (OTHERS, None)]
+    for _ in range(20):
+        busiest.label("a")
+    shown = [busiest.label("c") for _ in range(3)]
+    assert shown == [(OTHERS, None), (OTHERS, None), ("c", "b")]
+    assert busiest.label("b") == (OTHERS, None)
+
+
+def test_a_workspace_named_as_the_others_has_no_label() -> None:
+    """It is one of them; and where no workspace has a label all are."""
+    assert Busiest(5).label(OTHERS) == (OTHERS, None)
+    assert Busiest(0).label("a") == (OTHERS, None)
+
+
+def test_many_workspaces_are_compared_in_little_memory() -> None:
+    """Ten candidates for each label, however many come."""
+    busiest = Busiest(3)
+    for n in range(10_000):
+        busiest.label(f"w{n}")
+    assert len(busiest._named) == 3
+    assert len(busiest._candidates) <= 30
+
+
+def test_a_workspace_that_loses_its_label_loses_its_numbers(queue: FairQueue) -> None:
+    """They never go down while they are shown, and the others' never jump."""
+    for name in ["a", "b", *"c" * 4]:
+        queue.publish(b"", queue="q", workspace=name)
+    queue.claim(["q"], 6)
+    started = _counter(queue, "workspace_jobs_started")
+    assert sum(started.values()) == 6 - 1
+    assert len(started) == 3
+
+
+def test_a_forked_child_counts_nothing(queue: FairQueue) -> None:
+    """Nor does a lock that another thread held at the fork stop it."""
+    with queue.tally._lock:
+        pid = os.fork()
+        if not pid:
+            queue.tally.published("q")
+            os._exit(int(queue.tally.is_on))
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_clones_count_together(queue: FairQueue) -> None:
+    """What a background thread publishes over its own connections counts as well."""
+    queue.clone().publish(b"", queue="q", workspace="a")
+    assert _counter(queue, "jobs_published") == {("q",): 1}
+
+
+def test_a_job_s_lease_is_forgotten_at_last() -> None:
+    """One whose end is never seen does not stay for ever."""
+    tally = Tally(1)
+    tally.begin()
+    with FairQueue("memory://") as queue:
+        queue.publish(b"", queue="q", workspace="a")
+        (lease,) = queue.claim(["q"]).leases
+    tally.claimed([lease])
+    tally.ended(lease.fence + 1, "acked")
+    assert "leases_ended" not in tally.read().counters
+
+
+def test_the_store_s_totals(queue: FairQueue) -> None:
+    """Acked jobs and their worker-seconds since it began."""
+    nothing = {"max_deliveries": 0, "expired": 0, "rejected": 0}
+    assert queue.admin.totals() == Totals(0, 0, 0, nothing)
+    queue.publish(b"", queue="q", workspace="a")
+    (lease,) = queue.claim(["q"]).leases
+    queue.ack(lease)
+    totals = queue.admin.totals()
+    assert totals.acked == 1
+    assert 0 < totals.worker_seconds < 60
