@@ -86,15 +86,7 @@ def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: 
     """Each queue has a worker, one job of all runs at a time, and in the end all have."""
     world.limit("big", concurrency=1)
     waits_on_many_queues(world)
-    workers = {queue: world.worker(f"of {queue}") for queue in NAMES}
-    rounds = 0
-    while workers and rounds < MANY:
-        rounds += 1
-        for queue in sorted(workers):
-            world.clock.advance(0.01)
-            for lease in workers[queue].take(1, queue):
-                workers.pop(queue).finish(lease, 0.01)
-    assert workers == {}
+    assert world.queues_left_after(NAMES, rounds=MANY) == set()
     world.reap()
     assert sound(world)
 

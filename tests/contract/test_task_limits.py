@@ -346,14 +346,6 @@ def test_a_limit_that_opens_reaches_each_of_many_queues(world: World) -> None:
 def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: World) -> None:
     """Each of 100 queues has a worker, one job of all runs at a time, and in the end all have."""
     queues = wait_on_many_queues(world)
-    workers = {queue: world.worker(f"of {queue}") for queue in queues}
-    rounds = 0
-    while workers and rounds < MOST_ROUNDS:
-        rounds += 1
-        for queue in sorted(workers):
-            world.clock.advance(0.01)
-            for lease in workers[queue].take(1, queue):
-                workers.pop(queue).finish(lease, 0.01)
-    assert workers == {}
+    assert world.queues_left_after(queues, rounds=MOST_ROUNDS) == set()
     world.reap()
     assert audit(world.store.engine, now=world.clock()) == []

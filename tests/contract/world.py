@@ -201,6 +201,16 @@ class World:
         """Return what is paused or draining, by scope and name."""
         return {(row.scope, row.name): row.state for row in self.store.pauses()}
 
+    def queues_left_after(self, queues: Sequence[str], *, rounds: int) -> set[str]:
+        """Let a worker of each queue run one job, in turns; return those whose worker got none."""
+        workers = {queue: self.worker(f"of {queue}") for queue in queues}
+        for _ in range(rounds):
+            for queue in sorted(workers):
+                self.clock.advance(0.01)
+                for lease in workers[queue].take(1, queue):
+                    workers.pop(queue).finish(lease, 0.01)
+        return set(workers)
+
     def row(self, workspace: str = "a") -> WorkspaceStats:
         """Return the statistics of a workspace; zeros if it is unknown."""
         rows = {row.workspace: row for row in self.store.snapshot().workspaces}
