@@ -50,7 +50,12 @@ def _open_memory(url: str, namespace: str) -> Engine:
     try:
         from fairqueue._stores.memory import open_memory  # noqa: PLC0415 - Lua is an extra
     except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"memory:// needs the package {error.name}: pip install 'fairqueue[memory]'"
-        ) from error
+        raise needs_memory_extra(error) from error
     return open_memory(url, namespace=namespace)
+
+
+def needs_memory_extra(error: ModuleNotFoundError) -> ConfigurationError:
+    """What to raise where a package of the memory engine is missing."""
+    return ConfigurationError(
+        f"memory:// needs the package {error.name}: pip install 'fairqueue[memory]'"
+    )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
 
-from fairqueue import ConfigurationError
+from fairqueue import ConfigurationError, Settings
 from fairqueue.cli._connect import BadUsage, Problem, connection_options, opened_queue, shown_url
 from fairqueue.cli._format import printable
 from fairqueue.metrics import collector, serve
@@ -16,8 +15,11 @@ MISSING = "metrics need prometheus-client: pip install 'fairqueue[metrics]' ({} 
 
 
 def _address(_context: Any, _option: Any, value: str) -> str:
-    found = re.fullmatch(r"(\[[\w:.%]+\]|[\w.-]+):(\d{1,5})", value)
-    if found is None or int(found[2]) > 65535:  # noqa: PLR2004 - the largest port
+    try:
+        found = Settings(metrics_bind=value).metrics_bind
+    except ValueError:
+        found = None
+    if found != value:
         raise BadUsage(f"--bind {printable(value)}: expected HOST:PORT, such as 127.0.0.1:9797")
     return value
 

@@ -72,7 +72,7 @@ OF_STORE = (
     Family("workspace_oldest_wait_seconds", "gauge", WORKSPACE, "age of its oldest waiting job"),
     Family("workspace_dead_letters", "gauge", WORKSPACE, "its dead letters"),
     Family("workspace_share", "gauge", WORKSPACE, "its share of the running jobs, of 1"),
-    Family("workspace_fair_share", "gauge", WORKSPACE, "the share that were fair now, of 1"),
+    Family("workspace_fair_share", "gauge", WORKSPACE, "its fair share at present, of 1"),
 )
 """How it stands, read from the store: once for a namespace."""
 

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fairqueue.errors import ConfigurationError
+from fairqueue._stores import needs_memory_extra
 
 
 @contextmanager
@@ -19,9 +19,7 @@ def memory_url(clock: Callable[[], float]) -> Iterator[str]:
     try:
         from fairqueue._stores.memory.engine import own_database  # noqa: PLC0415 - Lua is an extra
     except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"memory:// needs the package {error.name}: pip install 'fairqueue[memory]'"
-        ) from error
+        raise needs_memory_extra(error) from error
     name = f"test-{secrets.token_hex(8)}"
     with own_database(name, clock=clock):
         yield f"memory://{name}"

@@ -13,8 +13,7 @@ end
 
 -- While the workspace waits for its own rate, none of its flows waits for that of a task.
 function Timers.task_rate_time(ws)
-  local is_long = ws.others and WorkspaceRecords.has_state(ws.others, 'task_rate')
-  local tasks, at = is_long and WorkspaceRecords.tasks_in(ws.others, 'task_rate') or {}
+  local tasks, at = ws.others and WorkspaceRecords.tasks_in(ws.others, 'task_rate') or {}
   for _, flow in ipairs(ws.flows) do
     if flow.state == 'task_rate' then tasks[flow.task] = true end
   end

@@ -109,6 +109,7 @@ end
 -- The tasks of flows in this state, as a set.
 function WorkspaceRecords.tasks_in(others, state)
   local tasks = {}
+  if not WorkspaceRecords.has_state(others, state) then return tasks end -- to look for it is cheap
   for lane_key, task in gmatch(others.text, ';([^ @/]+/?(%d*))@? ' .. state .. ' ') do
     if not others.cut[lane_key] then tasks[task] = true end
   end

@@ -155,8 +155,7 @@ def batch_groups(canvas: Any) -> None:
         app = app or self.app
         with whole_batch(app), app.producer_or_acquire(producer) as own:
             collecting = CollectingProducer(own)
-            results = list(apply_tasks(self, tasks, collecting, app, *args, **options))
-        return iter(results)
+            return iter(list(apply_tasks(self, tasks, collecting, app, *args, **options)))
 
     @functools.wraps(run)
     def run_whole(self: Any, header: Any, *args: Any, **options: Any) -> Any:
