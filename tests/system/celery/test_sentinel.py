@@ -14,6 +14,9 @@ from tests.system.needs import needs
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
+LEASE_SECONDS = 15
+"""Longer than a failover on a busy machine: none ends meanwhile, which would run a job again."""
+
 PATIENT = {"max_retries": 60, "interval_start": 0.1, "interval_step": 0, "interval_max": 0.2}
 
 
@@ -24,7 +27,11 @@ def trio() -> Iterator[Watched]:
 
 
 def _url(trio: Watched, shop: Any, rest: str = "mymaster/0") -> str:
-    query = {"namespace": shop.namespace, "workspace_from": "kwarg:tenant_id", "lease_seconds": 6}
+    query = {
+        "namespace": shop.namespace,
+        "workspace_from": "kwarg:tenant_id",
+        "lease_seconds": LEASE_SECONDS,
+    }
     return f"fairqueue+sentinel://{trio.hosts}/{rest}?{urlencode(query)}"
 
 
