@@ -47,7 +47,7 @@ def test_the_page_has_messages() -> None:
 
 def test_redis_takes_the_configuration() -> None:
     """Each line of the page, and the user that it makes runs what fairqueue runs."""
-    lines, user = blocks(REDIS, "text")
+    lines, user, *_ = blocks(REDIS, "text")
     with embedded_redis() as server:
         client = server.client()
         for line in lines.splitlines():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import re
 import weakref
@@ -12,9 +13,11 @@ import pytest
 import redis
 
 from fairqueue import Cancelled, ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
+from fairqueue._stores.redis.errors import _warn_of_eviction
 from fairqueue._stores.redis.permissions import calls, check_permissions, commands_of_scripts
 from fairqueue.adapters import Ending, Finish
 from fairqueue.testing import EmbeddedServer, embedded_redis
+from tests.redis.tracing import WAYS
 
 SECRET = "hunter2-hunter2"
 
@@ -45,15 +48,43 @@ def test_too_old(
         queue.publish(b"x", queue="q")
 
 
-@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-def test_evicting(own_server: EmbeddedServer, policy: str) -> None:
-    """A Redis that may evict keys is refused; the error names the setting to change."""
-    own_server.client().config_set("maxmemory-policy", policy)
+def test_evicting(own_server: EmbeddedServer) -> None:
+    """A Redis that may evict jobs is refused; the error names the setting to change."""
+    own_server.client().config_set("maxmemory-policy", "allkeys-lru")
     with FairQueue(own_server.url) as queue:
         with pytest.raises(ConfigurationError, match="set maxmemory-policy to noeviction"):
             queue.publish(b"x", queue="q")
         own_server.client().config_set("maxmemory-policy", "noeviction")
         assert queue.publish(b"x", queue="q")
+
+
+@pytest.mark.parametrize("policy", ["volatile-lru", "volatile-ttl", "volatile-random"])
+def test_evicting_what_expires(
+    own_server: EmbeddedServer, caplog: pytest.LogCaptureFixture, policy: str
+) -> None:
+    """No job has a time to live: such a server is used, full or not, with one warning."""
+    _warn_of_eviction.cache_clear()
+    client = own_server.client()
+    client.config_set("maxmemory-policy", policy)
+    with FairQueue(own_server.url) as queue, FairQueue(own_server.url) as another:
+        another.connect()
+        for _ in range(20):
+            queue.publish(b"x" * 1000, queue="q")
+        for lease in queue.claim(["q"], 3).leases:
+            queue.ack(lease)
+        client.set("a result", "x" * 1000, ex=1000)
+        client.config_set("maxmemory", 1)
+        with pytest.raises(StoreUnavailable, match="out of memory"):
+            queue.publish(b"x", queue="q")
+        assert not client.exists("a result")  # it was evicted before that
+        leases = another.claim(["q"], 20).leases
+        for lease in leases:
+            another.ack(lease)
+        assert len(leases) == 17
+        assert {mark.about for mark in queue.admin.checkup().remarks} >= {"eviction"}
+    warned = [record for record in caplog.records if record.name == "fairqueue.redis"]
+    assert len(warned) == 1
+    assert policy in warned[0].getMessage()
 
 
 def test_read_only_replica(own_server: EmbeddedServer) -> None:
@@ -219,11 +250,67 @@ def test_a_user_who_may_not_ask_is_not_checked(own_server: EmbeddedServer) -> No
         queue.ack(lease)
 
 
+class Withholding(EmbeddedServer):
+    """Hides some commands from everybody, as hosted servers do."""
+
+    def _config(self, *, persistent: bool) -> str:
+        hidden = ("CONFIG", "SCRIPT", "INFO", "DEBUG", "KEYS", "SLOWLOG")
+        renamed = "".join(f'rename-command {name} ""\n' for name in hidden)
+        return super()._config(persistent=persistent) + renamed
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(redis.RedisError, OSError), self.client() as client:
+            return bool(client.ping())
+        return False
+
+
+def test_a_server_that_hides_commands() -> None:
+    """One without INFO, CONFIG and SCRIPT, a traced client or not, does all of a job's life."""
+    server = Withholding(tcp=True)
+    server.start()
+    try:
+        with FairQueue(server.url) as queue:
+            _lives(queue)
+            with pytest.MonkeyPatch.context() as patch:
+                WAYS["function"](patch, [])
+                queue.admin.set_limits("a", concurrency=3)
+                _lives(queue)
+            assert any("INFO is refused" in one.text for one in queue.admin.checkup().remarks)
+    finally:
+        server.stop()
+
+
+def _lives(queue: FairQueue) -> None:
+    queue.publish(b"x", queue="q", workspace="a")
+    (lease,) = queue.claim(["q"]).leases
+    assert not queue.renew([(lease.fence, 0.1)]).lost
+    queue.ack(lease)
+
+
+@pytest.mark.parametrize("missing", ["script|load", "eval"])
+def test_one_of_two_ways_to_bring_a_script_is_enough(
+    own_server: EmbeddedServer, missing: str
+) -> None:
+    """A provider may forbid SCRIPT, and a careful administrator EVAL."""
+    with FairQueue(_user(own_server, "~*", "+@all", f"-{missing}")) as queue:
+        _lives(queue)
+
+
+def test_a_user_who_may_not_end_a_wait(own_server: EmbeddedServer) -> None:
+    """It waits all the same; a token that comes while it stops may be lost with it."""
+    url = _user(own_server, "~*", "+@all", "-client")
+    with FairQueue(url) as queue, contextlib.closing(queue.waiter(["q"])) as waiter:
+        assert not waiter.wait(0.01)
+        queue.publish(b"x", queue="q")
+        assert waiter.wait(5.0)
+        waiter.arm(60.0)
+
+
 @pytest.mark.usefixtures("_can_be_asked")
 def test_each_command_of_the_scripts_is_asked_for(redis_client: redis.Redis) -> None:
     """The list of what is asked is the list of what the scripts run, and has the right arity."""
     asked = {call[0] for call in calls("k")}
-    assert asked - {"EVALSHA", "SCRIPT", "BLPOP"} == commands_of_scripts()
+    assert asked - {"EVALSHA", "EVAL", "SCRIPT", "BLPOP"} == commands_of_scripts()
     check_permissions(redis_client, "k")
     for call in calls("k"):
         reply = redis_client.execute_command("ACL", "DRYRUN", "default", *call)

@@ -36,7 +36,7 @@ from typing import Any
 import redis
 from redis.exceptions import NoScriptError, ResponseError
 
-from fairqueue._stores.redis.errors import is_from_wrong_server
+from fairqueue._stores.redis.errors import is_from_wrong_server, is_withheld
 from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.redis.sentinel import asking
 from fairqueue._stores.redis.traced import Loans, TracedClient, is_traced
@@ -255,9 +255,13 @@ class ScriptCall:
         self._head = _head(evalsha, len(source.arguments))
         self._again = AGAIN.get(source.name)
         self._load = _head(["SCRIPT", "LOAD", source.text], 0)
+        self._arguments = len(source.arguments)
 
     def __call__(self, values: Sequence[bytes]) -> Any:
-        """Run it; a server that has forgotten the script gets it again."""
+        """Run it; a server that has forgotten the script gets it again.
+
+        By SCRIPT LOAD, since what EVAL brings newer servers forget among many; or else by EVAL.
+        """
         if self._confirmation is not None:
             self._confirmation.ensure()
         if self._wire is None or is_traced():  # redis-py's own client may send a call twice
@@ -267,16 +271,38 @@ class ScriptCall:
         try:
             return self._wire.exchange(packed, again, self._read)
         except NoScriptError:
-            self._wire.exchange(self._load)
+            if not self._is_loaded(partial(self._wire.exchange, self._load)):
+                packed = self._packed_text(values)
             return self._wire.exchange(packed, again, self._read)
 
     def _pack(self, values: Sequence[bytes]) -> bytes:
         return self._head + _packed(values) + self._tail
 
+    def _packed_text(self, values: Sequence[bytes]) -> bytes:
+        """The same call with the script itself."""
+        command = ["EVAL", self._script.script, str(len(self._keys)), *self._keys]
+        return _head(command, self._arguments) + _packed(values) + self._tail
+
+    @staticmethod
+    def _is_loaded(load: Callable[[], object]) -> bool:
+        try:
+            load()
+        except ResponseError as error:
+            if not is_withheld(error):
+                raise
+            return False
+        return True
+
     def _call_client(self, values: Sequence[bytes]) -> Any:
         sends = self._confirmation or self._wire
-        client = sends and sends.traced_client
-        return self._script(keys=self._keys, args=self._told_again(values), client=client)
+        client = sends.traced_client if sends else self._script.registered_client
+        call: list[Any] = [len(self._keys), *self._keys, *self._told_again(values)]
+        try:
+            return client.evalsha(self._script.sha, *call)
+        except NoScriptError:
+            if self._is_loaded(partial(client.script_load, self._script.script)):
+                return client.evalsha(self._script.sha, *call)
+            return client.eval(self._script.script, *call)
 
     def _told_again(self, values: Sequence[bytes]) -> Sequence[bytes]:
         """The values of a call that may have been made before."""

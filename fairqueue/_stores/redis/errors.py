@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NoReturn
 
 import redis
@@ -13,7 +15,12 @@ from redis.sentinel import MasterNotFoundError
 from fairqueue._stores.redis.replicas import TooFewReplicas
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
+log = logging.getLogger("fairqueue.redis")
+
 OLDEST = (6, 2)
+
+EVICTS_WHAT_EXPIRES = "volatile-"
+"""How the policies begin that evict only keys with a time to live; no job has one."""
 
 SCRIPT_DENIED = ("user executing the script", "ACL failure in script")
 """What the errors say when the ACL forbids a script's command: Redis 7.0; Redis 7.2 and Valkey."""
@@ -30,6 +37,11 @@ REMEDIES = {
     "UNBLOCKED": "Redis has ended this wait, as it does when it becomes a replica",
 }
 
+EVICTION = (
+    "when it is full it keeps all jobs, but drops results of Celery, and replies that make a "
+    "repeated call harmless; raise maxmemory in time, or set maxmemory-policy to noeviction"
+)
+"""What a policy does that evicts only keys with a time to live."""
 
 WRONG_SERVER = frozenset({"READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED"})
 """What a server says that is no primary, or not yet: by now its address may lead to another."""
@@ -104,6 +116,11 @@ def _refused(error: Exception) -> ConfigurationError:
     )
 
 
+def is_withheld(error: redis.ResponseError) -> bool:
+    """Whether the caller has no such command: the server hides it, or the ACL forbids it."""
+    return isinstance(error, redis.exceptions.NoPermissionError) or "unknown command" in str(error)
+
+
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2])
 
@@ -116,18 +133,26 @@ def check_server(client: Any) -> None:
     try:
         info = client.info()
     except redis.ResponseError as error:
-        if "unknown command" not in str(error):
+        if not is_withheld(error):
             raise
-        return  # rename-command has hidden INFO: nothing can be checked
+        return  # nothing can be checked
     version, policy = info.get("redis_version", "0.0"), info.get("maxmemory_policy", "noeviction")
     if _version(version) < OLDEST:
         raise ConfigurationError(
             f"this Redis is {version}, too old: fairqueue needs 6.2 or later (or Valkey)"
         )
-    if policy != "noeviction":
+    if policy.startswith(EVICTS_WHAT_EXPIRES):
+        _warn_of_eviction(policy)
+    elif policy != "noeviction":
         raise ConfigurationError(
             f"this Redis has maxmemory-policy {policy!r} and would drop jobs when it is full: "
             "set maxmemory-policy to noeviction"
         )
     if info.get("role") == "slave":
         raise StoreUnavailable(REMEDIES["READONLY"])
+
+
+@cache
+def _warn_of_eviction(policy: str) -> None:
+    """Once in each process, which may check its server many times."""
+    log.warning("this Redis has maxmemory-policy %r: %s", policy, EVICTION)

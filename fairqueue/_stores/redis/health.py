@@ -10,6 +10,7 @@ from typing import Any
 import redis
 
 from fairqueue._stores.engine import Level, Remark
+from fairqueue._stores.redis.errors import EVICTION, EVICTS_WHAT_EXPIRES
 
 PINGS = 20
 SLOW_SECONDS = 0.01
@@ -29,7 +30,7 @@ def remarks(client: Any) -> Iterator[Remark]:
         info = {}
     else:
         yield Remark(Level.INFO, "server", _name(info))
-        yield from (*_persistence(info), *_memory(info), *_clients(info), *_lost(info))
+        yield from (*_persistence(info), *_memory(info), *_clients(info), *_eviction(info))
     yield from (*_clock(client), *_latency(client))
 
 
@@ -80,9 +81,14 @@ def _clients(info: Info) -> Iterator[Remark]:
         yield Remark(Level.WARNING, "clients", text)
 
 
-def _lost(info: Info) -> Iterator[Remark]:
+def _eviction(info: Info) -> Iterator[Remark]:
+    policy = str(info.get("maxmemory_policy", "noeviction"))
+    spares_jobs = policy.startswith(EVICTS_WHAT_EXPIRES)
+    if spares_jobs:
+        yield Remark(Level.WARNING, "eviction", f"maxmemory-policy is {policy}: {EVICTION}")
     if evicted := int(info.get("evicted_keys", 0)):
-        text = f"{evicted:,} keys were evicted since its start: jobs may be lost"
+        what = "results may be missing" if spares_jobs else "jobs may be lost"
+        text = f"{evicted:,} keys were evicted since its start: {what}"
         yield Remark(Level.PROBLEM, "eviction", text)
 
 

@@ -26,6 +26,9 @@ BEHIND_THE_KEY = {
 """Commands by how many arguments they take behind a key, at least."""
 OPTIONS = frozenset({"COUNT", "LIMIT", "MAXLEN", "PX", "RANK", "WITHSCORES"})
 ALLOWED = {b"OK", "OK"}
+BRING_SCRIPTS = {"EVAL", "SCRIPT|LOAD"}
+HIDDEN = "not found"
+"""How a server answers for a command that rename-command has hidden."""
 
 
 @cache
@@ -38,7 +41,7 @@ def commands_of_scripts() -> frozenset[str]:
 def calls(key: str) -> Iterator[tuple[str, ...]]:
     """Give a call of each command that fairqueue runs, on this key."""
     yield ("EVALSHA", "0", "1", key)
-    yield ("SCRIPT", "LOAD", "")
+    yield from (("SCRIPT", "LOAD", ""), ("EVAL", "", "1", key))
     yield ("TIME",)
     for behind, names in BEHIND_THE_KEY.items():
         yield from ((name, key, *["0"] * behind) for name in names.split())
@@ -47,20 +50,23 @@ def calls(key: str) -> Iterator[tuple[str, ...]]:
 def check_permissions(client: Any, key: str, *, waits: bool = False) -> None:
     """Raise ConfigurationError if the ACL forbids a command on this key; name all of them.
 
-    ``waits``: for replicas, too.
+    Of the two that bring a script to the server one is enough. ``waits``: for replicas, too.
     """
     asked = [*calls(key), *([("WAIT", "0", "1")] if waits else [])]
     try:
         user = client.execute_command("ACL", "WHOAMI")
-        denied = sorted(_denied(client, user, asked))
+        denied = set(_denied(client, user, asked))
     except redis.ResponseError:  # it does not know the command, or this user may not ask
         return
+    if not denied >= BRING_SCRIPTS:
+        denied -= BRING_SCRIPTS
     if not denied:
         return
     name = user.decode() if isinstance(user, bytes) else user
-    rules = " ".join(f"+{command.lower()}" for command in denied)
+    names = sorted(denied)
+    rules = " ".join(f"+{command.lower()}" for command in names)
     raise ConfigurationError(
-        f"Redis does not let user {name!r} run {', '.join(denied)} on keys like {key!r}: check "
+        f"Redis does not let user {name!r} run {', '.join(names)} on keys like {key!r}: check "
         f"that its ACL allows these commands (ACL SETUSER {name} {rules}) on these keys"
     )
 
@@ -73,7 +79,7 @@ def _denied(client: Any, user: Any, asked: list[tuple[str, ...]]) -> Iterator[st
     errors = [reply for reply in replies if isinstance(reply, redis.ResponseError)]
     for error in errors:  # its frames hold it, and so all that the callers have at hand
         error.__traceback__ = None
-    if errors:  # it does not know the command, or this user may not ask
+    if any(HIDDEN not in str(error) for error in errors):  # it does not know how, or may not say
         return
     for call, reply in zip(asked, replies, strict=True):
         if reply not in ALLOWED:

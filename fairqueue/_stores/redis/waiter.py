@@ -10,7 +10,7 @@ from typing import Any
 
 import redis
 
-from fairqueue._stores.redis.errors import guarded
+from fairqueue._stores.redis.errors import guarded, is_withheld
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 
 LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms down to that
@@ -34,8 +34,7 @@ class RedisWaiter(Waiter):
             pool = self._client.connection_pool
             connection = pool.connection_class(**pool.connection_kwargs)
             connection.connect()
-            connection.send_command("CLIENT", "ID")
-            self._id = connection.read_response()
+            self._id = _id_of(connection)
             connection._sock.settimeout(None)  # noqa: SLF001 - only a wait may last
             self._connection = connection
         return self._connection
@@ -79,7 +78,7 @@ class RedisWaiter(Waiter):
 
     def _unblock(self) -> None:
         try:
-            if not self._readable(0):
+            if self._id is not None and not self._readable(0):
                 self._client.execute_command("CLIENT", "UNBLOCK", self._id)
             answer = self._connection.read_response() if self._readable(1) else None
             if answer is not None and not self._client.exists(answer[0]):
@@ -105,3 +104,17 @@ class RedisWaiter(Waiter):
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.disconnect()
+
+
+def _id_of(connection: Any) -> Any:
+    """The number by which its wait can be ended; None where the server does not say.
+
+    Then a token may be lost with it, and the next poll finds the work.
+    """
+    connection.send_command("CLIENT", "ID")
+    try:
+        return connection.read_response()
+    except redis.ResponseError as error:
+        if not is_withheld(error):
+            raise
+        return None
