@@ -137,7 +137,7 @@ class Sentinels:
             try:
                 found = self._ask(host, service)
             except redis.RedisError as error:
-                said.append(f"{host[0]}:{host[1]}: {_reason(error)}")
+                said.append(f"{host[0]}:{host[1]}: {error}")
             else:
                 self._hosts = [host, *(each for each in self._hosts if each != host)]
                 return found
@@ -148,21 +148,15 @@ class Sentinels:
 
     def _ask(self, host: tuple[str, int], service: str) -> tuple[str, int]:
         one = Sentinel([host], self._min_others, self._options)
-        try:
-            address: tuple[str, int] = one.discover_master(service)
-            return address
+        client: Any = one.sentinels[0]
+        try:  # not by its discover_master, which does not say why a Sentinel cannot be reached
+            state = client.sentinel_masters().get(service)
         finally:
-            for client in one.sentinels:
-                client.close()
-                client.connection_pool.disconnect()
-
-
-def _reason(error: redis.RedisError) -> str:
-    """What redis-py says behind the address; a Sentinel that answers has said nothing there."""
-    text = str(error)
-    if not isinstance(error, MasterNotFoundError):
-        return text
-    return text.partition(" - ")[2] or "it knows none"
+            client.close()
+            client.connection_pool.disconnect()
+        if state is None or not one.check_master_state(state, service):
+            raise MasterNotFoundError("it knows none")
+        return state["ip"], state["port"]
 
 
 class _Asking:
