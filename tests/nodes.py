@@ -21,8 +21,11 @@ from fairqueue.testing import Child, find_server
 from tests.redis.proxy import Proxy
 from tests.system.ledger import wait_for
 
-DOWN_AFTER_MS = 1000
-FAILOVER_MS = 3000
+DOWN_AFTER_MS = 3000
+"""On a busy machine a server that is well may be silent for longer than a second: then Sentinels
+fail over by themselves, and what no replica had yet is lost."""
+
+FAILOVER_MS = 5000
 
 
 def free_port() -> int:
@@ -124,19 +127,22 @@ def data_node(*, password: str = "", **config: object) -> Node:
     """A server that keeps jobs, and is in step with its replicas soon."""
     if password:
         config["masterauth"] = password
-    kept: dict[str, object] = {"save": '""', "appendonly": "yes", "appendfsync": "always"}
+    # written before each answer, so that a kill takes nothing, and no disk delays a PING
+    kept: dict[str, object] = {"save": '""', "appendonly": "yes", "appendfsync": "no"}
     quick: dict[str, object] = {"repl_diskless_sync_delay": 0, "repl_ping_replica_period": 1}
     return Node((), password=password, **kept, **quick, **config)
 
 
-def sentinel_node(primary: Node, service: str, others: int, password: str = "") -> Node:
+def sentinel_node(
+    primary: Node, service: str, others: int, password: str = "", down_after_ms: int = DOWN_AFTER_MS
+) -> Node:
     """A Sentinel that watches a primary, and agrees with ``others`` that it is down."""
     secret = [f"sentinel auth-pass {service} {primary.password}"] if primary.password else []
     own = [f"sentinel sentinel-pass {password}"] if password else []
     return Node(
         [
             f"sentinel monitor {service} 127.0.0.1 {primary.port} {others + 1}",
-            f"sentinel down-after-milliseconds {service} {DOWN_AFTER_MS}",
+            f"sentinel down-after-milliseconds {service} {down_after_ms}",
             f"sentinel failover-timeout {service} {FAILOVER_MS}",
             *secret,
             *own,
@@ -152,7 +158,12 @@ class Watched:
     service = "mymaster"
 
     def __init__(
-        self, *, replicas: int = 1, password: str = "", sentinel_password: str = ""
+        self,
+        *,
+        replicas: int = 1,
+        password: str = "",
+        sentinel_password: str = "",
+        down_after_ms: int = DOWN_AFTER_MS,
     ) -> None:
         first, *others = self.data = [data_node(password=password) for _ in range(replicas + 1)]
         for node in self.data:
@@ -161,7 +172,8 @@ class Watched:
             other.replicate(first)
         wait_for(lambda: all(other.follows(first) for other in others))
         watching = [
-            sentinel_node(self.data[0], self.service, 1, sentinel_password) for _ in range(3)
+            sentinel_node(self.data[0], self.service, 1, sentinel_password, down_after_ms)
+            for _ in range(3)
         ]
         self.sentinels = [node.start() for node in watching]
         wait_for(self.knows_all)

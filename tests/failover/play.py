@@ -83,7 +83,7 @@ def _ground(
     plan: Plan, folder: Path, min_replicas: int
 ) -> Iterator[tuple[Watched, Fleet, Ledger, Producer]]:
     ledger = Ledger(folder / "ledger")
-    with watched(replicas=2) as trio, embedded_redis() as told:
+    with watched(replicas=2, down_after_ms=1000) as trio, embedded_redis() as told:
         settings = {
             "url": f"redis+sentinel://{trio.hosts}/mymaster/0",
             "namespace": f"failover-{plan.name}",
