@@ -127,9 +127,11 @@ class Moves(RuleBasedStateMachine):
             MemoryEngine(
                 database,
                 namespace=namespace,
-                read=partial(_shortly, many_flows=True) if many_flows else _generally,
+                read=_with_many_flows if many_flows else _generally,
             ),
-            RedisEngine(client, namespace=namespace, read=partial(_shortly, many_flows=many_flows)),
+            RedisEngine(
+                client, namespace=namespace, read=_with_many_flows if many_flows else _shortly
+            ),
         )
         self.many_flows = many_flows
         self.stores = [Store(engine, clock=self.clock) for engine in self.engines]
@@ -802,8 +804,13 @@ class Moves(RuleBasedStateMachine):
         engine.close()
 
 
-def _shortly(file: str, *, many_flows: bool = False) -> str:
-    return _without_chance(with_small_pages(file) if many_flows else read_source(file))
+# Functions of the module, since the scripts are linked once for each way of reading them.
+def _shortly(file: str) -> str:
+    return _without_chance(read_source(file))
+
+
+def _with_many_flows(file: str) -> str:
+    return _without_chance(with_small_pages(file))
 
 
 def _generally(file: str) -> str:

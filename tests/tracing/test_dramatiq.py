@@ -67,7 +67,7 @@ def test_a_retry_and_a_callback_are_in_the_trace(broker: StubBroker, start: Star
     start(broker)
     fails.send_with_options(args=([],), on_success=note)
     wait_for(lambda: len(named(RUN)) == 3)
-    failed, succeeded, noted = named(RUN)
+    failed, succeeded, noted = sorted(named(RUN), key=lambda span: span.start_time or 0)
     assert len({trace_of(span) for span in exporter().get_finished_spans()}) == 1
     assert (failed.status.status_code, failed.status.description) == (
         StatusCode.ERROR,
