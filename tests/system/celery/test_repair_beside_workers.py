@@ -15,7 +15,7 @@ from tests.system.ledger import wait_for
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 WORKSPACES = ("ada", "bob", "cleo", "dan")
-EACH = 60
+EACH = 50
 
 
 def _damage(core: Any, random: Random) -> None:
@@ -39,12 +39,12 @@ def _damage(core: Any, random: Random) -> None:
 def test_it_takes_nothing_from_busy_workers(shop: Any, *, is_damaged: bool) -> None:
     """Each job runs once, within its workspace's limit, and at the end everything is sound."""
     url, random = shop.url(workspace_concurrency=2), Random(7)
-    shop.worker("-P", "threads", "-c", "6", url=url).ready()
     publisher, where = shop.publisher(url), ["--namespace", shop.namespace, "--url", url]
     for n in range(EACH):
         for w, workspace in enumerate(WORKSPACES):
-            kwargs = {"seconds": 0.03}
+            kwargs = {"seconds": 0.1}
             publisher.send("work_late", n + w * EACH, kwargs=kwargs, workspace=workspace)
+    shop.worker("-P", "threads", "-c", "6", url=url).ready()
     runs, mended = 0, list[str]()
     with shop.core(brings_limits=False) as core:
         while len(shop.ledger.lines("end")) < EACH * len(WORKSPACES):
