@@ -146,6 +146,12 @@ class WorkerRow:
     """How long ago that was."""
     running: int
     """How many leases it holds."""
+    slots: int | None = None
+    """How many jobs it can run at once, with an autoscaler at most; None: not known."""
+    queues: tuple[str, ...] | None = None
+    """The queues that it takes jobs from, as of half a minute ago at most; None: not known."""
+    more_queues: int = 0
+    """How many others there are; only the first 4,000 bytes of names are kept."""
 
     @property
     def is_alive(self) -> bool:

@@ -137,13 +137,26 @@ class ListStore(OperatorStore):
     def workers(self) -> Iterator[list[WorkerRow]]:
         """Yield pages of owners that gave a sign of life, in no order, without what they run."""
         for now, words in self._pages("workers", count=PAGE):
-            pairs = zip(words[::2], words[1::2], strict=True)
-            yield [list_rows.worker(text, float(seen), now) for text, seen in pairs]
+            threes = zip(words[::3], words[1::3], words[2::3], strict=True)
+            yield [list_rows.worker(text, float(seen), takes, now) for text, seen, takes in threes]
 
-    def introduce(self, owner: str, node: str, software: str) -> None:
-        """Note that an owner of leases lives; ``node``: its framework's name for it, or empty."""
+    def introduce(
+        self,
+        owner: str,
+        node: str,
+        software: str,
+        *,
+        queues: Sequence[str] | None = None,
+        slots: int | None = None,
+    ) -> None:
+        """Note that an owner of leases lives; ``node``: its framework's name for it, or empty.
+
+        ``queues`` are those that it takes jobs from (None: not known), of which the first 4,000
+        bytes are kept, and ``slots`` is how many jobs it can run at once.
+        """
         about = f"{encode(node) or '-'} {encode(software) or '-'}"
-        self._call("introduce", owner=encode(owner), about=about)
+        takes = "" if queues is None else list_rows.takes(queues, slots)
+        self._call("introduce", owner=encode(owner), about=about, takes=takes)
 
     def pauses(self) -> list[PauseRow]:
         """Return what is paused or draining, the longest first."""

@@ -36,7 +36,8 @@ TASKS_HEAD = (
     "rate per workspace",
     "state",
 )
-WORKERS_HEAD = ("worker", "software", "owner", "running", "last seen")
+WORKERS_HEAD = ("worker", "takes", "software", "owner", "running", "slots", "last seen")
+SHOWN_QUEUES = 5
 PAUSES_HEAD = ("scope", "name", "state", "by", "for", "waiting")
 NOTHING = "–"
 
@@ -161,21 +162,30 @@ def _task(row: TaskRow) -> list[str]:
 @json_option
 @connection_options
 def workers(*, url: str, namespace: str | None, gone: bool, as_json: bool) -> None:
-    """Show the workers: versions, what they hold, and their last sign of life.
+    """Show the workers: the queues that they take jobs from, how many they run, and versions.
 
-    A sign of life is a claim, to within half a minute, or the renewal of a lease.
+    The last sign of life is a claim, to within half a minute, or the renewal of a lease.
     """
     with opened_queue(url, namespace) as core:
         found = core.admin.list_workers(gone=gone)
     rows = [_worker(row) for row in found]
-    text = _shown(WORKERS_HEAD, rows, "No worker was seen: --all shows those of a day.", left=3)
+    text = _shown(WORKERS_HEAD, rows, "No worker was seen: --all shows those of a day.", left=4)
     result = [{**asdict(row), "is_alive": row.is_alive} for row in found]
     print_result({"workers": result}, text, as_json=as_json)
 
 
 def _worker(row: WorkerRow) -> list[str]:
-    names = [printable(name) for name in (row.worker, row.software or NOTHING, row.owner)]
-    return [*names, f"{row.running:,}", _ago(row.silent_seconds)]
+    names = [printable(name) for name in (row.software or NOTHING, row.owner)]
+    numbers = [f"{row.running:,}", _limit(row.slots), _ago(row.silent_seconds)]
+    return [printable(row.worker), _taken(row), *names, *numbers]
+
+
+def _taken(row: WorkerRow) -> str:
+    if row.queues is None:
+        return NOTHING
+    shown = [printable(queue) for queue in row.queues[:SHOWN_QUEUES]]
+    more = len(row.queues) - len(shown) + row.more_queues
+    return ", ".join(shown + [f"{more:,} more"] * (more > 0)) or "none"
 
 
 @click.command()
