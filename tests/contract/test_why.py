@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fairqueue import Blocker, JobState, Limits, Pause, Why
+from fairqueue.explained import explain_blocker, explain_workers
 from tests.contract.world import World
 
 
@@ -104,6 +105,7 @@ def test_a_rate_has_its_next_start(world: World, scope: str) -> None:
     world.store.set_limits(*RATES[scope])
     world.publish_many(3)
     worker = world.worker()
+    world.store.introduce("w1", "", "", queues=["q"])
     start = world.clock()
     worker.finish(worker.take_one(), 0.0)
     world.clock.advance(4)
@@ -171,14 +173,54 @@ def test_a_workspace_without_waiting_jobs_is_idle(world: World) -> None:
 
 def test_a_queue_without_workers_is_named(world: World) -> None:
     """It is named once a worker should have called, and not while a job of the queue runs."""
+    world.store.introduce("w1", "", "")  # of an older release: it does not say what it takes
     world.publish_many(2)
     assert why(world).blockers == ()
     world.clock.advance(6)
     found = only(world)
-    assert (found.kind, found.scope, found.name) == ("worker", "queue", "q")
+    assert (found.kind, found.scope, found.name, found.used) == ("worker", "queue", "q", None)
     assert why(world).positions[0].expected_seconds is None
+    told = "none has come to queue q for 6.0 s; some do not say which queues they take"
+    assert told in explain_blocker(found, world.clock())
     world.worker().take_one()
     assert why(world).blockers == ()
+
+
+def test_a_queue_that_no_worker_takes_is_named_at_once(world: World) -> None:
+    """By what the living ones say, and since when: the last one that took it was seen then."""
+    world.publish()
+    no_worker = "no worker: no living process takes jobs from queue q"
+    assert explain_blocker(only(world), 0) == f"{no_worker}; none did within a day"
+    world.store.introduce("w1", "", "", queues=["mail", "q"], slots=2)
+    assert why(world).blockers == ()
+    seen = world.clock()
+    world.clock.advance(90)
+    world.store.introduce("w2", "", "", queues=["mail"], slots=2)
+    world.publish("b")
+    (workers,) = [position.workers for position in why(world, workspace="b").positions]
+    assert (workers.processes, workers.others, workers.unknown) == (1, 1, 0)
+    world.clock.advance(30)
+    found = only(world, workspace="b")
+    assert found.used == 0
+    assert found.since == pytest.approx(seen, abs=0.01)
+    assert explain_blocker(found, world.clock()).endswith("; the last one was seen 2 m 00 s ago")
+
+
+def test_workers_that_do_not_come_are_counted(world: World) -> None:
+    """They take the queue, and run jobs of others, or are stuck, or gone a moment ago."""
+    for n in range(2):
+        world.store.introduce(f"w{n}", "", "", queues=["q", "mail"], slots=1)
+    world.publish_many(2, queue="mail")
+    world.worker("w0").take_one("mail")
+    world.publish()
+    told = "workers: 2 processes take jobs from this queue and run 1 of 2"
+    assert explain_workers(why(world).positions[-1]) == told
+    world.worker("w1").take_one("mail")
+    world.clock.advance(7)
+    (found,) = why(world, "j2").blockers
+    assert (found.kind, found.used) == ("worker", 2)
+    told = "none of the 2 processes that take jobs from queue q has come for 7.0 s: busy elsewhere"
+    assert told in explain_blocker(found, world.clock())
 
 
 def test_the_position_in_the_queue(world: World) -> None:
