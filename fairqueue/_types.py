@@ -408,8 +408,9 @@ class QueuePosition:
     would_block: tuple[Blocker, ...]
     """Limits that would block it, if limits are only observed."""
     expected_seconds: float | None
-    """Estimated seconds until it starts, assuming equal weights and durations and no new
-    workspaces; never before the known end of a blocker. None: no estimate is possible."""
+    """Estimated seconds until it starts, by what runs and how long its tasks took before, assuming
+    equal weights and durations of what waits and no new workspaces; never before the known end of
+    a blocker. None: no estimate is possible, such as behind a job that takes far longer."""
     workers: QueueWorkers
     """Which living workers take jobs from this queue."""
 

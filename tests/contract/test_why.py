@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from fairqueue import Blocker, JobState, Limits, Pause, Why
-from fairqueue.explained import explain_blocker, explain_workers
-from tests.contract.world import World
+from fairqueue.adapters import Ending
+from fairqueue.explained import explain_blocker, explain_start, explain_workers
+from tests.contract.world import Worker, World
 
 
 def why(world: World, job_id: str | None = None, workspace: str | None = None) -> Why:
@@ -239,6 +240,111 @@ def test_the_position_in_the_queue(world: World) -> None:
     assert first.blockers == third.blockers == ()
     assert first.expected_seconds is not None
     assert third.expected_seconds == pytest.approx(first.expected_seconds + 8)
+
+
+def expected(world: World, workspace: str = "a", at: int = 0) -> float | None:
+    """In how many seconds the next job of a workspace is expected to start."""
+    return why(world, workspace=workspace).positions[at].expected_seconds
+
+
+def measure(world: World, worker: Worker, seconds: float, task: str = "t") -> None:
+    """Let one job of this task run for so long."""
+    world.publish(task=task)
+    lease = worker.take_one()
+    world.clock.advance(seconds)
+    worker.finish(lease, seconds)
+
+
+def test_a_job_behind_a_long_one_is_expected_at_its_end(world: World) -> None:
+    """By the estimate of what runs, less its time so far, and not by that of what waits."""
+    worker = world.worker()
+    measure(world, worker, 240.0, "long")
+    for _ in range(3):
+        measure(world, worker, 0.1, "short")
+    world.publish(task="long")
+    lease = worker.take_one()
+    world.publish("b", task="short")
+    assert expected(world, "b") == pytest.approx(240, abs=1)
+    world.clock.advance(200)
+    assert expected(world, "b") == pytest.approx(40, abs=1)
+    world.clock.advance(50)  # it is late, and taken to be as late again
+    assert expected(world, "b") == pytest.approx(10, abs=1)
+    worker.finish(lease, 250.0)
+
+
+def test_a_job_that_takes_far_longer_than_usual_has_no_known_end(world: World) -> None:
+    """Nor has one whose task was never measured; then no start is expected at any time."""
+    worker = world.worker()
+    world.publish_many(2, task="new")
+    lease = worker.take_one()
+    assert expected(world) is None
+    worker.finish(lease, 0.0)
+    worker.finish(worker.take_one(), 0.0)
+    measure(world, worker, 0.1)
+    world.publish_many(2)
+    worker.take_one()
+    assert expected(world) == pytest.approx(0.1, abs=0.01)
+    world.clock.advance(2)
+    assert expected(world) is None
+    assert "the start time is unknown" in explain_start(why(world).positions[0])
+
+
+def test_slots_of_workers_are_counted(world: World) -> None:
+    """A free one starts it at once; one that runs a job of another queue is not free."""
+    worker = world.worker("w1")
+    measure(world, worker, 10.0)
+    measure(world, worker, 60.0, "long")
+    world.store.introduce("w1", "", "", queues=["q", "mail"], slots=2)
+    world.publish(queue="mail", task="long")
+    worker.take_one("mail")
+    world.publish_many(2)
+    assert expected(world) == pytest.approx(0, abs=0.01)
+    lease = worker.take_one()
+    assert expected(world) == pytest.approx(10, abs=0.1)
+    worker.finish(lease, 0.0, Ending.ACK)
+    world.clock.advance(45)  # it should have come, and has not told anything since
+    assert expected(world) is None
+
+
+def test_what_is_claimed_ahead_takes_no_slot(world: World) -> None:
+    """It starts before, one after the other."""
+    worker = world.worker("w1")
+    measure(world, worker, 10.0)
+    world.store.introduce("w1", "", "", queues=["q"], slots=1)
+    world.publish_many(4)
+    worker.take(3)
+    assert expected(world) == pytest.approx(30, abs=0.1)
+
+
+def test_a_full_limit_is_waited_for(world: World) -> None:
+    """Until as many have ended as leave a slot of it."""
+    worker = world.worker("w1")
+    measure(world, worker, 10.0)
+    world.store.introduce("w1", "", "", queues=["q"], slots=8)
+    world.publish_many(4)
+    worker.take_one()
+    world.clock.advance(4)
+    worker.take_one()
+    world.limit("a", concurrency=2)
+    assert expected(world) == pytest.approx(6, abs=0.1)
+    world.limit("a", concurrency=1)
+    assert expected(world) == pytest.approx(10, abs=0.1)
+    world.limit("a", concurrency=0)
+    assert expected(world) is None
+
+
+def test_the_leases_of_many_are_a_sample(world: World) -> None:
+    """Of more than 1,000, those that were looked at stand for all."""
+    worker = world.worker("w1")
+    measure(world, worker, 10.0)
+    world.publish_many(1500)
+    while worker.take(100):
+        pass
+    world.publish_many(3000)
+    later = [f"j{n}" for n in (1501, 4000)]
+    first, last = (why(world, job).positions[0].expected_seconds for job in later)
+    assert first == pytest.approx(10, abs=0.5)
+    assert last == pytest.approx(20, abs=0.5)
 
 
 def test_more_urgent_jobs_are_ahead(world: World) -> None:
