@@ -115,6 +115,19 @@ class Runnable:
 
 
 @dataclass(frozen=True, slots=True)
+class Demand:
+    """The worker slots that one queue could use now, and those that there are."""
+
+    startable: int
+    """How many waiting jobs could start at once; see :class:`Runnable`."""
+    slots_wanted: int
+    """Running jobs and those that could start at once: what to scale workers by."""
+    worker_slots: int | None
+    """How many jobs the living workers that take this queue can run at once, with those of their
+    other queues; None: not all of them say."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskRow:
     """One task or actor."""
 

@@ -98,6 +98,7 @@ def test_queues_tasks_workers_and_pauses_are_listed(shell: Shell, queue: FairQue
     (row,) = [row for row in shell.json("queues")["queues"] if row["queue"] == ODD]
     assert (row["waiting"], row["running"], row["concurrency"]) == (2, 1, 2)
     assert row["pause"] == "draining"
+    assert (row["slots_wanted"], row["startable"], row["worker_slots"]) == (1, 0, None)
     assert "5/m" in shell.run("tasks").stdout
     (task,) = [row for row in shell.json("tasks")["tasks"] if row["task"] == "t"]
     assert (task["running"], task["rate"]) == (1, pytest.approx(5 / 60))
