@@ -16,22 +16,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import Any, Generic, TypeVar
 
+from fairqueue._introduction import Introduction
 from fairqueue._settings import Settings
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Claimed, Ending, Finish
-from fairqueue._utils import Throttle
-from fairqueue.errors import FairQueueError, StoreUnavailable
+from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.claimer")
 T = TypeVar("T")
 
 LONGEST_POLL_SECONDS = 1.0
 MOST_AT_ONCE = 16  # jobs that one call claims, and that it finishes: more would be a long script
-INTRODUCED_EVERY_SECONDS = 30.0  # how exactly operators see when an owner claimed last
 YIELD_FIRST_SECONDS = 60.0  # after declining a job, other claimers are woken first for this long
 
 _NOTHING = Claimed((), frozenset(), 0.0)
@@ -64,9 +62,8 @@ class Claimer:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
-        self.node = ""
-        """The name that the framework gives this worker."""
-        self.software = f"fairqueue/{version('fairqueue')}"
+        self.introduction = Introduction()
+        """What operators see of this owner."""
         self._reset()
 
     def _reset(self) -> None:
@@ -78,7 +75,7 @@ class Claimer:
         self._recovered = _NOTHING
         self._finished: frozenset[tuple[int, Ending]] = frozenset()
         self._yield_first_until = 0.0
-        self._introductions = Throttle(INTRODUCED_EVERY_SECONDS)
+        self.introduction.restart()
 
     @contextmanager
     def _exclusive(self) -> Iterator[tuple[tuple[str, int] | None, Any]]:
@@ -156,7 +153,7 @@ class Claimer:
         """
         with self._exclusive():
             if n > 0:
-                self._introduce()
+                self.introduction.before_claim(queues, self._store, self.owner)
             left, recovered = self._unfinished(finishes), self._renew_recovered()
             while len(left) > MOST_AT_ONCE:
                 left = self._ack_some(left)
@@ -171,21 +168,13 @@ class Claimer:
             whole, self._recovered, self._finished = self._recovered, _NOTHING, frozenset()
         return whole
 
-    def _introduce(self) -> None:
-        """Tell operators that this owner lives; a claim goes on without it."""
-        if not self._introductions.passes():
-            return
-        try:
-            self._store.introduce(self.owner, self.node, self.software)
-        except StoreUnavailable:
-            raise  # so would the claim, and nothing is claimed yet
-        except FairQueueError as error:
-            log.warning("'fairqueue workers' does not list owner %s: %s", self.owner, error)
+    def renewed(self, store: Store, owner: str) -> None:
+        """Leases were renewed over this store: tell operators what their owner does, if it is due.
 
-    def introduce(self, node: str, software: str) -> None:
-        """Give the framework's name of this worker, and its version, with the next claim."""
-        self.node, self.software = node, f"{self.software.partition(' ')[0]} {software}"
-        self._introductions = Throttle(INTRODUCED_EVERY_SECONDS)
+        An owner whose slots are all taken does not claim.
+        """
+        if owner == self.owner:
+            self.introduction.with_renewal(store, owner)
 
     def _claim_some(self, queues: Sequence[str], n: int, finishes: tuple[Finish, ...]) -> Claimed:
         """Finish and claim by one call."""

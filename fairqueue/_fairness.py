@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import floor
 from random import uniform
 
@@ -13,6 +13,13 @@ UNKNOWN_SECONDS = 5.0
 """How far apart starts are taken to be where none has been."""
 LONGEST_SECONDS = 300.0
 JITTER = (1.0, 1.5)
+
+MOST_TIMES = 3.0
+"""A job that takes more than this many times its estimate is not of the kind that was measured."""
+LATE_SECONDS = 1.0
+"""A short one may be late by this much for other reasons."""
+HALVINGS = 50
+"""After them a time is exact, whatever it was between."""
 
 
 def units_of(weight: float) -> int:
@@ -46,16 +53,29 @@ def retry_after(
     return max(1.0, min(over * gap, LONGEST_SECONDS) * jitter(*JITTER))
 
 
-def expected_wait(
-    *, turns: int, jobs: int, in_line: int, running: int, own: int, cost: float, held: bool
-) -> float | None:
-    """Estimate the seconds until a job starts, as if all jobs were alike and no more came.
+def seconds_left(expected: float | None, elapsed: float) -> float | None:
+    """Estimate how long a job still runs that is ``expected`` to take this many seconds.
 
-    ``turns`` of other workspaces and ``jobs`` of its own come before it. ``in_line`` workspaces
-    share the slots of ``running`` jobs. ``own`` of these belong to its workspace, and only their
-    slots count where it is ``held`` at its own limit. None: nothing runs, or ``cost`` is unknown.
+    One that is late already is taken to be as late again when it ends; None: it takes so much
+    longer than expected that nothing is known, or no estimate is.
     """
-    slots = own if held else running / max(1, in_line)
-    if not slots or not cost:
+    if expected is None or elapsed > MOST_TIMES * expected + LATE_SECONDS:
         return None
-    return (cost / own if held else (turns + 1) * cost / running) + jobs * cost / slots
+    return abs(expected - elapsed)
+
+
+def nth_start(ends: Sequence[float], cost: float, n: int) -> float | None:
+    """Estimate when job number ``n`` starts, from 0, on slots that are free in ``ends`` seconds.
+
+    Each job takes ``cost`` seconds; where that is 0 it is not known. None: no estimate is possible.
+    """
+    if not cost:
+        return sorted(ends)[n] if n < len(ends) else None
+    if not ends:
+        return None
+    low, high = min(ends), max(ends) + (n // len(ends)) * cost
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        started = sum(floor((middle - end) / cost) + 1 for end in ends if end <= middle)
+        low, high = (low, middle) if started > n else (middle, high)
+    return high

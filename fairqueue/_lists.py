@@ -16,6 +16,7 @@ from fairqueue._types import Pause, Stats, WorkspaceStats
 from fairqueue._validation import check_name
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import (
+    Demand,
     JobPage,
     Overview,
     PauseRow,
@@ -36,6 +37,7 @@ ALL_UP_TO = 1000
 SAMPLED = (
     1000  # jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks
 )
+MOST_DEMANDS = 100  # queues whose ready sets one call looks at
 MOST_PAGES = 50  # that one call looks at for a page of waiting jobs
 IN_A_SAMPLE = 12  # workspaces that run most, and as many that wait most
 BEGINNING = "0"
@@ -173,6 +175,22 @@ class Lists:
         can use. The cost grows with the number of workspaces in line up to 500 of them.
         """
         return self._connected().runnable(check_name("queue", queue))
+
+    def demand(self, rows: Sequence[QueueRow] | None = None) -> dict[str, Demand]:
+        """Return for each queue the worker slots that it could use, and those that there are.
+
+        Of more than 100 queues, or ``rows`` of them, for those with the most jobs.
+        """
+        rows, workers = self.list_queues() if rows is None else rows, self.list_workers()
+        fullest = sorted(rows, key=lambda row: (-row.waiting - row.running, row.queue))
+        return {row.queue: self._demand_of(row, workers) for row in fullest[:MOST_DEMANDS]}
+
+    def _demand_of(self, row: QueueRow, workers: Sequence[WorkerRow]) -> Demand:
+        startable = self.runnable(row.queue).startable if row.runnable else 0
+        slots = [worker.slots for worker in workers if row.queue in (worker.queues or ())]
+        known = [n for n in slots if n is not None]
+        says = len(known) == len(slots) and all(worker.queues is not None for worker in workers)
+        return Demand(startable, row.running + startable, sum(known) if says else None)
 
     def totals(self) -> Totals:
         """Return how many jobs were acked and died since the store began, and leases expired.

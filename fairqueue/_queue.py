@@ -92,7 +92,9 @@ class FairQueue:
         rest, in_url = split_settings(url) if url else ("", {})
         self.settings = settings or Settings.load({**in_url, **options})
         self.store = store or open_store(rest, client=client, settings=self.settings)
-        self._claimer = Claimer(self.store, self.settings)
+        self._claimer = self._introduced = Claimer(self.store, self.settings)
+        self.introduction = self._claimer.introduction
+        """What ``queue.admin.list_workers()`` tells of what this queue claims (for adapters)."""
         self._ready, self._brings_limits = False, brings_limits
         self._own_limits = OwnLimits(self.settings, self.store, authoritative=authoritative)
         self.admin = Admin(self._connected, self.settings)
@@ -125,14 +127,6 @@ class FairQueue:
         same = self._own_limits.bring()
         self._ready = True
         return same
-
-    def introduce(self, node: str, *, software: str = "") -> None:
-        """Give the name under which the framework knows this worker, such as ``celery@host``.
-
-        ``queue.admin`` shows it beside what this queue claims, with ``software``, the framework's
-        version, such as ``celery/5.4``. It is stored with the next claim.
-        """
-        self._claimer.introduce(node, software)
 
     def refuse_if_full(self) -> None:
         """Raise StoreUnavailable if the store has no memory for a job; changes nothing."""
@@ -380,11 +374,10 @@ class FairQueue:
 
         ``owner`` is that of the leases (:attr:`Lease.owner`); None: this queue in this process.
         """
-        return self._connected().renew(
-            progress,
-            owner=self._claimer.owner if owner is None else owner,
-            lease_seconds=self.settings.lease_seconds,
-        )
+        store, owner = self._connected(), self._claimer.owner if owner is None else owner
+        renewed = store.renew(progress, owner=owner, lease_seconds=self.settings.lease_seconds)
+        self._introduced.renewed(store, owner)
+        return renewed
 
     def reap(self) -> int:
         """Process a bounded number of expired leases and due timers; return how many."""
@@ -434,6 +427,7 @@ class FairQueue:
         # no second warning
         queue.missing_workspace = self.missing_workspace
         queue._similar_names = self._similar_names
+        queue._introduced = self._claimer  # whose leases it may renew
         queue.tally = self.tally
         return queue
 

@@ -347,7 +347,7 @@ class Blocker:
 
     kind: str
     """``"pause"``, ``"concurrency"``, ``"rate"``, ``"time"`` (it is scheduled for later) or
-    ``"worker"`` (no worker claims from its queue, or all are busy with other queues)."""
+    ``"worker"`` (no living worker takes jobs from its queue, or none has come for 5 s)."""
     scope: str
     """``"workspace"``, ``"group"``, ``"task"``, ``"workspace_task"`` (a task in this workspace),
     ``"queue"``, ``"total"`` or ``"job"``."""
@@ -356,12 +356,32 @@ class Blocker:
     limit: float | None = None
     """Largest number of running jobs, or of starts per second."""
     used: int | None = None
-    """Number of jobs running in that scope."""
+    """Number of jobs running in that scope; of ``"worker"`` the living processes that take jobs
+    from the queue; None: not known, since some do not say which queues they take."""
     since: float | None = None
     """Since when, by the store's clock, in seconds since 1970; None: not known. For a full queue
     or total this is the last start there, unless a limit was lowered meanwhile."""
     until: float | None = None
     """When it ends by itself, exactly, by the store's clock; None: not known in advance."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWorkers:
+    """The worker processes that live and take jobs from one queue."""
+
+    processes: int
+    """How many they are, by what each has said within half a minute."""
+    unknown: int
+    """How many others live that do not say which queues they take."""
+    others: int
+    """How many live that take jobs from other queues only."""
+    running: int
+    """How many jobs its processes run, those of other queues included."""
+    slots: int | None
+    """How many jobs they can run at once; None: not all of them say."""
+    last_seen: float | None
+    """The last sign of life of a process that took jobs from it, also of one that is gone, by the
+    store's clock; None: none did within a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,8 +408,11 @@ class QueuePosition:
     would_block: tuple[Blocker, ...]
     """Limits that would block it, if limits are only observed."""
     expected_seconds: float | None
-    """Estimated seconds until it starts, assuming equal weights and durations and no new
-    workspaces; never before the known end of a blocker. None: no estimate is possible."""
+    """Estimated seconds until it starts, by what runs and how long its tasks took before, assuming
+    equal weights and durations of what waits and no new workspaces; never before the known end of
+    a blocker. None: no estimate is possible, such as behind a job that takes far longer."""
+    workers: QueueWorkers
+    """Which living workers take jobs from this queue."""
 
 
 class JobState(str, Enum):

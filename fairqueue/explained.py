@@ -18,6 +18,8 @@ SCOPES = {
     "job": "this job",
 }
 
+NO_WORKER = "start a worker that takes this queue; fairqueue workers shows those that live"
+BUSY = "start more of them, or see what they run: fairqueue ps"
 
 OPTIONS = {"group": "workspace", "workspace_task": "task"}
 """The option of the command line that names a scope, where it is not called the same."""
@@ -59,6 +61,8 @@ def explain_wait(found: Why) -> Iterator[str]:
         yield explain_position(position, found)
         yield from _blocked(position.blockers, found.now)
         yield from (f"  would block: {explain_blocker(b, found.now)}" for b in position.would_block)
+        workers = explain_workers(position)
+        yield from [] if workers is None else [f"  {workers}"]
         yield f"  {explain_start(position)}"
 
 
@@ -81,7 +85,7 @@ def explain_remedy(blocker: Blocker) -> str | None:
         "pause": f"to resume it: fairqueue resume {where}",
         "concurrency": f"to raise it: fairqueue limits set {of}concurrency=N {where}",
         "rate": f"to raise it: fairqueue limits set {of}rate=N/m {where}",
-        "worker": "start a worker that takes this queue; fairqueue workers shows those that live",
+        "worker": BUSY if blocker.used else NO_WORKER,
     }.get(blocker.kind)
 
 
@@ -127,5 +131,32 @@ def explain_blocker(blocker: Blocker, now: float) -> str:
         "concurrency": f"concurrency limit: {scope} runs {blocker.used} of {limit:g}{age}",
         "rate": f"rate limit of {rate(limit)}: {scope}{age}; next start in {left}",
         "time": f"scheduled: due in {left}",
-        "worker": f"no worker: none takes jobs from {scope}, or all are busy elsewhere{age}",
+        "worker": f"no worker: {_no_worker(blocker, scope, now)}",
     }[blocker.kind]
+
+
+def _no_worker(blocker: Blocker, scope: str, now: float) -> str:
+    """What is known of the workers of a queue from which none takes jobs."""
+    ago = None if blocker.since is None else duration(now - blocker.since)
+    if blocker.used is None:
+        return f"none has come to {scope} for {ago}; some do not say which queues they take"
+    if blocker.used:
+        do = "process that takes" if blocker.used == 1 else "processes that take"
+        which = f"the {blocker.used:,} {do} jobs from {scope}"
+        return f"none of {which} has come for {ago}: busy elsewhere, stuck or gone"
+    last = "none did within a day" if ago is None else f"the last one was seen {ago} ago"
+    return f"no living process takes jobs from {scope}; {last}"
+
+
+def explain_workers(position: QueuePosition) -> str | None:
+    """Which workers take jobs from the queue, and what they run; None: a blocker tells it."""
+    found = position.workers
+    if any(each.kind == "worker" for each in position.blockers):
+        return None
+    if not found.processes:
+        known = "those that live do not say which queues they take"
+        return f"workers: {known if found.unknown else 'none that lives takes this queue'}"
+    take = "1 process takes" if found.processes == 1 else f"{found.processes:,} processes take"
+    run = "runs" if found.processes == 1 else "run"
+    slots = "" if found.slots is None else f" of {found.slots:,}"
+    return f"workers: {take} jobs from this queue and {run} {found.running:,}{slots}"

@@ -115,6 +115,19 @@ class Runnable:
 
 
 @dataclass(frozen=True, slots=True)
+class Demand:
+    """The worker slots that one queue could use now, and those that there are."""
+
+    startable: int
+    """How many waiting jobs could start at once; see :class:`Runnable`."""
+    slots_wanted: int
+    """Running jobs and those that could start at once: what to scale workers by."""
+    worker_slots: int | None
+    """How many jobs the living workers that take this queue can run at once, with those of their
+    other queues; None: not all of them say."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskRow:
     """One task or actor."""
 
@@ -146,6 +159,12 @@ class WorkerRow:
     """How long ago that was."""
     running: int
     """How many leases it holds."""
+    slots: int | None = None
+    """How many jobs it can run at once, with an autoscaler at most; None: not known."""
+    queues: tuple[str, ...] | None = None
+    """The queues that it takes jobs from, as of half a minute ago at most; None: not known."""
+    more_queues: int = 0
+    """How many others there are; only the first 4,000 bytes of names are kept."""
 
     @property
     def is_alive(self) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from fairqueue._fairness import expected_wait
 from fairqueue._keys import decode
 from fairqueue._stores import replies
-from fairqueue._types import Blocker, JobState, QueuePosition, Why
+from fairqueue._stores.expected_start import Line, slot_wait
+from fairqueue._stores.fleet import Fleet
+from fairqueue._types import Blocker, JobState, QueuePosition, QueueWorkers, Why
 
 TASKS = frozenset({"task", "workspace_task"})
-OWN = frozenset({"workspace", "workspace_task"})
 TaskName = Callable[[bytes], str]
 
 
@@ -27,29 +28,45 @@ def _blocker(text: bytes, task_name: TaskName) -> Blocker:
     return Blocker(kind.decode(), of, named, _number(limit), runs, _number(since), _number(until))
 
 
-def _position(row: Sequence[Any], own: int, now: float, task_name: TaskName) -> QueuePosition:
-    """Read one lane; ``own``: what its workspace runs."""
-    queue, task, published, waiting, jobs, turns, in_line, running, cost, kept, seen = row
+def _told_of_workers(
+    blockers: tuple[Blocker, ...], queue: str, workers: QueueWorkers
+) -> tuple[Blocker, ...]:
+    """Say at once that no worker takes a queue, where each says what it takes.
+
+    Else the script has looked whether one has come within some seconds.
+    """
+    if any(each.kind != "worker" for each in blockers):
+        return blockers
+    if not (workers.processes or workers.unknown):
+        return (Blocker("worker", "queue", queue, used=0, since=workers.last_seen),)
+    used = workers.processes or None
+    return tuple(replace(each, used=used) for each in blockers)
+
+
+def _position(
+    row: Sequence[Any], workspace: str, now: float, task_name: TaskName, fleet: Fleet
+) -> QueuePosition:
+    """Read one lane."""
+    name, number, published, waiting, jobs, turns, in_line, group, cost, kept, seen = row
+    queue, task = decode(name), task_name(number)
     blockers, would_block = (tuple(_blocker(text, task_name) for text in of) for of in (kept, seen))
-    wait = expected_wait(
-        turns=int(turns),
-        jobs=int(jobs),
-        in_line=int(in_line),
-        running=int(running),
-        own=own,
-        cost=float(cost),
-        held=any(each.kind == "concurrency" and each.scope in OWN for each in blockers),
+    workers = fleet.of_queue(queue)
+    blockers = _told_of_workers(blockers, queue, workers)
+    line = Line(
+        *(queue, workspace, decode(group) or None, task),
+        *(int(jobs), int(turns), int(in_line), float(cost)),
     )
     return QueuePosition(
-        queue=decode(queue),
-        task=task_name(task),
+        queue=queue,
+        task=task,
         published=float(published),
         waiting=int(waiting),
         jobs_ahead=int(jobs),
         turns_ahead=int(turns),
         blockers=blockers,
         would_block=would_block,
-        expected_seconds=_expected(wait, blockers, int(jobs), now),
+        expected_seconds=_expected(slot_wait(line, blockers, fleet), blockers, int(jobs), now),
+        workers=workers,
     )
 
 
@@ -71,12 +88,12 @@ def _in_common(positions: Sequence[QueuePosition]) -> tuple[Blocker, ...]:
     return tuple(each for each in first if all(each in others for others in rest))
 
 
-def why(reply: Sequence[Any], job_id: str | None, task_name: TaskName) -> Why:
+def why(reply: Sequence[Any], job_id: str | None, task_name: TaskName, fleet: Fleet) -> Why:
     """Read all of it."""
     time, state, workspace, facts, counts, rows, *observed = reply
     now, found, named = float(time), JobState(state.decode()), decode(workspace) or None
     waiting, scheduled, running, dead = map(int, counts)
-    positions = tuple(_position(row, running, now, task_name) for row in rows)
+    positions = tuple(_position(row, named or "", now, task_name, fleet) for row in rows)
     scope, name = ("workspace", named or "") if job_id is None else ("job", job_id)
     is_due = found is not JobState.SCHEDULED
     time_left = () if is_due else (Blocker("time", scope, name, until=float(facts[0])),)

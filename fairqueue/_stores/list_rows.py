@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
-from fairqueue._keys import decode
+from fairqueue._keys import decode, encode
 from fairqueue._stores.limits_text import stamp_in
 from fairqueue._stores.replies import FENCES_PER_SECOND, TaskName
 from fairqueue._types import Pause
@@ -18,6 +19,9 @@ from fairqueue.lists import (
     WaitingJob,
     WorkerRow,
 )
+
+MOST_TAKES_BYTES = 4000
+"""Of the names of the queues that are kept of one owner."""
 
 
 class Held(NamedTuple):
@@ -140,9 +144,18 @@ def task(row: bytes) -> TaskRow:
     )
 
 
-def worker(text: bytes, seen: float, now: float) -> WorkerRow:
-    """Read one owner and its last sign of life."""
+def takes(queues: Sequence[str], slots: int | None) -> str:
+    """Write what an owner takes jobs from: as many queues as there is room for."""
+    names = [encode(queue) for queue in queues]
+    ends = accumulate(len(name) + 1 for name in names)
+    kept = sum(end <= MOST_TAKES_BYTES for end in ends)
+    return " ".join(["-" if slots is None else str(slots), str(len(names) - kept), *names[:kept]])
+
+
+def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
+    """Read one owner, its last sign of life, and what it takes jobs from, if that is known."""
     owner, node, software = text.split(b" ")
+    slots, more, *queues = takes.split(b" ") if takes else (b"-", b"0")
     name = decode(owner)
     return WorkerRow(
         worker=name if node == b"-" else decode(node),
@@ -151,6 +164,9 @@ def worker(text: bytes, seen: float, now: float) -> WorkerRow:
         last_seen=seen,
         silent_seconds=max(0.0, now - seen),
         running=0,
+        slots=_whole(slots),
+        queues=tuple(map(decode, queues)) if takes else None,
+        more_queues=int(more),
     )
 
 

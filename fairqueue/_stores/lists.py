@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from heapq import nsmallest
+from itertools import islice
 from typing import Any, Literal
 
 from fairqueue._keys import decode, encode
-from fairqueue._stores import limits_text, list_rows, replies, samples
+from fairqueue._stores import explain, limits_text, list_rows, replies, samples
+from fairqueue._stores.fleet import Fleet, TakenSlot, fleet_of, taken_slot
 from fairqueue._stores.list_rows import Held
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._types import Stats, WithoutWorkspace
+from fairqueue._types import Stats, Why, WithoutWorkspace
 from fairqueue.lists import (
     JobPage,
     PauseRow,
@@ -30,6 +32,8 @@ LEASES_AT_ONCE = 500  # they have no payload
 NAMES_AT_ONCE = 500
 FLOWS_AT_ONCE = 50  # of a ready set: each has lanes and limits
 MOST_FLOWS = 500  # that one look at a queue counts one by one
+SLOTS_AT_ONCE = 100  # leases: each has a workspace
+MOST_SLOTS = 1000  # leases that stand for all where there are more
 ROWS_AT_ONCE = 60  # of workspaces: each has lanes and limits
 
 
@@ -137,13 +141,50 @@ class ListStore(OperatorStore):
     def workers(self) -> Iterator[list[WorkerRow]]:
         """Yield pages of owners that gave a sign of life, in no order, without what they run."""
         for now, words in self._pages("workers", count=PAGE):
-            pairs = zip(words[::2], words[1::2], strict=True)
-            yield [list_rows.worker(text, float(seen), now) for text, seen in pairs]
+            threes = zip(words[::3], words[1::3], words[2::3], strict=True)
+            yield [list_rows.worker(text, float(seen), takes, now) for text, seen, takes in threes]
 
-    def introduce(self, owner: str, node: str, software: str) -> None:
-        """Note that an owner of leases lives; ``node``: its framework's name for it, or empty."""
+    def introduce(
+        self,
+        owner: str,
+        node: str,
+        software: str,
+        *,
+        queues: Sequence[str] | None = None,
+        slots: int | None = None,
+    ) -> None:
+        """Note that an owner of leases lives; ``node``: its framework's name for it, or empty.
+
+        ``queues`` are those that it takes jobs from (None: not known), of which the first 4,000
+        bytes are kept, and ``slots`` is how many jobs it can run at once.
+        """
         about = f"{encode(node) or '-'} {encode(software) or '-'}"
-        self._call("introduce", owner=encode(owner), about=about)
+        takes = "" if queues is None else list_rows.takes(queues, slots)
+        self._call("introduce", owner=encode(owner), about=about, takes=takes)
+
+    def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
+        """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.
+
+        Without a queue the job is searched for on all queues. The cost grows with the queues
+        and lanes of that workspace, not with the number of workspaces. Two bounds apply: at most
+        10,000 jobs ahead in a lane are counted, and a dead job is searched for in the given
+        workspace, else in the 1,000 with the oldest dead letters.
+        """
+        where = {"workspace": workspace, "queue": queue, "id": job_id}
+        named = {argument: encode(name or "") for argument, name in where.items()}
+        reply = self._call("why", **named)
+        return explain.why(reply, job_id, self._task, self._fleet() if reply[5] else Fleet())
+
+    def _fleet(self) -> Fleet:
+        workers = {row.owner: row for page in self.workers() for row in page}
+        return fleet_of(workers.values(), *self.taken_slots())
+
+    def taken_slots(self) -> tuple[list[TakenSlot], int]:
+        """Return what the leases occupy, of 1,000 at most, and how many leases there are."""
+        most = MOST_SLOTS // SLOTS_AT_ONCE
+        pages = [rows for _, rows in islice(self._pages("taken_slots", count=SLOTS_AT_ONCE), most)]
+        taken = dict(taken_slot(row, self._task) for _, *rows in pages for row in rows)
+        return list(taken.values()), pages[-1][0]
 
     def pauses(self) -> list[PauseRow]:
         """Return what is paused or draining, the longest first."""

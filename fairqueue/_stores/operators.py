@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from fairqueue._keys import decode, encode
-from fairqueue._stores import explain, limits_text, replies
+from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value
 from fairqueue._stores.limits_text import SourcedLimits
 from fairqueue._types import (
@@ -17,7 +17,6 @@ from fairqueue._types import (
     Limits,
     Pause,
     StoredLimits,
-    Why,
 )
 from fairqueue._utils import Throttle, process_name
 from fairqueue.errors import FairQueueError
@@ -192,18 +191,6 @@ class OperatorStore:
         It stays stale until a question asked after this call is answered.
         """
         return bool(self._call("expire_provider_limits", workspace=encode(workspace)))
-
-    def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
-        """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.
-
-        Without a queue the job is searched for on all queues. The cost grows with the queues
-        and lanes of that workspace, not with the number of workspaces. Two bounds apply: at most
-        10,000 jobs ahead in a lane are counted, and a dead job is searched for in the given
-        workspace, else in the 1,000 with the oldest dead letters.
-        """
-        where = {"workspace": workspace, "queue": queue, "id": job_id}
-        named = {argument: encode(name or "") for argument, name in where.items()}
-        return explain.why(self._call("why", **named), job_id, self._task)
 
     def purge(
         self,

@@ -58,6 +58,12 @@ def _the_history_is_short(a: Audit) -> Iterator[Found]:
         yield ("key", "history"), text
 
 
+def _queues_are_of_known_workers(a: Audit) -> Iterator[Found]:
+    known = {text.split(" ")[0] for text in a.space.one("workers", {})}
+    for owner in sorted(set(a.space.one("worker_queues", {})) - known):
+        yield ("worker", owner), f"queues are kept of a worker that is not known: {decode(owner)!r}"
+
+
 CLEANUP_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _counts_have_a_time),
     ("I11", _keys_of_jobs_are_unique_keys),
@@ -65,4 +71,5 @@ CLEANUP_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _kinds_are_known),
     ("I11", _the_cleanup_goes_on),
     ("I11", _the_history_is_short),
+    ("I11", _queues_are_of_known_workers),
 )

@@ -44,6 +44,7 @@ ORDER = (
         "keyed",
         "kind",
         "task_rate",
+        "worker",
     ),
 )
 """What is mended, and in which order: what others are read from comes first."""

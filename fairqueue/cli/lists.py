@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import click
@@ -12,7 +12,7 @@ from fairqueue.cli._choose import choice_options, hint_at_unseen, limit_option
 from fairqueue.cli._connect import connection_options, opened_queue
 from fairqueue.cli._format import count_jobs, duration, printable, rate, table
 from fairqueue.cli._output import json_option, print_result
-from fairqueue.lists import PauseRow, QueueRow, RunningJob, TaskRow, WaitingJob, WorkerRow
+from fairqueue.lists import Demand, PauseRow, QueueRow, RunningJob, TaskRow, WaitingJob, WorkerRow
 
 PS_HEAD = ("job", "task", "workspace", "queue", "worker", "runs for", "delivery", "lease left")
 JOBS_HEAD = ("job", "task", "workspace", "queue", "state", "waited", "priority", "deliveries")
@@ -20,6 +20,8 @@ QUEUES_HEAD = (
     "queue",
     "waiting",
     "running",
+    "slots wanted",
+    "worker slots",
     "limit",
     "capacity",
     "in line",
@@ -36,7 +38,8 @@ TASKS_HEAD = (
     "rate per workspace",
     "state",
 )
-WORKERS_HEAD = ("worker", "software", "owner", "running", "last seen")
+WORKERS_HEAD = ("worker", "takes", "software", "owner", "running", "slots", "last seen")
+SHOWN_QUEUES = 5
 PAUSES_HEAD = ("scope", "name", "state", "by", "for", "waiting")
 NOTHING = "–"
 
@@ -122,15 +125,26 @@ def _waiting(job: WaitingJob) -> list[str]:
 @json_option
 @connection_options
 def queues(*, url: str, namespace: str | None, as_json: bool) -> None:
-    """Show the queues: jobs, limits, and when a job started last."""
+    """Show the queues: jobs, the worker slots that they could use, limits, and the last start."""
     with opened_queue(url, namespace) as core:
         found = core.admin.list_queues()
-    text = _shown(QUEUES_HEAD, [_queue(row) for row in found], "There is no queue.")
-    print_result({"queues": [asdict(row) for row in found]}, text, as_json=as_json)
+        wanted = core.admin.demand(found)
+    shown = [_queue(row, wanted.get(row.queue)) for row in found]
+    result = [{**asdict(row), **_demand(wanted.get(row.queue))} for row in found]
+    print_result(
+        {"queues": result}, _shown(QUEUES_HEAD, shown, "There is no queue."), as_json=as_json
+    )
 
 
-def _queue(row: QueueRow) -> list[str]:
-    numbers = [f"{row.waiting:,}", f"{row.running:,}", _limit(row.concurrency)]
+def _demand(wanted: Demand | None) -> dict[str, int | None]:
+    return dict.fromkeys(field.name for field in fields(Demand)) | (
+        asdict(wanted) if wanted else {}
+    )
+
+
+def _queue(row: QueueRow, wanted: Demand | None) -> list[str]:
+    slots = (wanted.slots_wanted, wanted.worker_slots) if wanted else (None, None)
+    numbers = [f"{row.waiting:,}", f"{row.running:,}", *map(_limit, slots), _limit(row.concurrency)]
     rest = [_limit(row.capacity), f"{row.runnable:,}", _ago(row.idle_seconds)]
     return [printable(row.queue), *numbers, *rest, row.pause.value if row.pause else ""]
 
@@ -161,21 +175,30 @@ def _task(row: TaskRow) -> list[str]:
 @json_option
 @connection_options
 def workers(*, url: str, namespace: str | None, gone: bool, as_json: bool) -> None:
-    """Show the workers: versions, what they hold, and their last sign of life.
+    """Show the workers: the queues that they take jobs from, how many they run, and versions.
 
-    A sign of life is a claim, to within half a minute, or the renewal of a lease.
+    The last sign of life is a claim, to within half a minute, or the renewal of a lease.
     """
     with opened_queue(url, namespace) as core:
         found = core.admin.list_workers(gone=gone)
     rows = [_worker(row) for row in found]
-    text = _shown(WORKERS_HEAD, rows, "No worker was seen: --all shows those of a day.", left=3)
+    text = _shown(WORKERS_HEAD, rows, "No worker was seen: --all shows those of a day.", left=4)
     result = [{**asdict(row), "is_alive": row.is_alive} for row in found]
     print_result({"workers": result}, text, as_json=as_json)
 
 
 def _worker(row: WorkerRow) -> list[str]:
-    names = [printable(name) for name in (row.worker, row.software or NOTHING, row.owner)]
-    return [*names, f"{row.running:,}", _ago(row.silent_seconds)]
+    names = [printable(name) for name in (row.software or NOTHING, row.owner)]
+    numbers = [f"{row.running:,}", _limit(row.slots), _ago(row.silent_seconds)]
+    return [printable(row.worker), _taken(row), *names, *numbers]
+
+
+def _taken(row: WorkerRow) -> str:
+    if row.queues is None:
+        return NOTHING
+    shown = [printable(queue) for queue in row.queues[:SHOWN_QUEUES]]
+    more = len(row.queues) - len(shown) + row.more_queues
+    return ", ".join(shown + [f"{more:,} more"] * (more > 0)) or "none"
 
 
 @click.command()

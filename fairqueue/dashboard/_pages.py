@@ -24,6 +24,7 @@ from fairqueue.explained import (
     explain_position,
     explain_start,
     explain_state,
+    explain_workers,
 )
 from fairqueue.lists import Overview, Sample
 from fairqueue.shares import shares_of, state_of
@@ -194,6 +195,7 @@ def _position(position: Any, found: Any) -> Context:
         "head": explain_position(position, found),
         "blockers": [_blocker(blocker, found.now) for blocker in position.blockers],
         "would_block": [explain_blocker(blocker, found.now) for blocker in position.would_block],
+        "workers": explain_workers(position),
         "start": explain_start(position),
     }
 

@@ -13,6 +13,7 @@ local ways = {
   letters = MendEntries.letters, notice = MendEntries.notice, asked = MendEntries.asked,
   count = MendEntries.count, keyed = MendEntries.keyed, kind = MendEntries.kind,
   task_rate = MendEntries.task_rate,
+  worker = MendEntries.worker,
   key = MendEntries.key, foreign = MendEntries.foreign, shard = MendEntries.shard,
 }
 

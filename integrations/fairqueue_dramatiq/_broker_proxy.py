@@ -109,10 +109,15 @@ class BrokerProxy:
         )
         self.core.missing_workspace = missing_workspace  # no second warning
         self.core.tally = tally
-        self.core.introduce("", software=f"dramatiq/{dramatiq.__version__}")
         self._publisher.start_worker(self.core)
         self._worker = worker
         self._claims = claims = self._new_claims(worker.worker_threads)
+        self.core.introduction.describe(
+            "",
+            software=f"dramatiq/{dramatiq.__version__}",
+            queues=lambda: claims.queues,
+            slots=lambda: worker.worker_threads,
+        )
         self._failure_reporter = FailureReporter(
             self.core, lambda: claims.queues, partial(report_failure, self.broker)
         )

@@ -231,6 +231,10 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         "I11",
         _put("lost", "a", "3"),
     ),
+    "queues are kept of a worker that is gone": (
+        "I11",
+        _put("worker_queues", "ghost:1:ab", "4 0 q"),
+    ),
     "a job has a key that is another's": (
         "I11",
         _put("keyed", "q x", "a:1:k"),

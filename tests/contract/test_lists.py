@@ -218,6 +218,28 @@ def test_a_worker_is_known_by_its_node(world: World, admin: Admin) -> None:
     assert [job.worker for job in jobs] == [first.worker] * 2
 
 
+def test_a_worker_says_which_queues_it_takes(world: World, admin: Admin) -> None:
+    """And how many jobs it can run at once; one of an older release says neither."""
+    world.store.introduce("one", "celery@1", "", queues=["mail", BAD_NAME], slots=4)
+    world.store.introduce("two", "celery@2", "", queues=["mail"])
+    world.store.introduce("two", "celery@2", "", queues=[], slots=2)
+    world.store.introduce("three", "celery@3", "", queues=["mail"])
+    world.store.introduce("three", "celery@3", "")
+    found = [(row.slots, row.queues, row.more_queues) for row in admin.list_workers()]
+    assert found == [(4, ("mail", BAD_NAME), 0), (2, (), 0), (None, None, 0)]
+
+
+def test_the_queues_of_a_worker_are_bounded(world: World, admin: Admin) -> None:
+    """4,000 bytes of them are kept; others are only counted. They go with their worker."""
+    world.store.introduce("one", "", "", queues=[f"{n:03}-".ljust(100, "x") for n in range(100)])
+    (row,) = admin.list_workers()
+    assert (len(row.queues or ()), row.more_queues) == (39, 61)
+    world.clock.advance(86_500)
+    world.store.introduce("two", "", "", queues=["q"])
+    key = world.store.engine.keys.key("worker_queues")
+    assert world.store.engine.command("HKEYS", key) == [b"two"]
+
+
 def test_a_worker_that_is_gone_is_listed_for_a_day(world: World, admin: Admin) -> None:
     """Only where that is asked for; after a day another worker's sign of life takes it away."""
     world.store.introduce("old", "celery@old", "")

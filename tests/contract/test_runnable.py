@@ -8,7 +8,7 @@ import pytest
 
 from fairqueue import Limits, Pause, Settings
 from fairqueue._admin import Admin
-from fairqueue.lists import Runnable
+from fairqueue.lists import Demand, Runnable
 from tests.contract.world import World
 
 
@@ -201,3 +201,21 @@ def test_a_job_that_came_back_hides_no_longer_wait(world: World, admin: Admin) -
     worker.release(lease, counted=True)
     world.clock.advance(2)
     assert _now(admin)[2] == pytest.approx(22, abs=0.1)
+
+
+def test_demand_is_what_runs_and_what_could_start(world: World, admin: Admin) -> None:
+    """Beside the slots of the living workers; what a limit holds back is in neither."""
+    world.limit("slow", concurrency=1)
+    world.publish_many(5, "slow")
+    world.publish_many(3, "b")
+    world.publish(queue="mail")
+    assert admin.demand()["q"] == Demand(startable=4, slots_wanted=4, worker_slots=0)
+    world.store.introduce("w1", "", "", queues=["q", "mail"], slots=4)
+    world.store.introduce("w2", "", "", queues=["q"], slots=2)
+    world.worker("w1").take(2)
+    wanted = admin.demand()
+    assert (wanted["q"].slots_wanted, wanted["q"].worker_slots) == (4, 6)
+    assert wanted["mail"] == Demand(startable=1, slots_wanted=1, worker_slots=4)
+    world.store.introduce("w3", "", "", queues=["q"])
+    assert admin.demand()["q"].worker_slots is None
+    assert admin.demand()["mail"].worker_slots == 4

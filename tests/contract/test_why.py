@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from fairqueue import Blocker, JobState, Limits, Pause, Why
-from tests.contract.world import World
+from fairqueue.adapters import Ending
+from fairqueue.explained import explain_blocker, explain_start, explain_workers
+from tests.contract.world import Worker, World
 
 
 def why(world: World, job_id: str | None = None, workspace: str | None = None) -> Why:
@@ -104,6 +106,7 @@ def test_a_rate_has_its_next_start(world: World, scope: str) -> None:
     world.store.set_limits(*RATES[scope])
     world.publish_many(3)
     worker = world.worker()
+    world.store.introduce("w1", "", "", queues=["q"])
     start = world.clock()
     worker.finish(worker.take_one(), 0.0)
     world.clock.advance(4)
@@ -171,14 +174,54 @@ def test_a_workspace_without_waiting_jobs_is_idle(world: World) -> None:
 
 def test_a_queue_without_workers_is_named(world: World) -> None:
     """It is named once a worker should have called, and not while a job of the queue runs."""
+    world.store.introduce("w1", "", "")  # of an older release: it does not say what it takes
     world.publish_many(2)
     assert why(world).blockers == ()
     world.clock.advance(6)
     found = only(world)
-    assert (found.kind, found.scope, found.name) == ("worker", "queue", "q")
+    assert (found.kind, found.scope, found.name, found.used) == ("worker", "queue", "q", None)
     assert why(world).positions[0].expected_seconds is None
+    told = "none has come to queue q for 6.0 s; some do not say which queues they take"
+    assert told in explain_blocker(found, world.clock())
     world.worker().take_one()
     assert why(world).blockers == ()
+
+
+def test_a_queue_that_no_worker_takes_is_named_at_once(world: World) -> None:
+    """By what the living ones say, and since when: the last one that took it was seen then."""
+    world.publish()
+    no_worker = "no worker: no living process takes jobs from queue q"
+    assert explain_blocker(only(world), 0) == f"{no_worker}; none did within a day"
+    world.store.introduce("w1", "", "", queues=["mail", "q"], slots=2)
+    assert why(world).blockers == ()
+    seen = world.clock()
+    world.clock.advance(90)
+    world.store.introduce("w2", "", "", queues=["mail"], slots=2)
+    world.publish("b")
+    (workers,) = [position.workers for position in why(world, workspace="b").positions]
+    assert (workers.processes, workers.others, workers.unknown) == (1, 1, 0)
+    world.clock.advance(30)
+    found = only(world, workspace="b")
+    assert found.used == 0
+    assert found.since == pytest.approx(seen, abs=0.01)
+    assert explain_blocker(found, world.clock()).endswith("; the last one was seen 2 m 00 s ago")
+
+
+def test_workers_that_do_not_come_are_counted(world: World) -> None:
+    """They take the queue, and run jobs of others, or are stuck, or gone a moment ago."""
+    for n in range(2):
+        world.store.introduce(f"w{n}", "", "", queues=["q", "mail"], slots=1)
+    world.publish_many(2, queue="mail")
+    world.worker("w0").take_one("mail")
+    world.publish()
+    told = "workers: 2 processes take jobs from this queue and run 1 of 2"
+    assert explain_workers(why(world).positions[-1]) == told
+    world.worker("w1").take_one("mail")
+    world.clock.advance(7)
+    (found,) = why(world, "j2").blockers
+    assert (found.kind, found.used) == ("worker", 2)
+    told = "none of the 2 processes that take jobs from queue q has come for 7.0 s: busy elsewhere"
+    assert told in explain_blocker(found, world.clock())
 
 
 def test_the_position_in_the_queue(world: World) -> None:
@@ -197,6 +240,111 @@ def test_the_position_in_the_queue(world: World) -> None:
     assert first.blockers == third.blockers == ()
     assert first.expected_seconds is not None
     assert third.expected_seconds == pytest.approx(first.expected_seconds + 8)
+
+
+def expected(world: World, workspace: str = "a", at: int = 0) -> float | None:
+    """In how many seconds the next job of a workspace is expected to start."""
+    return why(world, workspace=workspace).positions[at].expected_seconds
+
+
+def measure(world: World, worker: Worker, seconds: float, task: str = "t") -> None:
+    """Let one job of this task run for so long."""
+    world.publish(task=task)
+    lease = worker.take_one()
+    world.clock.advance(seconds)
+    worker.finish(lease, seconds)
+
+
+def test_a_job_behind_a_long_one_is_expected_at_its_end(world: World) -> None:
+    """By the estimate of what runs, less its time so far, and not by that of what waits."""
+    worker = world.worker()
+    measure(world, worker, 240.0, "long")
+    for _ in range(3):
+        measure(world, worker, 0.1, "short")
+    world.publish(task="long")
+    lease = worker.take_one()
+    world.publish("b", task="short")
+    assert expected(world, "b") == pytest.approx(240, abs=1)
+    world.clock.advance(200)
+    assert expected(world, "b") == pytest.approx(40, abs=1)
+    world.clock.advance(50)  # it is late, and taken to be as late again
+    assert expected(world, "b") == pytest.approx(10, abs=1)
+    worker.finish(lease, 250.0)
+
+
+def test_a_job_that_takes_far_longer_than_usual_has_no_known_end(world: World) -> None:
+    """Nor has one whose task was never measured; then no start is expected at any time."""
+    worker = world.worker()
+    world.publish_many(2, task="new")
+    lease = worker.take_one()
+    assert expected(world) is None
+    worker.finish(lease, 0.0)
+    worker.finish(worker.take_one(), 0.0)
+    measure(world, worker, 0.1)
+    world.publish_many(2)
+    worker.take_one()
+    assert expected(world) == pytest.approx(0.1, abs=0.01)
+    world.clock.advance(2)
+    assert expected(world) is None
+    assert "the start time is unknown" in explain_start(why(world).positions[0])
+
+
+def test_slots_of_workers_are_counted(world: World) -> None:
+    """A free one starts it at once; one that runs a job of another queue is not free."""
+    worker = world.worker("w1")
+    measure(world, worker, 10.0)
+    measure(world, worker, 60.0, "long")
+    world.store.introduce("w1", "", "", queues=["q", "mail"], slots=2)
+    world.publish(queue="mail", task="long")
+    worker.take_one("mail")
+    world.publish_many(2)
+    assert expected(world) == pytest.approx(0, abs=0.01)
+    lease = worker.take_one()
+    assert expected(world) == pytest.approx(10, abs=0.1)
+    worker.finish(lease, 0.0, Ending.ACK)
+    world.clock.advance(45)  # it should have come, and has not told anything since
+    assert expected(world) is None
+
+
+def test_what_is_claimed_ahead_takes_no_slot(world: World) -> None:
+    """It starts before, one after the other."""
+    worker = world.worker("w1")
+    measure(world, worker, 10.0)
+    world.store.introduce("w1", "", "", queues=["q"], slots=1)
+    world.publish_many(4)
+    worker.take(3)
+    assert expected(world) == pytest.approx(30, abs=0.1)
+
+
+def test_a_full_limit_is_waited_for(world: World) -> None:
+    """Until as many have ended as leave a slot of it."""
+    worker = world.worker("w1")
+    measure(world, worker, 10.0)
+    world.store.introduce("w1", "", "", queues=["q"], slots=8)
+    world.publish_many(4)
+    worker.take_one()
+    world.clock.advance(4)
+    worker.take_one()
+    world.limit("a", concurrency=2)
+    assert expected(world) == pytest.approx(6, abs=0.1)
+    world.limit("a", concurrency=1)
+    assert expected(world) == pytest.approx(10, abs=0.1)
+    world.limit("a", concurrency=0)
+    assert expected(world) is None
+
+
+def test_the_leases_of_many_are_a_sample(world: World) -> None:
+    """Of more than 1,000, those that were looked at stand for all."""
+    worker = world.worker("w1")
+    measure(world, worker, 10.0)
+    world.publish_many(1500)
+    while worker.take(100):
+        pass
+    world.publish_many(3000)
+    later = [f"j{n}" for n in (1501, 4000)]
+    first, last = (why(world, job).positions[0].expected_seconds for job in later)
+    assert first == pytest.approx(10, abs=0.5)
+    assert last == pytest.approx(20, abs=0.5)
 
 
 def test_more_urgent_jobs_are_ahead(world: World) -> None:

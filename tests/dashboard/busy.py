@@ -33,7 +33,7 @@ def busy_queue(namespace: str = "shop", *, hour: float = 3600.0) -> FairQueue:
     clock = ManualClock()
     clock.advance(time.time() - hour - clock())
     queue = FairQueue(store=Store(MemoryEngine(namespace=namespace), clock=clock))
-    queue.introduce("celery@worker-1", software="celery/5.5.0")
+    queue.introduction.describe("celery@worker-1", software="celery/5.5.0")
     queue.admin.set_limits("acme", concurrency=10, weight=2.0, capacity=5000)
     queue.admin.set_limits("umbrella", concurrency=2)
     queue.admin.set_limits("hooli", rate="6/m", burst=2)

@@ -488,7 +488,7 @@ def test_a_worker_with_other_limits_boots_at_a_full_redis(own_server: EmbeddedSe
     with FairQueue(
         own_server.url, authoritative=True, workspace_concurrency=1, tasks=tasks
     ) as worker:
-        worker.introduce("celery@new", software="celery/5")
+        worker.introduction.describe("celery@new", software="celery/5")
         worker.declare("other")
         (lease,) = worker.claim(["q"]).leases
         worker.ack(lease)

@@ -66,6 +66,7 @@ def test_no_page_of_a_list_is_long(redis_client: redis.Redis, world: World) -> N
         "everything": lambda: admin.overview(everything=True),
         "names": lambda: admin.hint(workspace="none", queue="none", task="none"),
         "limits": admin.list_limits,
+        "why": lambda: admin.why(workspace="a"),
         "a workspace": lambda: admin.overview(workspaces=["w1"]),
     }
     worker = world.worker("one")

@@ -350,8 +350,8 @@ def test_what_was_finished_before_a_lost_reply_is_not_finished_again(
 def test_an_owner_introduces_itself_at_times(store: Flaky, claimer: Claimer) -> None:
     """With its node's name and its software: at its first claim, and then every half minute."""
     told: list[tuple[str, str, str]] = []
-    store.introduce = lambda *about: told.append(about)  # type: ignore[method-assign]
-    claimer.introduce("celery@one", "celery/5")
+    store.introduce = lambda *about, **takes: told.append(about)  # type: ignore[method-assign]
+    claimer.introduction.describe("celery@one", software="celery/5")
     claimer.claim(["q"], 0, [])
     assert told == []
     claimer.claim(["q"], 1, [])
@@ -361,14 +361,36 @@ def test_an_owner_introduces_itself_at_times(store: Flaky, claimer: Claimer) -> 
     assert re.fullmatch(r"fairqueue/\S+ celery/5", software)
 
 
+def test_other_queues_are_told_at_once(store: Flaky, claimer: Claimer) -> None:
+    """With the claim that names a new one; of an owner that says so also with a renewal."""
+    told: list[object] = []
+    store.introduce = lambda *about, **takes: told.append(takes)  # type: ignore[method-assign]
+    for queues in (["q"], ["q"], ["r", "q"], ["r"]):
+        claimer.claim(queues, 1, [])
+    assert told == [{"queues": ["q"], "slots": None}, {"queues": ["q", "r"], "slots": None}]
+    taken = ["q"]
+    claimer.introduction.describe(
+        "celery@one", software="c/5", queues=lambda: taken, slots=lambda: 4
+    )
+    claimer.claim(["q"], 1, [])
+    taken.append("s")
+    claimer.renewed(store, claimer.owner)
+    assert told[2:] == [{"queues": taken, "slots": 4}]
+    claimer.introduction.restart()
+    claimer.renewed(store, "another")
+    assert len(told) == 3
+    claimer.renewed(store, claimer.owner)
+    assert len(told) == 4
+
+
 def test_a_refused_introduction_stops_no_claim(
     store: Flaky, claimer: Claimer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A warning says that operators do not see this owner, and why."""
 
-    def refuse(*about: str) -> None:
+    def refuse(*about: str, **takes: object) -> None:
         raise ConfigurationError("no ZADD for this user")
 
-    store.introduce = refuse  # type: ignore[assignment,method-assign]
+    store.introduce = refuse  # type: ignore[method-assign]
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
     assert f"does not list owner {claimer.owner}: no ZADD for this user" in caplog.text

@@ -18,7 +18,7 @@ ODD = "\x1b[2J"
 def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
     """A queue in the same namespace, known as a worker of Celery."""
     with FairQueue(redis_url, namespace=namespace) as queue:
-        queue.introduce("celery@one", software="celery/5")
+        queue.introduction.describe("celery@one", software="celery/5")
         yield queue
 
 
@@ -98,6 +98,7 @@ def test_queues_tasks_workers_and_pauses_are_listed(shell: Shell, queue: FairQue
     (row,) = [row for row in shell.json("queues")["queues"] if row["queue"] == ODD]
     assert (row["waiting"], row["running"], row["concurrency"]) == (2, 1, 2)
     assert row["pause"] == "draining"
+    assert (row["slots_wanted"], row["startable"], row["worker_slots"]) == (1, 0, None)
     assert "5/m" in shell.run("tasks").stdout
     (task,) = [row for row in shell.json("tasks")["tasks"] if row["task"] == "t"]
     assert (task["running"], task["rate"]) == (1, pytest.approx(5 / 60))
@@ -105,6 +106,7 @@ def test_queues_tasks_workers_and_pauses_are_listed(shell: Shell, queue: FairQue
     (worker,) = shell.json("workers", "--all")["workers"]
     assert (worker["running"], worker["is_alive"]) == (1, True)
     assert worker["software"].endswith(" celery/5")
+    assert (worker["queues"], worker["slots"], worker["more_queues"]) == ([ODD], None, 0)
     assert worker["software"].startswith("fairqueue/")
     assert shell.run("pauses").stdout.splitlines()[2].split()[:3] == ["workspace", "acme", "paused"]
     assert f":{os.getpid()}  " in shell.run("pauses").stdout

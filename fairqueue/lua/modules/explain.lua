@@ -140,8 +140,7 @@ function Explain.before(node, at, member)
   return (call('ZRANK', K.ready(node), member) or 0) + more
 end
 
--- Turns of others before this flow, how many are in line with it, and how many run. An inner node
--- is one flow.
+-- Turns of others before this flow, and how many are in line with it. An inner node is one flow.
 function Explain.turns(ws, flow)
   local turns, entity, at = 0, ws, flow
   while at do
@@ -150,7 +149,7 @@ function Explain.turns(ws, flow)
     at = at.up and at.up.up and at.up
     entity = at
   end
-  return turns, call('ZCARD', K.ready(flow.queue)), call('HLEN', K.slots_of_queue(flow.queue))
+  return turns, call('ZCARD', K.ready(flow.queue))
 end
 
 -- What blocks a flow now, and what would if limits were not only observed.
@@ -179,10 +178,10 @@ function Explain.position(ws, flow, element, before)
   local task, id = Jobs.task_and_id(element or Lanes.first(ws, flow, match(flow.lanes, '^%d+')))
   local record = Jobs.read(flow.queue, id)
   local published = record and Jobs.published_at(record) or now_text
-  local turns, in_line, running = Explain.turns(ws, flow)
+  local turns, in_line = Explain.turns(ws, flow)
   local blockers, would_block = Explain.blockers(ws, flow, task)
-  return { flow.queue, task, published, waiting, before or 0, turns, in_line, running,
-    num(Order.expected_seconds(ws, task)), blockers, would_block }
+  return { flow.queue, task, published, waiting, before or 0, turns, in_line,
+    ws.parent or '', num(Order.expected_seconds(ws, task)), blockers, would_block }
 end
 
 function Explain.count_observed(name, whats)

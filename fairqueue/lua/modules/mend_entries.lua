@@ -91,6 +91,15 @@ function MendEntries.kind(_, queue)
   return 'removed'
 end
 
+-- What an owner takes jobs from goes with the owner.
+function MendEntries.worker(_, owner)
+  for _, text in ipairs(call('ZRANGE', K.workers(), 0, -1)) do
+    if match(text, '^%S+') == owner then return end
+  end
+  call('HDEL', K.worker_queues(), owner)
+  return 'removed'
+end
+
 -- An entry among the rates of tasks that names no workspace and task.
 function MendEntries.task_rate(_, member)
   if match(member, '^[^:]+:%d+$') then return end

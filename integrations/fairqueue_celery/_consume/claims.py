@@ -76,6 +76,7 @@ class Claims:
         """Take jobs from this queue too."""
         if queue not in self.queues:
             self.queues.append(queue)
+            self._core.introduction.restart()
             self.stop_waiting()
             if self.pool is not self:
                 self._leases.assign(self.pool, self)
@@ -84,6 +85,7 @@ class Claims:
         """Take no more jobs from this queue; give back what was claimed from it ahead."""
         if queue in self.queues:
             self.queues.remove(queue)
+            self._core.introduction.restart()
             self.stop_waiting()
             self._give_back(lambda lease: lease.job.queue == queue)
 

@@ -71,6 +71,16 @@ def most_jobs(controller: Any) -> int:
     return min(_size(controller.pool) + 1, int(autoscaler.max_concurrency))
 
 
+def slots() -> int | None:
+    """Jobs that the worker of this process can run at once, with ``--autoscale`` at most."""
+    controller = worker()
+    if controller is None:
+        return None
+    autoscaler = getattr(controller, "autoscaler", None)
+    size = _size(controller.pool)
+    return size if autoscaler is None else max(size, int(autoscaler.max_concurrency))
+
+
 def _size(pool: Any) -> int:
     """Processes, threads or greenlets that the pool has; none once it was stopped.
 

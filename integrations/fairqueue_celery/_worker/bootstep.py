@@ -71,7 +71,12 @@ class Fairness(bootsteps.StartStopStep):
             prefork.adapt(parent.pool)
         _scale_at_each_task(parent)
         for broker in brokers():
-            broker.core.introduce(parent.hostname, software=f"celery/{celery.__version__}")
+            broker.core.introduction.describe(
+                parent.hostname,
+                software=f"celery/{celery.__version__}",
+                queues=broker.consumed_queues,
+                slots=pool.slots,
+            )
             abort_lost = broker.settings.on_lease_lost == "abort"
             broker.leases.end_run = partial(end_run, pool=parent.pool, abort_lost=abort_lost)
             if abort_lost:

@@ -54,6 +54,7 @@ def test_its_worker_is_listed(broker: StubBroker, start: Start) -> None:
     (job,) = queue_of(broker).admin.list_running().jobs
     ends.set()
     assert worker.software.endswith(f" dramatiq/{dramatiq.__version__}")
+    assert (worker.queues, worker.slots) == (("default",), 4)
     assert (job.task, job.workspace, job.worker) == ("work", "acme", worker.worker)
 
 

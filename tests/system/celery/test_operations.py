@@ -77,6 +77,35 @@ def test_what_runs_is_listed_by_the_node_of_its_worker(shop: Any) -> None:
         assert job.task == "shop.work_late"
 
 
+@pytest.mark.parametrize(
+    ("pool", "slots"),
+    [("prefork", 2), ("threads", 2), ("gevent", 2), ("eventlet", 2), ("solo", 1)],
+)
+def test_workers_name_their_queues_and_slots(shop: Any, pool: str, slots: int) -> None:
+    """Also those that are added or cancelled while all slots are taken, at the next renewal."""
+    pytest.importorskip(pool) if pool in {"gevent", "eventlet"} else None
+    url = shop.url(lease_seconds=2)
+    options = ("-P", pool, "-c", str(slots), "-Q", "celery,mail")
+    worker = shop.worker(*options, url=url).ready()
+    publisher = shop.publisher(url)
+    control, there = shop.control(publisher), {"reply": True, "timeout": 60, "limit": 1}
+    with shop.core(lease_seconds=2) as core:
+
+        def told() -> Any:
+            return [(w.worker, w.slots, w.queues, w.running) for w in core.admin.list_workers()]
+
+        wait_for(lambda: told() == [(worker.name, slots, ("celery", "mail"), 0)])
+        if pool == "solo":  # it hears nothing while it runs a task
+            return
+        for n in range(slots):
+            publisher.send("work", n, workspace="ada", kwargs={"seconds": 60})
+        shop.ledger.wait("start", slots)
+        control.add_consumer("reports", **there)
+        wait_for(lambda: told()[0][1:3] == (slots, ("celery", "mail", "reports")))
+        control.cancel_consumer("mail", **there)
+        wait_for(lambda: told()[0][1:] == (slots, ("celery", "reports"), slots))
+
+
 def test_a_worker_that_boots_on_a_full_redis_waits(own_shop: Any) -> None:
     """It says that memory is missing; brakes act meanwhile, and then the jobs run."""
     shop, client = own_shop, own_shop._server.client()

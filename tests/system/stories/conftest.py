@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -115,10 +114,6 @@ class Operator:
         done = CliRunner().invoke(main, arguments, env=self._environment)
         assert done.exit_code == code, done.output
         return done.output
-
-    def json(self, line: str) -> Any:
-        """Run one command with ``--json``."""
-        return json.loads(self.run(line))
 
 
 @pytest.fixture(params=list(OFFICES))

@@ -62,9 +62,10 @@ def test_acmes_jobs_are_nowhere(office: Any, operator: Operator) -> None:
     assert "1 job named no workspace and went to 'default': fairqueue workspace default" in told
     assert f"1 job of task {TASK}" in operator.run("fairqueue workspace default")
 
-    named = "no worker: none takes jobs from queue exports"
-    wait_for(lambda: named in operator.run("fairqueue workspace acme"))
-    assert "start a worker that takes this queue" in operator.run("fairqueue workspace acme")
+    named = "no worker: no living process takes jobs from queue exports"
+    told = operator.run("fairqueue workspace acme")
+    assert named in told
+    assert "start a worker that takes this queue" in told
     office.worker("exports", 1)
     office.ledger.wait("end", 1, n=1)
 
@@ -133,25 +134,28 @@ def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) 
 
 
 def test_workers_are_scaled_by_what_waits(office: Any, operator: Operator) -> None:
-    """Jobs wait while all slots are busy: one worker more; nothing waits: one less."""
+    """More slots are wanted than there are: a worker more; what a limit holds back wants none."""
+    with office.core() as colleague:
+        colleague.admin.set_limits("slow", concurrency=1)
     first = office.worker("reports", 1).ready()
-    for n in range(8):
-        office.send(n, f"w{n % 4}", seconds=1.0)
+    for n in range(20):
+        office.send(n, f"w{n % 4}", seconds=0.5) if n < 8 else office.send(n, "slow", seconds=0.1)
     office.ledger.wait("start", 1)
-    (queue,) = _reports(operator)
-    assert queue["waiting"] > 0
-    assert queue["running"] <= 1
+    waiting, running, wanted, slots = _reports(operator)
+    assert (running, slots) == (1, 1)
+    assert 1 < wanted <= 9 < waiting  # at most one job of slow
     office.worker("reports", 3).ready()
-    office.ledger.wait("end", 8)
-    wait_for(lambda: not _reports(operator)[0]["running"])
-    (queue,) = _reports(operator)
-    assert (queue["waiting"], queue["running"]) == (0, 0)
+    wait_for(lambda: _reports(operator)[3] == 4)
+    office.ledger.wait("end", 20)
+    wait_for(lambda: not _reports(operator)[1])
+    assert _reports(operator) == [0, 0, 0, 4]
     assert first.stop() == 0
-    office.send(8, "w1")
-    office.ledger.wait("end", 1, n=8)
-    assert len(office.ledger.lines("start")) == 9
+    office.send(20, "w1")
+    office.ledger.wait("end", 1, n=20)
+    assert len(office.ledger.lines("start")) == 21
 
 
-def _reports(operator: Operator) -> list[Any]:
-    found = operator.json("fairqueue queues --json")["queues"]
-    return [row for row in found if row["queue"] == "reports"]
+def _reports(operator: Operator) -> list[int]:
+    """What waits and runs, the slots that are wanted, and those that there are."""
+    row = next(r for r in operator.run("fairqueue queues").splitlines() if r.startswith("reports "))
+    return [int(number) for number in row.split()[1:5]]

@@ -1,0 +1,90 @@
+"""What a worker's process tells operators about itself: its name, versions, queues and slots."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+
+from fairqueue._stores.store import Store
+from fairqueue._utils import Throttle
+from fairqueue.errors import FairQueueError, StoreUnavailable
+
+log = logging.getLogger("fairqueue.claimer")
+
+INTRODUCED_EVERY_SECONDS = 30.0  # how exactly operators see when an owner claimed last
+MOST_NAMED = 100  # queues of which a new one is told at once
+
+Queues = Callable[[], Sequence[str]]
+Number = Callable[[], int | None]
+
+
+class Introduction:
+    """Tells it with the first claim, every half minute, and once the queues are others."""
+
+    def __init__(self) -> None:
+        self.node = ""
+        """The name that the framework gives this worker."""
+        self.software = f"fairqueue/{version('fairqueue')}"
+        self._queues: Queues | None = None
+        self._slots: Number | None = None
+        self.restart()
+
+    def describe(
+        self,
+        node: str,
+        *,
+        software: str = "",
+        queues: Queues | None = None,
+        slots: Number | None = None,
+    ) -> None:
+        """Set the name of this worker's node, such as ``celery@host``, and what else is told.
+
+        ``software`` is the framework's version, such as ``celery/5.4``, ``queues`` those that the
+        worker takes jobs from (default: those that it claimed from in the last half minute), and
+        ``slots`` how many jobs it can run at once. Both are asked each time, from any thread.
+        """
+        self.node, self.software = node, f"{self.software.partition(' ')[0]} {software}"
+        self._queues, self._slots = queues, slots
+        self.restart()
+
+    def restart(self) -> None:
+        """Tell it with the next claim or renewal: this is another owner, or takes other queues."""
+        self._throttle = Throttle(INTRODUCED_EVERY_SECONDS)
+        self._named: set[str] = set()  # what was told, or is about to be
+        self._lately: set[str] = set()
+
+    def before_claim(self, queues: Sequence[str], store: Store, owner: str) -> None:
+        """Tell it if it is time; a claim goes on without it, but not without the store."""
+        new = not self._named.issuperset(queues) and len(self._named) < MOST_NAMED
+        self._named.update(queues)
+        self._lately.update(queues)
+        if not self._passes() and not new:
+            return
+        try:
+            self._give(store, owner)
+        except StoreUnavailable:
+            raise  # so would the claim, and nothing is claimed yet
+        except FairQueueError as error:
+            log.warning("'fairqueue workers' does not list owner %s: %s", owner, error)
+
+    def with_renewal(self, store: Store, owner: str) -> None:
+        """Tell it if it is time, while a worker whose slots are all taken does not claim."""
+        if not self._throttle.passes():
+            return
+        try:
+            self._give(store, owner)
+        except Exception as error:  # noqa: BLE001 - the renewal counts, and the next one tells it
+            log.info("'fairqueue workers' is not up to date about owner %s: %s", owner, error)
+
+    def _passes(self) -> bool:
+        """Whether half a minute is over; what was not named in it is not taken any more."""
+        if not self._throttle.passes():
+            return False
+        self._named, self._lately = self._lately, set()
+        return True
+
+    def _give(self, store: Store, owner: str) -> None:
+        queues = sorted(self._named) if self._queues is None else self._queues()
+        slots = self._slots() if self._slots is not None else None
+        store.introduce(owner, self.node, self.software, queues=queues, slots=slots)

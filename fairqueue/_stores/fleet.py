@@ -1,0 +1,102 @@
+"""The living workers and their slots, as ``why`` sees them: which take a queue, and what runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from fairqueue._keys import decode
+from fairqueue._types import QueueWorkers
+from fairqueue.lists import WorkerRow
+
+TaskName = Callable[[bytes], str]
+
+
+class TakenSlot(NamedTuple):
+    """One lease."""
+
+    queue: str
+    owner: str
+    workspace: str
+    group: str | None
+    task: str
+    elapsed: float
+    """For how many seconds it was held."""
+    expected: float | None
+    """How many its job is expected to take; None: none of its task was measured."""
+
+
+def taken_slot(row: bytes, name: TaskName) -> tuple[bytes, TakenSlot]:
+    """Read one lease, and its fence."""
+    fence, queue, owner, workspace, group, task, elapsed, expected = row.split(b" ")
+    slot = TakenSlot(
+        queue=decode(queue),
+        owner=decode(owner),
+        workspace=decode(workspace),
+        group=None if group == b"-" else decode(group),
+        task=name(task),
+        elapsed=float(elapsed),
+        expected=None if expected == b"-" else float(expected),
+    )
+    return fence, slot
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What workers have said they take, and the leases, or a part of them."""
+
+    workers: Sequence[WorkerRow] = ()
+    """Those of a day."""
+    slots: Sequence[TakenSlot] = ()
+    leases: int = 0
+    """How many leases there are in all."""
+    running: Counter[str] = field(default_factory=Counter)
+    """Leases by owner."""
+
+    @property
+    def part(self) -> float:
+        """Which part of the leases was looked at."""
+        return len(self.slots) / self.leases if self.leases > len(self.slots) > 0 else 1.0
+
+    def alive(self) -> list[WorkerRow]:
+        """Return the living workers with what they run; of some only their leases are known."""
+        told = [replace(row, running=self.running[row.owner]) for row in self.workers]
+        silent = self.running.keys() - {row.owner for row in told}
+        of_leases = [WorkerRow(name, name, "", 0.0, 0.0, self.running[name]) for name in silent]
+        return [row for row in (*told, *of_leases) if row.is_alive]
+
+    def takers(self, queue: str) -> list[WorkerRow]:
+        """Return the living workers that take jobs from a queue."""
+        return [row for row in self.alive() if queue in (row.queues or ())]
+
+    def of_queue(self, queue: str) -> QueueWorkers:
+        """Say which workers take jobs from a queue, and what they run."""
+        alive, takers = self.alive(), self.takers(queue)
+        seen = [row.last_seen for row in self.workers if queue in (row.queues or ())]
+        return QueueWorkers(
+            processes=len(takers),
+            unknown=sum(_may_take(row) for row in alive if row not in takers),
+            others=sum(not _may_take(row) for row in alive if row not in takers),
+            running=round(sum(row.running for row in takers) / self.part),
+            slots=_sum(row.slots for row in takers),
+            last_seen=max(seen, default=None),
+        )
+
+
+def fleet_of(workers: Iterable[WorkerRow], slots: Iterable[TakenSlot], leases: int) -> Fleet:
+    """Put together what was read."""
+    taken = list(slots)
+    return Fleet(list(workers), taken, leases, Counter(slot.owner for slot in taken))
+
+
+def _may_take(row: WorkerRow) -> bool:
+    """Whether it does not name all of its queues."""
+    return row.queues is None or row.more_queues > 0
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    found = list(numbers)
+    known = [n for n in found if n is not None]
+    return sum(known) if known and len(known) == len(found) else None
