@@ -17,6 +17,7 @@ from fairqueue._validation import check_name
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import (
     JobPage,
+    Memory,
     Overview,
     PauseRow,
     QueueRow,
@@ -173,6 +174,10 @@ class Lists:
         can use. The cost grows with the number of workspaces in line up to 500 of them.
         """
         return self._connected().runnable(check_name("queue", queue))
+
+    def memory(self) -> Memory | None:
+        """Return how much memory the server uses; None: it does not tell, or is ``memory://``."""
+        return self._connected().engine.memory()
 
     def totals(self) -> Totals:
         """Return how many jobs were acked and died since the store began, and leases expired.
