@@ -18,6 +18,7 @@ from fairqueue.errors import ConfigurationError
 from fairqueue.lists import (
     Demand,
     JobPage,
+    Memory,
     Overview,
     PauseRow,
     QueueRow,
@@ -191,6 +192,10 @@ class Lists:
         known = [n for n in slots if n is not None]
         says = len(known) == len(slots) and all(worker.queues is not None for worker in workers)
         return Demand(startable, row.running + startable, sum(known) if says else None)
+
+    def memory(self) -> Memory | None:
+        """Return how much memory the server uses; None: it does not tell, or is ``memory://``."""
+        return self._connected().engine.memory()
 
     def totals(self) -> Totals:
         """Return how many jobs were acked and died since the store began, and leases expired.

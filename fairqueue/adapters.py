@@ -14,6 +14,7 @@ Before a publish
     UniqueOutcomes             what became of publishes under a unique key
     translate_errors           raises the core's errors as the adapter's own subclasses
     told_errors                raises what redis-py raises as the core's errors, with the remedy
+    remedy_of                  what to do about a refusal of Redis, such as one that is full
     Batches, Batch             collect publishes, and send them together
 
 In a worker
@@ -50,6 +51,7 @@ For tools
     check_name, load_function                 check a name; import ``package.module:function``
     similar_names                             names of workspaces that differ only in case or spaces
     Throttle                                  lets something through once in a while
+    Backoff                                   how long to wait after tries that failed in a row
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ from fairqueue._settings_summary import settings_summary
 from fairqueue._silence import SilenceWatch
 from fairqueue._similar_names import similar_names
 from fairqueue._stores.redis.errors import guarded as told_errors
+from fairqueue._stores.redis.errors import remedy_of
 from fairqueue._stores.redis.following import following_client, following_primary
 from fairqueue._stores.redis.sentinel import (
     SOCKET_TIMEOUT_SECONDS,
@@ -84,7 +87,7 @@ from fairqueue._tracing import Tracing
 from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Renewed
 from fairqueue._unique_outcomes import UniqueOutcomes, job_id_ending_in
 from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
-from fairqueue._utils import Throttle, load_function
+from fairqueue._utils import Backoff, Throttle, load_function
 from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
 
@@ -92,6 +95,7 @@ __all__ = [
     "SOCKET_TIMEOUT_SECONDS",
     "UNKNOWN_TASK",
     "Admission",
+    "Backoff",
     "Batch",
     "Batches",
     "Call",
@@ -135,6 +139,7 @@ __all__ = [
     "parent_fence",
     "publish_or_default",
     "publish_until_answered",
+    "remedy_of",
     "run_context",
     "sentinel_pool",
     "settings_summary",

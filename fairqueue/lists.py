@@ -272,6 +272,15 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What the server has in memory: of this namespace, of others, and of whatever else."""
+
+    used_bytes: int
+    max_bytes: int | None
+    """``maxmemory``: a server that uses more refuses publishes; None: it is not set."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeadFilter:
     """Which dead letters: those that match everything that is given."""
 

@@ -14,6 +14,7 @@ from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.scripts import load
 from fairqueue._stores.waiter import Waiter
 from fairqueue.errors import ConfigurationError, StoreUnavailable
+from fairqueue.lists import Memory
 
 HEADED = frozenset({"jobs", "dead_letters"})
 """Kinds of keys whose values end in a payload, behind the first line break."""
@@ -125,6 +126,10 @@ class Engine(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise ConfigurationError or StoreUnavailable if the scripts cannot run here."""
+
+    def memory(self) -> Memory | None:
+        """Return how much memory the server uses; None: it is not told, or is of this process."""
+        return None
 
     def remarks(self) -> Iterator[Remark]:
         """Say how the server is; there is none where the keys are in this process."""

@@ -46,7 +46,7 @@ OF_AN_APP = (
 """The commands that need a queue and nothing else."""
 
 
-@click.group(context_settings=HELP)
+@click.group("fairqueue", context_settings=HELP)
 @click.version_option(package_name="fairqueue")
 @broker_option
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -13,6 +14,7 @@ import click
 from fairqueue import FairQueue
 from fairqueue.adapters import mask_password
 from fairqueue.cli._connect import APP, AppQueue, BadUsage
+from fairqueue.cli._typed import PREFIX, words_before
 
 Command = Callable[..., None]
 
@@ -27,6 +29,7 @@ def use_celery_app(group: Command) -> Command:
         context = click.get_current_context()
         app = context.obj.app
         context.meta[APP] = AppQueue(_shown_app(app), lambda: _queue_of_app(app))
+        context.meta[PREFIX] = words_before(context)
         group()
 
     return using
@@ -55,8 +58,10 @@ def broker_option(group: Command) -> Command:
     @wraps(group)
     def using(broker: str | None) -> None:
         if broker is not None:
+            context = click.get_current_context()
             found = AppQueue(f"broker {broker}", lambda: _queue_of_broker(broker))
-            click.get_current_context().meta[APP] = found
+            context.meta[APP] = found
+            context.meta[PREFIX] = f"{context.info_name} --broker {shlex.quote(broker)}"
         group()
 
     return using

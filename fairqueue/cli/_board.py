@@ -13,6 +13,7 @@ from rich.text import Text
 
 from fairqueue import FairQueue, FairQueueError, WorkspaceStats
 from fairqueue.cli._format import duration, printable
+from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_state, explain_wait
 from fairqueue.lists import Overview
 from fairqueue.shares import Share, shares_of, state_of
@@ -53,7 +54,7 @@ class Board:
             self.overview = self.core.admin.overview(top=MOST)
             if self.why is not None:
                 found = self.core.admin.why(workspace=self.why)
-                self.lines = [explain_state(found), "", *explain_wait(found)]
+                self.lines = [explain_state(found), "", *map(as_typed, explain_wait(found))]
         except FairQueueError as error:
             self.said = printable(str(error))
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from fairqueue import ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
 from fairqueue.adapters import mask_password
 from fairqueue.cli._broker_url import core_url
 from fairqueue.cli._format import printable
+from fairqueue.cli._typed import CONNECTION, as_typed, is_given
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,7 +35,7 @@ class Problem(click.ClickException):
     """Ends a command with a message that is safe to print."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("\n".join(printable(line) for line in message.splitlines()))
+        super().__init__("\n".join(printable(line) for line in as_typed(message).splitlines()))
 
 
 class BadUsage(Problem):
@@ -95,14 +95,10 @@ def _app() -> AppQueue | None:
     """Return the app whose queue the command uses; None: that of the URL."""
     context = click.get_current_context()
     app = context.meta.get(APP)
-    given = {name for name in ("url", "namespace") if _is_given(context, name)}
+    given = {name for name in CONNECTION if is_given(context, name)}
     if app is not None and given == {"namespace"}:
         raise click.UsageError("an app has its own namespace: pass --namespace with --url only")
     return None if given else app
-
-
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _open(url: str, namespace: str | None, settings: Mapping[str, Any]) -> FairQueue:

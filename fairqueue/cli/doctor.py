@@ -12,6 +12,7 @@ from fairqueue.audit import Checkup, Repair, remedy_of
 from fairqueue.cli._connect import connection_options, opened_queue
 from fairqueue.cli._format import printable, table
 from fairqueue.cli._output import json_option, print_result
+from fairqueue.cli._typed import as_typed
 
 
 @click.command()
@@ -55,14 +56,16 @@ def _as_text(found: Checkup, url: str) -> str:
 
 def _parts(found: Checkup, url: str) -> Iterator[str]:
     yield f"{printable(url)}, namespace {printable(found.namespace)}"
-    remarks = [[one.level.value, one.about, printable(one.text)] for one in found.remarks]
+    remarks = [[one.level.value, one.about, as_typed(printable(one.text))] for one in found.remarks]
     yield table(("level", "about", "remark"), remarks)
     if found.repairs:
         yield ""
         yield table(("mended", "finding", "repair"), map(_repair, found.repairs))
     yield ""
     if found.findings:
-        rows = [[one.invariant, printable(one.text), remedy_of(one)] for one in found.findings]
+        rows = [
+            [one.invariant, printable(one.text), as_typed(remedy_of(one))] for one in found.findings
+        ]
         yield table(("invariant", "finding", "remedy"), rows, left=3)
     else:
         yield "Every invariant holds."

@@ -15,6 +15,7 @@ from fairqueue.cli._choose import as_seconds, hint_at_unseen
 from fairqueue.cli._connect import connection_options, opened_queue, shown_url
 from fairqueue.cli._format import count_jobs, duration, printable, table
 from fairqueue.cli._output import json_option, print_result
+from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_without_workspace
 from fairqueue.lists import Overview
 
@@ -131,7 +132,8 @@ def _workspaces(found: Overview) -> str:
 
 def _explain_set_aside(found: Overview) -> Iterator[str]:
     for kind, count in sorted(found.set_aside.items()):
-        yield f"set aside: {printable(kind)}, {count:,} times; 'fairqueue doctor' names them"
+        look = as_typed("'fairqueue doctor' names them")
+        yield f"set aside: {printable(kind)}, {count:,} times; {look}"
 
 
 def _explain_similar(found: Overview) -> Iterator[str]:

@@ -13,6 +13,7 @@ from fairqueue.cli._connect import connection_options, opened_queue
 from fairqueue.cli._find_job import find_job
 from fairqueue.cli._format import count_jobs, printable, table
 from fairqueue.cli._output import json_option, print_result
+from fairqueue.cli._typed import as_typed
 from fairqueue.cli.limits import HEAD, rows_of
 from fairqueue.explained import explain_state, explain_wait
 
@@ -50,7 +51,7 @@ def why(
         found = core.admin.why(job, queue=queue, workspace=workspace)
     is_unknown = found.state is JobState.UNKNOWN
     hint = [TASK_ID_HINT] if is_unknown and task_id is None else []
-    text = "\n".join([explain_state(found), *explain_wait(found), *hint])
+    text = "\n".join([explain_state(found), *map(as_typed, explain_wait(found)), *hint])
     print_result(_as_dict(found), text, as_json=as_json)
     if is_unknown:
         raise SystemExit(1)
@@ -76,7 +77,8 @@ def workspace(*, url: str, namespace: str | None, name: str, as_json: bool) -> N
         lines.append(f"it is {pause.value}")
     if limits:
         lines += ["", table(HEAD[:3], [row[:3] for row in rows_of(limits)]), ""]
-    print_result(result, "\n".join([*lines, *explain_wait(found)]), as_json=as_json)
+    lines += map(as_typed, explain_wait(found))
+    print_result(result, "\n".join(lines), as_json=as_json)
 
 
 def _hint_where_its_jobs_may_be(core: FairQueue, name: str) -> None:
@@ -87,7 +89,8 @@ def _hint_where_its_jobs_may_be(core: FairQueue, name: str) -> None:
     if unnamed:
         n, shown = sum(each.jobs for each in unnamed.values()), printable(default)
         text = f"{count_jobs(n)} named no workspace and went to {shown!r}"
-        click.echo(f"{text}: fairqueue workspace {shlex.quote(shown)}", err=True)
+        look = f"{as_typed('fairqueue workspace')} {shlex.quote(shown)}"
+        click.echo(f"{text}: {look}", err=True)
 
 
 def _as_dict(found: Why) -> dict[str, object]:

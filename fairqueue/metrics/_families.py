@@ -58,6 +58,8 @@ OF_STORE = (
     ),
     Family("jobs_without_workspace", "counter", (), "jobs that named no workspace"),
     Family("records_set_aside", "counter", ("kind",), "what was passed because it was damaged"),
+    Family("redis_memory_used_bytes", "gauge", (), "what Redis uses, also for other data"),
+    Family("redis_memory_max_bytes", "gauge", (), "its maxmemory, if it is set"),
     Family("jobs_queued", "gauge", QUEUE, "waiting and scheduled jobs"),
     Family("jobs_running", "gauge", QUEUE, "running jobs"),
     Family("jobs_runnable", "gauge", QUEUE, "due jobs below every limit and not paused"),

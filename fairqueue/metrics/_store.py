@@ -84,6 +84,9 @@ class _Reading:
         self.add("leases_expired", totals.leases_expired)
         for reason, n in totals.dead.items():
             self.add("jobs_died", n, reason)
+        if memory := queue.admin.memory():
+            self.add("redis_memory_used_bytes", memory.used_bytes)
+            self.add("redis_memory_max_bytes", memory.max_bytes)
         self._add_queues(queue, overview.queues)
         self._add_workspaces(overview, top)
         self.add("scrape_seconds", time.monotonic() - began)

@@ -15,6 +15,7 @@ import redis
 from fairqueue import CapacityExceeded, FairQueue
 from fairqueue.metrics import collector, process_collector, serve, serve_worker
 from fairqueue.metrics._families import OF_PROCESS, OF_STORE
+from fairqueue.testing import embedded_redis
 from tests.metrics.scraping import fetch, free_port, scrape
 
 HOSTILE = 'a"b\\c\nd}e\x1b[31m#'
@@ -64,6 +65,32 @@ def test_what_is_held_raises_no_alert(queue: FairQueue) -> None:
     assert found["fairqueue_jobs_queued", "q"] == 5
     for name in ("jobs_runnable", "jobs_startable", "slots_wanted", "oldest_runnable_seconds"):
         assert found[f"fairqueue_{name}", "q"] == 0
+
+
+def test_memory_is_told_as_redis_tells_it() -> None:
+    """Used, and at most, unless that is not set, or Redis may not be asked."""
+    used, most = ("fairqueue_redis_memory_used_bytes",), ("fairqueue_redis_memory_max_bytes",)
+    with embedded_redis() as server:
+        client = server.client()
+        with FairQueue(server.url) as queue:
+            found = scrape(collector(queue))
+            assert 500_000 < found[used] < 100_000_000
+            assert most not in found
+            client.config_set("maxmemory", 64_000_000)
+            assert scrape(collector(queue))[most] == 64_000_000
+        client.acl_setuser("app", enabled=True, passwords=["+s"], keys=["*"], commands=["+@all"])
+        with FairQueue(server.url.replace("unix://", "unix://app:s@")) as queue:
+            queue.connect()
+            client.acl_setuser("app", commands=["-info"])
+            found = scrape(collector(queue))
+            assert found["fairqueue_up",] == 1
+            assert used not in found
+
+
+def test_memory_of_this_process_is_not_told() -> None:
+    """Where the keys are in this process."""
+    with FairQueue("memory://") as queue:
+        assert queue.admin.memory() is None
 
 
 def test_labels_are_bounded(queue: FairQueue) -> None:

@@ -18,8 +18,8 @@ class Shell:
         self.url, self.namespace = url, namespace
 
     def run(self, *command: str, code: int = 0) -> Result:
-        where = ["--url", self.url, "--namespace", self.namespace]
-        result = CliRunner().invoke(main, [*command, *where])
+        where = {"FAIRQUEUE_URL": self.url, "FAIRQUEUE_NAMESPACE": self.namespace}
+        result = CliRunner().invoke(main, command, env=where)
         assert result.exit_code == code, result.output
         assert "Traceback" not in result.output
         assert "\x1b" not in result.output

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from celery import Celery
 from celery.bin.base import CLIContext
@@ -16,6 +19,7 @@ from click.testing import CliRunner, Result
 
 from fairqueue import FairQueue
 from fairqueue.cli import main, of_celery
+from fairqueue.cli._typed import PREFIX, as_typed
 
 BROKER = """
 import os
@@ -120,3 +124,100 @@ def test_the_program_of_celery_has_the_group() -> None:
     command = [sys.executable, "-m", "celery", "fairqueue", "ps", "--help"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "Show what runs" in done.stdout
+
+
+REMEDY = r"to resume it: (.*)$"
+
+
+def _remedy(said: str) -> str:
+    found = re.search(REMEDY, said, re.MULTILINE)
+    assert found is not None, said
+    return found[1]
+
+
+@pytest.fixture
+def paused(queue: FairQueue) -> FairQueue:
+    """The queue of the job is paused."""
+    queue.admin.pause(queue="q")
+    return queue
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["-A", "shops:app"],
+        ["--app=shops:app", "--no-color"],
+        ["-A", "shops:app", "--workdir", "a folder; echo 'x'"],
+    ],
+)
+def test_a_remedy_of_celery_is_a_command_of_celery(
+    paused: FairQueue, redis_url: str, namespace: str, tmp_path: Path, given: list[str]
+) -> None:
+    """It begins as the user began, quoted, and can be run as it stands."""
+    url = redis_url.replace("unix://", "fairqueue+socket://") + f"?namespace={namespace}"
+    folder = tmp_path / "a folder; echo 'x'"
+    folder.mkdir()
+    for place in (tmp_path, folder):
+        (place / "shops.py").write_text(
+            f"import celery; app = celery.Celery('shop', broker={url!r})"
+        )
+    program = [sys.executable, "-m", "celery", *given, "fairqueue", "workspace", "acme"]
+    done = subprocess.run(program, cwd=tmp_path, check=True, capture_output=True, text=True)
+    remedy = _remedy(done.stdout)
+    assert remedy == f"python -m celery {shlex.join(given)} fairqueue resume --queue q"
+    words = shlex.split(remedy)
+    assert words[0] == "python"
+    subprocess.run([sys.executable, *words[1:]], cwd=tmp_path, check=True, capture_output=True)
+    assert paused.admin.pauses() == {}
+
+
+def test_a_remedy_has_the_broker_of_dramatiq(paused: FairQueue, shop_module: str) -> None:
+    """As it was given to the program."""
+    reference = f"{shop_module}:Shop.broker"
+    command = ["-m", "fairqueue.cli", "--broker", reference, "workspace", "acme"]
+    done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True)
+    said = _remedy(done.stdout)
+    assert said == f"fairqueue --broker {reference} resume --queue q"
+    again = [sys.executable, "-m", "fairqueue.cli", *shlex.split(said)[1:]]
+    subprocess.run(again, check=True, capture_output=True)
+    assert paused.admin.pauses() == {}
+
+
+def test_a_remedy_has_the_url_that_was_given(paused: FairQueue, redis_url: str) -> None:
+    """Quoted for a shell, with its password masked, and behind the command that it is for."""
+    namespace = paused.settings.namespace
+    runner, url = CliRunner(), f"{redis_url}?client_name=a'b&password=hunter2"
+    where = ["--url", url, "--namespace", namespace]
+    shown = ["--url", url.replace("hunter2", "**"), "--namespace", namespace]
+    told = runner.invoke(main, ["workspace", "acme", "--url", redis_url, "--namespace", namespace])
+    resume = ["fairqueue", "resume", "--url", redis_url, "--namespace", namespace, "--queue", "q"]
+    assert _remedy(told.output) == shlex.join(resume)
+    by_name = runner.invoke(main, ["workspace", "acme"], env={"FAIRQUEUE_URL": redis_url})
+    assert "--url" not in by_name.output
+    paused.admin.resume(queue="q")
+    paused.admin.set_limits("acme", concurrency=0)
+    with click.Context(main, info_name="fairqueue") as root:
+        parser = main.commands["workspace"].make_context("workspace", ["acme", *where], root)
+        with parser:
+            limited = as_typed("to raise it: fairqueue limits set concurrency=N --workspace acme")
+    set_it = ["fairqueue", "limits", "set", *shown, "concurrency=N", "--workspace", "acme"]
+    assert shlex.split(limited.removeprefix("to raise it: ")) == set_it
+    assert "hunter2" not in limited
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("'fairqueue doctor' names them", "'celery -A x fairqueue doctor' names them"),
+        ("see fairqueue dead list", "see celery -A x fairqueue dead list"),
+        ("fairqueue dead", "celery -A x fairqueue dead"),
+        ("fairqueue needs 6.2, fairqueue demon", "fairqueue needs 6.2, fairqueue demon"),
+        ("pip install fairqueue; /bin/fairqueue stats", None),
+    ],
+)
+def test_only_commands_are_written_as_typed(text: str, typed: str | None) -> None:
+    """Other sentences with the program's name stay as they are."""
+    with click.Context(of_celery, info_name="fairqueue") as context:
+        context.meta[PREFIX] = "celery -A x fairqueue"
+        assert as_typed(text) == (typed or text)
+    assert as_typed(text) == text  # outside of a command

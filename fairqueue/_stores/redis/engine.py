@@ -23,6 +23,7 @@ from fairqueue._stores.redis.sentinel import pool_like
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue._stores.scripts import load
 from fairqueue.errors import StoreUnavailable
+from fairqueue.lists import Memory
 
 HEADS_AT_ONCE = 200
 
@@ -91,6 +92,11 @@ class RedisEngine(Engine):
             check_server(self.client)
             waits = self._replicas.least > 0
             check_permissions(self.client, self.keys.key("token", "q"), waits=waits)
+
+    def memory(self) -> Memory | None:
+        """Ask the server, if it may be asked."""
+        with self._guarded():
+            return health.memory(self.client)
 
     def remarks(self) -> Iterator[Remark]:
         """Say how the server is: persistence, memory, clients, clock, latency."""

@@ -10,7 +10,8 @@ from typing import Any
 import redis
 
 from fairqueue._stores.engine import Level, Remark
-from fairqueue._stores.redis.errors import EVICTION, EVICTS_WHAT_EXPIRES
+from fairqueue._stores.redis.errors import EVICTION, EVICTS_WHAT_EXPIRES, is_from_wrong_server
+from fairqueue.lists import Memory
 
 PINGS = 20
 SLOW_SECONDS = 0.01
@@ -32,6 +33,19 @@ def remarks(client: Any) -> Iterator[Remark]:
         yield Remark(Level.INFO, "server", _name(info))
         yield from (*_persistence(info), *_memory(info), *_clients(info), *_eviction(info))
     yield from (*_clock(client), *_latency(client))
+
+
+def memory(client: Any) -> Memory | None:
+    """How much memory the server uses; None: INFO is refused, or does not have it."""
+    try:
+        info: Info = client.info("memory")
+    except redis.ResponseError as error:
+        if is_from_wrong_server(error):
+            raise
+        return None
+    if "used_memory" not in info:
+        return None
+    return Memory(int(info["used_memory"]), int(info.get("maxmemory", 0)) or None)
 
 
 def _name(info: Info) -> str:

@@ -7,14 +7,16 @@ from typing import Any
 
 from kombu.transport import redis as stock
 from kombu.utils.json import dumps
+from redis.exceptions import ResponseError
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, StoreUnavailable
 from fairqueue.adapters import (
     SOCKET_TIMEOUT_SECONDS,
     SentinelConnection,
     SentinelSSLConnection,
     following_primary,
     is_sentinel,
+    remedy_of,
     sentinel_pool,
 )
 from fairqueue_celery._channel.task_queues import RedisQoS, TaskQueues
@@ -130,7 +132,8 @@ class Channel(TaskQueues, stock.Channel):
 def _refusing(connection_class: Any, core: FairQueue) -> Any:
     """The same connections, which are refused at once while it is known that Redis is silent.
 
-    They are closed by a server that has stepped down.
+    They are closed by a server that has stepped down, and by one that refuses to write, such as a
+    full one: to the worker this is an outage, in which it waits. A plain refusal would end it.
     """
     following: Any = following_primary(connection_class)
 
@@ -138,5 +141,15 @@ def _refusing(connection_class: Any, core: FairQueue) -> Any:
         def connect(self) -> None:
             core.store.engine.refuse_if_silent()
             super().connect()
+
+        def read_response(self, *args: Any, **options: Any) -> Any:
+            try:
+                return super().read_response(*args, **options)
+            except ResponseError as error:
+                remedy = remedy_of(error)
+                if remedy is None:
+                    raise
+                self.disconnect()  # what else the server has answered is never read
+                raise StoreUnavailable(remedy) from error
 
     return Connection

@@ -11,9 +11,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from itertools import starmap
 
 from fairqueue import FairQueueError
-from fairqueue.adapters import Throttle
+from fairqueue.adapters import Backoff, Throttle
 
 logger = logging.getLogger("fairqueue_celery.flusher")
 
@@ -25,18 +26,21 @@ class Flusher:
     """One thread per process, asleep while nothing is pending."""
 
     def __init__(self) -> None:
-        self._flushes: list[Callable[[], bool]] = []
+        self._flushes: dict[Callable[[], bool], Backoff] = {}
         self._wanted = threading.Event()
         self._pid: int | None = None
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
 
     def serve(self, flush: Callable[[], bool]) -> None:
-        """Call ``flush`` after each :meth:`look`, and again soon while it returns True."""
-        self._flushes.append(flush)
+        """Call ``flush`` after each :meth:`look`, and again soon while it returns True.
+
+        One that fails again and again is called less and less often, up to about once a second.
+        """
+        self._flushes[flush] = Backoff()
 
     def leave(self, flush: Callable[[], bool]) -> None:
         """Call it no more."""
-        self._flushes.remove(flush)
+        del self._flushes[flush]
 
     def look(self) -> None:
         """Something may be pending."""
@@ -57,15 +61,21 @@ class Flusher:
             busy = True
             while busy:
                 time.sleep(LOOK_EVERY_SECONDS)
-                busy = sum(self._flush(flush) for flush in list(self._flushes)) > 0
+                busy = sum(starmap(self._flush, list(self._flushes.items()))) > 0
 
-    def _flush(self, flush: Callable[[], bool]) -> bool:
+    def _flush(self, flush: Callable[[], bool], backoff: Backoff) -> bool:
+        if backoff.seconds_left > 0:
+            return True
         try:
-            return flush()
+            waits = flush()
         except FairQueueError as error:
             self._log("job endings could not be reported to Redis, trying again: %s", error)
         except Exception as error:  # noqa: BLE001 - the loop must live; it is logged
             self._log("reporting job endings failed, trying again: %r", error)
+        else:
+            backoff.succeeded()
+            return waits
+        backoff.failed()
         return True
 
     def _log(self, text: str, error: Exception) -> None:

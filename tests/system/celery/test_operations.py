@@ -135,6 +135,32 @@ def test_a_worker_that_boots_on_a_full_redis_waits(own_shop: Any) -> None:
     assert shop.ledger.lines(n=2) == []
 
 
+@pytest.mark.parametrize("pool", ["prefork", "solo"])
+def test_a_refusing_redis_is_not_asked_in_a_loop(own_shop: Any, pool: str) -> None:
+    """What a worker cannot report or claim it tries less and less often; then all goes on."""
+    shop, client = own_shop, own_shop._server.client()
+    url = shop.url()
+    worker = shop.worker("-P", pool, "-c", "1", url=url).ready()
+    publisher = shop.publisher(url)
+    for n in (1, 2):
+        publisher.send("work_late", n, kwargs={"seconds": 1}, workspace="ada")
+    shop.ledger.wait("start", 1, n=1)
+    client.config_set("min-replicas-to-write", 1)  # it refuses each write, as one that is full
+    shop.ledger.wait("end", 1, n=1)
+    wait_for(lambda: "trying again: Redis has fewer replicas" in worker.log.read_text())
+    before = _scripts(client)
+    time.sleep(4)
+    assert 1 <= _scripts(client) - before <= 24  # some 170 without a growing wait
+
+    client.config_set("min-replicas-to-write", 0)
+    shop.ledger.wait("end", 1, n=2)
+    assert len(shop.ledger.lines("start", n=1)) == 1
+
+
+def _scripts(client: Any) -> int:
+    return int(client.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+
 def test_a_task_that_is_cancelled_while_it_waits_is_revoked(shop: Any) -> None:
     """Its result says so, whether it was due or scheduled, alone or with its workspace."""
     url = shop.url(workspace_concurrency=1)

@@ -70,6 +70,29 @@ def test_acmes_jobs_are_nowhere(office: Any, operator: Operator) -> None:
     office.ledger.wait("end", 1, n=1)
 
 
+def test_jobs_wait_in_default(office: Any, operator: Operator) -> None:
+    """They are seen by their task, bounded, and cancelled; the mended producer's jobs run."""
+    for n in range(3):
+        office.send(n, None, seconds=60)
+    assert f"3 jobs of task {TASK}, the last at" in operator.run("fairqueue workspace default")
+    listed = operator.run("fairqueue jobs --workspace default")
+    assert listed.count(TASK) == 3
+    operator.run("fairqueue limits set concurrency=1 --workspace default")
+    assert len(operator.commands) <= MOST_COMMANDS
+    office.worker("reports", 2).ready()
+    office.ledger.wait("start", 1)
+    office.send(10, "acme")
+    office.ledger.wait("end", 1, n=10)
+    assert len(office.ledger.lines("start")) == 2
+
+    told = operator.run("fairqueue cancel --workspace default --yes")
+    assert "2 jobs removed" in told
+    wait_for(lambda: "0 waiting" in operator.run("fairqueue workspace default"))
+    for n in range(3):
+        office.send(n, "acme")
+    office.ledger.wait("end", 1, workspace="acme", n=2)
+
+
 def test_one_workspace_floods_us(office: Any, operator: Operator) -> None:
     """Others go on; the flood is seen, bounded, and taken away."""
     office.worker("reports", 2).ready()
@@ -112,7 +135,7 @@ def test_a_deploy_poisoned_jobs(office: Any, operator: Operator) -> None:
 
 @pytest.mark.parametrize("framework", list(OFFICES))
 def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) -> None:
-    """``doctor`` tells so, ``stats`` tells whose jobs they are, and a purge acts at once."""
+    """``doctor`` tells so, ``stats`` tells whose jobs they are; drain and purge act at once."""
     with embedded_redis() as server:
         office = OFFICES[framework](server, namespace, tmp_path)
         operator, client = Operator(office), server.client()
@@ -125,10 +148,17 @@ def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) 
             told = operator.run("fairqueue doctor", code=1)
             assert "of maxmemory: it will refuse publishes; see whose jobs fill it" in told
             assert operator.run("fairqueue stats --top 5").splitlines()[3].startswith("flood ")
-            assert "jobs purged" in operator.run("fairqueue purge --workspace flood --yes")
+            operator.run("fairqueue drain --workspace flood --no-wait")
             assert len(operator.commands) <= MOST_COMMANDS
+            with pytest.raises(CapacityExceeded, match="drain"):
+                office.send(200, "flood")
+
+            assert "jobs purged" in operator.run("fairqueue purge --workspace flood --yes")
             wait_for(lambda: "it will refuse" not in operator.run("fairqueue doctor"))
             office.ledger.wait("end", 1, n=1)
+            operator.run("fairqueue limits set capacity=1000 --workspace flood")
+            operator.run("fairqueue resume --workspace flood")
+            office.send(201, "flood")
         finally:
             office.close()
 
