@@ -21,6 +21,7 @@ BENCHMARKS = (
     "redis_cpu",
     "saturation",
     "start_latency",
+    "moved_jobs",
     "long_scripts",
 )
 

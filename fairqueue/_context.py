@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar, Token, copy_context
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cache, wraps
 from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any
 from uuid import UUID
 
-from fairqueue._validation import check_name
+from fairqueue._validation import check_name, new_job_id
 from fairqueue.errors import ConfigurationError, LeaseLost
 
 STEP_RUNNERS = frozenset({"anyio", "asgiref", "fastapi", "starlette"})
@@ -51,6 +51,9 @@ class JobContext:
     """Set by the adapter after the task's body: what is published then is a continuation."""
     unpublished: bool = False
     """Set by the adapter if a continuation could not be published: the job must run again."""
+    stand_in: bool = False
+    """True where a task runs without a queue: in Celery's eager mode, and where a test calls it.
+    The workspace is that of a publish; the fence is 0, below that of every job."""
 
     @property
     def lost(self) -> bool:
@@ -69,18 +72,39 @@ class JobContext:
 
 
 _job: ContextVar[JobContext | None] = ContextVar("fairqueue_job", default=None)
+_stand_in: ContextVar[Callable[[], JobContext | None] | None] = ContextVar(
+    "fairqueue_stand_in", default=None
+)
 _workspace: ContextVar[str | None] = ContextVar("fairqueue_workspace", default=None)
 
 
 def current() -> JobContext | None:
-    """Return the running job; None outside a job."""
+    """Return the running job; None outside a job.
+
+    A task of a ``fairqueue://`` app that Celery runs eagerly (``task_always_eager``, ``apply()``)
+    gets a stand-in (:attr:`JobContext.stand_in`), and so does a task or actor that a test calls
+    directly while ``fairqueue_jobs`` keeps its app's jobs.
+    """
+    return _job.get() or _stand_in_job()
+
+
+def running_job() -> JobContext | None:
+    """Return the running job, which has a lease; None outside a job, and for a stand-in."""
     return _job.get()
+
+
+def _stand_in_job() -> JobContext | None:
+    make = _stand_in.get()
+    return None if make is None else make()
 
 
 def current_workspace() -> str | None:
     """Return the workspace of a publish that names none; None: the default workspace."""
-    job = _job.get()
-    return _workspace.get() or (job.workspace if job else None)
+    named = _workspace.get()
+    if named is not None:
+        return named
+    job = current()
+    return None if job is None else job.workspace
 
 
 def parent_fence() -> int | None:
@@ -144,6 +168,54 @@ def run_context(job: JobContext) -> Iterator[JobContext]:
         _job.reset(job_token)
 
 
+@contextmanager
+def run_stand_in(job_id: str, workspace: Callable[[], str | None]) -> Iterator[None]:
+    """Give what runs inside the block a stand-in for its job (for adapters).
+
+    It is made when it is first asked for: ``workspace`` is called outside the block; None: there is
+    no stand-in. If a job runs here, the block is part of it.
+    """
+    if _job.get() is not None:
+        yield
+        return
+    outside = copy_context()
+
+    @cache
+    def make() -> JobContext | None:
+        found = outside.copy().run(workspace)
+        return None if found is None else _make_stand_in(job_id, found)
+
+    stand_in_token, workspace_token = _stand_in.set(make), _workspace.set(None)
+    try:
+        yield
+    finally:
+        _workspace.reset(workspace_token)
+        _stand_in.reset(stand_in_token)
+
+
+def _make_stand_in(job_id: str, workspace: str) -> JobContext:
+    return JobContext(job_id, workspace, fence=0, deliveries=1, redeliverable=False, stand_in=True)
+
+
+def stand_in_for(
+    function: Callable[..., Any], workspace: Callable[..., str | None]
+) -> Callable[..., Any]:
+    """Wrap a task's function so that a direct call of it has a stand-in (for adapters).
+
+    ``workspace`` gets the arguments of the call. Inside a job or another stand-in, a call is a
+    part of that.
+    """
+
+    @wraps(function)
+    def body(*args: Any, **kwargs: Any) -> Any:
+        if current() is not None:
+            return function(*args, **kwargs)
+        with run_stand_in(new_job_id(), lambda: workspace(*args, **kwargs)):
+            return function(*args, **kwargs)
+
+    return body
+
+
 def mark_body(
     function: Callable[..., Any], around: Callable[[JobContext], AbstractContextManager[None]]
 ) -> Callable[..., Any]:
@@ -158,7 +230,7 @@ def mark_body(
 
     @wraps(function)
     def body(*args: Any, **kwargs: Any) -> Any:
-        job = current()
+        job = running_job()
         if job is None or job.body_entered:
             return function(*args, **kwargs)
         job.body_entered = True

@@ -27,6 +27,7 @@ In a worker
     Tracing, TracedDelivery,   spans of OpenTelemetry: what is said of a job, and the span of
       TracedRun                  its run
     run_context                declares the job that runs here
+    running_job                that job, and never a stand-in
     mark_body                  makes a task's function record when it begins and returns
     UnknownTaskBackoff,        when to retry a job whose task this worker does not know, and the
     UNKNOWN_TASK                 reason of its dead letter when it gives up
@@ -41,6 +42,9 @@ In a worker
     SentinelSSLConnection
     following_primary,         redis-py's connections that leave a server that has stepped down,
       following_client           and a client of redis-py over such connections
+
+Where a task runs without a queue
+    run_stand_in, stand_in_for    what ``fairqueue.current()`` gives there
 
 In a web process (``queue.requests`` gives them out)
     Ticket                     a place for one request, or a turn to get one
@@ -58,7 +62,15 @@ from __future__ import annotations
 
 from fairqueue._batch import Batch, Batches
 from fairqueue._claim_ahead import ClaimAhead
-from fairqueue._context import current_workspace, mark_body, parent_fence, run_context
+from fairqueue._context import (
+    current_workspace,
+    mark_body,
+    parent_fence,
+    run_context,
+    run_stand_in,
+    running_job,
+    stand_in_for,
+)
 from fairqueue._continuation import publish_until_answered
 from fairqueue._error_translation import translate_errors
 from fairqueue._failures import FailureReporter, failure_reason, lost_worker_message
@@ -141,10 +153,13 @@ __all__ = [
     "publish_until_answered",
     "remedy_of",
     "run_context",
+    "run_stand_in",
+    "running_job",
     "sentinel_pool",
     "settings_summary",
     "similar_names",
     "split_settings",
+    "stand_in_for",
     "told_errors",
     "translate_errors",
     "workspace_or_current",

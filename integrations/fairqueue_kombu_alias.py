@@ -6,7 +6,8 @@ registers no decoder. An exception here would break kombu for the whole environm
 never raises, and it imports neither Celery nor redis nor fairqueue_celery.
 
 kombu loads the transport of a URL at the first publish. That is too late for a group, which has
-begun to send its tasks one by one by then. So the first group of an app with such a URL loads it.
+begun to send its tasks one by one by then, and a task that is run eagerly never publishes. So the
+first group and the first ``Task.apply`` of an app with such a URL load it.
 
 A plugin of pytest may load it before pytest rewrites the assertions of packages with plugins. This
 one has no assertion, and says PYTEST_DONT_REWRITE, so that pytest does not warn of that.
@@ -58,13 +59,13 @@ def _watch_apps(state: Any) -> None:
 
     def register_and_watch(app: Any) -> None:
         register(app)
-        app.on_after_configure.connect(_watch_groups)
+        app.on_after_configure.connect(_watch_calls)
 
     state._register_app = register_and_watch  # noqa: SLF001
 
 
-def _watch_groups(source: Any, **_signal: Any) -> None:
-    """Let groups and chords load the transport of these settings, if it is ours.
+def _watch_calls(source: Any, **_signal: Any) -> None:
+    """Let groups, chords and eager runs load the transport of these settings, if it is ours.
 
     Settings may be read while gevent patches the process, which is too early to load it.
     """
@@ -73,6 +74,7 @@ def _watch_groups(source: Any, **_signal: Any) -> None:
             canvas = importlib.import_module("celery.canvas")
             _load_before(canvas.group, "_apply_tasks")
             _load_before(canvas._chord, "run")  # noqa: SLF001 - no public hook
+            _load_before(importlib.import_module("celery.app.task").Task, "apply")
 
 
 def _load_before(owner: Any, name: str) -> None:

@@ -6,9 +6,8 @@ import time
 from celery import Celery
 
 SETTINGS = "workspace_concurrency=2&workspace_capacity=100"
-IN_TESTS = os.environ.get("APP_ENV") == "test"
 REDIS = os.environ.get("REDIS", "localhost:6379/0")
-BROKER = f"{'fairqueue+memory://shop' if IN_TESTS else f'fairqueue://{REDIS}'}?{SETTINGS}"
+BROKER = f"fairqueue://{REDIS}?{SETTINGS}"
 
 app = Celery("tasks", broker=BROKER, backend=BROKER)
 

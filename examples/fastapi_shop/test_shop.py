@@ -1,50 +1,49 @@
-"""Tests of the shop, without a server."""
-
-import os
-
-os.environ["APP_ENV"] = "test"
+"""Tests of the shop, without a server. The fixture comes with fairqueue."""
 
 import pytest
-from celery.contrib.testing.worker import start_worker
 from fastapi.testclient import TestClient
 from tasks import app, report
-from web import web
-
-from fairqueue_celery import queue_of
+from web import make_web
 
 
 @pytest.fixture
-def client():
-    """A client of the web application; what it has ordered is gone afterwards."""
-    yield TestClient(web, base_url="http://localhost", client=("127.0.0.1", 50000))
-    app.control.purge()
+def jobs(fairqueue_jobs):
+    """What this test orders, in memory; the shop keeps its settings."""
+    return fairqueue_jobs(app)
+
+
+@pytest.fixture
+def client(jobs):
+    """A client of the web application."""
+    web = make_web(jobs.queue)
+    return TestClient(web, base_url="http://localhost", client=("127.0.0.1", 50000))
 
 
 def ordered(client, org):
     return client.post(f"/orgs/{org}/reports", params={"month": "May", "seconds": 0})
 
 
-def test_a_report_belongs_to_the_customer_of_the_path(client):
+def test_a_report_belongs_to_the_customer_of_the_path(client, jobs):
     """The task does not name it: the middleware does."""
     assert ordered(client, "ada").status_code == 202
-    waiting = queue_of(app).admin.list_waiting(workspace="ada")
-    assert [job.task for job in waiting.jobs] == [report.name]
+    jobs.assert_enqueued(report, workspace="ada", args=("May",), count=1)
 
 
-def test_a_report_is_written(client):
-    """The worker is a thread of this process."""
-    with start_worker(app, perform_ping_check=False, shutdown_timeout=20):
-        task = ordered(client, "ada").json()["task"]
-        assert app.AsyncResult(task).get(timeout=10) == "May.pdf"
+def test_a_report_is_written(client, jobs):
+    """Run what was ordered, and get its result."""
+    task = ordered(client, "ada").json()["task"]
+    jobs.run_until_idle()
+    assert app.AsyncResult(task).get() == "May.pdf"
 
 
-def test_a_flood_is_refused_and_others_are_not(client):
-    """The hundred and first report of one customer is too many."""
+def test_a_flood_is_refused_and_others_are_not(client, jobs):
+    """The hundred and first report of one customer is too many; another's is the second to run."""
     assert {ordered(client, "megacorp").status_code for _ in range(100)} == {202}
     refused = ordered(client, "megacorp")
     assert refused.status_code == 429
     assert int(refused.headers["Retry-After"]) >= 1
     assert ordered(client, "ada").status_code == 202
+    assert [run.workspace for run in jobs.run_until_idle()][:2] == ["megacorp", "ada"]
 
 
 def test_the_dashboard_is_mounted(client):

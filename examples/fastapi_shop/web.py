@@ -1,32 +1,36 @@
 """The web application of the shop: what a request publishes goes to the customer in its path."""
 
 from fastapi import FastAPI
-from tasks import app as celery_app
-from tasks import report
+from tasks import app, report
 
+from fairqueue import FairQueue
 from fairqueue.dashboard import app as dashboard
 from fairqueue_celery import queue_of
 from fairqueue_web.asgi import FairQueueMiddleware
 
-queue = queue_of(celery_app)
-web = FastAPI()
-web.add_middleware(FairQueueMiddleware, workspace_from="path:/orgs/{workspace}/")
-web.mount("/queues", dashboard(queue))
+
+def make_web(queue: FairQueue) -> FastAPI:
+    """Make the application; a test makes one with the queue of the test."""
+    web = FastAPI()
+    web.add_middleware(FairQueueMiddleware, workspace_from="path:/orgs/{workspace}/")
+    web.mount("/queues", dashboard(queue))
+
+    @web.post("/orgs/{org}/reports", status_code=202)
+    def order(org: str, month: str, seconds: float = 0.5) -> dict[str, str]:
+        """Order a report. If too many of this customer wait, the answer is 429 with Retry-After."""
+        return {"org": org, "task": report.delay(month, seconds=seconds).id}
+
+    @web.get("/healthz")
+    def healthz() -> dict[str, str]:
+        """Answer whether this process serves requests; Redis is not asked."""
+        return {"status": "ok"}
+
+    @web.get("/internal/depth")
+    def depth() -> dict[str, int]:
+        """Count what waits and runs, for a scaler of workers."""
+        return {"jobs": queue.depth("celery", running=True)}
+
+    return web
 
 
-@web.post("/orgs/{org}/reports", status_code=202)
-def order(org: str, month: str, seconds: float = 0.5) -> dict[str, str]:
-    """Order a report. If too many of this customer wait, the answer is 429 with Retry-After."""
-    return {"org": org, "task": report.delay(month, seconds=seconds).id}
-
-
-@web.get("/healthz")
-def healthz() -> dict[str, str]:
-    """Answer whether this process serves requests; Redis is not asked."""
-    return {"status": "ok"}
-
-
-@web.get("/internal/depth")
-def depth() -> dict[str, int]:
-    """Count what waits and runs, for a scaler of workers."""
-    return {"jobs": queue.depth("celery", running=True)}
+web = make_web(queue_of(app))

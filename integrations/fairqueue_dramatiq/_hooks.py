@@ -106,7 +106,7 @@ class Hooks:
             context.__exit__(None, None, None)
 
     def _emit_end(self, message: LeasedMessage, emit: Callable[[], None]) -> None:
-        job = fairqueue.current()
+        job = adapters.running_job()
         if job is not None:
             job.body_returned = True
         self._claims().keeper.no_redelivery(message.lease.fence)  # nothing runs that it could stop

@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -122,24 +123,39 @@ def workspace_of(
     Raises WorkspaceUnresolved if a resolver fails or returns an invalid name, or if there is none
     and ``on_missing_workspace`` refuses that, unless the message must not be lost.
     """
+    call = _call(broker, message)
+    named = _named_or_current(call, core)
+    if named is None:
+        looked_for = partial(adapters.looked_for, call, core.settings.workspace_from)
+        core.missing_workspace.found_none(call.task, looked_for, must_publish=must_publish)
+    return named
+
+
+def workspace_of_call(broker: Broker, message: Any, core: fairqueue.FairQueue) -> str:
+    """The same for a call that sends nothing: no error, no warning."""
+    named = adapters.current_workspace()
+    with suppress(fairqueue.WorkspaceUnresolved):
+        named = _named_or_current(_call(broker, message), core)
+    return named or core.settings.default_workspace
+
+
+def _call(broker: Broker, message: Any) -> Call:
     actor = broker.actors.get(message.actor_name)
-    call = Call(message.actor_name, message.args, message.kwargs, message.options, actor)
-    sources = core.settings.workspace_from
-    named = adapters.named_workspace(call, sources)
+    return Call(message.actor_name, message.args, message.kwargs, message.options, actor)
+
+
+def _named_or_current(call: Call, core: fairqueue.FairQueue) -> str | None:
+    named = adapters.named_workspace(call, core.settings.workspace_from)
     if named is not None:
         return named
-    if actor is not None and actor.options.get(WORKSPACE) is not None:
-        return str(actor.options[WORKSPACE])
-    current = adapters.current_workspace()
-    if current is None:
-        looked_for = partial(adapters.looked_for, call, sources)
-        core.missing_workspace.found_none(call.task, looked_for, must_publish=must_publish)
-    return current
+    if call.actor is not None and call.actor.options.get(WORKSPACE) is not None:
+        return str(call.actor.options[WORKSPACE])
+    return adapters.current_workspace()
 
 
 def exempt_workspace(broker: Broker, message: Any, core: fairqueue.FairQueue) -> str | None:
     """The workspace of what must not be lost; if it is unresolved, that of the running job."""
-    running = fairqueue.current()
+    running = adapters.running_job()
     if running is not None and message.options.get("retries"):
         return running.workspace
     resolve = partial(workspace_of, broker, message, core, must_publish=True)

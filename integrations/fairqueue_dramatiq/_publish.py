@@ -109,7 +109,7 @@ class Publisher:
     def _publish(
         self, queue: str, message: Any, delay: int | None, stored: Callable[[], object]
     ) -> None:
-        running = fairqueue.current()
+        running = adapters.running_job()
         if running is not None and running.body_returned:
             self._continue(running, queue, message, delay)
             stored()

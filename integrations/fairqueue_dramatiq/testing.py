@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from queue import Queue
 from typing import Any
 
@@ -12,12 +13,14 @@ from dramatiq.middleware import AsyncIO, SkipMessage
 from dramatiq.worker import _ConsumerThread, _WorkerThread
 
 from fairqueue import FairQueue, Lease, Settings
+from fairqueue.adapters import stand_in_for
 from fairqueue.testing import Jobs, ManualClock, Run, Seconds, memory_url
 from fairqueue_dramatiq import _broker_kinds
 from fairqueue_dramatiq._broker_proxy import BrokerProxy
 from fairqueue_dramatiq._claims import Claims
 from fairqueue_dramatiq._consumer import FairConsumer
 from fairqueue_dramatiq._messages import LeasedMessage, decode_job, decode_payload
+from fairqueue_dramatiq._options import workspace_of_call
 from fairqueue_dramatiq.middleware import proxy_of
 
 
@@ -35,7 +38,7 @@ def in_memory(broker: Broker, clock: ManualClock, **settings: Any) -> Iterator[D
         claims = InlineClaims(core)
         before = proxy.use(core, claims)
         try:
-            with _event_loop(broker), _own_dead_letters(broker):
+            with _event_loop(broker), _own_dead_letters(broker), _direct_calls(broker, core):
                 yield DramatiqJobs(proxy, claims, clock)
         finally:
             proxy.use(*before)
@@ -53,6 +56,23 @@ def _event_loop(broker: Broker) -> Iterator[None]:
     finally:
         for each in found:
             each.after_worker_shutdown(broker, None)
+
+
+@contextmanager
+def _direct_calls(broker: Broker, core: FairQueue) -> Iterator[None]:
+    """Inside the block, a direct call of an actor of this broker has a stand-in for its job."""
+
+    def workspace(actor: Any, *args: Any, **kwargs: Any) -> str:
+        return workspace_of_call(broker, actor.message(*args, **kwargs), core)
+
+    before = [(actor, actor.fn) for actor in broker.actors.values()]
+    for actor, function in before:
+        actor.fn = stand_in_for(function, partial(workspace, actor))
+    try:
+        yield
+    finally:
+        for actor, function in before:
+            actor.fn = function
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.pages import ROOT
+from tests.release.check import examples_with_tests, requirements
 
-EXAMPLES = sorted({path.parent for path in (ROOT / "examples").glob("*/test_*.py")})
+EXAMPLES = examples_with_tests()
 ELSEWHERE = {"celery_app", "dramatiq_app"}
 """Their tests run with a test of what they send: tests/system/celery and tests/system/dramatiq."""
 
@@ -20,6 +21,14 @@ def test_each_example_says_what_it_is() -> None:
     """It has a README."""
     folders = [path for path in (ROOT / "examples").iterdir() if any(path.iterdir())]
     assert [path.name for path in folders if not (path / "README.md").exists()] == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_its_readme_says_what_its_tests_need(example: Path) -> None:
+    """The release check installs that beside the wheel, and runs the tests there."""
+    needs = requirements(example)
+    assert needs[0].startswith("fairqueue[")
+    assert "pytest" in needs
 
 
 @pytest.mark.parametrize(

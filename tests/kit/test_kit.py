@@ -234,6 +234,51 @@ def again(tenant_id=None):
     again.delay(tenant_id=tenant_id)
 
 
+@app.task(bind=True)
+def whoami(self, month, tenant_id=None):
+    job = fairqueue.current()
+    return None if job is None else (job.workspace, job.stand_in, job.fence)
+
+
+@app.task
+def caller(tenant_id=None):
+    return whoami("May", tenant_id="other")
+
+
+def test_a_direct_call_has_a_stand_in(fairqueue_jobs):
+    fairqueue_jobs(app)
+    assert whoami("May", tenant_id="acme") == ("acme", True, 0)
+    assert whoami("May", "acme") == ("acme", True, 0)
+    assert whoami.apply(("May",), {"tenant_id": "acme"}).get() == ("acme", True, 0)
+    assert whoami("May") == ("default", True, 0)
+    with fairqueue.workspace("acme"):
+        assert whoami("May") == ("acme", True, 0)
+    assert fairqueue.current() is None
+
+
+def test_a_direct_call_in_a_job_is_part_of_it(fairqueue_jobs):
+    jobs = fairqueue_jobs(app)
+    caller.delay(tenant_id="acme")
+    [run] = jobs.run_until_idle()
+    assert run.result[:2] == ("acme", False)
+    assert caller.apply(kwargs={"tenant_id": "acme"}).get() == ("acme", True, 0)
+
+
+def test_what_a_direct_call_sends_belongs_to_its_workspace(fairqueue_jobs):
+    jobs = fairqueue_jobs(app)
+    sends(tenant_id="acme")
+    jobs.assert_enqueued(report, workspace="acme", count=1)
+
+
+@app.task
+def sends(tenant_id=None):
+    report.delay("May")
+
+
+def test_afterwards_a_direct_call_is_no_job():
+    assert whoami("May", tenant_id="acme") is None
+
+
 def test_the_app_is_as_it_was(fairqueue_jobs):
     assert app.conf.broker_url == URL
     assert app.conf.result_backend == "redis://nowhere.invalid/0"
@@ -295,6 +340,50 @@ def test_a_job_knows_its_workspace_and_hands_it_on(fairqueue_jobs):
     parent.send(tenant_id="acme")
     jobs.run_until_idle()
     assert seen == ["acme", "acme"]
+
+
+@dramatiq.actor(broker=stub)
+def whoami(month, tenant_id=None):
+    job = fairqueue.current()
+    return None if job is None else (job.workspace, job.stand_in, job.fence)
+
+
+@dramatiq.actor(broker=stub, workspace="clean-ups")
+async def clean_up():
+    return fairqueue.current().workspace
+
+
+@dramatiq.actor(broker=stub)
+def caller(tenant_id=None):
+    seen.append(whoami("May", tenant_id="other")[0])
+
+
+def test_a_direct_call_has_a_stand_in(fairqueue_jobs):
+    fairqueue_jobs(stub)
+    assert whoami("May", tenant_id="acme") == ("acme", True, 0)
+    assert whoami("May", "acme") == ("acme", True, 0)
+    assert whoami("May") == ("default", True, 0)
+    assert clean_up() == "clean-ups"
+    with fairqueue.workspace("acme"):
+        assert whoami("May") == ("acme", True, 0)
+    assert fairqueue.current() is None
+
+
+def test_a_direct_call_in_a_job_is_part_of_it(fairqueue_jobs):
+    jobs = fairqueue_jobs(stub)
+    caller.send(tenant_id="acme")
+    jobs.run_until_idle()
+    assert seen[-1] == "acme"
+
+
+def test_what_a_direct_call_sends_belongs_to_its_workspace(fairqueue_jobs):
+    jobs = fairqueue_jobs(stub)
+    parent(tenant_id="acme")
+    jobs.assert_enqueued(child, workspace="acme", count=1)
+
+
+def test_afterwards_a_direct_call_is_no_job():
+    assert whoami("May", tenant_id="acme") is None
 
 
 def test_the_broker_is_as_it_was(fairqueue_jobs):

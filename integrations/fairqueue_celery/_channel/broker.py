@@ -182,16 +182,22 @@ def queue_of(app: Any) -> FairQueue:
     Nothing is connected before its first call. Raises ConfigurationError if the app's broker is
     not ``fairqueue://``.
     """
+    broker = broker_of(app)
+    if broker is None:
+        raise ConfigurationError(
+            f"the broker of app {app.main!r} is not fairqueue: set broker_url = 'fairqueue://…'"
+        )
+    return broker.core
+
+
+def broker_of(app: Any) -> Broker | None:
+    """The broker that an app publishes to; None if it is another's."""
     connection = app.connection_for_write()
     try:
         broker = getattr(connection.transport, "broker", None)
     finally:
         connection.release()
-    if not isinstance(broker, Broker):
-        raise ConfigurationError(
-            f"the broker of app {app.main!r} is not fairqueue: set broker_url = 'fairqueue://…'"
-        )
-    return broker.core
+    return broker if isinstance(broker, Broker) else None
 
 
 def _after_fork() -> None:

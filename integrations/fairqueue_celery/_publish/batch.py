@@ -47,14 +47,14 @@ def whole_batch(app: Any) -> AbstractContextManager[None]:
 def block_seconds(core: fairqueue.FairQueue) -> float:
     """How long a publish of this process waits for room; a worker's main process does not."""
     waits = core.settings.on_full == "block"
-    is_free = fairqueue.current() is not None or not pool.is_worker()
+    is_free = adapters.running_job() is not None or not pool.is_worker()
     return core.settings.block_seconds if waits and is_free else 0.0
 
 
 def _send(app: Any, collected: adapters.Batch) -> None:
     act = partial(collected.send, block_seconds)
     with let_through():
-        if collected.has_exempt and fairqueue.current() is not None:
+        if collected.has_exempt and adapters.running_job() is not None:
             what = "a group, which follows from a job,"
             adapters.publish_until_answered(act, what, pool.is_told_to_stop)
         else:

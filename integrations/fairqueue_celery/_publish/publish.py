@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from kombu.serialization import loads as deserialize
 from kombu.utils.json import JSONEncoder
 
-import fairqueue
 from fairqueue import FairQueue, JobId, NewJob, adapters
 from fairqueue.adapters import Source
 from fairqueue_celery._consume import pool
@@ -137,7 +136,7 @@ def _send(
     job.workspace = workspace
     publish_job = partial(core.publish_job, job, block_seconds=block_seconds(core))
     with let_through():
-        if about.exempt and fairqueue.current() is not None:
+        if about.exempt and adapters.running_job() is not None:
             job.job_id = job.job_id or adapters.new_job_id()  # the same for each try
             done(until_answered(publish_job, about.task))
         else:
@@ -217,7 +216,7 @@ def _workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) ->
 
 def follows_from_job(fields: Mapping[str, Any]) -> bool:
     """Whether a job runs here, and this call is its retry, its callback or another continuation."""
-    return fairqueue.current() is not None and _is_exempt(fields)
+    return adapters.running_job() is not None and _is_exempt(fields)
 
 
 def _is_exempt(fields: Mapping[str, Any]) -> bool:
@@ -225,7 +224,7 @@ def _is_exempt(fields: Mapping[str, Any]) -> bool:
 
     Headers alone cannot tell a continuation from a user's own publish inside a task.
     """
-    running = fairqueue.current()
+    running = adapters.running_job()
     if running is not None and running.body_returned:
         return True
     return bool(fields.get("retries") or fields.get("replaced_task_nesting"))

@@ -14,8 +14,7 @@ from typing import Any
 
 from celery.exceptions import Reject
 
-from fairqueue import current
-from fairqueue.adapters import Throttle
+from fairqueue.adapters import Throttle, running_job
 from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.call import published_here
 
@@ -86,6 +85,6 @@ def _is_away(backend: Any, error: Exception) -> bool:
 
 def _give_back(error: Exception) -> None:
     """Let another worker run the part again, if it is acked late."""
-    job = current()
+    job = running_job()
     if job is not None and job.redeliverable:
         raise Reject(f"the result backend is away: {error}", requeue=True) from error

@@ -12,8 +12,8 @@ from typing import Any
 from celery import states
 from celery.exceptions import Reject
 
-from fairqueue import JobContext, current
-from fairqueue.adapters import mark_body, run_context
+from fairqueue import JobContext
+from fairqueue.adapters import mark_body, run_context, running_job
 from fairqueue_celery._channel.task_queues import METADATA
 from fairqueue_celery._consume.shared_memory import deadlines, runs
 from fairqueue_celery._worker import trace
@@ -41,7 +41,7 @@ def on_prerun(task_id: str = "", task: Any = None, **_others: Any) -> None:
 
 def on_postrun(task_id: str = "", retval: Any = None, state: str = "", **_others: Any) -> None:
     """It is over, with all that follows from it (receiver of ``task_postrun``)."""
-    job = current()  # two jobs with one task id may run here at once
+    job = running_job()  # two jobs with one task id may run here at once
     if isinstance(job, _Run) and job.task_id == task_id and job.context is not None:
         runs.end(job.fence)  # no entry if it did not begin
         if job.trace is not None:

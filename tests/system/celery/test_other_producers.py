@@ -112,17 +112,17 @@ def test_a_bad_hand_made_message_becomes_a_dead_letter(depot: Any, app: Celery) 
 
 
 def test_eager_mode_needs_no_broker() -> None:
-    """With task_always_eager a task runs where it is called and is no job."""
+    """With task_always_eager a task runs where it is called; a stand-in is its job."""
     code = (
         "import fairqueue, celery\n"
         "app = celery.Celery('x', broker='fairqueue://127.0.0.1:1/0')\n"
         "app.conf.task_always_eager = True\n"
         "@app.task\n"
-        "def f(x): return x, fairqueue.current()\n"
+        "def f(x): return x, fairqueue.current().workspace\n"
         "print(f.delay(1).get(), (f.s(1) | f.s()).apply_async().get()[1])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "(1, None) None"
+    assert done.stdout.strip() == "(1, 'default') default"
 
 
 @pytest.fixture

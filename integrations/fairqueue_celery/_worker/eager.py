@@ -1,0 +1,71 @@
+"""What ``fairqueue.current()`` gives in a task that is run eagerly, or called by a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial, wraps
+from typing import Any
+
+from celery.utils import uuid
+
+from fairqueue import WorkspaceUnresolved
+from fairqueue.adapters import current_workspace, run_stand_in, stand_in_for
+from fairqueue_celery._channel.broker import broker_of
+from fairqueue_celery._publish.call import EXPLICIT, Call, workspace_of
+
+
+def adapt(task_class: Any) -> None:
+    """Give every run by ``Task.apply``, which eager mode calls as well, a stand-in for its job.
+
+    The option ``workspace`` becomes a header, as in a publish.
+    """
+    if not hasattr(task_class.apply, "adapted_by_fairqueue"):
+        task_class.apply = _with_stand_in(task_class.apply)
+
+
+def _with_stand_in(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def apply(self: Any, args: Any = None, kwargs: Any = None, *more: Any, **options: Any) -> Any:
+        named = options.get(EXPLICIT)
+        if named is not None:
+            options["headers"] = {**(options.get("headers") or {}), EXPLICIT: named}
+        if not more:
+            options["task_id"] = options.get("task_id") or uuid()
+        find = partial(_workspace, self, args or (), kwargs or {}, options.get("headers") or {})
+        with run_stand_in(options.get("task_id") or uuid(), find):
+            return method(self, args, kwargs, *more, **options)
+
+    apply.adapted_by_fairqueue = True  # type: ignore[attr-defined]
+    return apply
+
+
+def _workspace(
+    task: Any, args: Sequence[Any], kwargs: Mapping[str, Any], headers: Mapping[str, Any]
+) -> str | None:
+    """What a publish would find, without its errors and warnings; None: not a fairqueue app."""
+    broker = broker_of(task.app)
+    if broker is None:
+        return None
+    named = current_workspace()
+    with suppress(WorkspaceUnresolved):
+        call = Call(task.name, args, kwargs, headers, fields={})
+        named = workspace_of(call, broker.settings.workspace_from)
+    return named or broker.settings.default_workspace
+
+
+@contextmanager
+def direct_calls(app: Any) -> Iterator[None]:
+    """Inside the block, a direct call of a task of this app has a stand-in, too."""
+    before = [(task, task.run) for task in app.tasks.values()]
+    for task, run in before:
+        task.run = stand_in_for(run, partial(_of_direct_call, task))
+    try:
+        yield
+    finally:
+        for task, run in before:
+            task.run = run
+
+
+def _of_direct_call(task: Any, *args: Any, **kwargs: Any) -> str | None:
+    return _workspace(task, args, kwargs, {})
