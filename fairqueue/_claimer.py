@@ -24,7 +24,7 @@ from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Claimed, Ending, Finish
 from fairqueue._utils import Backoff
-from fairqueue.errors import FairQueueError, StoreUnavailable
+from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.claimer")
 T = TypeVar("T")
