@@ -18,8 +18,8 @@ MOST_TIMES = 3.0
 """A job that takes more than this many times its estimate is not of the kind that was measured."""
 LATE_SECONDS = 1.0
 """A short one may be late by this much for other reasons."""
-HALVINGS = 50
-"""After them a time is exact, whatever it was between."""
+HALVINGS = 30
+"""After them a time within a day is exact to less than a millisecond."""
 
 
 def units_of(weight: float) -> int:

@@ -18,6 +18,7 @@ SCOPES = {
     "job": "this job",
 }
 
+AT_ONCE_SECONDS = 0.01
 NO_WORKER = "start a worker that takes this queue; fairqueue workers shows those that live"
 BUSY = "start more of them, or see what they run: fairqueue ps"
 
@@ -117,6 +118,8 @@ def explain_start(position: QueuePosition) -> str:
     when = "after that" if position.blockers else "runnable"
     if position.expected_seconds is None:
         return f"{when}: {turns} of others ahead; the start time is unknown"
+    if position.expected_seconds < AT_ONCE_SECONDS:
+        return f"{when}: {turns} of others ahead; starts at any moment"
     return f"{when}: {turns} of others ahead; starts in about {duration(position.expected_seconds)}"
 
 
@@ -141,9 +144,9 @@ def _no_worker(blocker: Blocker, scope: str, now: float) -> str:
     if blocker.used is None:
         return f"none has come to {scope} for {ago}; some do not say which queues they take"
     if blocker.used:
-        do = "process that takes" if blocker.used == 1 else "processes that take"
-        which = f"the {blocker.used:,} {do} jobs from {scope}"
-        return f"none of {which} has come for {ago}: busy elsewhere, stuck or gone"
+        which = f"none of the {blocker.used:,} processes that take jobs from {scope} has"
+        which = which if blocker.used > 1 else f"the process that takes jobs from {scope} has not"
+        return f"{which} come for {ago}: busy elsewhere, stuck or gone"
     last = "none did within a day" if ago is None else f"the last one was seen {ago} ago"
     return f"no living process takes jobs from {scope}; {last}"
 

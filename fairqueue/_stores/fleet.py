@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fairqueue._keys import decode
@@ -47,48 +47,47 @@ def taken_slot(row: bytes, name: TaskName) -> tuple[bytes, TakenSlot]:
 class Fleet:
     """What workers have said they take, and the leases, or a part of them."""
 
-    workers: Sequence[WorkerRow] = ()
-    """Those of a day."""
+    told: Sequence[WorkerRow] = ()
+    """What those of a day have said."""
+    alive: Sequence[WorkerRow] = ()
+    """Those that live, with what they run."""
     slots: Sequence[TakenSlot] = ()
     leases: int = 0
     """How many leases there are in all."""
-    running: Counter[str] = field(default_factory=Counter)
-    """Leases by owner."""
 
     @property
     def part(self) -> float:
         """Which part of the leases was looked at."""
         return len(self.slots) / self.leases if self.leases > len(self.slots) > 0 else 1.0
 
-    def alive(self) -> list[WorkerRow]:
-        """Return the living workers with what they run; of some only their leases are known."""
-        told = [replace(row, running=self.running[row.owner]) for row in self.workers]
-        silent = self.running.keys() - {row.owner for row in told}
-        of_leases = [WorkerRow(name, name, "", 0.0, 0.0, self.running[name]) for name in silent]
-        return [row for row in (*told, *of_leases) if row.is_alive]
-
     def takers(self, queue: str) -> list[WorkerRow]:
         """Return the living workers that take jobs from a queue."""
-        return [row for row in self.alive() if queue in (row.queues or ())]
+        return [row for row in self.alive if queue in (row.queues or ())]
 
     def of_queue(self, queue: str) -> QueueWorkers:
         """Say which workers take jobs from a queue, and what they run."""
-        alive, takers = self.alive(), self.takers(queue)
-        seen = [row.last_seen for row in self.workers if queue in (row.queues or ())]
+        takers = self.takers(queue)
+        rest = [_may_take(row) for row in self.alive if queue not in (row.queues or ())]
+        seen = [row.last_seen for row in self.told if queue in (row.queues or ())]
         return QueueWorkers(
             processes=len(takers),
-            unknown=sum(_may_take(row) for row in alive if row not in takers),
-            others=sum(not _may_take(row) for row in alive if row not in takers),
+            unknown=sum(rest),
+            others=len(rest) - sum(rest),
             running=round(sum(row.running for row in takers) / self.part),
             slots=_sum(row.slots for row in takers),
             last_seen=max(seen, default=None),
         )
 
 
-def fleet_of(workers: Iterable[WorkerRow], slots: Iterable[TakenSlot], leases: int) -> Fleet:
-    """Put together what was read."""
-    taken = list(slots)
-    return Fleet(list(workers), taken, leases, Counter(slot.owner for slot in taken))
+def fleet_of(workers: Iterable[WorkerRow], slots: Sequence[TakenSlot], leases: int) -> Fleet:
+    """Put together what was read. Of some owners only their leases are known."""
+    told, running = list(workers), Counter(slot.owner for slot in slots)
+    silent = running.keys() - {row.owner for row in told}
+    rows = [
+        *(replace(row, running=running[row.owner]) for row in told),
+        *(WorkerRow(name, name, "", 0.0, 0.0, running[name]) for name in silent),
+    ]
+    return Fleet(told, [row for row in rows if row.is_alive], slots, leases)
 
 
 def _may_take(row: WorkerRow) -> bool:
