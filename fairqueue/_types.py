@@ -117,7 +117,7 @@ class Lease:
     """How long it was due before this first start of it; None: it came back, or not known."""
     runnable_seconds: float | None = None
     """For how much of that, at its end, it was below every limit that closes a workspace, task or
-    group, and not held by a pause or rate of these."""
+    group, and held neither by a rate of these nor by any pause."""
 
 
 class Ending(str, Enum):

@@ -25,4 +25,12 @@ if scope == 'task' then
 end
 if scope == 'queue' then Wakeups.touched[name] = true end
 if scope == 'total' then Wakeups.touch_all() end
+
+-- Flows keep their places in a queue that is paused; from now on they wait for a worker again.
+if before == 'paused' and how ~= 'paused' then
+  for queue in pairs(Wakeups.touched) do
+    local node = Records.node(queue)
+    if not node.is_new then node.resumed, node.dirty = now_text, true end
+  end
+end
 return before

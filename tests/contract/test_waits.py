@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import Lease, Pause
+from fairqueue import Lease, Pause, Settings
+from fairqueue._admin import Admin
 from fairqueue.adapters import Finish
 from tests.contract.world import World
 
@@ -77,6 +78,61 @@ def test_time_in_a_pause_is_no_runnable_wait(world: World, scope: str) -> None:
     world.store.pause(scope, name, None)
     world.clock.advance(2)
     assert _waits(world.worker().take_one()) == _about(102, 2)
+
+
+SCOPES = [("queue", "q"), ("total", "")]
+
+
+@pytest.mark.parametrize(("scope", "name"), SCOPES)
+def test_nor_is_time_in_which_its_queue_is_paused(world: World, scope: str, name: str) -> None:
+    """Though its workspaces keep their places there, also in inner nodes, and on the short way."""
+    world.limit_task("t", concurrency=9)
+    world.publish("a", "in a node", task="t")
+    for n in range(8):
+        world.publish("b", str(n))
+    worker = world.worker()
+    world.clock.advance(5)
+    worker.take(2)
+    world.store.pause(scope, name, Pause.PAUSED)
+    world.clock.advance(100)
+    assert world.worker("idle").take() == []
+    world.store.pause(scope, name, None)
+    world.publish("b", "new")
+    world.clock.advance(2)
+    waits = [_waits(lease) for lease in worker.take(3)]
+    assert waits == [_about(107, 2)] * 3
+    oldest = Admin(lambda: world.store, Settings()).runnable("q").oldest_seconds
+    assert oldest == pytest.approx(2, abs=0.01)
+
+
+@pytest.mark.parametrize(("scope", "name"), SCOPES)
+def test_a_busy_worker_is_told_of_a_pause_on_the_short_way(
+    world: World, scope: str, name: str
+) -> None:
+    """The mark of the pause stays with the queue, whichever way a claim takes."""
+    for n in range(8):
+        world.publish("a", str(n))
+    worker = world.worker()
+    (lease,) = worker.take()
+    worker.finish(lease, 1)
+    (lease,) = worker.take()
+    world.store.pause(scope, name, Pause.PAUSED)
+    world.clock.advance(50)
+    world.store.pause(scope, name, None)
+    for waited in (1, 2, 3):
+        world.clock.advance(1)
+        (lease,) = worker.claim(1, finishes=[Finish(lease.fence, seconds=1)]).leases
+        assert _waits(lease) == _about(50 + waited, waited)
+
+
+def test_a_drain_is_no_pause(world: World) -> None:
+    """What waits in a queue that drains may run."""
+    world.publish("a", "j")
+    world.store.pause("queue", "q", Pause.DRAINING)
+    world.clock.advance(10)
+    world.store.pause("queue", "q", None)
+    world.clock.advance(1)
+    assert _waits(world.worker().take_one()) == _about(11, 11)
 
 
 def test_a_full_group_is_no_runnable_wait(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -19,11 +20,18 @@ kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="the ext
 DEPLOY = ROOT / "examples" / "deploy"
 SHOP = ROOT / "examples" / "fastapi_shop"
 KUBERNETES = "1.30"
-MANIFESTS = [
-    pytest.param(manifest, id=f"{path.stem}-{manifest['kind']}")
-    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
-    for manifest in yaml.safe_load_all(path.read_text())
-]
+SCALER = ROOT / "examples" / "monitoring" / "hpa.yaml"
+
+
+def _manifests(*paths: Path) -> list[Any]:
+    return [
+        pytest.param(manifest, id=f"{path.stem}-{manifest['kind']}")
+        for path in paths
+        for manifest in yaml.safe_load_all(path.read_text())
+    ]
+
+
+MANIFESTS = _manifests(*sorted((DEPLOY / "kubernetes").glob("*.yaml")))
 
 
 class Strict(BaseModel):
@@ -109,7 +117,7 @@ def test_what_the_image_copies_is_there(compose: Compose) -> None:
     assert [path for line in copied for path in line.split() if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("manifest", MANIFESTS)
+@pytest.mark.parametrize("manifest", [*MANIFESTS, *_manifests(SCALER)])
 def test_a_manifest_is_valid(manifest: dict[str, Any]) -> None:
     """By the schemas of Kubernetes itself; a field that it does not know is a mistake."""
     if manifest["apiVersion"].startswith("keda.sh"):
@@ -118,6 +126,18 @@ def test_a_manifest_is_valid(manifest: dict[str, Any]) -> None:
         assert set(trigger["metadata"]) == {"url", "valueLocation", "targetValue"}
         return
     kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["minReplica: 1", "maxReplicas: many", "metrics: [{type: External, eksternal: {}}]"]
+)
+def test_a_wrong_autoscaler_is_found(wrong: str) -> None:
+    """A field that is misspelt or of another type, also deep in the manifest."""
+    (manifest,) = yaml.safe_load_all(SCALER.read_text())
+    kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+    manifest["spec"] |= yaml.safe_load(wrong)
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
 
 
 def test_what_manifests_name_is_there() -> None:

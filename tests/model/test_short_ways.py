@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from fairqueue import CapacityExceeded, Job, Lease, Limits
+from fairqueue import CapacityExceeded, Job, Lease, Limits, Pause
 from fairqueue._stores.engine import Entry
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
@@ -73,6 +73,14 @@ class Pair:
         one, other = (_outcome(partial(store.publish, job, admission)) for store in self.stores)
         assert one == other
 
+    def pause(self) -> None:
+        """Pause the queue, or everything, for a moment."""
+        scope, name = self.random.choice([("queue", "q"), ("total", "")])
+        for how in (Pause.PAUSED, None):
+            self.clock.advance(0.5)
+            for store in self.stores:
+                store.pause(scope, name, how)
+
     def claim(self) -> None:
         """Finish some jobs, mostly one, and claim mostly as many."""
         k = self.random.choice([0, 1, 1, 1, 1, 2, 4, 8])
@@ -110,7 +118,10 @@ def _outcome(act: Callable[[], object]) -> object:
 
 def _told(claimed: Claimed) -> tuple[object, ...]:
     """All but when it was sent."""
-    leases = [(each.job, each.fence, each.deliveries, each.redelivered) for each in claimed.leases]
+    leases = [
+        (one.job, one.fence, one.deliveries, one.redelivered, one.runnable_seconds)
+        for one in claimed.leases
+    ]
     return leases, claimed.lost, claimed.wait_seconds
 
 
@@ -125,7 +136,9 @@ def test_short_and_general_ways_do_the_same(limits: str, seed: int) -> None:
     """Replies and all keys are equal after each step, and the invariants hold."""
     pair = Pair(seed, LIMITS[limits])
     for n in range(STEPS):
-        if pair.random.random() < 0.62:
+        if pair.random.random() < 0.02:
+            pair.pause()
+        elif pair.random.random() < 0.62:
             pair.publish(n)
         else:
             pair.claim()

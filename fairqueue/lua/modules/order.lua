@@ -68,13 +68,15 @@ function Order.head_of(node, member)
   return ws, flow
 end
 
--- Since when a flow has been ready, and the nodes above it with it. Starts do not change that.
+-- Since when a flow has been ready, and the nodes above it with it, in a queue that was not paused.
+-- Starts do not change that.
 function Order.runnable_since(flow)
-  local since = flow.since
+  local since, resumed = flow.since, Records.node(flow.queue).resumed
   while flow.up do
     flow = flow.up
     if flow.up and tonumber(flow.since) > tonumber(since) then since = flow.since end
   end
+  if resumed ~= '' and tonumber(resumed) > tonumber(since) then since = resumed end
   return since
 end
 

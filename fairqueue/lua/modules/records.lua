@@ -2,8 +2,8 @@
 -- until they are needed: to format one costs as much as a command. A record that cannot be read is
 -- set aside, and its place starts again. workspace_records.lua has the form of a workspace's.
 --
--- Node of a queue: virtual_time max_step last_start start_interval last_fence [/unused]
---   last_fence: of its last dispatch; unused: since when, see cleanup.lua
+-- Node of a queue: virtual_time max_step last_start start_interval last_fence [~resumed] [/unused]
+--   last_fence: of its last dispatch; resumed: when a pause ended; unused: see cleanup.lua
 -- Inner node, of a task with a limit or of a group: queue/task, queue@group or queue/task@group
 --   virtual_time max_step weight total members held share state since tag arrival cost
 -- Among its siblings an inner node counts as one flow. That of a task weighs as much as its members
@@ -15,7 +15,7 @@ local flow_of_many
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
-local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) ?1?/?(%S*)$' -- older releases wrote a 1
+local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) ?1?~?([%d.]*) ?/?(%S*)$' -- 1: older releases
 local INNER_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
 
 -- Read flows from their text into a list; of many, none reads the node above it.
@@ -125,17 +125,16 @@ function Records.node(queue)
   if node then return node end
   if find(queue, '[/@]') then return Records.inner_node(queue) end
   local text = call('HGET', K.nodes(), queue)
-  local virtual_time, max_step, last_start, start_interval, last_fence, unused =
+  local virtual_time, max_step, last_start, start_interval, last_fence, resumed, unused =
     match(text or '0 0 0 0 0', QUEUE_NODE)
   if not tonumber(virtual_time) then
     Shard.set_aside('queue', queue, text)
-    virtual_time, max_step, last_start, start_interval, last_fence, unused =
-      '0', '0', '0', '0', '0', ''
+    virtual_time, max_step, last_start, start_interval, last_fence = '0', '0', '0', '0', '0'
   end
   node = { id = queue, queue = queue, lane_key = queue, is_new = not text,
     virtual_time = tonumber(virtual_time), max_step = tonumber(max_step),
-    last_start = last_start, start_interval = start_interval, last_fence = last_fence }
-  if unused ~= '' then node.unused = unused end
+    last_start = last_start, start_interval = start_interval, last_fence = last_fence,
+    resumed = resumed or '', unused = unused ~= '' and unused or nil }
   Records.nodes[queue] = node
   return node
 end
@@ -157,9 +156,10 @@ end
 function Records.save_node(node)
   if not node.dirty then return end
   if node.up then return Records.save_inner_node(node) end
-  local unused = node.unused and '/' .. node.unused
+  local resumed = node.resumed ~= '' and ' ~' .. node.resumed or ''
+  local unused = node.unused and ' /' .. node.unused or ''
   call('HSET', K.nodes(), node.queue, concat({ num(node.virtual_time), num(node.max_step),
-    node.last_start, node.start_interval, node.last_fence, unused }, ' '))
+    node.last_start, node.start_interval, node.last_fence }, ' ') .. resumed .. unused)
 end
 
 -- Write what the script has changed, and before that what it could not read.

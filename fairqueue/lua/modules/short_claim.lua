@@ -12,7 +12,7 @@
 local MOST = 64 -- finishes, or starts, of a call that goes this way
 
 -- Whether the shard waits for nothing else, and no limit applies but those of workspaces. Return
--- the node of the queue.
+-- the node of the queue, and when it was resumed, as it stands there.
 function ShortClaim.may_go(plan, n)
   local meta = Shard.load()
   if n < 1 or n > MOST or find(plan.queue, ' ', 1, true) or meta.drain ~= '-' or offset ~= '0'
@@ -22,7 +22,7 @@ function ShortClaim.may_go(plan, n)
   local waits = call('EXISTS', K.limits(), K.timer(), K.indebted(plan.queue)) > 0
   if waits and not ShortClaim.waits_for_none(plan) then return nil end
   plan.fence, plan.arrival = tonumber(meta.fence), tonumber(meta.arrival)
-  return match(call('HGET', K.nodes(), plan.queue) or '', '^(%S+) (%S+) (%S+ %S+) %S+$')
+  return match(call('HGET', K.nodes(), plan.queue) or '', '^(%S+) (%S+) (%S+ %S+) %S+( ?~?[%d.]*)$')
 end
 
 -- The leases that the call ends, all of them by an ack of their owner, and the averages of their
@@ -111,6 +111,7 @@ function ShortClaim.start(plan)
   if not w then return nil end
   local cost, since, task, id = w.cost, w.since, Jobs.task_and_id(Standings.start(plan, w) or '')
   if not id then return nil end
+  if plan.resumed_at and plan.resumed_at > tonumber(since) then since = plan.resumed:sub(3) end
   plan.fence = max(plan.fence, now * 1000000) + 1
   plan.started[#plan.started + 1] = { fence = int(plan.fence), id = id, workspace = w.name,
     task = task, lane = w.lane, cost = cost, since = since, text = false,
@@ -139,10 +140,11 @@ end
 
 -- Return the reply to the call; nil: the general way must answer it.
 function ShortClaim.complete(plan, n, lease_seconds, finishes)
-  local virtual_time, max_step, starts = ShortClaim.may_go(plan, n)
+  local virtual_time, max_step, starts, resumed = ShortClaim.may_go(plan, n)
   if not (starts and ShortClaim.read_leases(plan, finishes)
     and ShortClaim.read_workspaces(plan, n)) then return nil end
   plan.virtual_text, plan.starts = virtual_time, starts
+  plan.resumed, plan.resumed_at = resumed, tonumber(match(resumed, '[%d.]+'))
   plan.virtual_time, plan.max_step = tonumber(virtual_time), tonumber(max_step)
   for i = 1, #plan.ended do
     local l = plan.ended[i]
@@ -206,7 +208,7 @@ function ShortClaim.write(plan, number, lease_seconds)
   call('ZADD', K.expiry(), Words.of(started, 'ends', 'fence'))
   meta.fence, meta.arrival = started[#started].fence, int(plan.arrival)
   call('HSET', K.nodes(), queue, (plan.virtual_text or num(plan.virtual_time)) .. ' '
-    .. num(plan.max_step) .. ' ' .. plan.starts .. ' ' .. meta.fence)
+    .. num(plan.max_step) .. ' ' .. plan.starts .. ' ' .. meta.fence .. plan.resumed)
   Sweep.beat()
   Shard.save()
   Wakeups.alert(queue)
@@ -219,7 +221,8 @@ end
 function ShortClaim.go(owner, number, queue, n, lease_seconds, finishes)
   local plan = { owner = owner, queue = queue, window = Shard.window(0, now), has_limits = false,
     has_debts = false, fence = false, arrival = false, virtual_time = false, virtual_text = false,
-    max_step = false, starts = false, ended = {}, started = {}, gone = {}, tasks = false,
+    max_step = false, starts = false, resumed = false, resumed_at = false, ended = {},
+    started = {}, gone = {}, tasks = false,
     averages = {}, sum = false, count = false, known = {}, standings = {}, others = {}, at = 1,
     other = false }
   local done, reply = pcall(ShortClaim.complete, plan, n, lease_seconds, finishes)
