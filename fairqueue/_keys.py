@@ -50,7 +50,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "request_owners": (),  # zset: owner by when its tickets end unless it is renewed
     "request_turns": (),  # zset: turn:workspace that waits, by requests in flight per weight
     "request_queue": (),  # hash: workspace with waiting requests -> its turn; # -> the last one
-    "confirmed": (),  # string: written before each wait for replicas, and never read
+    "confirmed": (),  # string: touched before each wait for replicas, and never read
     # one per name
     "ready": ("node",),  # zset: arrival:workspace by tag; a node is a queue or an inner node
     "reserved": ("node",),  # zset: those of them that run below their reserve

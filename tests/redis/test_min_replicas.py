@@ -100,6 +100,20 @@ def test_a_replica_that_is_gone(name: MovedName) -> None:
         assert len(queue.claim(["q"], 2).leases) == 2
 
 
+@pytest.mark.usefixtures("_traced_or_not")
+def test_a_full_primary(name: MovedName) -> None:
+    """Jobs are claimed and ended, as without replicas, and free its memory."""
+    with _open(name) as queue:
+        for _ in range(3):
+            queue.publish(b"x" * 1000, queue="q", workspace="w")
+        name.primary.run("CONFIG", "SET", "maxmemory", 1)
+        with pytest.raises(StoreUnavailable, match="out of memory"):
+            queue.publish(b"x", queue="q", workspace="w")
+        for lease in queue.claim(["q"], 3).leases:
+            queue.ack(lease)
+        assert queue.depth("q", running=True) == 0
+
+
 def test_a_claim_that_was_not_confirmed_is_got_by_the_next_one(name: MovedName) -> None:
     """It leased a job; its worker gets that one when the replica is back."""
     with _open(name) as queue:

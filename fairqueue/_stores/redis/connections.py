@@ -181,8 +181,10 @@ class Confirmation:
     def __init__(self, wire: Wire, replicas: Replicas, mark: str) -> None:
         self._wire, self._replicas = wire, replicas
         self._are_missing = False
-        commands = replicas.commands(wire.pool, mark)
-        self.packed = b"".join(_head(command, 0) for command in commands)
+        self.packed, self._first = (
+            b"".join(_head(one, 0) for one in replicas.commands(wire.pool, mark, is_new=is_new))
+            for is_new in (False, True)
+        )
         self.traced_client = TracedClient(wire.loans, _keeps_connection, self.read_and_wait)
 
     def ensure(self) -> None:
@@ -213,13 +215,21 @@ class Confirmation:
             with suppress(ResponseError):
                 connection.read_response()
 
-    def _look(self, connection: Any, *, sent: bool = True) -> None:
+    @staticmethod
+    def _read_pair(connection: Any) -> tuple[Any, int]:
+        """Read what became of the mark, and how many have confirmed."""
         try:
-            connection.read_response()
+            mark = connection.read_response()
         except ResponseError:
             connection.read_response()
             raise
-        confirmed = int(connection.read_response())
+        return mark, int(connection.read_response())
+
+    def _look(self, connection: Any, *, sent: bool = True) -> None:
+        is_marked, confirmed = self._read_pair(connection)
+        if not is_marked:
+            connection.send_packed_command((self._first,))
+            _, confirmed = self._read_pair(connection)
         self._are_missing = confirmed < self._replicas.least
         self._replicas.check(confirmed, sent=sent)
 

@@ -52,7 +52,7 @@ def check_permissions(client: Any, key: str, *, waits: bool = False) -> None:
 
     Of the two that bring a script to the server one is enough. ``waits``: for replicas, too.
     """
-    asked = [*calls(key), *([("WAIT", "0", "1")] if waits else [])]
+    asked = [*calls(key), *([("WAIT", "0", "1"), ("PEXPIRE", key, "1")] if waits else [])]
     try:
         user = client.execute_command("ACL", "WHOAMI")
         denied = set(_denied(client, user, asked))

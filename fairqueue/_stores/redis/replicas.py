@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
 
+MARK_MS = str(24 * 3600 * 1000)
+
 SHARE_OF_TIMEOUT = 0.8
 """WAIT must answer before the connection's own time-out closes it."""
 
@@ -20,16 +22,18 @@ class Replicas(NamedTuple):
     least: int = 0
     seconds: float = 1.0
 
-    def commands(self, pool: Any, mark: str) -> list[list[str]]:
+    def commands(self, pool: Any, mark: str, *, is_new: bool = False) -> list[list[str]]:
         """What goes behind a call over a connection of this pool: a write, and the wait for it.
 
         From Redis 7.2 on, WAIT waits only for what its own connection has written. A call that was
-        made before, over another one, has written nothing now, so a mark is.
+        made before, over another one, has written nothing now, so a mark is: its time to live is
+        set again, which a full Redis takes, and which answers 0 where there is none yet.
+        ``is_new``: it is written.
         """
         limit = pool.connection_kwargs.get("socket_timeout")
         seconds = min(self.seconds, SHARE_OF_TIMEOUT * limit) if limit else self.seconds
         wait = ["WAIT", str(self.least), str(max(1, round(seconds * 1000)))]
-        return [["SET", mark, ""], wait]
+        return [["SET", mark, "", "PX", MARK_MS] if is_new else ["PEXPIRE", mark, MARK_MS], wait]
 
     def check(self, confirmed: int, *, sent: bool) -> None:
         """Raise TooFewReplicas unless enough replicas have confirmed."""
