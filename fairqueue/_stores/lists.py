@@ -166,9 +166,10 @@ class ListStore(OperatorStore):
         """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.
 
         Without a queue the job is searched for on all queues. The cost grows with the queues
-        and lanes of that workspace, not with the number of workspaces. Two bounds apply: at most
-        10,000 jobs ahead in a lane are counted, and a dead job is searched for in the given
-        workspace, else in the 1,000 with the oldest dead letters.
+        and lanes of that workspace, not with the number of workspaces. Three bounds apply: at most
+        10,000 jobs ahead in a lane are counted, 1,000 leases are looked at for when it may start,
+        and a dead job is searched for in the given workspace, else in the 1,000 with the oldest
+        dead letters.
         """
         where = {"workspace": workspace, "queue": queue, "id": job_id}
         named = {argument: encode(name or "") for argument, name in where.items()}
