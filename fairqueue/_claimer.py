@@ -23,7 +23,6 @@ from fairqueue._settings import Settings
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Claimed, Ending, Finish
-from fairqueue._utils import Backoff
 from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.claimer")
@@ -76,7 +75,6 @@ class Claimer:
         self._recovered = _NOTHING
         self._finished: frozenset[tuple[int, Ending]] = frozenset()
         self._yield_first_until = 0.0
-        self._backoff = Backoff()
         self.introduction.restart()
 
     @contextmanager
@@ -88,12 +86,8 @@ class Claimer:
         if self._pid != os.getpid():
             self._reset()
         with self._lock:
-            try:
-                call = self._unanswered
-                yield (None, None) if call is None else (call.action, self._repeat(call))
-            except StoreUnavailable:
-                self._backoff.failed()
-                raise
+            call = self._unanswered
+            yield (None, None) if call is None else (call.action, self._repeat(call))
 
     def _repeat(self, call: _Call[T]) -> T:
         """Send a call again and keep its result for the next caller: its own has given up."""
@@ -116,7 +110,6 @@ class Claimer:
             self._unanswered = None
             raise
         self._unanswered = None
-        self._backoff.succeeded()
         return reply
 
     def _send_numbered(
@@ -157,11 +150,7 @@ class Claimer:
         """Finish and claim; leases recovered from a lost reply are included in ``n``.
 
         Many take several calls. What the first of them brought is kept if a later one fails.
-        While calls of this owner fail in a row, it waits before it tries again, up to a second or
-        so: a store that refuses, such as a full one, is not asked in a loop.
         """
-        if n > 0 and (seconds := self._backoff.seconds_left) > 0:
-            time.sleep(seconds)  # not under the lock: an end does not wait
         with self._exclusive():
             if n > 0:
                 self.introduction.before_claim(queues, self._store, self.owner)

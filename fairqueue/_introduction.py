@@ -64,6 +64,7 @@ class Introduction:
         try:
             self._give(store, owner)
         except StoreUnavailable:
+            self.restart()
             raise  # so would the claim, and nothing is claimed yet
         except FairQueueError as error:
             log.warning("'fairqueue workers' does not list owner %s: %s", owner, error)
@@ -74,7 +75,8 @@ class Introduction:
             return
         try:
             self._give(store, owner)
-        except Exception as error:  # noqa: BLE001 - the renewal counts, and the next one tells it
+        except Exception as error:  # noqa: BLE001 - the renewal counts, and a later one tells it
+            self.restart()
             log.info("'fairqueue workers' is not up to date about owner %s: %s", owner, error)
 
     def _passes(self) -> bool:

@@ -190,8 +190,8 @@ class Lists:
         startable = self.runnable(row.queue).startable if row.runnable else 0
         slots = [worker.slots for worker in workers if row.queue in (worker.queues or ())]
         known = [n for n in slots if n is not None]
-        says = len(known) == len(slots) and all(worker.queues is not None for worker in workers)
-        return Demand(startable, row.running + startable, sum(known) if says else None)
+        says = len(known) == len(slots) and all(worker.names_all_queues for worker in workers)
+        return Demand(startable, row.slots_wanted(startable), sum(known) if says else None)
 
     def memory(self) -> Memory | None:
         """Return how much memory the server uses; None: it does not tell, or is ``memory://``."""

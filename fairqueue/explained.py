@@ -157,8 +157,8 @@ def explain_workers(position: QueuePosition) -> str | None:
     if any(each.kind == "worker" for each in position.blockers):
         return None
     if not found.processes:
-        known = "those that live do not say which queues they take"
-        return f"workers: {known if found.unknown else 'none that lives takes this queue'}"
+        known = "some do not say which queues they take"
+        return f"workers: {known if found.unknown else 'no living process takes this queue'}"
     take = "1 process takes" if found.processes == 1 else f"{found.processes:,} processes take"
     run = "runs" if found.processes == 1 else "run"
     slots = "" if found.slots is None else f" of {found.slots:,}"

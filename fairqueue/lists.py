@@ -98,6 +98,10 @@ class QueueRow:
     capacity: int | None
     pause: Pause | None
 
+    def slots_wanted(self, startable: int) -> int:
+        """How many worker slots it could use, with so many jobs that could start at once."""
+        return self.running + startable
+
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
@@ -170,6 +174,11 @@ class WorkerRow:
     def is_alive(self) -> bool:
         """Whether it holds leases, or gave a sign of life a moment ago."""
         return self.running > 0 or self.silent_seconds < SILENT_SECONDS
+
+    @property
+    def names_all_queues(self) -> bool:
+        """Whether ``queues`` has all from which it takes jobs."""
+        return self.queues is not None and not self.more_queues
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Fleet:
     def of_queue(self, queue: str) -> QueueWorkers:
         """Say which workers take jobs from a queue, and what they run."""
         takers = self.takers(queue)
-        rest = [_may_take(row) for row in self.alive if queue not in (row.queues or ())]
+        rest = [not row.names_all_queues for row in self.alive if queue not in (row.queues or ())]
         seen = [row.last_seen for row in self.told if queue in (row.queues or ())]
         return QueueWorkers(
             processes=len(takers),
@@ -88,11 +88,6 @@ def fleet_of(workers: Iterable[WorkerRow], slots: Sequence[TakenSlot], leases: i
         *(WorkerRow(name, name, "", 0.0, 0.0, running[name]) for name in silent),
     ]
     return Fleet(told, [row for row in rows if row.is_alive], slots, leases)
-
-
-def _may_take(row: WorkerRow) -> bool:
-    """Whether it does not name all of its queues."""
-    return row.queues is None or row.more_queues > 0
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:

@@ -27,7 +27,7 @@ if scope == 'queue' then Wakeups.touched[name] = true end
 if scope == 'total' then Wakeups.touch_all() end
 
 -- Flows keep their places in a queue that is paused; from now on they wait for a worker again.
-if before == 'paused' and how ~= 'paused' then
+if before == 'paused' and how ~= 'paused' and (scope == 'queue' or scope == 'total') then
   for queue in pairs(Wakeups.touched) do
     local node = Records.node(queue)
     if not node.is_new then node.resumed, node.dirty = now_text, true end

@@ -119,7 +119,7 @@ class _Reading:
         self.add("jobs_running", row.running, name)
         self.add("jobs_runnable", found.jobs, name)
         self.add("jobs_startable", found.startable, name)
-        self.add("slots_wanted", row.running + found.startable, name)
+        self.add("slots_wanted", row.slots_wanted(found.startable), name)
         self.add("oldest_runnable_seconds", found.oldest_seconds or 0.0, name)
         self.add("last_start_timestamp_seconds", row.last_start, name)
         self.add("queue_limit", row.concurrency, name, "concurrency")

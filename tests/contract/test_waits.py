@@ -174,3 +174,17 @@ def test_a_repeated_reply_has_no_wait(world: World) -> None:
     worker.take_one()
     (again,) = worker.claim(again=True).leases
     assert _waits(again) == (None, None)
+
+
+def test_a_workspace_that_is_resumed_changes_no_other(world: World) -> None:
+    """The others on its queues have waited for a worker all the time."""
+    world.publish("a")
+    world.publish("b")
+    world.clock.advance(10)
+    world.store.pause("workspace", "a", Pause.PAUSED)
+    world.clock.advance(100)
+    world.store.pause("workspace", "a", None)
+    world.clock.advance(1)
+    waits = {lease.job.workspace: lease.runnable_seconds for lease in world.worker().take(2)}
+    assert waits["b"] == pytest.approx(111, abs=0.01)
+    assert waits["a"] == pytest.approx(1, abs=0.01)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairqueue import FairQueue, LeaseLost, Settings, StoreUnavailable
+from fairqueue import ConfigurationError, FairQueue, LeaseLost, Settings, StoreUnavailable
 from fairqueue.testing import EmbeddedServer
 from tests.nodes import MovedName, moved_name
 from tests.redis.tracing import WAYS
@@ -112,6 +112,14 @@ def test_a_full_primary(name: MovedName) -> None:
         for lease in queue.claim(["q"], 3).leases:
             queue.ack(lease)
         assert queue.depth("q", running=True) == 0
+        assert queue.admin.audit() == []
+
+
+def test_a_policy_that_evicts_what_expires(name: MovedName) -> None:
+    """Is refused here: without its reply, a repeated claim would take other jobs."""
+    name.primary.run("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+    with _open(name) as queue, pytest.raises(ConfigurationError, match="what min_replicas needs"):
+        queue.connect()
 
 
 def test_a_claim_that_was_not_confirmed_is_got_by_the_next_one(name: MovedName) -> None:

@@ -396,68 +396,19 @@ def test_a_refused_introduction_stops_no_claim(
     assert f"does not list owner {claimer.owner}: no ZADD for this user" in caplog.text
 
 
-class Watch:
-    """Stands in for ``time``: a sleep takes no time, and is noted."""
-
-    def __init__(self) -> None:
-        self.now, self.slept = 1000.0, [0.0]
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-
-@pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
-    """The time of claimers."""
-    watch = Watch()
-    for module in ("fairqueue._claimer", "fairqueue._utils"):
-        monkeypatch.setattr(f"{module}.time", watch)
-    return watch
-
-
-def test_claims_that_fail_in_a_row_wait(store: Flaky, claimer: Claimer, watch: Watch) -> None:
-    """Not before the first repetition, then ever longer, up to a second or so."""
-    waits = []
-    for _ in range(12):
-        store.lose_reply(StoreUnavailable("Redis is out of memory"), before=True)
-        began = watch.now
-        with pytest.raises(StoreUnavailable, match="out of memory"):
-            claimer.claim(["q"], 1, [])
-        waits.append(watch.now - began)
-    assert waits[:2] == [0.0, 0.0]
-    assert all(0.75 * due <= wait <= 1.25 * due for due, wait in zip(GROWING, waits, strict=True))
-    assert len(set(waits[-4:])) == 4  # at random, so that workers do not come all at once
-
-
-GROWING = [0, 0, 0.05, 0.1, 0.2, 0.4, 0.8, 1, 1, 1, 1, 1]
-
-
-def test_a_claim_after_an_answer_does_not_wait(
-    store: Flaky, claimer: Claimer, watch: Watch
+def test_an_introduction_that_was_lost_comes_with_the_next_claim(
+    store: Flaky, claimer: Claimer
 ) -> None:
-    """One answer ends the waits, whichever call got it."""
-    for _ in range(5):
-        store.lose_reply(before=True)
-        with pytest.raises(StoreUnavailable):
-            claimer.claim(["q"], 1, [])
-    slept = sum(watch.slept)
-    claimer.ack([])  # repeats the claim
+    """Not half a minute later: until then operators would take this owner for dead."""
+    told: list[object] = []
+
+    def lose(*about: str, **takes: object) -> None:
+        told.append(about)
+        if len(told) == 1:
+            raise StoreUnavailable("gone")
+
+    store.introduce = lose  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        claimer.claim(["q"], 1, [])
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
-    assert sum(watch.slept) == slept
-
-
-def test_an_end_does_not_wait(store: Flaky, claimer: Claimer, watch: Watch) -> None:
-    """What ends a lease is sent at once: a worker that stops has no time."""
-    (lease,) = claimer.claim(["q"], 1, []).leases
-    for _ in range(5):
-        store.lose_reply(before=True)
-        with pytest.raises(StoreUnavailable):
-            claimer.ack([Finish(lease.fence)])
-        store.lose_reply(before=True)
-        with pytest.raises(StoreUnavailable):
-            claimer.claim([], 0, [])
-    assert sum(watch.slept) == 0
+    assert len(told) == 2

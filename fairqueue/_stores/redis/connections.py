@@ -37,7 +37,7 @@ import redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from fairqueue._stores.redis.errors import is_from_wrong_server, is_withheld
-from fairqueue._stores.redis.replicas import Replicas
+from fairqueue._stores.redis.replicas import REPLIES, Replicas
 from fairqueue._stores.redis.sentinel import asking
 from fairqueue._stores.redis.traced import Loans, TracedClient, is_traced
 from fairqueue._stores.scripts import Source
@@ -211,25 +211,29 @@ class Confirmation:
 
     @staticmethod
     def _pass(connection: Any) -> None:
-        for _ in range(2):
+        for _ in range(REPLIES):
             with suppress(ResponseError):
                 connection.read_response()
 
     @staticmethod
-    def _read_pair(connection: Any) -> tuple[Any, int]:
+    def _read_marked(connection: Any) -> tuple[Any, int]:
         """Read what became of the mark, and how many have confirmed."""
-        try:
-            mark = connection.read_response()
-        except ResponseError:
-            connection.read_response()
-            raise
-        return mark, int(connection.read_response())
+        replies: list[Any] = []
+        for _ in range(REPLIES):
+            try:
+                replies.append(connection.read_response())
+            except ResponseError as error:  # so that none is left over
+                replies.append(error)
+        for reply in replies:
+            if isinstance(reply, ResponseError):
+                raise reply
+        return replies[0], int(replies[-1])
 
     def _look(self, connection: Any, *, sent: bool = True) -> None:
-        is_marked, confirmed = self._read_pair(connection)
+        is_marked, confirmed = self._read_marked(connection)
         if not is_marked:
             connection.send_packed_command((self._first,))
-            _, confirmed = self._read_pair(connection)
+            _, confirmed = self._read_marked(connection)
         self._are_missing = confirmed < self._replicas.least
         self._replicas.check(confirmed, sent=sent)
 

@@ -89,8 +89,8 @@ class RedisEngine(Engine):
     def check(self) -> None:
         """Raise if this server cannot keep the promises."""
         with self._guarded():
-            check_server(self.client)
             waits = self._replicas.least > 0
+            check_server(self.client, confirms=waits)
             check_permissions(self.client, self.keys.key("token", "q"), waits=waits)
 
     def memory(self) -> Memory | None:

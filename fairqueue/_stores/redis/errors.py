@@ -125,10 +125,11 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2])
 
 
-def check_server(client: Any) -> None:
+def check_server(client: Any, *, confirms: bool = False) -> None:
     """Raise ConfigurationError if this server cannot keep the promises.
 
-    StoreUnavailable for a replica: after a failover the address may lead to one for a while.
+    ``confirms``: by replicas, which needs the kept replies. StoreUnavailable for a replica: after a
+    failover the address may lead to one for a while.
     """
     try:
         info = client.info()
@@ -140,6 +141,11 @@ def check_server(client: Any) -> None:
     if _version(version) < OLDEST:
         raise ConfigurationError(
             f"this Redis is {version}, too old: fairqueue needs 6.2 or later (or Valkey)"
+        )
+    if policy.startswith(EVICTS_WHAT_EXPIRES) and confirms:
+        raise ConfigurationError(
+            f"this Redis has maxmemory-policy {policy!r} and would drop what min_replicas needs "
+            "when it is full: set maxmemory-policy to noeviction"
         )
     if policy.startswith(EVICTS_WHAT_EXPIRES):
         _warn_of_eviction(policy)

@@ -103,7 +103,7 @@ def _eviction(info: Info) -> Iterator[Remark]:
     if evicted := int(info.get("evicted_keys", 0)):
         what = "results may be missing" if spares_jobs else "jobs may be lost"
         text = f"{evicted:,} keys were evicted since its start: {what}"
-        yield Remark(Level.PROBLEM, "eviction", text)
+        yield Remark(Level.WARNING if spares_jobs else Level.PROBLEM, "eviction", text)
 
 
 def _clock(client: Any) -> Iterator[Remark]:

@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 from redis.exceptions import ResponseError
 
 MARK_MS = str(24 * 3600 * 1000)
+"""How long the mark lives if the connection breaks between the two commands that touch it."""
+
+REPLIES = 3
+"""How many answers the commands get that go behind a call."""
 
 SHARE_OF_TIMEOUT = 0.8
 """WAIT must answer before the connection's own time-out closes it."""
@@ -26,14 +30,18 @@ class Replicas(NamedTuple):
         """What goes behind a call over a connection of this pool: a write, and the wait for it.
 
         From Redis 7.2 on, WAIT waits only for what its own connection has written. A call that was
-        made before, over another one, has written nothing now, so a mark is: its time to live is
-        set again, which a full Redis takes, and which answers 0 where there is none yet.
-        ``is_new``: it is written.
+        made before, over another one, has written nothing now, so a mark is. It gets a time to live
+        and loses it again: a full Redis takes both, and no policy evicts what has none. The first
+        answers 0 where there is no mark yet; with ``is_new`` it is written.
         """
         limit = pool.connection_kwargs.get("socket_timeout")
         seconds = min(self.seconds, SHARE_OF_TIMEOUT * limit) if limit else self.seconds
         wait = ["WAIT", str(self.least), str(max(1, round(seconds * 1000)))]
-        return [["SET", mark, "", "PX", MARK_MS] if is_new else ["PEXPIRE", mark, MARK_MS], wait]
+        return [
+            ["SET", mark, ""] if is_new else ["PEXPIRE", mark, MARK_MS],
+            ["PERSIST", mark],
+            wait,
+        ]
 
     def check(self, confirmed: int, *, sent: bool) -> None:
         """Raise TooFewReplicas unless enough replicas have confirmed."""

@@ -80,7 +80,8 @@ class RedisWaiter(Waiter):
         try:
             if self._id is not None and not self._readable(0):
                 self._client.execute_command("CLIENT", "UNBLOCK", self._id)
-            answer = self._connection.read_response() if self._readable(1) else None
+            patience = 0 if self._id is None else 1
+            answer = self._connection.read_response() if self._readable(patience) else None
             if answer is not None and not self._client.exists(answer[0]):
                 self._client.rpush(answer[0], 1)
         except (redis.RedisError, OSError):

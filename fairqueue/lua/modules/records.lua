@@ -2,7 +2,7 @@
 -- until they are needed: to format one costs as much as a command. A record that cannot be read is
 -- set aside, and its place starts again. workspace_records.lua has the form of a workspace's.
 --
--- Node of a queue: virtual_time max_step last_start start_interval last_fence [~resumed] [/unused]
+-- Node of a queue: virtual_time max_step last_start start_interval last_fence [~resumed][/unused]
 --   last_fence: of its last dispatch; resumed: when a pause ended; unused: see cleanup.lua
 -- Inner node, of a task with a limit or of a group: queue/task, queue@group or queue/task@group
 --   virtual_time max_step weight total members held share state since tag arrival cost
@@ -15,7 +15,7 @@ local flow_of_many
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
-local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) ?1?~?([%d.]*) ?/?(%S*)$' -- 1: older releases
+local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) ?1?~?([%d.]*)/?(%S*)$' -- 1: older releases
 local INNER_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
 
 -- Read flows from their text into a list; of many, none reads the node above it.
@@ -156,10 +156,10 @@ end
 function Records.save_node(node)
   if not node.dirty then return end
   if node.up then return Records.save_inner_node(node) end
-  local resumed = node.resumed ~= '' and ' ~' .. node.resumed or ''
-  local unused = node.unused and ' /' .. node.unused or ''
+  local marks = (node.resumed ~= '' and '~' .. node.resumed or '')
+    .. (node.unused and '/' .. node.unused or '')
   call('HSET', K.nodes(), node.queue, concat({ num(node.virtual_time), num(node.max_step),
-    node.last_start, node.start_interval, node.last_fence }, ' ') .. resumed .. unused)
+    node.last_start, node.start_interval, node.last_fence, marks ~= '' and marks or nil }, ' '))
 end
 
 -- Write what the script has changed, and before that what it could not read.

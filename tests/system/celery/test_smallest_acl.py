@@ -83,14 +83,14 @@ def test_celery_needs_no_more_than_its_page_says(server: EmbeddedServer, shop: A
     publisher = shop.publisher(url, backend=url)
     control = shop.control(publisher)
 
-    assert publisher.send("work", 1, workspace="a").get(timeout=30) == 1
-    assert publisher.send("work_late", 2, workspace="a", countdown=0.1).get(timeout=30) == 2
+    assert publisher.send("work", 1, workspace="a").get(timeout=60) == 1
+    assert publisher.send("work_late", 2, workspace="a", countdown=0.1).get(timeout=60) == 2
     flaky = publisher.send("flaky", 3, kwargs={"failures": 1}, workspace="a")
-    assert flaky.get(timeout=30) == 3
+    assert flaky.get(timeout=60) == 3
     some = [publisher.signature("work", n, workspace="a") for n in (4, 5)]
-    assert group(some).apply_async().get(timeout=30) == [4, 5]
+    assert group(some).apply_async().get(timeout=60) == [4, 5]
     added = chord(some, publisher.signature("add_up", workspace="a")).apply_async()
-    assert added.get(timeout=30) == 9
+    assert added.get(timeout=60) == 9
     late = publisher.send("work", 6, workspace="a", countdown=3600)
     late.revoke()
     wait_for(lambda: late.state == "REVOKED")
