@@ -59,6 +59,8 @@ def broker_option(group: Command) -> Command:
     def using(broker: str | None) -> None:
         if broker is not None:
             context = click.get_current_context()
+            if "://" in broker:  # it may have a password
+                raise BadUsage("--broker takes MODULE[:NAME], such as shop.tasks:broker, no URL")
             found = AppQueue(f"broker {broker}", lambda: _queue_of_broker(broker))
             context.meta[APP] = found
             context.meta[PREFIX] = f"{context.info_name} --broker {shlex.quote(broker)}"

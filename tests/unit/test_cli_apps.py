@@ -108,6 +108,7 @@ def test_a_dramatiq_broker_is_imported(shop_module: str, name: str) -> None:
         ("json:loads", "of type function, and no Dramatiq broker"),
         ("", "cannot import --broker ''"),
         ("\x1b[2J", "cannot import"),
+        ("redis://:hunter2@h/0", "no URL"),
     ],
 )
 def test_a_broker_that_is_none_is_exit_code_2(reference: str, problem: str) -> None:
