@@ -28,7 +28,7 @@ from fairqueue._types import (
     Why,
     WithoutWorkspace,
 )
-from fairqueue._unseen_names import hint_of_unseen, warn_of_unseen
+from fairqueue._unseen_names import hint_of_name, warn_of_unseen
 from fairqueue._validation import (
     check_name,
     check_priority,
@@ -91,11 +91,12 @@ class Admin(Dead):
     ) -> str | None:
         """Say so if no job, limit or pause names one of these now, with a name that is similar.
 
-        None: all of them are known.
+        Also of one that is known, if another differs only in case or surrounding spaces. None: all
+        of them are known, and there is no such other.
         """
         given = {"workspace": workspace, "queue": queue, "task": task}
         named = {scope: check_name(scope, name) for scope, name in given.items() if name}
-        hints = (hint_of_unseen(self._connected(), scope, named[scope]) for scope in named)
+        hints = (hint_of_name(self._connected(), scope, named[scope]) for scope in named)
         return next(filter(None, hints), None)
 
     def cancel(self, job_id: str, *, queue: str | None = None) -> Cancelled:

@@ -48,6 +48,18 @@ def hint_of_unseen(store: Store, scope: str, name: str) -> str | None:
     return f"no job, limit or pause names the {scope} {name!r} now{remedy}"
 
 
+def hint_of_name(store: Store, scope: str, name: str) -> str | None:
+    """Say which name is meant, where nothing is found of this one; None: there is no other."""
+    hint = hint_of_unseen(store, scope, name)
+    if hint is not None:
+        return hint
+    for known in store.names(PLACES[scope][0], scope):
+        for each in known:
+            if each != name and folded(each) == folded(name):
+                return f"there is also the {scope} {each!r}; did you mean that?"
+    return None
+
+
 def _is_used(store: Store, scope: str, name: str) -> bool:
     """Answer the common case without reading all names: a job has named it."""
     engine = store.engine

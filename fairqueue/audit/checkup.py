@@ -109,5 +109,5 @@ def limits_remark(rows: Sequence[StoredLimitsRow]) -> Iterator[Remark]:
         return
     newest = max(known, key=lambda row: row.stored_at or 0.0)
     where = f"{newest.scope} {newest.name!r}" if newest.name else newest.scope
-    text = f"{len(rows):,} are stored; the newest, of {where} ({newest.source}), by"
+    text = f"stored: {len(rows):,}; the newest, of {where} ({newest.source}), by"
     yield Remark(Level.INFO, "limits", f"{text} {newest.stored_by}")

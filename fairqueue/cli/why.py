@@ -16,6 +16,7 @@ from fairqueue.cli._output import json_option, print_result
 from fairqueue.cli._typed import as_typed
 from fairqueue.cli.limits import HEAD, rows_of
 from fairqueue.explained import explain_state, explain_wait
+from fairqueue.plain import moment
 
 TASK_ID_HINT = "for the id of a Celery task or a Dramatiq message, pass --task-id"
 
@@ -88,7 +89,8 @@ def _hint_where_its_jobs_may_be(core: FairQueue, name: str) -> None:
     unnamed = core.admin.why(workspace=default).without_workspace if name != default else {}
     if unnamed:
         n, shown = sum(each.jobs for each in unnamed.values()), printable(default)
-        text = f"{count_jobs(n)} named no workspace and went to {shown!r}"
+        last = moment(max(each.last for each in unnamed.values()))
+        text = f"{count_jobs(n)} named no workspace and went to {shown!r}, the last at {last}"
         look = f"{as_typed('fairqueue workspace')} {shlex.quote(shown)}"
         click.echo(f"{text}: {look}", err=True)
 

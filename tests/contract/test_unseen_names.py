@@ -80,6 +80,16 @@ def test_among_many_names_one_is_known_all_the_same(
     assert caplog.messages == []
 
 
+def test_a_known_name_is_told_of_its_twin(queue: FairQueue, world: World) -> None:
+    """A customer's own limit makes the name known, but its jobs stand under the other one."""
+    queue.admin.set_limits("acme", concurrency=3)
+    assert queue.admin.hint(workspace="acme") is None
+    world.publish("Acme ")
+    assert queue.admin.hint(workspace="acme") == (
+        "there is also the workspace 'Acme '; did you mean that?"
+    )
+
+
 def test_a_resume_and_an_unset_are_silent(
     queue: FairQueue, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -285,7 +285,7 @@ class ScriptCall:
         try:
             return self._wire.exchange(packed, again, self._read)
         except NoScriptError:
-            if not self._is_loaded(partial(self._wire.exchange, self._load)):
+            if not self._is_loaded(self._wire):
                 packed = self._packed_text(values)
             return self._wire.exchange(packed, again, self._read)
 
@@ -297,10 +297,9 @@ class ScriptCall:
         command = ["EVAL", self._script.script, str(len(self._keys)), *self._keys]
         return _head(command, self._arguments) + _packed(values) + self._tail
 
-    @staticmethod
-    def _is_loaded(load: Callable[[], object]) -> bool:
+    def _is_loaded(self, wire: Wire) -> bool:
         try:
-            load()
+            wire.exchange(self._load)
         except ResponseError as error:
             if not is_withheld(error):
                 raise
@@ -310,13 +309,13 @@ class ScriptCall:
     def _call_client(self, values: Sequence[bytes]) -> Any:
         sends = self._confirmation or self._wire
         client = sends.traced_client if sends else self._script.registered_client
-        call: list[Any] = [len(self._keys), *self._keys, *self._told_again(values)]
+        values = self._told_again(values)
         try:
-            return client.evalsha(self._script.sha, *call)
-        except NoScriptError:
-            if self._is_loaded(partial(client.script_load, self._script.script)):
-                return client.evalsha(self._script.sha, *call)
-            return client.eval(self._script.script, *call)
+            return self._script(keys=self._keys, args=values, client=client)
+        except ResponseError as error:
+            if not is_withheld(error):
+                raise
+            return client.eval(self._script.script, len(self._keys), *self._keys, *values)
 
     def _told_again(self, values: Sequence[bytes]) -> Sequence[bytes]:
         """The values of a call that may have been made before."""

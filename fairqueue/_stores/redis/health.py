@@ -81,7 +81,8 @@ def _memory(info: Info) -> Iterator[Remark]:
     share = used / whole
     level = Level.WARNING if share >= ALMOST_FULL else Level.INFO
     if share >= FULL:
-        level, text = Level.PROBLEM, f"{text}: it will refuse publishes; {FREE}"
+        refuses = "refuses" if share >= 1 else "will refuse"
+        level, text = Level.PROBLEM, f"{text}: it {refuses} publishes; {FREE}"
     yield Remark(level, "memory", text)
 
 

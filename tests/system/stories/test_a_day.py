@@ -5,6 +5,7 @@ Each story takes at most three commands, and they stand in ``docs/operate/day.md
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ def test_acmes_jobs_are_nowhere(office: Any, operator: Operator) -> None:
     office.ledger.wait("end", 1)
     told = operator.run("fairqueue workspace ACME")
     assert "names the workspace 'ACME' now; did you mean 'acme'?" in told
-    assert "1 job named no workspace and went to 'default': fairqueue workspace default" in told
+    assert "1 job named no workspace and went to 'default', the last at " in told
+    assert told.splitlines()[1].endswith(": fairqueue workspace default")
     assert f"1 job of task {TASK}" in operator.run("fairqueue workspace default")
 
     named = "no worker: no living process takes jobs from queue exports"
@@ -146,7 +148,9 @@ def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) 
                 office.send(n + 2, "flood", text="x" * 100_000, seconds=60)
             client.config_set("maxmemory", int(client.info("memory")["used_memory"] / 0.98))
             told = operator.run("fairqueue doctor", code=1)
-            assert "of maxmemory: it will refuse publishes; see whose jobs fill it" in told
+            assert re.search(
+                "of maxmemory: it (will refuse|refuses) publishes; see whose jobs", told
+            )
             assert operator.run("fairqueue stats --top 5").splitlines()[3].startswith("flood ")
             operator.run("fairqueue drain --workspace flood --no-wait")
             assert len(operator.commands) <= MOST_COMMANDS
@@ -154,7 +158,7 @@ def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) 
                 office.send(200, "flood")
 
             assert "jobs purged" in operator.run("fairqueue purge --workspace flood --yes")
-            wait_for(lambda: "it will refuse" not in operator.run("fairqueue doctor"))
+            wait_for(lambda: " refuse" not in operator.run("fairqueue doctor"))
             office.ledger.wait("end", 1, n=1)
             operator.run("fairqueue limits set capacity=1000 --workspace flood")
             operator.run("fairqueue resume --workspace flood")
