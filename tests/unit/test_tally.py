@@ -126,6 +126,8 @@ def test_a_workspace_that_loses_its_label_loses_its_numbers(queue: FairQueue) ->
     assert len(started) == 3
 
 
+# eventlet, once another test has imported it, warns of a fork in its own callback
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_forked_child_counts_nothing(queue: FairQueue) -> None:
     """Nor does a lock that another thread held at the fork stop it."""
     with queue.tally._lock:
