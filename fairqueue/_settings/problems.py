@@ -23,7 +23,8 @@ UNSUPPORTED: Mapping[str, Any] = {
 _NOT_SETTINGS = re.compile(
     # variables of fairqueue's own commands and tests, and those that Kubernetes sets in every pod
     # for a service whose name begins with "fairqueue"
-    r"URL|REDIS_URL|(TEST|BENCH|DEMO)_\w+|(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\w+)?"
+    r"URL|REDIS_URL|DASHBOARD_(READ_)?TOKEN|(TEST|BENCH|DEMO)_\w+|"
+    r"(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\w+)?"
 )
 
 

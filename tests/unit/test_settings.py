@@ -136,7 +136,17 @@ def test_a_misspelt_variable_is_rejected(monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
-@pytest.mark.parametrize("name", ["URL", "PORT_6379_TCP_ADDR", "SERVICE_HOST", "REDIS_PORT"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "URL",
+        "DASHBOARD_TOKEN",
+        "DASHBOARD_READ_TOKEN",
+        "PORT_6379_TCP_ADDR",
+        "SERVICE_HOST",
+        "REDIS_PORT",
+    ],
+)
 def test_variables_of_kubernetes_are_ignored(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A service named fairqueue does not keep pods from starting."""
     monkeypatch.setenv(f"FAIRQUEUE_{name}", "tcp://10.0.0.1:6379")
