@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import trustme
+
+
+def knows_tls(program: str) -> bool:
+    """Whether a server was built with TLS: it stumbles over the second of these lines."""
+    lines = "tls-port 0\nno-such-directive 1\n"
+    told = subprocess.run([program, "-"], input=lines, capture_output=True, text=True, check=False)
+    return "no-such-directive" in told.stdout + told.stderr
 
 
 class Papers:

@@ -10,9 +10,10 @@ from urllib.parse import urlencode
 import pytest
 
 from fairqueue import FairQueue, StoreUnavailable
+from fairqueue.testing import find_server
 from tests.nodes import Node, free_port
 from tests.system.ledger import wait_for
-from tests.system.tls import Papers
+from tests.system.tls import Papers, knows_tls
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -45,6 +46,8 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
 @pytest.fixture(scope="module")
 def sentinel(papers: Papers) -> Iterator[TlsNode]:
     """One that watches a primary, and has found it up."""
+    if not knows_tls(find_server() or "no server"):
+        pytest.skip("the server here was built without TLS")
     primary = TlsNode(papers, [])
     watch = [f"sentinel monitor {SERVICE} 127.0.0.1 {primary.tls_port} 1"]
     sentinel = TlsNode(papers, watch, "--sentinel")
