@@ -99,7 +99,7 @@ class QueueRow:
     pause: Pause | None
 
     def slots_wanted(self, startable: int) -> int:
-        """How many worker slots it could use, with so many jobs that could start at once."""
+        """How many worker slots it could use, with this many jobs that could start at once."""
         return self.running + startable
 
 
