@@ -188,7 +188,7 @@ class Lists:
 
     def _demand_of(self, row: QueueRow, workers: Sequence[WorkerRow]) -> Demand:
         startable = self.runnable(row.queue).startable if row.runnable else 0
-        slots = [worker.slots for worker in workers if row.queue in (worker.queues or ())]
+        slots = [worker.slots for worker in workers if worker.takes(row.queue)]
         known = [n for n in slots if n is not None]
         says = len(known) == len(slots) and all(worker.names_all_queues for worker in workers)
         return Demand(startable, row.slots_wanted(startable), sum(known) if says else None)

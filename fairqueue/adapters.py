@@ -55,7 +55,6 @@ For tools
     check_name, load_function                 check a name; import ``package.module:function``
     similar_names                             names of workspaces that differ only in case or spaces
     Throttle                                  lets something through once in a while
-    Backoff                                   how long to wait after tries that failed in a row
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ from fairqueue._tracing import Tracing
 from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Renewed
 from fairqueue._unique_outcomes import UniqueOutcomes, job_id_ending_in
 from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
-from fairqueue._utils import Backoff, Throttle, load_function
+from fairqueue._utils import Throttle, load_function
 from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
 
@@ -107,7 +106,6 @@ __all__ = [
     "SOCKET_TIMEOUT_SECONDS",
     "UNKNOWN_TASK",
     "Admission",
-    "Backoff",
     "Batch",
     "Batches",
     "Call",

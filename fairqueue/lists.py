@@ -175,6 +175,10 @@ class WorkerRow:
         """Whether it holds leases, or gave a sign of life a moment ago."""
         return self.running > 0 or self.silent_seconds < SILENT_SECONDS
 
+    def takes(self, queue: str) -> bool:
+        """Whether it names this queue among those that it takes jobs from."""
+        return queue in (self.queues or ())
+
     @property
     def names_all_queues(self) -> bool:
         """Whether ``queues`` has all from which it takes jobs."""

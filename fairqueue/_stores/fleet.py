@@ -62,13 +62,13 @@ class Fleet:
 
     def takers(self, queue: str) -> list[WorkerRow]:
         """Return the living workers that take jobs from a queue."""
-        return [row for row in self.alive if queue in (row.queues or ())]
+        return [row for row in self.alive if row.takes(queue)]
 
     def of_queue(self, queue: str) -> QueueWorkers:
         """Say which workers take jobs from a queue, and what they run."""
         takers = self.takers(queue)
-        rest = [not row.names_all_queues for row in self.alive if queue not in (row.queues or ())]
-        seen = [row.last_seen for row in self.told if queue in (row.queues or ())]
+        rest = [not row.names_all_queues for row in self.alive if not row.takes(queue)]
+        seen = [row.last_seen for row in self.told if row.takes(queue)]
         return QueueWorkers(
             processes=len(takers),
             unknown=sum(rest),

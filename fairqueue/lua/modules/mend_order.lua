@@ -17,17 +17,6 @@ function MendOrder.stand(entity, flow)
   flow.arrival, flow.reserved, entity.dirty = nil, nil, true
 end
 
-function MendOrder.stands(ws)
-  for _, flow in ipairs(ws.flows) do
-    MendOrder.stand(ws, flow)
-    local node = flow.up
-    while node and node.up do
-      MendOrder.stand(node, node)
-      node = node.up
-    end
-  end
-end
-
 -- What a flow names as a lane, and is none, goes; the others stand in order.
 function MendOrder.lanes_of(ws, flow)
   local lanes = ''
@@ -64,7 +53,7 @@ function MendOrder.workspace(known, name)
   Flows.read_all(ws)
   for _, flow in ipairs(ws.flows) do MendOrder.lanes_of(ws, flow) end
   MendOrder.estimates(ws)
-  MendOrder.stands(ws)
+  Repair.stands(ws, MendOrder.stand)
   Repair.workspace(ws)
   Settle.workspace(ws)
   return 'settled'

@@ -42,14 +42,15 @@ function Repair.stand(entity, flow)
   end
 end
 
--- Compare the flows that were read of a workspace, and the nodes above them, with the ready sets.
--- The caller settles it.
-function Repair.stands(ws)
+-- Compare the flows that were read of a workspace, and the nodes above them, with the ready sets:
+-- by Repair.stand, or by another function. The caller settles it.
+function Repair.stands(ws, compare)
+  compare = compare or Repair.stand
   for _, flow in ipairs(ws.flows) do
-    Repair.stand(ws, flow)
+    compare(ws, flow)
     local node = flow.up
     while node and node.up do
-      Repair.stand(node, node)
+      compare(node, node)
       node = node.up
     end
   end

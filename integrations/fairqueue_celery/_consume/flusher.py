@@ -14,7 +14,8 @@ from collections.abc import Callable
 from itertools import starmap
 
 from fairqueue import FairQueueError
-from fairqueue.adapters import Backoff, Throttle
+from fairqueue.adapters import Throttle
+from fairqueue_celery._consume.backoff import Backoff
 
 logger = logging.getLogger("fairqueue_celery.flusher")
 

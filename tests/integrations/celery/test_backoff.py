@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue.adapters import Backoff
+from fairqueue_celery._consume.backoff import Backoff
 
 GROWING = [0, 0.05, 0.1, 0.2, 0.4, 0.8, 1, 1, 1, 1, 1]
 
@@ -13,7 +13,7 @@ def test_it_grows_to_about_a_second_and_ends_with_a_success(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not after the first, and at random, so that processes do not come all at once."""
-    monkeypatch.setattr("fairqueue._utils.time.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("fairqueue_celery._consume.backoff.time.monotonic", lambda: 1000.0)
     backoff, waits = Backoff(), []
     for _ in GROWING:
         backoff.failed()
