@@ -224,8 +224,25 @@ class Watched:
     def new_primary(self, old: Node) -> Node:
         """Wait for the one that takes over."""
         others = [node for node in self.data if node is not old]
-        found: list[Node] = wait_for(lambda: [n for n in others if role_of(n) == "master"])
+
+        def taken_over() -> list[Node]:
+            self._wake()
+            return [node for node in others if role_of(node) == "master"]
+
+        found: list[Node] = wait_for(taken_over)
         return found[0]
+
+    def _wake(self) -> None:
+        """Start the Sentinels again that saw the machine stand still.
+
+        After a stall of two seconds a Sentinel only looks on, for half a minute after the last
+        one ("TILT"); a new one acts at once.
+        """
+        for node in self.sentinels:
+            with contextlib.suppress(redis.RedisError), node.client() as client:
+                if client.info("sentinel")["sentinel_tilt"]:
+                    node.kill()
+                    node.start()
 
     def close(self) -> None:
         """End all of it."""

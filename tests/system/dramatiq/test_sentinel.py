@@ -15,7 +15,7 @@ from tests.system.ledger import wait_for
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-LEASE_SECONDS = 15
+LEASE_SECONDS = 60
 """Longer than a failover on a busy machine: none ends meanwhile, which would run a job again."""
 
 
