@@ -56,6 +56,8 @@ class Claims:
         self.waiting = False
         """The store had no job for us: claim again when the waiter's time is up."""
         self._overfull = False
+        self.is_leaving = False
+        """A queue was removed, and what was claimed from it is not given back yet."""
         self.changed: Callable[[HeldLease], None] | None = None
         self.closing: Callable[[int], None] | None = None
         """Called before the waiter's descriptor is closed, since its number is used again."""
@@ -82,12 +84,20 @@ class Claims:
                 self._leases.assign(self.pool, self)
 
     def remove(self, queue: str) -> None:
-        """Take no more jobs from this queue; give back what was claimed from it ahead."""
+        """Take no more jobs from this queue; the next step gives back what was claimed ahead.
+
+        Celery's handler of SIGQUIT calls this, with eventlet maybe in its main loop, where nothing
+        may wait for Redis.
+        """
         if queue in self.queues:
             self.queues.remove(queue)
             self._core.introduction.restart()
-            self.stop_waiting()
-            self._give_back(lambda lease: lease.job.queue == queue)
+            self.is_leaving = True
+
+    def _leave(self) -> None:
+        self.is_leaving = False
+        self.stop_waiting()
+        self._give_back(lambda lease: lease.job.queue not in self.queues)
 
     # Free processes
 
@@ -117,6 +127,8 @@ class Claims:
 
     def step(self, *, most: int | None = None) -> bool:
         """Do what is due: deliver (``most`` jobs at most), finish, claim. True: it delivered."""
+        if self.is_leaving:
+            self._leave()
         self._end_interrupted()
         self._leases.end_orphans()
         if self.waiting and time.monotonic() >= self._waiter.answered_by:
@@ -202,7 +214,7 @@ class Claims:
 
     def due_in(self) -> float | None:
         """Seconds until the next step, if nothing else happens; None: no step is due."""
-        if self._call_is_due():
+        if self.is_leaving or self._call_is_due():
             return 0.0  # what was delivered did not stay: it was revoked, or declined
         if self._leases.pending:
             return max(0.0, self._endings_due_in())

@@ -14,7 +14,7 @@ from kombu import Connection, Consumer, Exchange, Queue
 from kombu.asynchronous.hub import Hub
 
 from fairqueue import FairQueue
-from fairqueue._stores.redis import waiter
+from fairqueue._stores.redis import RedisEngine, waiter
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue_celery._consume import claims
 
@@ -278,6 +278,25 @@ def test_a_wait_that_is_never_answered_is_given_up_without_an_event_loop(
         drain(connection, 1, got)
 
     assert len(got) == 1
+
+
+def test_a_cancelled_consumer_waits_for_no_server(
+    connection: Connection, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Celery's handler of SIGQUIT cancels it, in eventlet's main loop, where nothing may block."""
+    consumer = Consumer(connection.default_channel, [queue])
+    consumer.consume()
+    with pytest.raises(TimeoutError):
+        connection.drain_events(timeout=0.05)  # it waits for jobs
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("it asks the server")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RedisWaiter, "close", refuse)
+        patched.setattr(RedisEngine, "_run", refuse)
+        consumer.cancel()
+    assert connection.default_channel.claims.due_in() == 0
 
 
 def turn(hub: Hub, is_done: Callable[[], bool], *, seconds: float = 10.0) -> None:
