@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 
 from fairqueue._settings import Settings
 from fairqueue._stores.limits_text import configured
-from fairqueue._stores.store import Store
+from fairqueue._stores.store import AnyStore, Store
 from fairqueue._utils import Throttle
+from fairqueue.errors import StoreUnavailable
 
 logger = logging.getLogger("fairqueue")
 
@@ -19,7 +21,7 @@ CHECKS_PER_LEASE = 3
 class OwnLimits:
     """Stores the limits of one process; those of an ``authoritative`` one replace others."""
 
-    def __init__(self, settings: Settings, store: Store, *, authoritative: bool) -> None:
+    def __init__(self, settings: Settings, store: AnyStore, *, authoritative: bool) -> None:
         self._settings, self._store, self._authoritative = settings, store, authoritative
         self._told = False
         self._check: Throttle | None = None
@@ -65,9 +67,17 @@ class OwnLimits:
 
     def restore_if_lost(self) -> None:
         """Once in a while, store a worker's limits again where FLUSHDB has taken them."""
-        if self._check is None or not self._check.passes() or self._store.has_limits():
+        if self._check is not None and self._check.passes():
+            shards = self._store.shards
+            for shard in shards:
+                # of several, one that is away must not keep others from working
+                with suppress(StoreUnavailable) if len(shards) > 1 else nullcontext():
+                    self._restore_on(shard)
+
+    def _restore_on(self, shard: Store) -> None:
+        if shard.has_limits():
             return
-        self._store.configure(self._settings.stored_limits(), authoritative=False)
+        shard.configure(self._settings.stored_limits(), authoritative=False)
         logger.warning(
             "the limits in Redis (namespace %r) are gone, as after FLUSHDB: this worker has stored "
             "its own again; live limits and pauses must be set again",

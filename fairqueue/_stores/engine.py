@@ -64,11 +64,11 @@ class Remark:
 
 
 class Engine(ABC):
-    """Runs each operation's script as one atomic step, on the keys of one namespace."""
+    """Runs each operation's script as one atomic step, on the keys of one namespace's shard."""
 
-    def __init__(self, namespace: str, read: Read = read_source) -> None:
-        self.namespace, self.read = namespace, read
-        self.keys = Keys(namespace)
+    def __init__(self, namespace: str, read: Read = read_source, *, shard: int = 0) -> None:
+        self.namespace, self.read, self.shard = namespace, read, shard
+        self.keys = Keys(namespace, shard)
         self.silent = False
         """Set while a worker stops and Redis does not answer: then no call waits for it."""
         self._arguments = {name: source.arguments for name, source in load(read).items()}
@@ -126,6 +126,11 @@ class Engine(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise ConfigurationError or StoreUnavailable if the scripts cannot run here."""
+
+    @property
+    def server(self) -> str:
+        """Where the keys are: the same for all shards on one server; empty: in this process."""
+        return ""
 
     def memory(self) -> Memory | None:
         """Return how much memory the server uses; None: it is not told, or is of this process."""

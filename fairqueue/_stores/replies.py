@@ -22,6 +22,7 @@ from fairqueue._types import (
     Pause,
     Published,
     Renewed,
+    Stand,
     WithoutWorkspace,
     WorkspaceStats,
 )
@@ -150,10 +151,18 @@ def claimed(
 ) -> tuple[Claimed, str]:
     """Read what one finish-and-claim brought, and what it could not read."""
     _, lost, about, *jobs = reply
-    wait, _, unread = about.partition(b" ")
+    words, _, unread = about.partition(b" ")
+    wait, _, stands = words.partition(b"/")
     pairs = zip(jobs[::2], jobs[1::2], strict=True)
     leases = tuple(lease(*pair, owner, lease_seconds, sent, name) for pair in pairs)
-    return Claimed(leases, fences(lost), float(wait)), unread.decode(errors="replace")
+    told = tuple(map(_stand, stands.split(b";"))) if stands else ()
+    claimed = Claimed(leases, fences(lost), float(wait), told)
+    return claimed, unread.decode(errors="replace")
+
+
+def _stand(text: bytes) -> Stand:
+    head, _, seen = text.partition(b",")
+    return Stand(float(head), float(seen))
 
 
 def _delivery(text: str) -> Delivery:
@@ -232,6 +241,12 @@ def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
 def ticket(owner: str, workspace: str, number: int) -> str:
     """Name one request."""
     return f"{encode(owner)}/{encode(workspace)}/{number}"
+
+
+def workspace_of_ticket(ticket: str) -> str:
+    """Return the workspace of a request."""
+    _, name, _ = ticket.split("/")
+    return decode(name)
 
 
 def admitted_request(reply: list[Any]) -> AdmittedRequest:

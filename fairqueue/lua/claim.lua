@@ -1,18 +1,20 @@
 -- Finish what the owner sends, requeue what is due, and lease up to n jobs.
--- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes yield_first
+-- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes yields times
 -- RETURNS {1, lost, wait, "fence id queue deliveries since", record, ...}, {-1} too late; behind
--- the wait, a blank and what could not be read, if there is any
+-- the wait, `/` and how the queues stand, where times are given; a blank and what could not be
+-- read, if there is any
 -- since: from when on the job could have started, unless it was due later; -: not known any more
 local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes,
-  yield_first = unpack(ARGV)
+  yields, times = unpack(ARGV)
 n = tonumber(n)
 -- LATER
 local known = Idempotency.answered(owner, number)
 local reply, failed, plan
+local stands = times ~= '' and known == false and Across.before(queues, times)
 if known == false then
   reply, failed, plan = ShortClaim.go(owner, number, queues, n, lease_seconds, finishes)
 end
-if reply then return reply end
+if reply then return stands and Across.after(stands, reply) or reply end
 -- LATER
 if failed then Rescue.after_short_way(plan, failed) end
 max_deliveries, poll_seconds = tonumber(max_deliveries), tonumber(poll_seconds)
@@ -103,10 +105,10 @@ if #fences == 0 and n > 0 then
   Cleanup.run()
 end
 if #fences < n then
-  reply[3] = num(Wakeups.watch(owner, yield_first == '1', poll_seconds))
+  reply[3] = num(Wakeups.watch(owner, yields == '1', poll_seconds))
 else
   Wakeups.unwatch(owner, from, poll_seconds)
 end
 Idempotency.keep(owner, number, concat({ lost, reply[3], concat(fences, ' ') }, '|'), lease_seconds)
 if #Shard.aside > 0 then reply[3] = reply[3] .. ' ' .. Shard.told() end
-return reply
+return stands and Across.after(stands, reply) or reply

@@ -10,9 +10,10 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping
+from math import isinf
 from typing import Any
 
-from fairqueue import ConfigurationError, FairQueue, FairQueueError, Settings
+from fairqueue import ConfigurationError, FairQueue, FairQueueError, Settings, StoreUnavailable
 from fairqueue.adapters import check_sources
 from fairqueue_celery._channel.queue_kinds import QueueKinds, RecentSet
 from fairqueue_celery._consume import pool
@@ -54,17 +55,27 @@ class Broker:
     def connect(self) -> None:
         """Check the server and bring the limits, also to one that has lost its data.
 
-        Raises ConfigurationError for a server that cannot keep the promises.
+        Of several servers all must answer at first, and later one of them, so that the workspaces
+        of the others go on. Raises ConfigurationError for a server that cannot keep the promises.
         """
-        if time.monotonic() - self._checked < FRESH_SECONDS:
+        since = time.monotonic() - self._checked
+        if since < FRESH_SECONDS or not self._connect(must=isinf(since)):
             self.ask()
-            return
-        self.core.connect()
+
+    def _connect(self, *, must: bool) -> bool:
+        """Connect the core; False: one of its servers is away, and need not be there."""
+        try:
+            self.core.connect()
+        except StoreUnavailable:
+            if must:
+                raise
+            return False
         self._checked = time.monotonic()
+        return True
 
     def ask(self) -> None:
-        """Ask the server anything; raises StoreUnavailable if it does not answer."""
-        self.core.is_plain("celery")
+        """Ask anything; raises StoreUnavailable if no server answers."""
+        self.core.ask()
 
     def new_claims(self, channel: Any) -> Claims:
         """The claims of a new channel, flushed when its own thread is busy."""

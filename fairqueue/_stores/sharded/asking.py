@@ -1,0 +1,100 @@
+"""Ways to ask several shards, which keep one that is away from hiding what the others answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from fairqueue._stores.store import Store
+from fairqueue.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+PROBED_QUEUE = "probe"  # any name will do
+
+
+def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
+    """Ask every shard, also behind one that fails; the first error is raised when all were asked.
+
+    So a shard that is away does not keep the others from what must be done on each of them.
+    """
+    answers: list[T] = []
+    errors: list[Exception] = []
+    silent: set[str] = set()
+    for shard in shards:
+        if shard.engine.server in silent:
+            continue  # its other shards would take as long not to answer
+        try:
+            answers.append(ask(shard))
+        except StoreUnavailable as error:
+            errors.append(error)
+            silent.add(shard.engine.server)
+        except Exception as error:  # noqa: BLE001 - the first one is raised below
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return answers
+
+
+def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: T) -> T:
+    """Return the first answer that is not ``nothing``; without one the first error is raised."""
+    errors = []
+    for shard in shards:
+        try:
+            answer = ask(shard)
+        except Exception as error:  # noqa: BLE001 - the first one is raised below
+            errors.append(error)
+            continue
+        if answer != nothing:
+            return answer
+    if errors:
+        raise errors[0]
+    return nothing
+
+
+def any_of(shards: Iterable[Store], ask: Callable[[Store], object]) -> None:
+    """Ask one shard after the other until one answers; without one the last error is raised."""
+    away: Exception | None = None
+    for shard in shards:
+        try:
+            ask(shard)
+        except StoreUnavailable as error:
+            away = error
+        else:
+            return
+    if away is not None:
+        raise away
+
+
+def ask_anything(shards: Iterable[Store]) -> None:
+    """Raise StoreUnavailable if none of them answers."""
+    any_of(shards, lambda shard: shard.is_plain(PROBED_QUEUE))
+
+
+def refuse_if_full(shards: Iterable[Store]) -> None:
+    """Raise StoreUnavailable if none of them has memory for a job; changes nothing."""
+
+    def push(shard: Store) -> None:
+        shard.engine.command("RPUSHX", shard.engine.keys.prefix, 1)  # no key is named so
+
+    any_of(shards, push)
+
+
+def taken(shards: Iterable[Store], take: Callable[[Store, int], list[T]], *, n: int) -> list[T]:
+    """Take up to ``n`` from one shard after the other.
+
+    An error is raised only if nothing was taken: what was taken is reserved for this caller, and
+    would be left alone until that ends. The next call meets the error again.
+    """
+    found: list[T] = []
+    errors = []
+    for shard in shards:
+        if len(found) >= n:
+            break
+        try:
+            found += take(shard, n - len(found))
+        except Exception as error:  # noqa: BLE001 - see above
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    return found
