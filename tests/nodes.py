@@ -27,6 +27,9 @@ fail over by themselves, and what no replica had yet is lost."""
 
 FAILOVER_MS = 5000
 
+LEASE_SECONDS = 60
+"""Longer than a failover on a busy machine: none ends meanwhile, which would run a job again."""
+
 
 def free_port() -> int:
     """A port that nothing listens at."""
@@ -222,15 +225,15 @@ class Watched:
         return self.new_primary(old)
 
     def new_primary(self, old: Node) -> Node:
-        """Wait for the one that takes over."""
-        others = [node for node in self.data if node is not old]
+        """Wait for the one that takes over, until most Sentinels name it."""
 
-        def taken_over() -> list[Node]:
+        def taken_over() -> Node | None:
             self._wake()
-            return [node for node in others if role_of(node) == "master"]
+            found = self.primary()
+            return None if found is old else found
 
-        found: list[Node] = wait_for(taken_over)
-        return found[0]
+        found: Node = wait_for(taken_over)
+        return found
 
     def _wake(self) -> None:
         """Start the Sentinels again that saw the machine stand still.
@@ -239,8 +242,8 @@ class Watched:
         one ("TILT"); a new one acts at once.
         """
         for node in self.sentinels:
-            with contextlib.suppress(redis.RedisError), node.client() as client:
-                if client.info("sentinel")["sentinel_tilt"]:
+            with contextlib.suppress(redis.RedisError):
+                if node.run("INFO", "sentinel")["sentinel_tilt"]:
                     node.kill()
                     node.start()
 

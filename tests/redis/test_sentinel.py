@@ -12,7 +12,7 @@ from redis.sentinel import Sentinel
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue._stores.redis.address import client_at
 from fairqueue.cli import main
-from tests.nodes import Watched, free_port, watched
+from tests.nodes import Node, Watched, data_node, free_port, sentinel_node, watched
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
@@ -59,6 +59,40 @@ def test_sentinels_that_are_down_are_passed(trio: Watched, namespace: str) -> No
     hosts = f"127.0.0.1:{free_port()},{trio.hosts.split(',')[2]}"
     with FairQueue(f"redis+sentinel://{hosts}/mymaster", namespace=namespace) as queue:
         assert queue.publish(b"x", queue="q", workspace="w")
+
+
+@pytest.fixture
+def behind(namespace: str) -> Iterator[tuple[Node, Node, FairQueue]]:
+    """Two primaries, each named by a Sentinel whatever becomes of it; the first is asked first."""
+    before, after = nodes = [data_node().start(), data_node().start()]
+    slow = [sentinel_node(node, "s", others=9, down_after_ms=3_600_000) for node in nodes]
+    hosts = ",".join(f"127.0.0.1:{sentinel.start().port}" for sentinel in slow)
+    with FairQueue(f"redis+sentinel://{hosts}/s", namespace=namespace) as queue:
+        yield before, after, queue
+    for node in [*nodes, *slow]:
+        node.close()
+
+
+def test_a_sentinel_that_names_a_dead_primary(behind: tuple[Node, Node, FairQueue]) -> None:
+    """The call after the one that found it dead asks another Sentinel, and so do all others."""
+    before, _, queue = behind
+    before.kill()
+    with pytest.raises(StoreUnavailable):
+        queue.publish(b"x", queue="q", workspace="w")
+    queue.publish(b"x", queue="q", workspace="w")
+    queue.close()
+    assert queue.depth("q") == 1
+
+
+def test_a_sentinel_that_names_a_replica(behind: tuple[Node, Node, FairQueue]) -> None:
+    """A primary that has stepped down answers, but refuses to write."""
+    before, after, queue = behind
+    queue.publish(b"x", queue="q", workspace="w")
+    before.replicate(after)
+    with pytest.raises(StoreUnavailable):
+        queue.publish(b"x", queue="q", workspace="w")
+    queue.publish(b"x", queue="other", workspace="w")
+    assert (queue.depth("q"), queue.depth("other")) == (0, 1)
 
 
 def test_no_sentinel_knows_the_service(trio: Watched) -> None:

@@ -20,6 +20,7 @@ from redis.sentinel import (
 )
 
 from fairqueue._settings import mask_password
+from fairqueue._stores.redis.errors import is_from_wrong_server
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
@@ -118,7 +119,8 @@ class Sentinels:
     """The Sentinels of one service. redis-py's pool asks it where the primary is.
 
     Its connections last for one question, so that neither a fork nor a Sentinel that went silent
-    matters to the next one. The Sentinel that answered last is asked first.
+    matters to the next one. The Sentinel that answered last is asked first, unless what it named
+    was doubted since: it may be behind, and name a dead primary for as long as it is.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class Sentinels:
         patience = {"socket_timeout": ASK_SECONDS, "socket_connect_timeout": ASK_SECONDS}
         self._options = {**patience, "retry": Retry(NoBackoff(), 0), **options}
         self._min_others = min_others
+        self._named: tuple[str, int] | None = None
         Sentinel(self._hosts, min_others, self._options)  # else the first call would find out
 
     def discover_master(self, service: str) -> tuple[str, int]:
@@ -140,11 +143,18 @@ class Sentinels:
                 said.append(f"{host[0]}:{host[1]}: {error}")
             else:
                 self._hosts = [host, *(each for each in self._hosts if each != host)]
+                self._named = found
                 return found
         raise MasterNotFoundError(
             f"no Sentinel knows a primary of {service!r} that is up ({'; '.join(said)}): "
             "do they run, watch this service, and accept the sentinel_… options?"
         )
+
+    def doubt(self, address: tuple[str, int]) -> None:
+        """Ask the Sentinel last from now on that has named this address, which is no primary."""
+        if address == self._named:
+            self._named = None
+            self._hosts = [*self._hosts[1:], self._hosts[0]]
 
     def _ask(self, host: tuple[str, int], service: str) -> tuple[str, int]:
         one = Sentinel([host], self._min_others, self._options)
@@ -166,12 +176,37 @@ class _Asking:
     """
 
     _sock: Any
+    host: str
+    port: int
+    connection_pool: Any
+
+    def connect_to(self, address: tuple[str, int]) -> None:
+        """Connect to what a Sentinel named."""
+        try:
+            super().connect_to(address)  # type: ignore[misc]
+        except redis.RedisError:
+            self._doubt(address)
+            raise
 
     def send_packed_command(self, *args: Any, **options: Any) -> Any:
         """Send it, to the primary of now if the connection was closed."""
         if not self._sock:
             self.connect()  # type: ignore[attr-defined]
         return super().send_packed_command(*args, **options)  # type: ignore[misc]
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        """Read one; a lost link and a server that stepped down are held against the Sentinel."""
+        try:
+            return super().read_response(*args, **options)  # type: ignore[misc]
+        except redis.RedisError as error:
+            if not isinstance(error, redis.ResponseError) or is_from_wrong_server(error):
+                self._doubt((self.host, self.port))
+            raise
+
+    def _doubt(self, address: tuple[str, int]) -> None:
+        sentinels = self.connection_pool.sentinel_manager
+        if isinstance(sentinels, Sentinels):  # else redis-py's own, which knows no doubt
+            sentinels.doubt(address)
 
 
 class SentinelConnection(_Asking, SentinelManagedConnection):

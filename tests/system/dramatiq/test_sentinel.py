@@ -9,14 +9,11 @@ import pytest
 
 from fairqueue import StoreUnavailable
 from fairqueue.testing import EmbeddedServer
-from tests.nodes import Watched, watched
+from tests.nodes import LEASE_SECONDS, Watched, watched
 from tests.system.dramatiq.conftest import Mill, message
 from tests.system.ledger import wait_for
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-LEASE_SECONDS = 60
-"""Longer than a failover on a busy machine: none ends meanwhile, which would run a job again."""
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 
 from celery import Celery, Task
 from celery.exceptions import Reject
@@ -36,6 +37,16 @@ def work(n: int, *, seconds: float = 0.0, tenant_id: str | None = None) -> int:
 @app.task(acks_late=True)
 def work_late(n: int, *, seconds: float = 0.0, tenant_id: str | None = None) -> int:
     work.run(n, seconds=seconds, tenant_id=tenant_id)
+    return n
+
+
+@app.task(acks_late=True)
+def held_late(n: int, *, until: str, tenant_id: str | None = None) -> int:
+    """Run until this file exists."""
+    note("start", n=n, workspace=tenant_id)
+    while not Path(until).exists():
+        time.sleep(0.02)
+    note("end", n=n, workspace=tenant_id)
     return n
 
 
