@@ -56,8 +56,7 @@ class Claims:
         self.waiting = False
         """The store had no job for us: claim again when the waiter's time is up."""
         self._overfull = False
-        self.is_leaving = False
-        """A queue was removed, and what was claimed from it is not given back yet."""
+        self._is_leaving = False
         self.changed: Callable[[HeldLease], None] | None = None
         self.closing: Callable[[int], None] | None = None
         """Called before the waiter's descriptor is closed, since its number is used again."""
@@ -71,6 +70,11 @@ class Claims:
     def has_pending(self) -> bool:
         """Whether endings are to be reported, or jobs were claimed ahead."""
         return bool(self._leases.pending or self._leases.unbegun or self._ahead)
+
+    @property
+    def needs_steps(self) -> bool:
+        """Whether it takes jobs, or has to give back what a removed queue's claims left."""
+        return bool(self.queues) or self._is_leaving
 
     # Queues
 
@@ -92,10 +96,10 @@ class Claims:
         if queue in self.queues:
             self.queues.remove(queue)
             self._core.introduction.restart()
-            self.is_leaving = True
+            self._is_leaving = True
 
     def _leave(self) -> None:
-        self.is_leaving = False
+        self._is_leaving = False
         self.stop_waiting()
         self._give_back(lambda lease: lease.job.queue not in self.queues)
 
@@ -127,7 +131,7 @@ class Claims:
 
     def step(self, *, most: int | None = None) -> bool:
         """Do what is due: deliver (``most`` jobs at most), finish, claim. True: it delivered."""
-        if self.is_leaving:
+        if self._is_leaving:
             self._leave()
         self._end_interrupted()
         self._leases.end_orphans()
@@ -214,7 +218,9 @@ class Claims:
 
     def due_in(self) -> float | None:
         """Seconds until the next step, if nothing else happens; None: no step is due."""
-        if self.is_leaving or self._call_is_due():
+        if self._is_leaving:
+            return 0.0
+        if self._call_is_due():
             return 0.0  # what was delivered did not stay: it was revoked, or declined
         if self._leases.pending:
             return max(0.0, self._endings_due_in())
@@ -276,5 +282,4 @@ class Claims:
         """Take no more jobs; give back what did not start."""
         self.changed = None
         self.queues.clear()
-        self.stop_waiting()
-        self._give_back(lambda _: True)
+        self._leave()

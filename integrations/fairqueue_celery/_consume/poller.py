@@ -30,7 +30,7 @@ class Poller(MultiChannelPoller):
     def get(self, callback: Callable[..., None], timeout: float | None = None) -> None:
         """Handle one event, or raise Empty when there is none in time."""
         every = [channel.claims for channel in self._channels]
-        claims = [each for each in every if each.queues or each.is_leaving]
+        claims = [each for each in every if each.needs_steps]
         if not claims:
             self.poll_plain(callback, timeout)
         elif not self._step_all(claims):
