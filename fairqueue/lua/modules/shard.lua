@@ -10,6 +10,7 @@ Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a sweep
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
 local GROUP_WINDOW_SECONDS = 3600 -- a group's jobs follow its first within this time of the last
+local SHARDS_MOST = 64 -- as in _shards.py
 local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counted
 local meta
 local steps_taken = 0
@@ -38,9 +39,15 @@ function Shard.next_arrival()
 end
 
 -- A fence is above the last one and above the time in microseconds. So fences keep growing where
--- Redis has lost its data or its newest writes, and no old lease is taken for a new one.
+-- Redis has lost its data or its newest writes, and no old lease is taken for a new one. Divided by
+-- 64 it leaves the number of its shard, so no two shards issue the same.
+function Shard.fence_after(last)
+  local above = max(last, now * 1000000)
+  return above - above % SHARDS_MOST + SHARDS_MOST + match(P, ':(%d+)}:$')
+end
+
 function Shard.next_fence()
-  meta.fence = int(max(tonumber(Shard.load().fence), now * 1000000) + 1)
+  meta.fence = int(Shard.fence_after(tonumber(Shard.load().fence)))
   return meta.fence
 end
 

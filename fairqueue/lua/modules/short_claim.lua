@@ -112,7 +112,7 @@ function ShortClaim.start(plan)
   local cost, since, task, id = w.cost, w.since, Jobs.task_and_id(Standings.start(plan, w) or '')
   if not id then return nil end
   if plan.resumed_at and plan.resumed_at > tonumber(since) then since = plan.resumed:sub(3) end
-  plan.fence = max(plan.fence, now * 1000000) + 1
+  plan.fence = Shard.fence_after(plan.fence)
   plan.started[#plan.started + 1] = { fence = int(plan.fence), id = id, workspace = w.name,
     task = task, lane = w.lane, cost = cost, since = since, text = false,
     ends = false }
