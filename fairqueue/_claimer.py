@@ -20,9 +20,10 @@ from typing import Any, Generic, TypeVar
 
 from fairqueue._introduction import Introduction
 from fairqueue._settings import Settings
-from fairqueue._stores.store import Store
+from fairqueue._shards import Time
+from fairqueue._stores.store import AnyStore, Store
 from fairqueue._stores.waiter import Waiter
-from fairqueue._types import Claimed, Ending, Finish
+from fairqueue._types import Claimed, Ending, Finish, Lease
 from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.claimer")
@@ -46,7 +47,8 @@ class _Call(Generic[T]):
 
 
 def _joined(first: Claimed, then: Claimed) -> Claimed:
-    return Claimed(first.leases + then.leases, first.lost | then.lost, then.wait_seconds)
+    lost = first.lost | then.lost
+    return Claimed(first.leases + then.leases, lost, then.wait_seconds, then.stands)
 
 
 def _wait_or_poll(waiter: Waiter, seconds: float) -> None:
@@ -57,18 +59,64 @@ def _wait_or_poll(waiter: Waiter, seconds: float) -> None:
         time.sleep(min(seconds, LONGEST_POLL_SECONDS))
 
 
-class Claimer:
-    """The identity that holds leases. One call at a time; a forked child is a new owner."""
+def renewed_leases(
+    store: AnyStore, leases: Sequence[Lease], lease_seconds: float
+) -> tuple[Lease, ...]:
+    """Renew leases that one call brought and another one returns; leave out those that are lost."""
+    sent = time.monotonic()
+    progress = [(lease.fence, 0.0) for lease in leases]
+    lost = store.renew(progress, owner=leases[0].owner, lease_seconds=lease_seconds).lost
+    live = [lease for lease in leases if lease.fence not in lost]
+    return tuple(replace(lease, received_monotonic=sent) for lease in live)
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+
+def claim_when_woken(
+    waiter: Waiter, claim: Callable[[], Claimed], seconds: float, claimed: Claimed
+) -> Claimed:
+    """Claim at every wake-up until there is a job or the time is up; then close the waiter."""
+    until = time.monotonic() + seconds
+    try:
+        while not claimed.leases and (left := until - time.monotonic()) > 0:
+            _wait_or_poll(waiter, min(left, claimed.wait_seconds))
+            claimed = claim()
+    finally:
+        waiter.close()
+    return claimed
+
+
+class Owner:
+    """The name under which this process holds leases; a forked child has another."""
+
+    def __init__(self) -> None:
+        self._pid = -1
+        self._name = ""
+
+    @property
+    def name(self) -> str:
+        """Host, process id and a random part."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._name = f"{socket.gethostname()}:{self._pid}:{secrets.token_hex(4)}"
+        return self._name
+
+
+class Claimer:
+    """The identity that holds leases. One call at a time; a forked child is a new owner.
+
+    Claimers of several stores may be one ``owner``.
+    """
+
+    def __init__(self, store: Store, settings: Settings, owner: Owner | None = None) -> None:
         self._store, self._settings = store, settings
+        self._identity = owner or Owner()
         self.introduction = Introduction()
         """What operators see of this owner."""
+        self.times: Callable[[Sequence[str]], Sequence[Time]] = lambda _: ()
+        """What a claim from these queues tells its shard of the others."""
         self._reset()
 
     def _reset(self) -> None:
-        self._pid = os.getpid()
-        self.owner = f"{socket.gethostname()}:{self._pid}:{secrets.token_hex(4)}"
+        self.owner = self._identity.name
         self._number = 0
         self._lock = threading.RLock()
         self._unanswered: _Call[Any] | None = None
@@ -83,7 +131,7 @@ class Claimer:
 
         A forked child starts over: its parent's calls and its parent's lock are not its own.
         """
-        if self._pid != os.getpid():
+        if self.owner != self._identity.name:
             self._reset()
         with self._lock:
             call = self._unanswered
@@ -129,20 +177,13 @@ class Claimer:
 
     def _unfinished(self, finishes: Sequence[Finish]) -> tuple[Finish, ...]:
         """Leave out what a repeated call has already finished: its caller reports it again."""
-        finished, self._finished = self._finished, frozenset()
-        return tuple(f for f in finishes if (f.fence, f.ending) not in finished)
+        return tuple(f for f in finishes if (f.fence, f.ending) not in self._finished)
 
     def _renew_recovered(self) -> Claimed:
         """Return what repeated calls brought; its leases are as old as the first attempt."""
         if self._recovered.leases:
-            sent = time.monotonic()
-            lost = self._store.renew(
-                [(lease.fence, 0.0) for lease in self._recovered.leases],
-                owner=self.owner,
-                lease_seconds=self._settings.lease_seconds,
-            ).lost
-            live = [lease for lease in self._recovered.leases if lease.fence not in lost]
-            leases = tuple(replace(lease, received_monotonic=sent) for lease in live)
+            seconds = self._settings.lease_seconds
+            leases = renewed_leases(self._store, self._recovered.leases, seconds)
             self._recovered = replace(self._recovered, leases=leases)
         return self._recovered
 
@@ -168,7 +209,7 @@ class Claimer:
             whole, self._recovered, self._finished = self._recovered, _NOTHING, frozenset()
         return whole
 
-    def renewed(self, store: Store, owner: str) -> None:
+    def renewed(self, store: AnyStore, owner: str) -> None:
         """Leases were renewed over this store: tell operators what their owner does, if it is due.
 
         An owner whose slots are all taken does not claim.
@@ -186,6 +227,7 @@ class Claimer:
                 finishes=finishes,
                 max_deliveries=self._settings.max_deliveries,
                 yield_first=yield_first,
+                times=self.times(queues) if n > 0 else (),
                 **identity,
             ),
             finishes=finishes,
@@ -238,15 +280,23 @@ class Claimer:
 
     def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
         """Claim again at every wake-up until there is a job or the time is up."""
-        until = time.monotonic() + seconds
         waiter = self._store.waiter(queues)
-        try:
-            while not claimed.leases and (left := until - time.monotonic()) > 0:
-                _wait_or_poll(waiter, min(left, claimed.wait_seconds))
-                claimed = self.claim(queues, n, ())
-        finally:
-            waiter.close()
-        return claimed
+        return claim_when_woken(waiter, lambda: self.claim(queues, n, ()), seconds, claimed)
+
+    @property
+    def answering(self) -> tuple[Store, ...]:
+        """The store: see :class:`Claimers`."""
+        return (self._store,)
+
+    owes = False
+    """See :class:`Claimers`: what a claim could not finish is reported again by its caller."""
+
+    def pay(self) -> None:
+        """There is nothing to finish."""
+
+    def owed(self) -> list[tuple[int, float]]:
+        """Return nothing."""
+        return []
 
     def close(self) -> None:
         """Forget an unanswered call."""

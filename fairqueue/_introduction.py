@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from fairqueue._stores.store import Store
+from fairqueue._stores.store import AnyStore
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
 
@@ -54,7 +54,7 @@ class Introduction:
         self._named: set[str] = set()  # what was told, or is about to be
         self._lately: set[str] = set()
 
-    def before_claim(self, queues: Sequence[str], store: Store, owner: str) -> None:
+    def before_claim(self, queues: Sequence[str], store: AnyStore, owner: str) -> None:
         """Tell it if it is time; a claim goes on without it, but not without the store."""
         new = not self._named.issuperset(queues) and len(self._named) < MOST_NAMED
         self._named.update(queues)
@@ -69,7 +69,7 @@ class Introduction:
         except FairQueueError as error:
             log.warning("'fairqueue workers' does not list owner %s: %s", owner, error)
 
-    def with_renewal(self, store: Store, owner: str) -> None:
+    def with_renewal(self, store: AnyStore, owner: str) -> None:
         """Tell it if it is time, while a worker whose slots are all taken does not claim."""
         if not self._throttle.passes():
             return
@@ -86,7 +86,31 @@ class Introduction:
         self._named, self._lately = self._lately, set()
         return True
 
-    def _give(self, store: Store, owner: str) -> None:
+    def _give(self, store: AnyStore, owner: str) -> None:
         queues = sorted(self._named) if self._queues is None else self._queues()
         slots = self._slots() if self._slots is not None else None
         store.introduce(owner, self.node, self.software, queues=queues, slots=slots)
+
+
+class Introductions:
+    """Those that one process tells to several shards, as one."""
+
+    def __init__(self, each: Sequence[Introduction]) -> None:
+        self._each = each
+
+    def describe(
+        self,
+        node: str,
+        *,
+        software: str = "",
+        queues: Queues | None = None,
+        slots: Number | None = None,
+    ) -> None:
+        """Set what is told, see :meth:`Introduction.describe`."""
+        for introduction in self._each:
+            introduction.describe(node, software=software, queues=queues, slots=slots)
+
+    def restart(self) -> None:
+        """Tell it to each shard with the next claim or renewal there."""
+        for introduction in self._each:
+            introduction.restart()

@@ -15,8 +15,10 @@ _is_plain = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
 LAYOUT: dict[str, tuple[str, ...]] = {
     # one per shard
     "meta": (),  # string: the shard's own numbers
+    "shards": (),  # string: how many shards the namespace has, if it has several
     "workspaces": (),  # hash: workspace -> how it stands in each node, and its estimates
     "nodes": (),  # hash: queue -> virtual time, largest step, how fast it drains, last dispatch
+    "across": (),  # hash: queue -> how it stands beside itself on other shards
     "inner_nodes": (),  # hash: queue/task, queue@group or queue/task@group -> how it stands
     "shared_limits": (),  # hash: /task or @group -> why it is closed, its rate, when it opens
     "tasks": (),  # hash: task -> number, #number -> task, # -> the last number
@@ -82,7 +84,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
 
 
 _TYPED = {
-    "string": "meta retention imports_suspended cleanup claimer confirmed history",
+    "string": "meta shards retention imports_suspended cleanup claimer confirmed history",
     "list": "token lane",
     "set": "slots_of_workspace slots_of_workspace_task slots_of_shared_limit nodes_of_shared_limit "
     "limits_with ended groups requests_of_workspace",

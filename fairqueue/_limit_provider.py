@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fairqueue._settings import WorkspaceSettings, live_limits
-from fairqueue._stores.store import Store
+from fairqueue._stores.store import AnyStore
 from fairqueue._types import Limits
 from fairqueue._utils import Throttle, load_function
 from fairqueue.errors import ConfigurationError, FairQueueError
@@ -40,7 +40,7 @@ class LimitProvider:
     that no process has asked for within a minute. One question per workspace at a time.
     """
 
-    def __init__(self, source: str, store: Store) -> None:
+    def __init__(self, source: str, store: AnyStore) -> None:
         self._source, self._store = source, store
         self._function: Callable[[str], Answer] | None = None
         self.errors = 0
@@ -80,7 +80,7 @@ class LimitProvider:
         self._is_worker = True
         self._ask_in_background(w for w in workspaces if self._age(w) >= FRESH_SECONDS)
 
-    def ask(self, workspace: str, store: Store | None = None, *, again: bool = False) -> None:
+    def ask(self, workspace: str, store: AnyStore | None = None, *, again: bool = False) -> None:
         """Ask now and store the answer, or wait for the answer to a question under way.
 
         ``again``: an answer to an earlier question is not enough.
@@ -116,18 +116,25 @@ class LimitProvider:
     def _age(self, workspace: str) -> float:
         return time.monotonic() - self._asked_at.get(workspace, float("-inf"))
 
-    def _ask(self, workspace: str, store: Store) -> None:
+    def _ask(self, workspace: str, store: AnyStore) -> None:
         asked_at = time.monotonic()
         try:
             limits = self._call(workspace)
         except Exception as error:  # noqa: BLE001 - the app's own function may raise anything
-            self._failed(workspace, error)
-            self._asked_at[workspace] = asked_at - FRESH_SECONDS + RETRY_SECONDS
+            self._ask_later(workspace, error, asked_at)
             return
-        store.put_provider_limits(workspace, limits, age_seconds=time.monotonic() - asked_at)
+        try:
+            store.put_provider_limits(workspace, limits, age_seconds=time.monotonic() - asked_at)
+        except ConfigurationError as error:  # a limit that is impossible here
+            self._ask_later(workspace, error, asked_at)
+            return
         if len(self._asked_at) >= REMEMBERED:
             self._forget(asked_at)
         self._asked_at[workspace] = asked_at
+
+    def _ask_later(self, workspace: str, error: Exception, asked_at: float) -> None:
+        self._failed(workspace, error)
+        self._asked_at[workspace] = asked_at - FRESH_SECONDS + RETRY_SECONDS
 
     def _call(self, workspace: str) -> Limits | None:
         self._local.asking = True
@@ -182,14 +189,14 @@ class LimitProvider:
                 log.warning("could not store limits of the limit provider, will retry: %s", error)
         store.close()
 
-    def _queue_stale(self, store: Store) -> None:
+    def _queue_stale(self, store: AnyStore) -> None:
         """Take workspaces whose answer is stale in the whole fleet."""
         stale = store.stale_provider_limits(
             n=FLEET_CHECK_COUNT, older_seconds=FRESH_SECONDS, forget_seconds=FORGET_SECONDS
         )
         self._queued.update(dict.fromkeys(stale))
 
-    def _ask_queued(self, store: Store, stop: threading.Event) -> None:
+    def _ask_queued(self, store: AnyStore, stop: threading.Event) -> None:
         while self._queued and not stop.is_set():
             workspace = next(iter(self._queued))
             try:

@@ -10,8 +10,9 @@ from itertools import chain
 
 from fairqueue._keys import decode, encode
 from fairqueue._settings import Settings
+from fairqueue._stores.engine import Engine
 from fairqueue._stores.list_rows import Held
-from fairqueue._stores.store import Store
+from fairqueue._stores.store import AnyStore
 from fairqueue._types import Pause, Stats, WorkspaceStats
 from fairqueue._validation import check_name
 from fairqueue.errors import ConfigurationError
@@ -61,7 +62,7 @@ class Lists:
     one moment: each of its pages is.
     """
 
-    def __init__(self, connected: Callable[[], Store], settings: Settings) -> None:
+    def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
         self._connected, self._settings = connected, settings
 
     def stats(self) -> Stats:
@@ -194,25 +195,25 @@ class Lists:
         return Demand(startable, row.slots_wanted(startable), sum(known) if says else None)
 
     def memory(self) -> Memory | None:
-        """Return how much memory the server uses; None: it does not tell, or is ``memory://``."""
-        return self._connected().engine.memory()
+        """Return how much memory the server uses; None: it does not tell, or is ``memory://``.
+
+        Of several servers, the one that is nearest to its ``maxmemory``, since it is the first to
+        refuse publishes; if none has that set, the one that uses most.
+        """
+        found = (shard.engine.memory() for shard in self._connected().shards)
+        return max((each for each in found if each is not None), key=_fullness, default=None)
 
     def totals(self) -> Totals:
         """Return how many jobs were acked and died since the store began, and leases expired.
 
         What is damaged of these counts is 0.
         """
-        engine = self._connected().engine
-        found = engine.command("HGET", engine.keys.key("duration_estimates"), "all")
-        of_all = _ACKED.fullmatch(found or b"")
-        names = ["leases_expired", *(f"dead_{why}" for why in DEATHS)]
-        counts = engine.command("HMGET", engine.keys.key("totals"), *names)
-        expired, *dead = (int(n) if (n or b"").isdigit() else 0 for n in counts)
+        found = [_totals(shard.engine) for shard in self._connected().shards]
         return Totals(
-            acked=int(of_all[2]) if of_all else 0,
-            worker_seconds=float(of_all[1]) if of_all else 0.0,
-            leases_expired=expired,
-            dead=dict(zip(DEATHS, dead, strict=True)),
+            acked=sum(each.acked for each in found),
+            worker_seconds=sum(each.worker_seconds for each in found),
+            leases_expired=sum(each.leases_expired for each in found),
+            dead={why: sum(each.dead[why] for each in found) for why in DEATHS},
         )
 
     def list_tasks(self) -> list[TaskRow]:
@@ -286,6 +287,25 @@ def sample_of(overview: Overview) -> Sample:
     )
 
 
+def _fullness(memory: Memory) -> tuple[float, int]:
+    return memory.used_bytes / memory.max_bytes if memory.max_bytes else 0.0, memory.used_bytes
+
+
+def _totals(engine: Engine) -> Totals:
+    """Read what one shard has counted."""
+    found = engine.command("HGET", engine.keys.key("duration_estimates"), "all")
+    of_all = _ACKED.fullmatch(found or b"")
+    names = ["leases_expired", *(f"dead_{why}" for why in DEATHS)]
+    counts = engine.command("HMGET", engine.keys.key("totals"), *names)
+    expired, *dead = (int(n) if (n or b"").isdigit() else 0 for n in counts)
+    return Totals(
+        acked=int(of_all[2]) if of_all else 0,
+        worker_seconds=float(of_all[1]) if of_all else 0.0,
+        leases_expired=expired,
+        dead=dict(zip(DEATHS, dead, strict=True)),
+    )
+
+
 def _most_waiting(row: WorkspaceStats) -> tuple[int, int, str]:
     return -row.waiting, -row.running, row.workspace
 
@@ -294,19 +314,24 @@ def _is_of_workspace(row: PauseRow) -> bool:
     return row.scope == "workspace"
 
 
-def _known_workspaces(store: Store) -> int:
+def _known_workspaces(store: AnyStore) -> int:
     """Count the workspaces that a snapshot has, nearly: some may be counted more than once."""
-    keys, command = store.engine.keys, store.engine.command
+    return sum(_known_of(shard.engine) for shard in store.shards)
+
+
+def _known_of(engine: Engine) -> int:
+    keys, command = engine.keys, engine.command
     counts = [command("HLEN", keys.key(kind)) for kind in ("workspaces", "lost", "observed")]
     return int(sum(counts) + command("ZCARD", keys.key("dead_workspaces")))
 
 
-def _observes(store: Store) -> bool:
-    key = store.engine.keys.key("limits")
-    return bool(store.engine.command("HEXISTS", key, "configured:observe:"))
+def _observes(store: AnyStore) -> bool:
+    """Ask one shard: all have the same configuration."""
+    engine = store.shards[0].engine
+    return bool(engine.command("HEXISTS", engine.keys.key("limits"), "configured:observe:"))
 
 
-def _busiest(store: Store, queues: Sequence[QueueRow], n: int) -> list[str]:
+def _busiest(store: AnyStore, queues: Sequence[QueueRow], n: int) -> list[str]:
     """Name the workspaces that have most of the jobs, by a sample of these queues."""
     jobs = {row.queue: row.waiting + row.running for row in queues if row.waiting + row.running}
     of_all, counted = sum(jobs.values()), Counter[str]()
@@ -316,12 +341,12 @@ def _busiest(store: Store, queues: Sequence[QueueRow], n: int) -> list[str]:
     return [name for name, _ in counted.most_common(2 * n)]
 
 
-def _of_workspace(store: Store, where: Mapping[str, str], n: int) -> ReadPage:
+def _of_workspace(store: AnyStore, where: Mapping[str, str], n: int) -> ReadPage:
     """Read the lanes of a workspace."""
     return lambda cursor: store.waiting(**where, cursor=cursor, n=n)
 
 
-def _of_queues(store: Store, where: Mapping[str, str], n: int) -> ReadPage:
+def _of_queues(store: AnyStore, where: Mapping[str, str], n: int) -> ReadPage:
     """Read one queue after the other, by name; the cursor is the queue and the cursor in it."""
     names = [where["queue"]]
     if not names[0]:

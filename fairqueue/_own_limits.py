@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 
 from fairqueue._settings import Settings
 from fairqueue._stores.limits_text import configured
-from fairqueue._stores.store import Store
+from fairqueue._stores.sharded.asking import each
+from fairqueue._stores.store import AnyStore, Store
 from fairqueue._utils import Throttle
+from fairqueue.errors import StoreUnavailable
 
 logger = logging.getLogger("fairqueue")
 
@@ -19,7 +22,7 @@ CHECKS_PER_LEASE = 3
 class OwnLimits:
     """Stores the limits of one process; those of an ``authoritative`` one replace others."""
 
-    def __init__(self, settings: Settings, store: Store, *, authoritative: bool) -> None:
+    def __init__(self, settings: Settings, store: AnyStore, *, authoritative: bool) -> None:
         self._settings, self._store, self._authoritative = settings, store, authoritative
         self._told = False
         self._check: Throttle | None = None
@@ -34,6 +37,7 @@ class OwnLimits:
             authoritative=self._authoritative,
             erases=False,
             on_replaced=self._tell_of_replaced,
+            defers=True,
         )
         names_any = any(configured(limits))
         if self._authoritative and not (same or names_any):
@@ -63,11 +67,19 @@ class OwnLimits:
             more,
         )
 
-    def restore_if_lost(self) -> None:
-        """Once in a while, store a worker's limits again where FLUSHDB has taken them."""
-        if self._check is None or not self._check.passes() or self._store.has_limits():
+    def restore_if_lost(self, shards: Sequence[Store]) -> None:
+        """Once in a while, store a worker's limits again where FLUSHDB has taken them.
+
+        ``shards``: those that answer. One of several that does not must not keep others from work.
+        """
+        if self._check is not None and self._check.passes():
+            with suppress(StoreUnavailable) if len(self._store.shards) > 1 else nullcontext():
+                each(shards, self._restore_on)
+
+    def _restore_on(self, shard: Store) -> None:
+        if shard.has_limits():
             return
-        self._store.configure(self._settings.stored_limits(), authoritative=False)
+        shard.configure(self._settings.stored_limits(), authoritative=False)
         logger.warning(
             "the limits in Redis (namespace %r) are gone, as after FLUSHDB: this worker has stored "
             "its own again; live limits and pauses must be set again",

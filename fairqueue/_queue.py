@@ -15,7 +15,7 @@ from fairqueue._capacity_wait import (
     wait_seconds,
     waited,
 )
-from fairqueue._claimer import Claimer
+from fairqueue._claimers import claimer_of
 from fairqueue._limit_provider import LimitProvider
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._new_job import NewJob, as_one_group, checked
@@ -24,7 +24,8 @@ from fairqueue._requests import Requests
 from fairqueue._settings import Settings, split_settings
 from fairqueue._similar_names import SimilarNames
 from fairqueue._stores import open_store
-from fairqueue._stores.store import Store
+from fairqueue._stores.sharded.asking import ask_anything, refuse_if_full
+from fairqueue._stores.store import AnyStore
 from fairqueue._stores.waiter import Waiter
 from fairqueue._tally import Tally
 from fairqueue._tracing import Tracing
@@ -39,13 +40,9 @@ from fairqueue._types import (
     Published,
     Renewed,
 )
-from fairqueue._validation import (
-    check_name,
-    seconds_from_zero,
-)
+from fairqueue._validation import check_name, check_queues, seconds_from_zero
 from fairqueue.errors import (
     CapacityExceeded,
-    ConfigurationError,
     FairQueueError,
     LeaseLost,
     PublishInterrupted,
@@ -56,21 +53,16 @@ def _outcome(outcome: Published | FairQueueError) -> JobId | FairQueueError:
     return JobId(outcome) if isinstance(outcome, Published) else outcome
 
 
-def _check_queues(queues: Sequence[str], n: int) -> None:
-    if isinstance(queues, str) or (n > 0 and not queues):
-        raise ConfigurationError(f"claim needs a list of at least one queue name, not {queues!r}")
-    for queue in queues:
-        check_name("queue", queue)
-
-
 class FairQueue:
     """A fair queue in one store. Threads may share it, and it may be used after a fork.
 
     ``url`` is ``redis://``, ``rediss://``, ``unix://``, ``memory://``, or ``redis+sentinel://``
     with several hosts and a service, ``h1:26379,h2:26379/mymaster/0``; instead of it, ``client``
-    takes an existing ``redis.Redis``. Settings (see :class:`fairqueue.Settings`) are keyword
-    arguments or stand in the URL's query. Raises ConfigurationError for an unknown or impossible
-    setting or URL.
+    takes an existing ``redis.Redis``. Several servers, ``redis://h1:6379,h2:6379/0``, have at
+    least one shard each (see the setting ``shards``): every workspace lives whole on one of them.
+    Name them in the same order in all processes. ``redis+cluster://h1:6379,h2:6379/0`` names nodes
+    of a Redis Cluster. Settings (see :class:`fairqueue.Settings`) are keyword arguments or stand in
+    the URL's query. Raises ConfigurationError for an unknown or impossible setting or URL.
 
     The first operation connects: it checks the server and stores this process's limits if none
     are stored yet. With ``authoritative`` they always replace the stored ones, and a claim stores
@@ -84,7 +76,7 @@ class FairQueue:
         *,
         settings: Settings | None = None,
         client: Any = None,
-        store: Store | None = None,
+        store: AnyStore | None = None,
         authoritative: bool = False,
         brings_limits: bool = True,
         **options: Any,
@@ -92,7 +84,9 @@ class FairQueue:
         rest, in_url = split_settings(url) if url else ("", {})
         self.settings = settings or Settings.load({**in_url, **options})
         self.store = store or open_store(rest, client=client, settings=self.settings)
-        self._claimer = self._introduced = Claimer(self.store, self.settings)
+        self._claimer = self._introduced = claimer_of(self.store, self.settings)
+        self.owed = self._claimer
+        """Ends that wait for a server that is away (for adapters)."""
         self.introduction = self._claimer.introduction
         """What ``queue.admin.list_workers()`` tells of what this queue claims (for adapters)."""
         self._ready, self._brings_limits = False, brings_limits
@@ -112,6 +106,10 @@ class FairQueue:
         if brings_limits and self.settings.limit_provider is not None:
             self._provider = LimitProvider(self.settings.limit_provider, self.store)
 
+    def ask(self) -> None:
+        """Ask the store anything; raises StoreUnavailable if none of its servers answers."""
+        ask_anything(self._connected().shards)
+
     def connect(self) -> bool:
         """Check the server and store the limits; return whether the stored ones are now these.
 
@@ -129,16 +127,18 @@ class FairQueue:
         return same
 
     def refuse_if_full(self) -> None:
-        """Raise StoreUnavailable if the store has no memory for a job; changes nothing."""
-        engine = self._connected().engine
-        engine.command("RPUSHX", engine.keys.prefix, 1)  # no key is named so
+        """Raise StoreUnavailable if the store has no memory for a job; changes nothing.
+
+        Of several servers, if none has: the workspace of the job is not known.
+        """
+        refuse_if_full(self._connected().shards)
 
     def _ask_provider(self, workspace: str) -> None:
         """Have the limits of a workspace that this process meets for the first time."""
         if self._provider is not None:
             self._provider.before_publish(workspace)
 
-    def _connected(self) -> Store:
+    def _connected(self) -> AnyStore:
         if not self._ready:
             self.connect()
         return self.store
@@ -294,10 +294,10 @@ class FairQueue:
         reply is lost (StoreUnavailable), the next call returns the jobs it had leased.
         ConfigurationError: ``queues`` is empty or not a list of names.
         """
-        _check_queues(queues, n)
+        check_queues(queues, n)
         self._connected()
         if n > 0:
-            self._own_limits.restore_if_lost()
+            self._own_limits.restore_if_lost(self._claimer.answering)
         claimed = self._claimer.claim(queues, n, finishes)
         if not claimed.leases and wait_seconds > 0 and n > 0:
             claimed = self._claimer.wait(queues, n, wait_seconds, claimed)
@@ -375,6 +375,8 @@ class FairQueue:
         ``owner`` is that of the leases (:attr:`Lease.owner`); None: this queue in this process.
         """
         store, owner = self._connected(), self._claimer.owner if owner is None else owner
+        if owner == self._introduced.owner:
+            progress = [*progress, *self._introduced.owed()]
         renewed = store.renew(progress, owner=owner, lease_seconds=self.settings.lease_seconds)
         self._introduced.renewed(store, owner)
         return renewed

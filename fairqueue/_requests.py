@@ -17,7 +17,7 @@ from uuid import UUID
 
 from fairqueue._settings import Settings
 from fairqueue._stores import replies
-from fairqueue._stores.store import Store
+from fairqueue._stores.store import AnyStore
 from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import AdmittedRequest
 from fairqueue._utils import Throttle
@@ -74,7 +74,7 @@ class Requests:
 
     def __init__(
         self,
-        connected: Callable[[], Store],
+        connected: Callable[[], AnyStore],
         settings: Settings,
         *,
         before: Callable[[str], None],
@@ -218,7 +218,7 @@ class Requests:
 
     def _run(self, stopped: threading.Event) -> None:
         lease_seconds = self._settings.lease_seconds
-        store: Store | None = None
+        store: AnyStore | None = None
         wait = lease_seconds / RENEWALS_PER_LEASE
         while not stopped.wait(wait):
             wait = lease_seconds / RENEWALS_PER_LEASE
@@ -241,23 +241,35 @@ class Requests:
                 error,
             )
 
-    def renew(self, store: Store) -> None:
-        """Report ends that are left, and renew all places; the thread does so by itself."""
+    def renew(self, store: AnyStore) -> None:
+        """Report ends that are left, and renew all places; the thread does so by itself.
+
+        Places are also renewed where an end cannot be reported: its shard alone may be away.
+        """
         with self._lock:
-            ended, held = set(self._unreported), dict(self._held)
+            held = dict(self._held)
+        try:
+            self._report_ends(store)
+        finally:
+            if held:
+                self._renew_places(store, held)
+
+    def _report_ends(self, store: AnyStore) -> None:
+        with self._lock:
+            ended = set(self._unreported)
         for text in ended:
             store.end_request(text)
             with self._lock:
                 self._unreported.discard(text)
-        if not held:
-            return
+
+    def _renew_places(self, store: AnyStore, held: dict[str, Ticket]) -> None:
         renew = partial(store.renew_requests, lease_seconds=self._settings.lease_seconds)
         if renew(self._owner) < len(held):
             in_flight = [text for text, ticket in held.items() if ticket.is_in_flight]
             renew(self._owner, tickets=in_flight)
             self._end_again(store, in_flight)
 
-    def _end_again(self, store: Store, named: list[str]) -> None:
+    def _end_again(self, store: AnyStore, named: list[str]) -> None:
         """What has ended since they were listed must not count again."""
         for text in named:
             if text not in self._held:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from fairqueue._queue import FairQueue
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.sharded.asking import PROBED_QUEUE
+from fairqueue._stores.store import AnyStore
 from fairqueue._threads import native_event, start_native
 from fairqueue.errors import FairQueueError
 
@@ -12,49 +16,48 @@ log = logging.getLogger("fairqueue.silence")
 
 PROBE_SECONDS = 1.0
 PROBES_UNTIL_SILENT = 2
-PROBED_QUEUE = "probe"  # any name will do
 
 
 class SilenceWatch:
-    """Asks the store every second from a native thread, and lets go of it while it is silent.
+    """Asks each shard every second from a native thread, and lets go of it while it is silent.
 
     A server that is stopped, or a link that drops packets, refuses no connection: each call would
-    wait for its time-out. From the second unanswered probe on the queue's calls raise
-    StoreUnavailable at once. Once the store answers, all is as before.
+    wait for its time-out. From the second unanswered probe on the queue's calls to that shard raise
+    StoreUnavailable at once. Once it answers, all is as before.
     """
 
     def __init__(self, queue: FairQueue) -> None:
         self._queue = queue
-        self._unanswered = 0
         self._stopped = native_event()
 
     def start(self) -> None:
         """Ask until :meth:`stop`, or until the process ends."""
-        start_native(self._run, name="fairqueue-silence")
+        for shard in self._queue.store.shards:
+            start_native(partial(self._run, shard), name="fairqueue-silence")
 
     def stop(self) -> None:
         """Ask no more; calls wait for the store as before."""
         self._stopped.set()
-        self._queue.store.engine.silent = False
+        for shard in self._queue.store.shards:
+            shard.engine.silent = False
 
-    def _run(self) -> None:
-        probe = self._queue.clone(timeout_seconds=PROBE_SECONDS)
+    def _run(self, shard: AnyStore) -> None:
+        probe, unanswered = shard.clone(timeout_seconds=PROBE_SECONDS), 0
         while not self._stopped.wait(PROBE_SECONDS / 2):
-            self._unanswered = 0 if self._answers(probe) else self._unanswered + 1
+            unanswered = 0 if self._answers(probe) else unanswered + 1
             if not self._stopped.is_set():
-                self._tell(silent=self._unanswered >= PROBES_UNTIL_SILENT)
+                self._tell(shard.engine, silent=unanswered >= PROBES_UNTIL_SILENT)
         probe.close()
 
     @staticmethod
-    def _answers(probe: FairQueue) -> bool:
+    def _answers(probe: AnyStore) -> bool:
         try:
             probe.is_plain(PROBED_QUEUE)
         except FairQueueError:
             return False
         return True
 
-    def _tell(self, *, silent: bool) -> None:
-        engine = self._queue.store.engine
-        if silent and not engine.silent:
+    def _tell(self, engine: Engine, *, silent: bool) -> None:
+        if silent and not any(shard.engine.silent for shard in self._queue.store.shards):
             log.warning("Redis does not answer while this worker stops: no call waits for it")
         engine.silent = silent

@@ -5,6 +5,7 @@ A task that does not yield cannot block them.
 
 from __future__ import annotations
 
+import select
 import sys
 import threading
 from collections.abc import Callable
@@ -24,6 +25,22 @@ def _threading() -> Any:
     if eventlet is not None and eventlet.is_monkey_patched("thread"):
         return eventlet.original("threading")
     return threading
+
+
+def native_select(name: str) -> Any:
+    """Return what ``select`` has under a name, such as ``epoll``; None: this system has none.
+
+    gevent and eventlet take some of them away.
+    """
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent is not None and gevent.is_module_patched("select"):
+        try:
+            return gevent.get_original("select", name)
+        except AttributeError:
+            return None
+    if eventlet is not None and eventlet.is_monkey_patched("select"):
+        return getattr(eventlet.original("select"), name, None)
+    return getattr(select, name, None)
 
 
 class _Event:

@@ -139,6 +139,16 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class Stand:
+    """How a queue stands on a shard, in the virtual time that all shards share."""
+
+    head: float | None
+    """The finish tag of the workspace whose turn is next there; None: nothing is ready."""
+    seen: float
+    """The highest virtual time that this shard knows of."""
+
+
+@dataclass(frozen=True, slots=True)
 class Claimed:
     """The result of one finish-and-claim call."""
 
@@ -147,6 +157,8 @@ class Claimed:
     """Fencing tokens of finishes that had no effect because their lease was lost."""
     wait_seconds: float
     """Claim again after this many seconds if no wake-up arrives first."""
+    stands: tuple[Stand, ...] = ()
+    """How each queue of the claim stands on this shard, where that was asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 from fairqueue._keys import encode
 from fairqueue._similar_names import folded
-from fairqueue._stores.store import Store
+from fairqueue._stores.store import AnyStore
 
 log = logging.getLogger("fairqueue.admin")
 
@@ -23,7 +23,7 @@ MOST_COMPARED = 10_000
 """Names among which a similar one is looked for: to compare many takes seconds."""
 
 
-def warn_of_unseen(store: Store, scope: str, name: str) -> None:
+def warn_of_unseen(store: AnyStore, scope: str, name: str) -> None:
     """Log a warning if no job, limit or pause names this workspace, queue or task now.
 
     It is no error: limits may be set before the first job comes.
@@ -33,7 +33,7 @@ def warn_of_unseen(store: Store, scope: str, name: str) -> None:
         log.warning("%s", hint)
 
 
-def hint_of_unseen(store: Store, scope: str, name: str) -> str | None:
+def hint_of_unseen(store: AnyStore, scope: str, name: str) -> str | None:
     """Say that no job, limit or pause names this now, and which name is meant; None: one does."""
     if _is_used(store, scope, name):
         return None
@@ -48,7 +48,7 @@ def hint_of_unseen(store: Store, scope: str, name: str) -> str | None:
     return f"no job, limit or pause names the {scope} {name!r} now{remedy}"
 
 
-def hint_of_name(store: Store, scope: str, name: str) -> str | None:
+def hint_of_name(store: AnyStore, scope: str, name: str) -> str | None:
     """Say which name is meant, where nothing is found of this one; None: there is no other."""
     hint = hint_of_unseen(store, scope, name)
     if hint is not None:
@@ -60,13 +60,13 @@ def hint_of_name(store: Store, scope: str, name: str) -> str | None:
     return None
 
 
-def _is_used(store: Store, scope: str, name: str) -> bool:
+def _is_used(store: AnyStore, scope: str, name: str) -> bool:
     """Answer the common case without reading all names: a job has named it."""
-    engine = store.engine
-    key = engine.keys.key(PLACES[scope][0])
-    return bool(engine.command("HEXISTS", key, encode(name)))
+    place = PLACES[scope][0]
+    engines = [shard.engine for shard in store.shards]
+    return any(each.command("HEXISTS", each.keys.key(place), encode(name)) for each in engines)
 
 
-def _known(store: Store, scope: str) -> Iterator[list[str]]:
+def _known(store: AnyStore, scope: str) -> Iterator[list[str]]:
     """Yield pages of names."""
     return chain.from_iterable(store.names(place, scope) for place in PLACES[scope])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import chain
 
 from fairqueue._lists import Lists
-from fairqueue.audit import Checkup, Finding, Mended, certain_findings, checkup, mend
+from fairqueue._stores.store import AnyStore
+from fairqueue.audit import Audit, Checkup, Finding, Mended, certain_findings, checkup, mend
+from fairqueue.audit.shards import named, of_servers
 
 
 class Upkeep(Lists):
@@ -16,8 +18,9 @@ class Upkeep(Lists):
 
         Every key of the namespace is read, page by page. That is no atomic step, so a finding
         counts only if further looks find it again. On a large namespace it takes memory and time.
+        If there are several shards, each text says on which one it was found.
         """
-        return certain_findings(self._connected().engine)[1]
+        return list(named([found for _, found in _looks(self._connected())]))
 
     def mend(self) -> Mended:
         """Mend what :meth:`audit` finds; return each repair, and what does not hold still.
@@ -32,12 +35,13 @@ class Upkeep(Lists):
         """Check the keys, the server and the workers; with ``repair`` mend the keys first."""
         store = self._connected()
         mended = mend(store) if repair else Mended()
-        look, found = certain_findings(store.engine)
+        seen = _looks(store)
         told = chain(
-            store.engine.remarks(),
-            checkup.remarks(look, self.list_workers()),
+            of_servers(store),
+            checkup.remarks([look for look, _ in seen], self.list_workers()),
             checkup.limits_remark(self.list_limits()),
         )
+        found = named([of_shard for _, of_shard in seen])
         return Checkup(self._settings.namespace, tuple(told), tuple(found), mended.repairs)
 
     def drop_set_aside(self) -> int:
@@ -46,3 +50,7 @@ class Upkeep(Lists):
         An audit names each of them until then.
         """
         return self._connected().drop_set_aside()
+
+
+def _looks(store: AnyStore) -> list[tuple[Audit, list[Finding]]]:
+    return [certain_findings(shard.engine) for shard in store.shards]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -130,3 +130,11 @@ def check_priority(priority: Any) -> int:
             f"not {priority!r}"
         )
     return int(priority)
+
+
+def check_queues(queues: Sequence[str], n: int) -> None:
+    """Raise ConfigurationError for queues from which ``n`` jobs cannot be claimed."""
+    if isinstance(queues, str) or (n > 0 and not queues):
+        raise ConfigurationError(f"claim needs a list of at least one queue name, not {queues!r}")
+    for queue in queues:
+        check_name("queue", queue)

@@ -8,6 +8,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import count, islice
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP
 from typing import Any
@@ -17,6 +18,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from fairqueue._shards import shard_of
 from fairqueue.testing import Child, find_server
 from tests.redis.proxy import Proxy
 from tests.system.ledger import wait_for
@@ -310,3 +312,40 @@ def moved_name() -> Iterator[MovedName]:
         yield name
     finally:
         name.close()
+
+
+class Spread:
+    """Two servers, each with one shard of a namespace."""
+
+    def __init__(self) -> None:
+        self.nodes = [data_node().start() for _ in range(2)]
+
+    @property
+    def hosts(self) -> str:
+        """Where they are, as in a URL."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    @property
+    def url(self) -> str:
+        """The core's URL."""
+        return f"redis://{self.hosts}/0"
+
+    def workspaces(self, shard: int, n: int) -> list[str]:
+        """The names of ``n`` workspaces that live on this server."""
+        names = (f"workspace-{number}" for number in count())
+        return list(islice((name for name in names if shard_of(name, 2) == shard), n))
+
+    def close(self) -> None:
+        """End both."""
+        for node in self.nodes:
+            node.close()
+
+
+@contextlib.contextmanager
+def spread() -> Iterator[Spread]:
+    """Such a pair for some tests."""
+    pair = Spread()
+    try:
+        yield pair
+    finally:
+        pair.close()

@@ -241,7 +241,9 @@ class Settings(BaseSettings):
     enforce: Literal["limits", "observe"] = Field(
         "limits", description='"observe": only count what limits would block or reject'
     )
-    shards: Annotated[int, Number, Field(ge=1, le=1024)] = Field(1, description="number of shards")
+    shards: Annotated[int, Number, Field(ge=1, le=64)] = Field(
+        1, description="number of shards, up to 64; default: of the servers in the URL"
+    )
     min_replicas: Annotated[FromZero, Number] = Field(
         0, description="replicas that confirm each write before its call returns, from 0"
     )
@@ -305,7 +307,6 @@ class Settings(BaseSettings):
             settings = cls(**explicit)
         except ValidationError as error:
             raise problems.explain(error, cls) from None
-        problems.refuse_unsupported(settings)
         problems.refuse_reserves(settings)
         problems.refuse_burst(settings)
         return settings

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 
 ENV_PREFIX = "FAIRQUEUE_"
 
-UNSUPPORTED: Mapping[str, Any] = {
-    "shards": 1,
-}
-"""Settings whose feature does not exist yet, with the only value that is supported."""
-
 _NOT_SETTINGS = re.compile(
     # variables of fairqueue's own commands and tests, and those that Kubernetes sets in every pod
     # for a service whose name begins with "fairqueue"
@@ -100,12 +95,6 @@ def _field_at(path: list[str], model: type[BaseModel]) -> tuple[type[BaseModel] 
         return model, field
     entry = field.annotation.__args__[1]  # type: ignore[union-attr]
     return entry, entry.model_fields.get(path[2])
-
-
-def refuse_unsupported(settings: BaseModel) -> None:
-    """Raise for settings whose feature does not exist yet, instead of ignoring them."""
-    asked = [name for name, only in UNSUPPORTED.items() if getattr(settings, name) != only]
-    _raise([f"setting {name!r} is not supported yet with that value; remove it" for name in asked])
 
 
 def refuse_reserves(settings: BaseModel) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 from fairqueue._settings import Settings, mask_password
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.redis.address import servers_of
 from fairqueue._stores.redis.replicas import Replicas
-from fairqueue._stores.store import Store
+from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.store import AnyStore, Store
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "memory")
@@ -23,15 +25,27 @@ BROKER_SCHEMES = {
 """Those of a Celery app's broker URL, and what they stand for."""
 
 
-def open_store(url: str, *, settings: Settings, client: Any = None) -> Store:
-    """Open the store of a core URL, or over a redis client; nothing is connected yet."""
-    replicas = Replicas(settings.min_replicas, settings.replica_wait_seconds)
-    if client is not None:
-        return Store(RedisEngine(client, namespace=settings.namespace, replicas=replicas))
-    return Store(_open_engine(url, settings.namespace, replicas))
+def open_store(url: str, *, settings: Settings, client: Any = None) -> AnyStore:
+    """Open the store of a core URL, or over a redis client; nothing is connected yet.
+
+    The URL of several servers, ``redis://h1,h2/0``, opens a store of as many shards, or of more
+    where the setting ``shards`` says so: shard i is on server i modulo their number.
+    """
+    urls = [""] if client is not None else _servers(url)
+    n = settings.shards if "shards" in settings.model_fields_set else len(urls)
+    if n < len(urls):
+        raise ConfigurationError(
+            f"setting 'shards' is {n}, but the URL names {len(urls)} servers: each has at least "
+            "one shard"
+        )
+    shards = [
+        Store(_open_engine(urls[shard % len(urls)], client, settings, shard)) for shard in range(n)
+    ]
+    return shards[0] if n == 1 else ShardedStore(shards, servers=len(urls))
 
 
-def _open_engine(url: str, namespace: str, replicas: Replicas) -> Engine:
+def _servers(url: str) -> list[str]:
+    """Read the scheme, and split a URL that names several servers."""
     given, mark, rest = url.partition("://")
     scheme = BROKER_SCHEMES.get(given.lower(), given.lower())
     if scheme not in SCHEMES:
@@ -40,18 +54,25 @@ def _open_engine(url: str, namespace: str, replicas: Replicas) -> Engine:
             f"unknown scheme in the URL {mask_password(url)!r}: fairqueue stores its jobs in a "
             f"Redis, whatever the app's own broker is; use one of {known}"
         )
-    url = f"{scheme}{mark}{rest}"
-    if scheme == "memory":
-        return _open_memory(url, namespace)
-    return RedisEngine.from_url(url, namespace=namespace, replicas=replicas)
+    return servers_of(f"{scheme}{mark}{rest}")
 
 
-def _open_memory(url: str, namespace: str) -> Engine:
+def _open_engine(url: str, client: Any, settings: Settings, shard: int) -> Engine:
+    namespace = settings.namespace
+    replicas = Replicas(settings.min_replicas, settings.replica_wait_seconds)
+    if client is not None:
+        return RedisEngine(client, namespace=namespace, replicas=replicas, shard=shard)
+    if url.startswith("memory://"):
+        return _open_memory(url, namespace, shard)
+    return RedisEngine.from_url(url, namespace=namespace, replicas=replicas, shard=shard)
+
+
+def _open_memory(url: str, namespace: str, shard: int) -> Engine:
     try:
         from fairqueue._stores.memory import open_memory  # noqa: PLC0415 - Lua is an extra
     except ModuleNotFoundError as error:
         raise needs_memory_extra(error) from error
-    return open_memory(url, namespace=namespace)
+    return open_memory(url, namespace=namespace, shard=shard)
 
 
 def needs_memory_extra(error: ModuleNotFoundError) -> ConfigurationError:

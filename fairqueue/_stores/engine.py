@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from fairqueue._keys import Keys
+from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.scripts import load
 from fairqueue._stores.waiter import Waiter
@@ -64,18 +65,23 @@ class Remark:
 
 
 class Engine(ABC):
-    """Runs each operation's script as one atomic step, on the keys of one namespace."""
+    """Runs each operation's script as one atomic step, on the keys of one namespace's shard."""
 
-    def __init__(self, namespace: str, read: Read = read_source) -> None:
-        self.namespace, self.read = namespace, read
-        self.keys = Keys(namespace)
+    def __init__(self, namespace: str, read: Read = read_source, *, shard: int = 0) -> None:
+        self.namespace, self.read, self.shard = namespace, read, shard
+        self.keys = Keys(namespace, shard)
         self.silent = False
         """Set while a worker stops and Redis does not answer: then no call waits for it."""
+        self.late_check: LateCheck | None = None
+        """Set for one of several shards that was away when its process connected."""
         self._arguments = {name: source.arguments for name, source in load(read).items()}
 
     def call(self, operation: str, /, **arguments: Value) -> Any:
         """Run an operation; every argument of its header must be named, and no other."""
         self.refuse_if_silent()
+        late = self.late_check
+        if late is not None and late.passes():
+            self.late_check = None
         wanted = self._arguments[operation]
         try:
             given = [bytes_of(arguments[argument]) for argument in wanted]
@@ -126,6 +132,11 @@ class Engine(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise ConfigurationError or StoreUnavailable if the scripts cannot run here."""
+
+    @property
+    def server(self) -> str:
+        """Where the keys are: the same for all shards on one server; empty: in this process."""
+        return ""
 
     def memory(self) -> Memory | None:
         """Return how much memory the server uses; None: it is not told, or is of this process."""

@@ -47,6 +47,7 @@ MODULES = (
     "fairness",
     "words",
     "shard",
+    "across",
     "limits",
     "task_rates",
     "jobs",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import nsmallest
 from itertools import islice
 from typing import Any, Literal
@@ -162,21 +162,30 @@ class ListStore(OperatorStore):
         takes = "" if queues is None else list_rows.takes(queues, slots)
         self._call("introduce", owner=encode(owner), about=about, takes=takes)
 
-    def why(self, *, workspace: str | None, job_id: str | None, queue: str | None) -> Why:
+    def why(
+        self,
+        *,
+        workspace: str | None,
+        job_id: str | None,
+        queue: str | None,
+        fleet: Callable[[], Fleet] | None = None,
+    ) -> Why:
         """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.
 
         Without a queue the job is searched for on all queues. The cost grows with the queues
         and lanes of that workspace, not with the number of workspaces. Three bounds apply: at most
         10,000 jobs ahead in a lane are counted, 1,000 leases are looked at for when it may start,
         and a dead job is searched for in the given workspace, else in the 1,000 with the oldest
-        dead letters.
+        dead letters. ``fleet`` gives the workers and leases, if not those of this store alone.
         """
         where = {"workspace": workspace, "queue": queue, "id": job_id}
         named = {argument: encode(name or "") for argument, name in where.items()}
         reply = self._call("why", **named)
-        return explain.why(reply, job_id, self._task, self._fleet() if reply[5] else Fleet())
+        known = (fleet or self.fleet)() if reply[5] else Fleet()
+        return explain.why(reply, job_id, self._task, known)
 
-    def _fleet(self) -> Fleet:
+    def fleet(self) -> Fleet:
+        """Return what the workers have said they take, and the leases, or a part of them."""
         workers = {row.owner: row for page in self.workers() for row in page}
         return fleet_of(workers.values(), *self.taken_slots())
 

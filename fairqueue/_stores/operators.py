@@ -94,6 +94,7 @@ class OperatorStore:
         authoritative: bool,
         erases: bool = True,
         on_replaced: Callable[[Sequence[str], int], object] | None = None,
+        defers: bool = False,  # noqa: ARG002 - only one of several shards may be away
     ) -> bool:
         """Store limits if none are stored yet, or always if ``authoritative``.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairqueue._fairness import retry_after
 from fairqueue._keys import decode, encode
+from fairqueue._shards import Time
 from fairqueue._types import (
     CANCELLED,
     Admission,
@@ -22,6 +23,7 @@ from fairqueue._types import (
     Pause,
     Published,
     Renewed,
+    Stand,
     WithoutWorkspace,
     WorkspaceStats,
 )
@@ -150,10 +152,23 @@ def claimed(
 ) -> tuple[Claimed, str]:
     """Read what one finish-and-claim brought, and what it could not read."""
     _, lost, about, *jobs = reply
-    wait, _, unread = about.partition(b" ")
+    words, _, unread = about.partition(b" ")
+    wait, _, stands = words.partition(b"/")
     pairs = zip(jobs[::2], jobs[1::2], strict=True)
     leases = tuple(lease(*pair, owner, lease_seconds, sent, name) for pair in pairs)
-    return Claimed(leases, fences(lost), float(wait)), unread.decode(errors="replace")
+    claimed = Claimed(leases, fences(lost), float(wait), stands_of(stands))
+    return claimed, unread.decode(errors="replace")
+
+
+def times_text(times: Sequence[Time]) -> str:
+    """Write what a claim tells of the other shards."""
+    return " ".join(f"{seen!r}:{'-' if most is None else repr(most)}" for seen, most in times)
+
+
+def stands_of(text: bytes) -> tuple[Stand, ...]:
+    """Read how some queues stand; empty where that was not asked."""
+    pairs = (each.partition(b",") for each in text.split(b";") if each)
+    return tuple(Stand(float(head) if head else None, float(seen)) for head, _, seen in pairs)
 
 
 def _delivery(text: str) -> Delivery:
@@ -232,6 +247,12 @@ def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
 def ticket(owner: str, workspace: str, number: int) -> str:
     """Name one request."""
     return f"{encode(owner)}/{encode(workspace)}/{number}"
+
+
+def workspace_of_ticket(ticket: str) -> str:
+    """Return the workspace of a request."""
+    _, name, _ = ticket.split("/")
+    return decode(name)
 
 
 def admitted_request(reply: list[Any]) -> AdmittedRequest:

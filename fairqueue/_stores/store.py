@@ -25,13 +25,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairqueue._keys import encode
+from fairqueue._shards import Time
 from fairqueue._stores import replies
 from fairqueue._stores.dead import DeadStore
 from fairqueue._stores.engine import Value
+from fairqueue._stores.layout import check_layout
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
 from fairqueue._stores.waiter import Waiter
-from fairqueue._types import Admission, AdmittedRequest, Claimed, Finish, Job, Published, Renewed
+from fairqueue._types import (
+    Admission,
+    AdmittedRequest,
+    Claimed,
+    Finish,
+    Job,
+    Published,
+    Renewed,
+    Stand,
+)
 from fairqueue.errors import FairQueueError
 
 logger = logging.getLogger("fairqueue")
@@ -43,23 +54,28 @@ MOST_DETAILS = 8_000  # characters of a traceback: its end says what was wrong
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
-class Store(DeadStore):
-    """One method per operation. Each is one atomic step unless it says otherwise.
+class AnyStore(DeadStore):
+    """What a store has, whether on one shard or on several: all but the calls that owners number.
 
-    It writes the arguments, runs the operation's script and reads the reply.
+    There is one method per operation. Each is one atomic step unless it says otherwise: it writes
+    the arguments, runs the operation's script and reads the reply.
     """
 
-    def _numbered(self, name: str, owner: str, number: int, **values: Value) -> Any:
-        reply = self._call(name, owner=encode(owner), number=number, **values)
-        if reply in (-1, [-1]):
-            raise FairQueueError(
-                f"call {number} of owner {owner!r} came after a later one and was not carried out"
-            )
-        return reply
+    @property
+    def shards(self) -> tuple[Store, ...]:
+        """Each shard as a store of its own, in their order."""
+        raise NotImplementedError
+
+    def take_woken(self) -> frozenset[int]:
+        """Return the shards whose waits have woken us since the last call."""
+        return frozenset()
 
     def check(self) -> None:
-        """Raise ConfigurationError or StoreUnavailable if the server cannot keep the promises."""
-        self.engine.check()
+        """Raise ConfigurationError or StoreUnavailable if the server cannot keep the promises.
+
+        ConfigurationError also where others have opened these keys with other shards.
+        """
+        raise NotImplementedError
 
     def publish(self, job: Job, admission: Admission) -> Published:
         """Enqueue one job, unless its id was published before or its unique key is held.
@@ -83,43 +99,6 @@ class Store(DeadStore):
 
         return Publishes(jobs).send(call)
 
-    def claim(
-        self,
-        *,
-        owner: str,
-        number: int,
-        queues: Sequence[str],
-        n: int,
-        lease_seconds: float,
-        max_deliveries: int | None,
-        finishes: Sequence[Finish] = (),
-        yield_first: bool = False,
-    ) -> Claimed:
-        """End the leases in ``finishes``, then lease up to ``n`` jobs, in one step.
-
-        ``number`` grows by one with every call of an owner. The same number again returns the
-        same reply, without leases that were lost meanwhile; a lower one raises FairQueueError.
-        Queues with runnable jobs take turns, job by job. ``n`` 0 only finishes. ``yield_first``:
-        this claimer has declined jobs recently, so other waiting claimers are woken before it.
-        """
-        sent = replies.clock()
-        reply = self._numbered(
-            "claim",
-            owner,
-            number,
-            queues=" ".join(map(encode, queues)),
-            n=n,
-            lease_seconds=lease_seconds,
-            max_deliveries=max_deliveries or "",
-            poll_seconds=poll_seconds(lease_seconds),
-            finishes=replies.finishes_text(finishes),
-            yield_first=int(yield_first),
-        )
-        claimed, unread = replies.claimed(reply, owner, lease_seconds, sent, self._task)
-        if unread and self._log_throttle.passes():
-            logger.warning(UNREAD, unread)
-        return claimed
-
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
     ) -> Renewed:
@@ -142,6 +121,158 @@ class Store(DeadStore):
                 whole.failed | found.failed,
             )
         return whole
+
+    def reap(self, *, max_deliveries: int | None) -> int:
+        """Process a bounded number of expired leases and due timers; return how many.
+
+        A lease that ended while the store was away is kept for one lease of its own length.
+        """
+        return int(self._call("reap", max_deliveries=max_deliveries or ""))
+
+    def admit_request(
+        self, ticket: str, *, lease_seconds: float, waiting_most: int
+    ) -> AdmittedRequest:
+        """Admit a request, or let it wait if fewer than ``waiting_most`` of its workspace wait.
+
+        A ticket is that of :func:`replies.ticket`. The same ticket again: whether it is in flight
+        by now; one that waits must ask again to learn that. A ticket lives as long as its owner,
+        see :meth:`renew_requests`.
+        """
+        return replies.admitted_request(
+            self._call(
+                "admit_request", ticket=ticket, length=lease_seconds, waiting_most=waiting_most
+            )
+        )
+
+    def end_request(self, ticket: str) -> bool:
+        """End a request, in flight or waiting; a waiting one takes its place. False: it is over."""
+        return bool(self._call("end_request", ticket=ticket))
+
+    def renew_requests(
+        self, owner: str, *, lease_seconds: float, tickets: Sequence[str] = ()
+    ) -> int:
+        """Renew all tickets of an owner for a lease; return how many it has.
+
+        ``tickets`` are requests in flight that the store may have lost: they count again, also
+        above the limits.
+        """
+        known = 0
+        for first in range(0, max(1, len(tickets)), RENEWED_AT_ONCE):
+            some = " ".join(tickets[first : first + RENEWED_AT_ONCE])
+            known = self._call(
+                "renew_requests", owner=encode(owner), length=lease_seconds, tickets=some
+            )
+        return int(known)
+
+    def count_requests(self, workspace: str) -> tuple[int, int, int]:
+        """Count the requests in flight in all, and those of a workspace in flight and waiting."""
+        in_all, in_flight, waiting = self._call("count_requests", workspace=encode(workspace))
+        return in_all, in_flight, waiting
+
+    def depth(self, queue: str, *, running: bool = False) -> int:
+        """Count a queue's waiting and scheduled jobs and, with ``running``, its running ones."""
+        return int(self._call("depth", queue=encode(queue), running=int(running)))
+
+    def declare(self, queue: str, *, plain: bool) -> None:
+        """Store a queue's kind: plain ones bypass fairqueue (control, events, results)."""
+        self._call("declare", queue=encode(queue), kind="plain" if plain else "task")
+
+    def is_plain(self, queue: str) -> bool | None:
+        """Return a queue's declared kind; None: never declared. A publish declares it not plain."""
+        kind = self._call("is_plain", queue=encode(queue))
+        return kind == b"plain" if kind else None
+
+    def waiter(self, queues: Sequence[str]) -> Waiter:
+        """Make a waiter for these queues, with its own connection."""
+        return self.engine.waiter(queues)
+
+    def clone(self, *, timeout_seconds: float | None = None) -> AnyStore:
+        """Return the same store over separate connections, for a background thread.
+
+        With a timeout no call waits longer for the server, and none is retried automatically.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close all connections. The store can be used again; it reconnects."""
+        self.engine.close()
+
+
+class Store(AnyStore):
+    """A store of one shard."""
+
+    @property
+    def shards(self) -> tuple[Store, ...]:
+        """Itself."""
+        return (self,)
+
+    def check(self) -> None:
+        """Check the server, and that it is not one of several shards."""
+        self.engine.check()
+        check_layout(self.engine, [self.engine], shards=1)
+
+    def clone(self, *, timeout_seconds: float | None = None) -> Store:
+        """Return the same store over separate connections."""
+        engine = self.engine.clone(timeout_seconds=timeout_seconds)
+        store, late = Store(engine, clock=self._clock), self.engine.late_check
+        engine.late_check = None if late is None else late.over(store)
+        return store
+
+    def _numbered(self, name: str, owner: str, number: int, **values: Value) -> Any:
+        reply = self._call(name, owner=encode(owner), number=number, **values)
+        if reply in (-1, [-1]):
+            raise FairQueueError(
+                f"call {number} of owner {owner!r} came after a later one and was not carried out"
+            )
+        return reply
+
+    def claim(
+        self,
+        *,
+        owner: str,
+        number: int,
+        queues: Sequence[str],
+        n: int,
+        lease_seconds: float,
+        max_deliveries: int | None,
+        finishes: Sequence[Finish] = (),
+        yield_first: bool = False,
+        times: Sequence[Time] = (),
+    ) -> Claimed:
+        """End the leases in ``finishes``, then lease up to ``n`` jobs, in one step.
+
+        ``number`` grows by one with every call of an owner. The same number again returns the
+        same reply, without leases that were lost meanwhile; a lower one raises FairQueueError.
+        Queues with runnable jobs take turns, job by job. ``n`` 0 only finishes. ``yield_first``:
+        this claimer has declined jobs recently, so other waiting claimers are woken before it.
+        ``times``: how far these queues are on other shards; then the reply says how they
+        stand here, and a queue is left alone whose head is further than it may be. Where fewer jobs
+        than ``n`` were leased because of that, ``wait_seconds`` is infinite.
+        """
+        sent = replies.clock()
+        reply = self._numbered(
+            "claim",
+            owner,
+            number,
+            queues=" ".join(map(encode, queues)),
+            n=n,
+            lease_seconds=lease_seconds,
+            max_deliveries=max_deliveries or "",
+            poll_seconds=poll_seconds(lease_seconds),
+            finishes=replies.finishes_text(finishes),
+            yields=int(yield_first),
+            times=replies.times_text(times),
+        )
+        claimed, unread = replies.claimed(reply, owner, lease_seconds, sent, self._task)
+        if unread and self._log_throttle.passes():
+            logger.warning(UNREAD, unread)
+        return claimed
+
+    def stands(self, queues: Sequence[str], times: Sequence[Time]) -> tuple[Stand, ...]:
+        """Tell what a claim tells, and return how these queues stand here."""
+        names = " ".join(map(encode, queues))
+        text = replies.times_text(times)
+        return replies.stands_of(self._call("stands", queues=names, times=text))
 
     def ack(
         self, *, owner: str, number: int, lease_seconds: float, finishes: Sequence[Finish]
@@ -212,78 +343,6 @@ class Store(DeadStore):
         )
         return bool(reply)
 
-    def reap(self, *, max_deliveries: int | None) -> int:
-        """Process a bounded number of expired leases and due timers; return how many.
-
-        A lease that ended while the store was away is kept for one lease of its own length.
-        """
-        return int(self._call("reap", max_deliveries=max_deliveries or ""))
-
-    def admit_request(
-        self, ticket: str, *, lease_seconds: float, waiting_most: int
-    ) -> AdmittedRequest:
-        """Admit a request, or let it wait if fewer than ``waiting_most`` of its workspace wait.
-
-        A ticket is that of :func:`replies.ticket`. The same ticket again: whether it is in flight
-        by now; one that waits must ask again to learn that. A ticket lives as long as its owner,
-        see :meth:`renew_requests`.
-        """
-        return replies.admitted_request(
-            self._call(
-                "admit_request", ticket=ticket, length=lease_seconds, waiting_most=waiting_most
-            )
-        )
-
-    def end_request(self, ticket: str) -> bool:
-        """End a request, in flight or waiting; a waiting one takes its place. False: it is over."""
-        return bool(self._call("end_request", ticket=ticket))
-
-    def renew_requests(
-        self, owner: str, *, lease_seconds: float, tickets: Sequence[str] = ()
-    ) -> int:
-        """Renew all tickets of an owner for a lease; return how many it has.
-
-        ``tickets`` are requests in flight that the store may have lost: they count again, also
-        above the limits.
-        """
-        known = 0
-        for first in range(0, max(1, len(tickets)), RENEWED_AT_ONCE):
-            some = " ".join(tickets[first : first + RENEWED_AT_ONCE])
-            known = self._call(
-                "renew_requests", owner=encode(owner), length=lease_seconds, tickets=some
-            )
-        return int(known)
-
-    def count_requests(self, workspace: str) -> tuple[int, int, int]:
-        """Count the requests in flight in all, and those of a workspace in flight and waiting."""
-        in_all, in_flight, waiting = self._call("count_requests", workspace=encode(workspace))
-        return in_all, in_flight, waiting
-
-    def depth(self, queue: str, *, running: bool = False) -> int:
-        """Count a queue's waiting and scheduled jobs and, with ``running``, its running ones."""
-        return int(self._call("depth", queue=encode(queue), running=int(running)))
-
-    def declare(self, queue: str, *, plain: bool) -> None:
-        """Store a queue's kind: plain ones bypass fairqueue (control, events, results)."""
-        self._call("declare", queue=encode(queue), kind="plain" if plain else "task")
-
-    def is_plain(self, queue: str) -> bool | None:
-        """Return a queue's declared kind; None: never declared. A publish declares it not plain."""
-        kind = self._call("is_plain", queue=encode(queue))
-        return kind == b"plain" if kind else None
-
-    def waiter(self, queues: Sequence[str]) -> Waiter:
-        """Make a waiter for these queues, with its own connection."""
-        return self.engine.waiter(queues)
-
-    def clone(self, *, timeout_seconds: float | None = None) -> Store:
-        """Return the same store over separate connections, for a background thread.
-
-        With a timeout no call waits longer for the server, and none is retried automatically.
-        """
-        engine = self.engine.clone(timeout_seconds=timeout_seconds)
-        return Store(engine, clock=self._clock)
-
-    def close(self) -> None:
-        """Close all connections. The store can be used again; it reconnects."""
-        self.engine.close()
+    def is_leased(self, fence: int) -> bool:
+        """Return whether a fence still holds a lease."""
+        return bool(self.engine.command("HEXISTS", self.engine.keys.key("leases"), fence))

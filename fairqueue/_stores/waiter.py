@@ -27,6 +27,10 @@ class Waiter(ABC):
         """End an armed wait that became readable; True: woken, False: timed out."""
 
     @abstractmethod
+    def disarm(self) -> bool:
+        """End an armed wait before its time; True: woken meanwhile."""
+
+    @abstractmethod
     def wait(self, seconds: float) -> bool:
         """Arm, block and collect: True if woken within ``seconds``."""
 

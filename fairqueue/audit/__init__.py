@@ -7,7 +7,8 @@ from fairqueue.audit.checks import Finding, findings
 from fairqueue.audit.checkup import Checkup
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.looks import audit, certain_findings
-from fairqueue.audit.repairs import Mended, Repair, can_be_mended, mend, remedy_of
+from fairqueue.audit.mended import Mended, Repair
+from fairqueue.audit.repairs import can_be_mended, mend, remedy_of
 from fairqueue.audit.view import Audit, Where
 
 __all__ = [

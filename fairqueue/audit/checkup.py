@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fairqueue._keys import decode
 from fairqueue._stores.engine import Level, Remark
 from fairqueue.audit.checks import Finding
-from fairqueue.audit.repairs import Repair
+from fairqueue.audit.mended import Repair
+from fairqueue.audit.shards import named
 from fairqueue.audit.view import Audit
 from fairqueue.lists import StoredLimitsRow, WorkerRow
 
@@ -33,12 +34,20 @@ class Checkup:
         return not self.findings and all(one.level is not Level.PROBLEM for one in self.remarks)
 
 
-def remarks(look: Audit, workers: Sequence[WorkerRow]) -> Iterator[Remark]:
-    """Give what this look and the known workers tell."""
+def remarks(looks: Sequence[Audit], workers: Sequence[WorkerRow]) -> Iterator[Remark]:
+    """Give what a look at each shard and the known workers tell."""
+    yield from named([_left_alone(look) for look in looks])
+    yield from _workers(workers)
+    yield from named([_unusual(look) for look in looks])
+
+
+def _left_alone(look: Audit) -> Iterator[Remark]:
     yield from _stuck_queues(look)
     yield from _overdue(look)
     yield from _notices(look)
-    yield from _workers(workers)
+
+
+def _unusual(look: Audit) -> Iterator[Remark]:
     if look.offset > 0:
         text = f"Redis's clock went back by {look.offset:,.1f} s once; fairqueue adds that since"
         yield Remark(Level.WARNING, "clock", text)

@@ -7,12 +7,13 @@ so that what others have set right meanwhile stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from fairqueue._keys import TYPES
-from fairqueue._stores.store import Store
+from fairqueue._stores.store import AnyStore
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.looks import certain_findings
+from fairqueue.audit.mended import Mended, Repair
+from fairqueue.audit.shards import named
 from fairqueue.audit.view import Audit, Where
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
@@ -99,28 +100,17 @@ def remedy_of(finding: Finding) -> str:
     return REMEDIES.get(finding.where[0] if finding.where else "", "look at the keys by hand")
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """One finding that was mended, or could not be."""
+def mend(store: AnyStore, *, now: float | None = None) -> Mended:
+    """Mend what can be mended, until nothing is left or nothing more helps; then look again.
 
-    invariant: str
-    text: str
-    done: str
-    """What was done, or why it could not be."""
-    is_mended: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """What a repair has done, and what it has left."""
-
-    repairs: tuple[Repair, ...] = ()
-    findings: tuple[Finding, ...] = field(default=())
-    """What does not hold still."""
+    If there are several shards, each text says on which one it was found.
+    """
+    of_each = [_mend_shard(shard, now) for shard in store.shards]
+    repairs = named([one.repairs for one in of_each])
+    return Mended(tuple(repairs), tuple(named([one.findings for one in of_each])))
 
 
-def mend(store: Store, *, now: float | None = None) -> Mended:
-    """Mend what can be mended, until nothing is left or nothing more helps; then look again."""
+def _mend_shard(store: AnyStore, now: float | None) -> Mended:
     repairs: dict[tuple[str, str], Repair] = {}
     for _ in range(MOST_ROUNDS):
         look, found = certain_findings(store.engine, now=now)
@@ -134,7 +124,7 @@ def mend(store: Store, *, now: float | None = None) -> Mended:
     return Mended(tuple(mended), tuple(left))
 
 
-def _round(store: Store, look: Audit, found: Iterable[Finding]) -> Iterator[Repair]:
+def _round(store: AnyStore, look: Audit, found: Iterable[Finding]) -> Iterator[Repair]:
     """Mend each thing once, whatever was found there."""
     by_where: dict[Where, list[Finding]] = {}
     for finding in found:
@@ -146,7 +136,7 @@ def _round(store: Store, look: Audit, found: Iterable[Finding]) -> Iterator[Repa
             yield Repair(finding.invariant, finding.text, done, is_mended)
 
 
-def _mend(store: Store, look: Audit, where: Where) -> tuple[bool, str]:
+def _mend(store: AnyStore, look: Audit, where: Where) -> tuple[bool, str]:
     """Return whether it was mended, and what was done; nothing, if it is sound by now."""
     kind, *names = where
     try:

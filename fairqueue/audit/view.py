@@ -18,7 +18,7 @@ HELD = {"at_limit", "at_task_limit", "rate", "task_rate"}
 FORMAT = "format=1"
 NO_META = f"0 0 0 - - 0 - 0 0 {FORMAT}"
 _ENTRY = re.compile(r"\S+ \d+ \d+:.*")
-_META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ [\d/]+ -?[\d.]+")
+_META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ [\d/]+( spread)? -?[\d.]+")
 
 
 Where = tuple[str, ...]
@@ -92,7 +92,7 @@ class Audit:
         self.levels = Levels(space.one("limits", {}))
         text = space.one("meta", NO_META)
         self.meta_can_be_read = bool(_META.match(text))
-        meta = (text if self.meta_can_be_read else NO_META).split()
+        meta = (text if self.meta_can_be_read else NO_META).replace(" spread ", " ").split()
         self.window = meta[7]
         """The last minute in which a job ended, and behind a / the last hour of a group."""
         self.last_fence, self.last_arrival = int(meta[0]), int(meta[1])

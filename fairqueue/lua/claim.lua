@@ -1,18 +1,22 @@
 -- Finish what the owner sends, requeue what is due, and lease up to n jobs.
--- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes yield_first
+-- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes yields times
 -- RETURNS {1, lost, wait, "fence id queue deliveries since", record, ...}, {-1} too late; behind
--- the wait, a blank and what could not be read, if there is any
+-- the wait, `/` and how the queues stand, where times are given; a blank and what could not be
+-- read, if there is any
 -- since: from when on the job could have started, unless it was due later; -: not known any more
 local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes,
-  yield_first = unpack(ARGV)
+  yields, times = unpack(ARGV)
 n = tonumber(n)
 -- LATER
 local known = Idempotency.answered(owner, number)
 local reply, failed, plan
+local stands = times ~= '' and known == false and Across.before(queues, times)
+local asked = queues
+if stands then queues, n = Across.served(stands, queues, n) end
 if known == false then
   reply, failed, plan = ShortClaim.go(owner, number, queues, n, lease_seconds, finishes)
 end
-if reply then return reply end
+if reply then return stands and Across.after(stands, reply) or reply end
 -- LATER
 if failed then Rescue.after_short_way(plan, failed) end
 max_deliveries, poll_seconds = tonumber(max_deliveries), tonumber(poll_seconds)
@@ -42,6 +46,11 @@ local lost = Leases.finish_all(finishes, owner)
 
 local from = {}
 for queue in gmatch(queues, '%S+') do insert(from, queue) end
+local all = from -- also those that wait for other shards
+if queues ~= asked then
+  all = {}
+  for queue in gmatch(asked, '%S+') do insert(all, queue) end
+end
 
 -- The queues that have runnable work. A queue that has none must not lend its turn to a neighbour.
 local function candidates(below_reserve)
@@ -96,17 +105,17 @@ if not done then
   serve()
 end
 Shard.at_work = false
-for _, queue in ipairs(from) do Wakeups.touched[queue] = true end
+for _, queue in ipairs(all) do Wakeups.touched[queue] = true end
 Sweep.forget_idle_of(from, #fences > 0)
 if #fences == 0 and n > 0 then
   for _, queue in ipairs(from) do Records.note_use(queue) end
   Cleanup.run()
 end
 if #fences < n then
-  reply[3] = num(Wakeups.watch(owner, yield_first == '1', poll_seconds))
+  reply[3] = num(Wakeups.watch(owner, yields == '1', poll_seconds))
 else
-  Wakeups.unwatch(owner, from, poll_seconds)
+  Wakeups.unwatch(owner, all, poll_seconds)
 end
 Idempotency.keep(owner, number, concat({ lost, reply[3], concat(fences, ' ') }, '|'), lease_seconds)
 if #Shard.aside > 0 then reply[3] = reply[3] .. ' ' .. Shard.told() end
-return reply
+return stands and Across.after(stands, reply) or reply

@@ -146,13 +146,18 @@ class Jobs(ABC):
             yield from page.jobs
 
     def _read(self, job: WaitingJob) -> EnqueuedJob:
-        engine = self.queue.store.engine
-        record: bytes = engine.command("HGET", engine.keys.key("jobs", job.queue), job.job_id)
-        args, kwargs = self._arguments(record.partition(b"\n")[2])
+        args, kwargs = self._arguments(self._record(job).partition(b"\n")[2])
         due_in = 0.0 if job.due is None else max(0.0, job.due - self.clock())
         return EnqueuedJob(
             job.task, job.workspace, job.queue, args, kwargs, job.job_id, round(due_in, 3)
         )
+
+    def _record(self, job: WaitingJob) -> bytes:
+        engines = [shard.engine for shard in self.queue.store.shards]
+        key = ("jobs", job.queue)
+        found = (each.command("HGET", each.keys.key(*key), job.job_id) for each in engines)
+        record: bytes = next(record for record in found if record is not None)
+        return record
 
     # A worker
 

@@ -5,6 +5,7 @@ Many projects use one URL for broker and results.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import redis
@@ -28,7 +29,7 @@ class FairQueueBackend(RedisBackend):
 
     def __init__(self, *args: Any, url: str | None = None, **kwargs: Any) -> None:
         given = url or kwargs.pop("host", None)
-        self._address = read_url(given) if given else Address()
+        self._address = replace(read_url(given), others=()) if given else Address()
         super().__init__(*args, url=stock_url(given) if given else None, **kwargs)
 
     def _get_pool(self, **params: Any) -> Any:
@@ -52,7 +53,7 @@ def stock_url(url: str) -> str:
 
     For ``fairqueue+socket:///path`` Celery passes ``socket:///path``.
     """
-    address = read_url(url)
+    address = replace(read_url(url), others=())
     if address.sentinels is not None:
         return f"redis://sentinels/{address.db}"
     query = {

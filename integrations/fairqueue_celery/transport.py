@@ -69,15 +69,18 @@ class Transport(stock.Transport):
         return super().establish_connection()
 
     def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:  # noqa: ARG002, FBT001, FBT002
-        """Several Sentinels in a URL, which kombu cannot read; other URLs it shows itself."""
-        if self._address.sentinels is None:
+        """Several hosts in a URL, which kombu cannot read; other URLs it shows itself."""
+        address = self._address
+        if address.sentinels is None and not address.others:
             raise NotImplementedError
         login = ""
-        if self._address.password:
-            secret = self._address.password if include_password else mask
-            login = f"{self._address.user or ''}:{secret}@"
-        service = self._address.path_of_service
-        return f"fairqueue+sentinel://{login}{self._address.sentinels}/{service}"
+        if address.password:
+            secret = address.password if include_password else mask
+            login = f"{address.user or ''}:{secret}@"
+        if address.sentinels is not None:
+            return f"fairqueue+sentinel://{login}{address.sentinels}/{address.path_of_service}"
+        scheme = "fairqueue" if address.tls is None else "fairqueues"
+        return f"{scheme}://{login}{','.join(address.servers)}/{address.db}"
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Let the worker's event loop drive the claims."""

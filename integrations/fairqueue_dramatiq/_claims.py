@@ -184,6 +184,7 @@ class Claims:
     def _step(self, end: float) -> None:
         self._give_back_stale()
         self._end_orphans()
+        self.core.owed.pay()
         with self._lock:
             finishes, idle, n = tuple(self._finishes), self._idle_threads(), self._wanted()
             due = n and time.monotonic() >= self._claim_at

@@ -21,7 +21,7 @@ from tests.contract.world import World
 def told(world: World, engine: Engine, *workers: WorkerRow) -> dict[str, list[Remark]]:
     """What is told now, by what it is about."""
     found: dict[str, list[Remark]] = {}
-    for remark in remarks(take_look(engine, world.clock()), workers):
+    for remark in remarks([take_look(engine, world.clock())], workers):
         found.setdefault(remark.about, []).append(remark)
     return found
 

@@ -100,7 +100,7 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     "unbounded credit at a limit": (
         (
             "modules/fairness",
-            "return max(finish_tag, virtual_time - CREDIT_STEPS * max(step, max_step))",
+            "return max(finish_tag, virtual_time - Fairness.credit(max(step, max_step)))",
             "return finish_tag",
         ),
     ),

@@ -84,7 +84,9 @@ CALLS = {
     "RPUSHX": _of("RPUSHX", SOME),
     "SADD": _of("SADD", SOME),
     "SCARD": _of("SCARD"),
-    "SET": _of("SET", WORDS, st.sampled_from([(), (), ("PX", 10**6), ("PX", 0), ("PX",), ("X",)])),
+    "SET": _of(
+        "SET", WORDS, st.sampled_from([(), (), ("PX", 10**6), ("PX", 0), ("PX",), ("NX",), ("X",)])
+    ),
     "SISMEMBER": _of("SISMEMBER", WORDS),
     "SMEMBERS": _of("SMEMBERS"),
     "SREM": _of("SREM", SOME),

@@ -216,7 +216,7 @@ def test_a_fork_is_another_owner(store: Flaky, claimer: Claimer) -> None:
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 1, [])
     parent = claimer.owner
-    claimer._pid = os.getpid() + 1  # as a child finds it
+    claimer._identity._pid = os.getpid() + 1  # as a child finds it
     assert _ids(claimer.claim(["q"], 1, [])) == ["b"]
     assert claimer.owner != parent
 
@@ -233,7 +233,7 @@ def test_a_fork_while_another_thread_claims(store: Flaky, claimer: Claimer) -> N
     thread = threading.Thread(target=hold)
     thread.start()
     entered.wait(10)
-    claimer._pid = os.getpid() + 1  # as a child finds it
+    claimer._identity._pid = os.getpid() + 1  # as a child finds it
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
     leave.set()
     thread.join()
@@ -249,6 +249,9 @@ class DeadWaiter(Waiter):
         raise StoreUnavailable("no connection left")
 
     def collect(self) -> bool:
+        raise StoreUnavailable("no connection left")
+
+    def disarm(self) -> bool:
         raise StoreUnavailable("no connection left")
 
     def wait(self, seconds: float) -> bool:

@@ -67,6 +67,32 @@ def open_queue(
         queue.close()
 
 
+def _refuse(*_: Any, **__: Any) -> bool:
+    raise ConfigurationError("not with these shards")
+
+
+def test_limits_that_the_store_refuses_are_the_providers_error(
+    open_queue: Callable[..., FairQueue], app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The job is published under the last known limits, and other workspaces are asked for."""
+    queue = open_queue(limit_provider=SOURCE)
+    for name in ("a", "b"):
+        app.answers[name] = {"concurrency": 1}
+    put = queue.store.put_provider_limits
+
+    def put_unless_a(workspace: str, *args: Any, **options: Any) -> bool:
+        return (_refuse if workspace == "a" else put)(workspace, *args, **options)
+
+    queue.store.put_provider_limits = put_unless_a  # type: ignore[method-assign]
+    for name in ("a", "a", "b"):
+        queue.publish(b"", queue="q", workspace=name)
+    assert app.asked == ["a", "b"]
+    assert (limit(queue, "a"), limit(queue, "b")) == (None, 1)
+    assert queue.provider_errors == 1
+    assert "failed for workspace 'a'" in caplog.text
+    assert "not with these shards" in caplog.text
+
+
 def age(queue: FairQueue, seconds: float) -> None:
     """Pretend that this process called the provider earlier."""
     asked = queue._provider._asked_at  # type: ignore[union-attr]

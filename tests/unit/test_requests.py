@@ -107,6 +107,28 @@ def test_an_end_that_is_not_heard_is_reported_later(
     assert queue.requests.in_flight("a") == (0, 0, 0)
 
 
+def test_places_are_renewed_although_an_end_cannot_be_reported(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end may be for a shard that is away, and the places on the others."""
+    ticket, renewed = queue.requests.admit("a"), []
+    queue.requests.admit("b")
+
+    def renew(owner: str, **_: Any) -> int:
+        renewed.append(owner)
+        return 2
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue.store, "end_request", _fail)
+        patch.setattr(queue.store, "renew_requests", renew)
+        ticket.end()
+        with pytest.raises(StoreUnavailable):
+            queue.requests.renew(queue.store)
+    assert len(renewed) == 1
+    queue.requests.renew(queue.store)
+    assert queue.requests.in_flight("a") == (1, 0, 0)
+
+
 def test_an_admission_whose_reply_is_lost_takes_no_place(
     queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

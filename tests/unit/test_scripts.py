@@ -14,7 +14,8 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.scripts import load
 from fairqueue._stores.store import Store
 
-NOT_OPERATIONS = {"check", "waiter", "clone", "close"}  # these run no script
+NOT_OPERATIONS = {"check", "waiter", "clone", "close", "fleet", "is_leased", "take_woken"}
+"""These run no script, or those of others."""
 WRITES_NOTHING = "-- WRITES nothing"
 WRITE = re.compile(r"'([A-Z]+)'")
 READS = {

@@ -205,17 +205,6 @@ def test_a_value_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"shards": 2}, "shards"),
-    ],
-)
-def test_an_unsupported_setting_is_rejected(options: dict[str, Any], name: str) -> None:
-    """A setting whose feature does not exist yet is not ignored."""
-    assert f"setting '{name}' is not supported yet" in refusal(**options)
-
-
-@pytest.mark.parametrize(
     "options",
     [
         {"workspaces": {"acme": {"reserve": 3, "concurrency": 2}}},

@@ -136,9 +136,12 @@ class Commands:
         return self._values.get(key, bytes)
 
     def set(self, key: bytes, value: Argument, *options: Argument) -> Any:
-        """Store a string; ``PX`` is the one option."""
+        """Store a string; ``PX`` and ``NX`` are the options, one of them."""
         lifetime = None
-        if options:
+        if options == (b"NX",):
+            if key in self._values.by_key:
+                return None
+        elif options:
             if len(options) != 2 or options[0] != b"PX":  # noqa: PLR2004 - a word and its number
                 raise CommandError("syntax error")
             lifetime = integer(options[1])

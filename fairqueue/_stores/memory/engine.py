@@ -146,8 +146,9 @@ class MemoryEngine(Engine):
         *,
         namespace: str = "fairqueue",
         read: Read = read_source,
+        shard: int = 0,
     ) -> None:
-        super().__init__(namespace, read)
+        super().__init__(namespace, read, shard=shard)
         self._database = database or Database()
         self._sources = load(read)
         self._scripts: dict[str, Script] = {}
@@ -192,7 +193,9 @@ class MemoryEngine(Engine):
 
     def clone(self, *, timeout_seconds: float | None = None) -> MemoryEngine:  # noqa: ARG002
         """Open the same keys once more; there is no server to wait for."""
-        return MemoryEngine(self._database, namespace=self.namespace, read=self.read)
+        return MemoryEngine(
+            self._database, namespace=self.namespace, read=self.read, shard=self.shard
+        )
 
     def close(self) -> None:
         """Nothing is connected; the jobs stay for all that open the same URL."""
@@ -209,12 +212,12 @@ def _plain(value: Any) -> Any:
 _opened: dict[str, Database] = {}
 
 
-def open_memory(url: str, *, namespace: str) -> MemoryEngine:
+def open_memory(url: str, *, namespace: str, shard: int = 0) -> MemoryEngine:
     """Open the keys of this URL: the same ones for all in this process that open it."""
     parts = urlsplit(url)
     name = (parts.netloc + parts.path).strip("/")
     database = _opened.get(name) or _opened.setdefault(name, Database())
-    return MemoryEngine(database, namespace=namespace)
+    return MemoryEngine(database, namespace=namespace, shard=shard)
 
 
 @contextmanager

@@ -99,6 +99,10 @@ class MemoryWaiter(Waiter):
         os.read(self.fileno(), 1)
         return self._end() is not None
 
+    def disarm(self) -> bool:
+        """Stop waiting."""
+        return self._end() is not None
+
     def wait(self, seconds: float) -> bool:
         """Block until woken or time is up."""
         self._enlist()

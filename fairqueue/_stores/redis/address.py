@@ -18,6 +18,17 @@ _SAFE = re.compile(
 """What the client says that quotes neither user, password nor host."""
 
 
+def servers_of(url: str) -> list[str]:
+    """Split a URL that names several servers; each gets the same login, database and query."""
+    scheme, mark, rest = url.partition("://")
+    if scheme not in {"redis", "rediss"}:  # Sentinels are several hosts of one primary
+        return [url]
+    ends = [at for at in map(rest.find, "/?") if at >= 0]
+    end = min(ends, default=len(rest))
+    login, at, hosts = rest[:end].rpartition("@")
+    return [f"{scheme}{mark}{login}{at}{host}{rest[end:]}" for host in hosts.split(",")]
+
+
 def client_at(url: str) -> redis.Redis:
     """A client that is not connected yet; ConfigurationError for a URL that it cannot use."""
     try:

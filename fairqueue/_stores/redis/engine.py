@@ -38,8 +38,9 @@ class RedisEngine(Engine):
         namespace: str = "fairqueue",
         read: Read = read_source,
         replicas: Replicas = Replicas(),  # noqa: B008 - a tuple
+        shard: int = 0,
     ) -> None:
-        super().__init__(namespace, read)
+        super().__init__(namespace, read, shard=shard)
         self.client = client
         self._replicas = replicas
         self._wire = wire = wire_of(client)
@@ -50,12 +51,14 @@ class RedisEngine(Engine):
         }
 
     @classmethod
-    def from_url(cls, url: str, *, namespace: str, replicas: Replicas) -> RedisEngine:
+    def from_url(
+        cls, url: str, *, namespace: str, replicas: Replicas, shard: int = 0
+    ) -> RedisEngine:
         """Open a redis://, rediss://, unix:// or redis+sentinel:// URL; nothing is connected yet.
 
         Raises ConfigurationError for one that the client cannot use.
         """
-        return cls(client_at(url), namespace=namespace, replicas=replicas)
+        return cls(client_at(url), namespace=namespace, replicas=replicas, shard=shard)
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
         try:  # each job comes by here: no context manager
@@ -93,6 +96,14 @@ class RedisEngine(Engine):
             check_server(self.client, confirms=waits)
             check_permissions(self.client, self.keys.key("token", "q"), waits=waits)
 
+    @property
+    def server(self) -> str:
+        """Return its address, without what a login would need."""
+        where = self.client.connection_pool.connection_kwargs
+        return str(
+            where.get("path") or f"{where.get('host', 'localhost')}:{where.get('port', 6379)}"
+        )
+
     def memory(self) -> Memory | None:
         """Ask the server, if it may be asked."""
         with self._guarded():
@@ -125,7 +136,11 @@ class RedisEngine(Engine):
             }
         client = redis.Redis(connection_pool=pool_like(pool, changed))
         return RedisEngine(
-            client, namespace=self.namespace, read=self.read, replicas=self._replicas
+            client,
+            namespace=self.namespace,
+            read=self.read,
+            replicas=self._replicas,
+            shard=self.shard,
         )
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import redis
 from redis.exceptions import ResponseError
 
-from fairqueue._stores.redis.address import client_at
+from fairqueue._stores.redis.address import client_at, servers_of
 from fairqueue._stores.redis.errors import is_from_wrong_server, remedy_of
 
 
@@ -33,8 +33,11 @@ def following_primary(connection_class: Any) -> Any:
 
 
 def following_client(url: str) -> redis.Redis:
-    """A client of redis-py at a core URL, over such connections; it is not connected yet."""
-    client = client_at(url)
+    """A client of redis-py at a core URL, over such connections; it is not connected yet.
+
+    Of several servers it is the first, which has kombu's own queues and lists.
+    """
+    client = client_at(servers_of(url)[0])
     pool = client.connection_pool
     pool.connection_class = following_primary(pool.connection_class)
     return client

@@ -13,6 +13,7 @@ import redis
 from fairqueue._stores.redis.errors import guarded, is_withheld
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 
+UNBLOCK_SECONDS = 1.0
 LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms down to that
 
 
@@ -61,6 +62,19 @@ class RedisWaiter(Waiter):
             reply = self._connection.read_response()
             self._armed = False
         return reply is not None
+
+    def disarm(self) -> bool:
+        """End the wait on the server's side; where that cannot be done, its connection goes."""
+        if self._id is None:
+            self.close()
+            return False
+        with self._dropping():
+            if not self._readable(0):
+                self._client.execute_command("CLIENT", "UNBLOCK", self._id)
+            if not self._readable(UNBLOCK_SECONDS):
+                self._drop()  # the link is dead
+                return False
+            return self.collect()
 
     def wait(self, seconds: float) -> bool:
         """Block until woken or time is up; a connection that stays silent beyond that is dead."""

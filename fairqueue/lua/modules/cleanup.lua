@@ -47,6 +47,7 @@ function Cleanup.queue(queue)
     node.unused, node.dirty = now_text, true
   elseif now >= since + UNUSED_SECONDS then
     call('HDEL', K.nodes(), queue)
+    call('HDEL', K.across(), queue)
     call('HDEL', K.kinds(), queue)
     call('DEL', K.token(queue))
     Records.nodes[queue] = nil

@@ -5,6 +5,10 @@ Fairness.FLOOR_SECONDS = 0.001 -- a cost of zero would never move a tag
 local CREDIT_STEPS = 8
 local KEEP_STEP, MEAN_KEEPS = 0.95, 0.8
 
+function Fairness.credit(step)
+  return CREDIT_STEPS * step
+end
+
 -- Whether a limit or a rate holds back what waits here.
 function Fairness.is_held(state)
   return state == 'at_limit' or state == 'at_task_limit' or state == 'rate' or state == 'task_rate'
@@ -15,7 +19,7 @@ end
 function Fairness.base_of(state, virtual_time, finish_tag, step, max_step)
   if not finish_tag then return virtual_time end
   if Fairness.is_held(state) then
-    return max(finish_tag, virtual_time - CREDIT_STEPS * max(step, max_step))
+    return max(finish_tag, virtual_time - Fairness.credit(max(step, max_step)))
   end
   if state == 'ready' then return finish_tag end
   return max(virtual_time, finish_tag)
@@ -23,7 +27,7 @@ end
 
 -- The furthest ahead of virtual time that a workspace may be after a start from its reserve.
 function Fairness.farthest(virtual_time, step, max_step)
-  return virtual_time + CREDIT_STEPS * max(step, max_step)
+  return virtual_time + Fairness.credit(max(step, max_step))
 end
 
 -- Virtual time for a workspace that joins after it was idle: level with the others. Where no other

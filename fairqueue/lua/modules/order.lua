@@ -85,6 +85,9 @@ function Order.catch_up(node)
   local highest = not entity and call('ZREVRANGE', K.finish(node.id), 0, 0, 'WITHSCORES')[2]
   local tag, step = entity and tonumber(flow.tag), entity and flow.cost / entity.weight
   local virtual_time = Fairness.caught_up(node.virtual_time, tag, step, tonumber(highest or nil))
+  local rises = virtual_time > node.virtual_time and node.id == node.queue
+  local present = rises and Across.present(node.queue)
+  if present then virtual_time = max(node.virtual_time, min(virtual_time, present)) end
   if virtual_time ~= node.virtual_time then node.virtual_time, node.dirty = virtual_time, true end
 end
 

@@ -1,10 +1,10 @@
 -- The shard's own record, the numbers of its tasks, and the ids of jobs that ended a moment ago.
 -- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
---   fence arrival beat gaps watcher watched drain window offset format=1
+--   fence arrival beat gaps watcher watched drain window [spread] offset format=1
 -- beat: when a script last ran; gaps: when none ran, see Sweep.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
--- when the sets below were last written, as ended[/groups]; offset: what is added to Redis's clock,
--- see base.lua.
+-- when the sets below were last written, as ended[/groups]; spread: there are other shards; offset:
+-- what is added to Redis's clock, see base.lua.
 Shard.STEPS = 32 -- the most that one call does besides its own n
 Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a sweep
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
@@ -23,7 +23,8 @@ function Shard.load()
   local fence, arrival, before, gaps, watcher, watched, drain, window =
     match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
   meta = { fence = fence, arrival = arrival, beat = before, gaps = gaps, watcher = watcher,
-    watched = watched, drain = drain, window = window }
+    watched = watched, drain = drain, window = window,
+    spread = find(meta_text, ' spread ', 1, true) and ' spread ' or ' ' }
   if not window then -- cut off in the middle
     meta_text, meta_unread, meta = NO_META, meta_text, nil
     return Shard.load()
@@ -54,8 +55,8 @@ end
 function Shard.save()
   local meta = Shard.load()
   local text = meta.fence .. ' ' .. meta.arrival .. ' ' .. meta.beat .. ' ' .. meta.gaps .. ' '
-    .. meta.watcher .. ' ' .. meta.watched .. ' ' .. meta.drain .. ' ' .. meta.window .. ' '
-    .. offset .. ' format=' .. FORMAT
+    .. meta.watcher .. ' ' .. meta.watched .. ' ' .. meta.drain .. ' ' .. meta.window
+    .. meta.spread .. offset .. ' format=' .. FORMAT
   if text == meta_text then return end
   call('SET', K.meta(), text)
   if offset ~= '0' then call('HDEL', K.tasks(), '#plain') end -- see publish.lua

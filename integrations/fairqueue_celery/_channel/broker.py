@@ -63,8 +63,8 @@ class Broker:
         self._checked = time.monotonic()
 
     def ask(self) -> None:
-        """Ask the server anything; raises StoreUnavailable if it does not answer."""
-        self.core.is_plain("celery")
+        """Ask anything; raises StoreUnavailable if no server answers."""
+        self.core.ask()
 
     def new_claims(self, channel: Any) -> Claims:
         """The claims of a new channel, flushed when its own thread is busy."""

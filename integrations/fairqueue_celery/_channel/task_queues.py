@@ -14,10 +14,11 @@ from itertools import count
 from queue import Empty
 from typing import Any
 
+from amqp.protocol import queue_declare_ok_t
 from kombu.transport import redis, virtual
 from kombu.utils.json import loads
 
-from fairqueue import FairQueueError, Lease
+from fairqueue import FairQueueError, Lease, StoreUnavailable
 from fairqueue.adapters import early_seconds
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._channel.queue_kinds import exchange_type
@@ -145,6 +146,20 @@ class TaskQueues(virtual.Channel):
     def _new_queue(self, queue: str, **kwargs: Any) -> None:
         if not self.broker.kinds.declared(queue, kwargs):
             super()._new_queue(queue, **kwargs)
+
+    def queue_declare(self, queue: Any = None, passive: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002
+        """Declare a queue. Where one of several servers is away, its jobs are not counted.
+
+        Passive: that is to count them, and fails.
+        """
+        try:
+            return super().queue_declare(queue, passive, **kwargs)
+        except StoreUnavailable:
+            core = self.broker.core
+            if passive or len(core.store.shards) == 1 or not self.broker.kinds.is_task_queue(queue):
+                raise
+            core.ask()
+            return queue_declare_ok_t(queue, 0, 0)
 
     def _size(self, queue: str) -> int:
         if self.broker.kinds.is_task_queue(queue):

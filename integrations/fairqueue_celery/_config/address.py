@@ -28,6 +28,8 @@ class Address:
 
     host: str | None = None
     port: int | None = None
+    others: tuple[str, ...] = ()
+    """More servers, ``host:port``, on which fairqueue has shards; kombu uses the first one."""
     user: str | None = None
     password: str | None = None
     db: str = "0"
@@ -57,9 +59,14 @@ class Address:
         if self.path is not None:
             return f"unix://{login}{quote(self.path)}"
         scheme = "rediss" if self.tls is not None else "redis"
+        return f"{scheme}://{login}{','.join(self.servers)}/{self.db}"
+
+    @property
+    def servers(self) -> list[str]:
+        """Each as ``host:port``, the first one and the others."""
         host = self.host or "localhost"
         shown = f"[{host}]" if ":" in host else quote(host, safe="")
-        return f"{scheme}://{login}{shown}:{self.port or 6379}/{self.db}"
+        return [f"{shown}:{self.port or 6379}", *self.others]
 
     @property
     def path_of_service(self) -> str:
@@ -122,9 +129,17 @@ def _from_url(url: str, client: Any) -> Address:
         return Address(
             path=unquote(parts.path), db=_database(db), query=query, user=user, password=password
         )
+    login, at, hosts = parts.netloc.rpartition("@")
+    first, *others = hosts.split(",")
+    for other in others:
+        _port(parts._replace(netloc=other))
+        if not other:
+            raise ConfigurationError("the broker URL has a comma where no other host follows")
+    parts = parts._replace(netloc=f"{login}{at}{first}")
     return Address(
         host=_decoded(parts.hostname),
         port=_port(parts),
+        others=tuple(others),
         db=_database(unquote(parts.path)),
         tls=_tls(scheme, client.ssl, tls_query),
         query=query,

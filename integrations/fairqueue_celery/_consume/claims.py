@@ -20,6 +20,9 @@ logger = logging.getLogger("fairqueue_celery.claims")
 HOLD_BACK_SECONDS = 0.005
 """An early ack waits this long for the end of its job, and an end for a process to claim for."""
 
+PAY_EVERY_SECONDS = 0.5
+"""Of several servers one may be away: how often ends are sent there again."""
+
 MOST_PENDING = 32
 """Endings that wait at most before they are reported."""
 
@@ -133,6 +136,7 @@ class Claims:
         """Do what is due: deliver (``most`` jobs at most), finish, claim. True: it delivered."""
         if self._is_leaving:
             self._leave()
+        self._core.owed.pay()
         self._end_interrupted()
         self._leases.end_orphans()
         if self.waiting and time.monotonic() >= self._waiter.answered_by:
@@ -228,6 +232,9 @@ class Claims:
             return HOLD_BACK_SECONDS
         if self._ahead:
             return self._claim_ahead.hold_seconds
+        return PAY_EVERY_SECONDS if self._core.owed.owes else self._wait_left()
+
+    def _wait_left(self) -> float | None:
         return max(0.0, self._waiter.answered_by - time.monotonic()) if self.waiting else None
 
     def _endings_due_in(self) -> float:

@@ -84,7 +84,7 @@ def _find(core: FairQueue) -> None:
         while time.monotonic() < until:
             maybe_shutdown()
             try:
-                probe.store.check()
+                probe.store.shards[0].engine.check()  # kombu's own queues are there
             except StoreUnavailable as error:
                 if not told:
                     logger.warning("Redis is away, looking for it: %s", error)

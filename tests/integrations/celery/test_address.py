@@ -34,6 +34,52 @@ def test_urls(url: str, core: str) -> None:
     assert read_address(Connection(url)).core_url({}) == core
 
 
+@pytest.mark.parametrize(
+    ("url", "core", "shown", "results"),
+    [
+        (
+            "fairqueue://a,b:7/2",
+            "redis://a:6379,b:7/2",
+            "fairqueue://a:6379,b:7/2",
+            "redis://a:6379/2",
+        ),
+        (
+            "fairqueue://u:p%40,ss@a:1,b:2/0?shards=4&workspace_concurrency=2",
+            "redis://u:p%40%2Css@a:1,b:2/0",
+            "fairqueue://u:**@a:1,b:2/0",
+            "redis://u:p%40%2Css@a:1/0",
+        ),
+        (
+            "fairqueue://:secret@a:1,b:2,c:3",
+            "redis://:secret@a:1,b:2,c:3/0",
+            "fairqueue://:**@a:1,b:2,c:3/0",
+            "redis://:secret@a:1/0",
+        ),
+        (
+            "fairqueue://[::1]:7,[::2]:8/0",
+            "redis://[::1]:7,[::2]:8/0",
+            "fairqueue://[::1]:7,[::2]:8/0",
+            "redis://[::1]:7/0",
+        ),
+        (
+            "fairqueues://u:p@a:1,b:2/0?ssl_cert_reqs=none",
+            "rediss://u:p@a:1,b:2/0?ssl_cert_reqs=none",
+            "fairqueues://u:**@a:1,b:2/0",
+            "rediss://u:p@a:1/0?ssl_cert_reqs=none",
+        ),
+    ],
+)
+def test_several_servers(url: str, core: str, shown: str, results: str) -> None:
+    """The core gets all of them, with one login; results are kept on the first."""
+    with Connection(url) as connection:
+        assert read_address(connection).core_url({}) == core
+        assert connection.transport.broker.url == core
+        assert connection.as_uri() == shown
+        assert "%40" not in str(connection.info()["hostname"])
+    assert read_url(url).core_url({}) == core
+    assert stock_url(url) == results
+
+
 def test_settings_in_the_query() -> None:
     """Kombu accepts settings in the query, and masks the password."""
     connection = Connection(
@@ -61,6 +107,8 @@ def test_broker_use_ssl_is_read() -> None:
     [
         ("fairqueue://h/jobs", "database"),
         ("fairqueue://h:port/0", "port"),
+        ("fairqueue://h:1,i:port/0", "port"),
+        ("fairqueue://h:1,/0", "host"),
         ("fairqueues://h/0?ssl_cert_reqs=maybe", "ssl_cert_reqs"),
         ("fairqueue+cluster://h/0", "one Redis primary"),
         ("fairqueue+sentinel://h/mymaster/jobs", "database"),

@@ -1,0 +1,366 @@
+"""One claimer for each shard of a store, as one: a shard that is away holds up no other."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import isinf
+from typing import Any, NamedTuple
+
+from fairqueue._claimer import Claimer, Owner, claim_when_woken
+from fairqueue._introduction import Introductions
+from fairqueue._settings import Settings
+from fairqueue._shard_order import ShardOrder
+from fairqueue._shards import shard_of_fence
+from fairqueue._stores.sharded.rest import Rest
+from fairqueue._stores.store import AnyStore, Store
+from fairqueue._types import Claimed, Ending, Finish, Lease
+from fairqueue._utils import Throttle
+from fairqueue.errors import FairQueueError, StoreUnavailable
+
+log = logging.getLogger("fairqueue.claimer")
+
+LOG_EVERY_SECONDS = 30.0
+
+
+def claimer_of(store: AnyStore, settings: Settings) -> Claimer | Claimers:
+    """Make the claimer of a store, or those of its shards."""
+    if len(store.shards) == 1:
+        return Claimer(store.shards[0], settings)
+    return Claimers(store, settings)
+
+
+@dataclass
+class _Call:
+    """One claim, shard by shard."""
+
+    ends: list[list[Finish]]
+    """What is to be finished, for each shard."""
+    woken: frozenset[int]
+    waits: list[float] = field(default_factory=list)
+    silent: set[str] = field(default_factory=set)
+    """Servers that did not answer."""
+    passed: set[int] = field(default_factory=set)
+    """Shards that would serve only what other shards come before."""
+    has_answer: bool = False
+    failed: FairQueueError | None = None
+
+
+class _Return(NamedTuple):
+    """A job that is given back or rejected."""
+
+    number: int
+    how: str
+    fence: int
+    options: Mapping[str, Any]
+
+
+class Claimers:
+    """The identity that holds leases, as a :class:`Claimer` is on one shard.
+
+    A claim asks one shard after the other until it has enough jobs, first the one whose turn it is
+    in the order that all share. One that does not answer is passed and rests, and so is one that
+    refuses; what was to be finished there is kept until it answers again. One call at a time; a
+    forked child is a new owner.
+    """
+
+    def __init__(self, store: AnyStore, settings: Settings) -> None:
+        self._store, self._settings = store, settings
+        self._owner = Owner()
+        self._each = [Claimer(shard, settings, self._owner) for shard in store.shards]
+        self.introduction = Introductions([claimer.introduction for claimer in self._each])
+        self._order = ShardOrder(len(self._each))
+        self._servers = [shard.engine.server for shard in store.shards]
+        self._rests = [Rest() for _ in self._each]
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._name = self._owner.name
+        self._lock = threading.RLock()
+        self._owed: list[Finish] = []
+        """For shards that did not answer: their callers need not report these again."""
+        self._owed_returns: list[_Return] = []
+        self._leases: tuple[Lease, ...] = ()
+        self._recovered: tuple[Lease, ...] = ()
+        self._lost: frozenset[int] = frozenset()
+        self._finished: frozenset[tuple[int, Ending]] = frozenset()
+        """Brought or done by a call that failed on another shard: the next one tells of it."""
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Let one caller in. A forked child starts over: its parent's leases are not its own."""
+        if self._name != self._owner.name:
+            self._reset()
+        with self._lock:
+            yield
+
+    @property
+    def owner(self) -> str:
+        """The identity of this process, the same on all shards."""
+        return self._owner.name
+
+    def claim(self, queues: Sequence[str], n: int, finishes: Sequence[Finish]) -> Claimed:
+        """Finish and claim; leases recovered from a lost reply may make it more than ``n``.
+
+        Raises the error of a shard where none answers. Finishes for one that is away are kept
+        here, and are not to be reported again, see :meth:`owed`.
+        """
+        with self._exclusive():
+            self._return_owed()
+            self._renew_recovered()
+            call = _Call(self._by_shard(self._unfinished(finishes)), self._store.take_woken())
+            if n > 0 and not call.woken:
+                self._look(queues, call)
+            left = set(range(len(self._each)))
+            while left:
+                number = self._next(queues, left)
+                wanted = max(0, n - len(self._leases))
+                ends = [*self._owed_on(number), *call.ends[number]]
+                needless = not (wanted or ends or number in call.woken)
+                if needless or not self._ask(number, queues, wanted, ends, call):
+                    left.discard(number)
+            has_some = call.has_answer or self._leases
+            if call.failed is not None and not has_some and self._all_rest():
+                raise call.failed
+            self._owed += [finish for some in call.ends for finish in some]
+            return self._told(min([*call.waits, *self._rests_left()], default=0.0))
+
+    def _next(self, queues: Sequence[str], left: set[int]) -> int:
+        """Return the shard to ask; those that rest are the last."""
+        turns = [number for number in self._order.ranked(queues) if number in left]
+        return next((n for n in turns if self._rests[n].seconds_left <= 0), turns[0])
+
+    def _ask(
+        self, number: int, queues: Sequence[str], n: int, ends: Sequence[Finish], call: _Call
+    ) -> bool:
+        """Finish and claim on one shard; True: it lets others go first, and may be asked again."""
+        is_resting = self._rests[number].seconds_left > 0
+        if is_resting and (call.has_answer or self._servers[number] in call.silent):
+            return False
+        others = () if number in call.passed else self._others(number)
+        self._each[number].times = partial(self._order.times, others=others)
+        try:
+            part = self._each[number].claim(queues, n, ends)
+        except FairQueueError as error:
+            self._fail(number, error, call)
+            return False
+        self._rests[number].answered()
+        self._order.note(number, queues, part.stands)
+        self._leases += part.leases
+        self._did(ends, part.lost)
+        call.has_answer, call.ends[number] = True, []
+        call.woken -= {number}
+        if isinf(part.wait_seconds):
+            call.passed.add(number)
+            return True
+        call.waits.append(part.wait_seconds)
+        return False
+
+    def _look(self, queues: Sequence[str], call: _Call) -> None:
+        """Ask how the queues stand on shards that have told nothing lately."""
+        for number, shard in enumerate(self._store.shards):
+            if self._order.is_old(number) and self._rests[number].seconds_left <= 0:
+                try:
+                    stands = shard.stands(queues, self._order.times(queues))
+                except FairQueueError as error:
+                    self._fail(number, error, call)
+                else:
+                    self._order.note(number, queues, stands)
+
+    def _fail(self, number: int, error: FairQueueError, call: _Call) -> None:
+        call.failed = error
+        call.silent.add(self._servers[number])
+        self._note(number, error)
+
+    def _others(self, number: int) -> list[int]:
+        """Return the other shards that answer."""
+        return [n for n, rest in enumerate(self._rests) if n != number and rest.seconds_left <= 0]
+
+    @property
+    def answering(self) -> tuple[Store, ...]:
+        """The shards that do not rest."""
+        pairs = zip(self._store.shards, self._rests, strict=True)
+        return tuple(shard for shard, rest in pairs if rest.seconds_left <= 0)
+
+    def _told(self, wait_seconds: float) -> Claimed:
+        claimed = Claimed(self._leases, self._lost, wait_seconds)
+        self._leases, self._lost, self._finished = (), frozenset(), frozenset()
+        return claimed
+
+    def _did(self, finishes: Sequence[Finish], lost: frozenset[int]) -> None:
+        done = {(finish.fence, finish.ending) for finish in finishes}
+        self._owed = [each for each in self._owed if (each.fence, each.ending) not in done]
+        self._finished |= done
+        self._lost |= lost
+
+    def _owed_on(self, number: int) -> list[Finish]:
+        return [finish for finish in self._owed if shard_of_fence(finish.fence) == number]
+
+    def _renew_recovered(self) -> None:
+        """What an interrupted call brought is as old as that; without an answer it waits here."""
+        self._recovered, self._leases = self._recovered + self._leases, ()
+        if self._recovered:
+            with suppress(StoreUnavailable):
+                sent, left = time.monotonic(), {lease.fence: lease for lease in self._recovered}
+                seconds = self._settings.lease_seconds
+                progress = [(fence, 0.0) for fence in left]
+                found = self._store.renew(progress, owner=self.owner, lease_seconds=seconds)
+                live = left.keys() - found.lost - found.failed
+                self._leases = tuple(
+                    replace(left[fence], received_monotonic=sent) for fence in sorted(live)
+                )
+                self._recovered = tuple(left[fence] for fence in sorted(found.failed))
+
+    def _all_rest(self) -> bool:
+        return all(rest.seconds_left > 0 for rest in self._rests)
+
+    def _rests_left(self) -> list[float]:
+        return [left for rest in self._rests if (left := rest.seconds_left) > 0]
+
+    def _by_shard(self, finishes: Iterable[Finish]) -> list[list[Finish]]:
+        """Sort by shard; what is of no shard here is lost."""
+        ends: list[list[Finish]] = [[] for _ in self._each]
+        for finish in finishes:
+            number = shard_of_fence(finish.fence)
+            if number < len(ends):
+                ends[number].append(finish)
+            else:
+                self._lost |= {finish.fence}
+        return ends
+
+    def _unfinished(self, finishes: Sequence[Finish]) -> list[Finish]:
+        """Leave out what was finished while another shard failed: its caller reports it again."""
+        return [f for f in finishes if (f.fence, f.ending) not in self._finished]
+
+    def _note(self, number: int, error: FairQueueError) -> None:
+        for rest, server in zip(self._rests, self._servers, strict=True):
+            if server == self._servers[number]:  # its other shards would not answer either
+                rest.failed()
+        if self._log_throttle.passes():
+            log.warning(
+                "shard %d of %d does not answer; the jobs of its workspaces wait: %s",
+                number,
+                len(self._each),
+                error,
+            )
+
+    def ack(self, finishes: Sequence[Finish]) -> frozenset[int]:
+        """Finish on all shards that answer; return which of these fences were lost.
+
+        Raises the error of one that does not: all may be reported again.
+        """
+        own = frozenset(finish.fence for finish in finishes)
+        with self._exclusive():
+            failed = self._ack(self._by_shard(self._unfinished(finishes)), must=True)
+            if failed is not None:
+                raise failed
+            self._finished = frozenset()
+            lost, self._lost = self._lost & own, self._lost - own
+            return lost
+
+    def _ack(self, ends: list[list[Finish]], *, must: bool) -> FairQueueError | None:
+        """Finish what is owed, too; without ``must`` only on shards that do not rest."""
+        failed = None
+        for number, left in enumerate(ends):
+            some = [*self._owed_on(number), *left]
+            if not some or (self._rests[number].seconds_left > 0 and not (must and left)):
+                continue
+            try:
+                lost = self._each[number].ack(some)
+            except FairQueueError as error:
+                failed = error if left else failed
+                self._note(number, error)
+            else:
+                self._rests[number].answered()
+                self._did(some, lost)
+        return failed
+
+    @property
+    def owes(self) -> bool:
+        """Whether ends wait for a shard that did not answer."""
+        return bool(self._owed or self._owed_returns)
+
+    def pay(self) -> None:
+        """End what is owed on shards that may answer again; those that do not rest longer."""
+        if self.owes:
+            with self._exclusive():
+                self._ack([[] for _ in self._each], must=False)
+                self._return_owed()
+
+    def _return_owed(self) -> None:
+        """Give up what is owed; what is refused for another reason waits for its lease to end."""
+        for owed in list(self._owed_returns):
+            if self._rests[owed.number].seconds_left > 0:
+                continue
+            try:
+                self._return(owed)
+            except StoreUnavailable:
+                continue  # it is noted
+            except FairQueueError as error:
+                log.warning("a job could not be given back: %s; its lease will end", error)
+            self._owed_returns.remove(owed)
+
+    def owed(self) -> list[tuple[int, float]]:
+        """Return (fence, worker-seconds) of what is owed: until it is paid, its lease must live."""
+        finishes = [(finish.fence, finish.seconds) for finish in list(self._owed)]
+        returns = list(self._owed_returns)
+        return finishes + [(owed.fence, owed.options.get("seconds", 0.0)) for owed in returns]
+
+    def release(self, fence: int, **options: Any) -> bool:
+        """Give one job back to its shard; False: its lease was lost.
+
+        Where that shard is away and others answer, it is kept and repeated, see :meth:`owed`.
+        """
+        return self._give_up("release", fence, options)
+
+    def reject(self, fence: int, **options: Any) -> bool:
+        """Move one job to the dead letters of its shard, as :meth:`release` gives it back."""
+        return self._give_up("reject", fence, options)
+
+    def _give_up(self, how: str, fence: int, options: Mapping[str, Any]) -> bool:
+        number = shard_of_fence(fence)
+        if number >= len(self._each):
+            return False
+        owed = _Return(number, how, fence, options)
+        with self._exclusive():
+            if self._rests[number].seconds_left <= 0 or self._all_rest():
+                try:
+                    return self._return(owed)
+                except StoreUnavailable:
+                    if self._all_rest():
+                        raise
+            self._owed_returns.append(owed)
+        return True
+
+    def _return(self, owed: _Return) -> bool:
+        """Give one up."""
+        try:
+            done = getattr(self._each[owed.number], owed.how)(owed.fence, **owed.options)
+        except StoreUnavailable as error:
+            self._note(owed.number, error)
+            raise
+        self._rests[owed.number].answered()
+        return bool(done)
+
+    def renewed(self, store: AnyStore, owner: str) -> None:
+        """Leases were renewed: tell the operators of each shard what their owner does."""
+        for claimer, shard, rest in zip(self._each, store.shards, self._rests, strict=True):
+            if rest.seconds_left <= 0:
+                claimer.renewed(shard, owner)
+
+    def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
+        """Claim again at every wake-up of any shard until there is a job or the time is up."""
+        waiter = self._store.waiter(queues)
+        return claim_when_woken(waiter, lambda: self.claim(queues, n, ()), seconds, claimed)
+
+    def close(self) -> None:
+        """Try once more to finish what is owed; forget unanswered calls."""
+        self.pay()
+        for claimer in self._each:
+            claimer.close()

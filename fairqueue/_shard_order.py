@@ -1,0 +1,96 @@
+"""From which shard a worker claims next: the one that it believes furthest behind."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import inf
+from time import monotonic
+
+from fairqueue._shards import Time
+from fairqueue._types import Stand
+
+OLD_SECONDS = 1.0
+"""A shard that told nothing for this long may have a newcomer in front of what it told."""
+
+FIRST_SECONDS = 0.05
+"""After this the pace of virtual time is known for the first time."""
+
+
+class ShardOrder:
+    """What a worker believes of the shards, by what their last replies told it.
+
+    A belief about a head is too low where heads have moved on: so a claim says how far the head may
+    be. It is too high where a workspace came that stands before the head that was told: so an old
+    one is asked for. The virtual time that was seen travels with the claims to the others.
+    """
+
+    def __init__(self, shards: int) -> None:
+        self._heads: list[dict[str, float | None]] = [{} for _ in range(shards)]
+        self._seen: dict[str, float] = defaultdict(float)
+        self._told_at = [-inf] * shards
+        self._pace = _Pace()
+
+    def times(self, queues: Sequence[str], others: Iterable[int] = ()) -> list[Time]:
+        """Return what a claim from these queues tells a shard; it goes before none of the others.
+
+        Those that do not answer are not among them: nothing is started there meanwhile.
+        """
+        shards = tuple(others)
+        return [(self._seen[queue], self._most(shards, queue)) for queue in queues]
+
+    def _most(self, others: Iterable[int], queue: str) -> float | None:
+        """Return how far a head may be that is served before those of other shards."""
+        heads = (self._heads[n].get(queue) for n in others)
+        known = [head for head in heads if head is not None]
+        if not known:
+            return None
+        return max(min(known), self._seen[queue]) + self._pace.of(queue) * OLD_SECONDS
+
+    def note(self, shard: int, queues: Sequence[str], stands: Sequence[Stand]) -> None:
+        """Believe what the shard says of these queues; a repeated call says nothing."""
+        if not stands:
+            return
+        self._told_at[shard] = now = monotonic()
+        for queue, stand in zip(queues, stands, strict=False):
+            self._heads[shard][queue] = stand.head
+            self._seen[queue] = max(self._seen[queue], stand.seen)
+            self._pace.note(queue, now, self._seen[queue])
+
+    def is_old(self, shard: int) -> bool:
+        """Return whether what is believed of this shard should be asked for."""
+        return monotonic() - self._told_at[shard] >= OLD_SECONDS
+
+    def ranked(self, queues: Sequence[str]) -> list[int]:
+        """Return the shards, first the one that is furthest behind in one of these queues."""
+
+        def ahead(shard: int) -> tuple[float, float]:
+            least = min((self._ahead(shard, queue) for queue in queues), default=0.0)
+            return least, random.random()  # noqa: S311 - no secret
+
+        return sorted(range(len(self._heads)), key=ahead)
+
+    def _ahead(self, shard: int, queue: str) -> float:
+        """Return how far a queue is ahead of the present there; at it, where nothing was ready."""
+        head = self._heads[shard].get(queue)
+        return 0.0 if head is None else head - self._seen[queue]
+
+
+class _Pace:
+    """How fast the virtual time of each queue has moved lately."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, tuple[float, float]] = {}
+        self._of: dict[str, float] = {}
+
+    def note(self, queue: str, now: float, seen: float) -> None:
+        """Note how far it is now."""
+        at, before = self._begun.setdefault(queue, (now, seen))
+        if now - at >= (OLD_SECONDS if queue in self._of else FIRST_SECONDS):
+            self._of[queue] = (seen - before) / (now - at)
+            self._begun[queue] = now, seen
+
+    def of(self, queue: str) -> float:
+        """Return virtual seconds per second."""
+        return self._of.get(queue, 0.0)

@@ -1,0 +1,69 @@
+"""Checks a shard that was away when its process connected, before the first call to it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from fairqueue.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from fairqueue._stores.store import Store
+
+log = logging.getLogger("fairqueue")
+
+LOOK_EVERY_SECONDS = 1.0
+"""The shard is looked at no more often: each look may wait for a time-out."""
+
+
+class LateCheck:
+    """What was not done with one shard when the process connected; its engine does it first.
+
+    Each clone of the store does it over its own connections, which may be those of a thread, with
+    a time-out of their own.
+    """
+
+    def __init__(self, shard: Store, todo: Iterable[Callable[[Store], object]]) -> None:
+        self._shard, self._todo = shard, list(todo)
+        self._lock = threading.RLock()
+        self._is_busy = self._is_done = False
+        self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
+
+    def over(self, clone: Store) -> LateCheck:
+        """The same for a clone of the shard's store."""
+        return LateCheck(clone, self._todo)
+
+    def then(self, call: Callable[[Store], object]) -> None:
+        """Make this call when the check has passed, before any other."""
+        with self._lock:
+            if not self._is_done:
+                self._todo.append(call)
+                return
+        call(self._shard)
+
+    def passes(self) -> bool:
+        """Do what was not done; False: this is a call of the check itself.
+
+        Raises StoreUnavailable while the shard is away.
+        """
+        with self._lock:
+            if self._is_busy or self._is_done:
+                return self._is_done
+            name = f"shard {self._shard.engine.shard}"
+            if time.monotonic() < self._look_at:
+                raise StoreUnavailable(
+                    f"{name} did not answer when this process connected, nor a moment ago"
+                )
+            self._is_busy = True
+            try:
+                for call in self._todo:
+                    call(self._shard)
+                self._is_done = True
+            finally:
+                self._is_busy = False
+                self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
+        log.info("%s answers again", name)
+        return True

@@ -1,0 +1,122 @@
+"""Ways to ask several shards, which keep one that is away from hiding what the others answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from fairqueue._stores.store import Store
+from fairqueue.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+PROBED_QUEUE = "probe"  # any name will do
+
+
+class _Errors:
+    """What went wrong at some shards, and the servers that do not answer.
+
+    The other shards of such a server would take as long not to answer.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Exception] = []
+        self._silent: set[str] = set()
+
+    def are_of(self, shard: Store) -> bool:
+        """Whether its server is silent."""
+        return shard.engine.server in self._silent
+
+    def add(self, shard: Store, error: Exception) -> None:
+        """Note what a shard raised."""
+        self.found.append(error)
+        if isinstance(error, StoreUnavailable):
+            self._silent.add(shard.engine.server)
+
+    def raise_first(self) -> None:
+        """Raise the first one, if there is any."""
+        if self.found:
+            raise self.found[0]
+
+
+def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
+    """Ask every shard, also behind one that fails; the first error is raised when all were asked.
+
+    So a shard that is away does not keep the others from what must be done on each of them.
+    """
+    answers: list[T] = []
+    errors = _Errors()
+    for shard in shards:
+        if not errors.are_of(shard):
+            try:
+                answers.append(ask(shard))
+            except Exception as error:  # noqa: BLE001 - the first one is raised below
+                errors.add(shard, error)
+    errors.raise_first()
+    return answers
+
+
+def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: T) -> T:
+    """Return the first answer that is not ``nothing``; without one the first error is raised."""
+    errors = _Errors()
+    for shard in shards:
+        if errors.are_of(shard):
+            continue
+        try:
+            answer = ask(shard)
+        except Exception as error:  # noqa: BLE001 - the first one is raised below
+            errors.add(shard, error)
+            continue
+        if answer != nothing:
+            return answer
+    errors.raise_first()
+    return nothing
+
+
+def any_of(shards: Iterable[Store], ask: Callable[[Store], object]) -> None:
+    """Ask one shard after the other until one answers; without one the last error is raised."""
+    away: Exception | None = None
+    for shard in shards:
+        try:
+            ask(shard)
+        except StoreUnavailable as error:
+            away = error
+        else:
+            return
+    if away is not None:
+        raise away
+
+
+def ask_anything(shards: Iterable[Store]) -> None:
+    """Raise StoreUnavailable if none of them answers."""
+    any_of(shards, lambda shard: shard.is_plain(PROBED_QUEUE))
+
+
+def refuse_if_full(shards: Iterable[Store]) -> None:
+    """Raise StoreUnavailable if none of them has memory for a job; changes nothing."""
+
+    def push(shard: Store) -> None:
+        shard.engine.command("RPUSHX", shard.engine.keys.prefix, 1)  # no key is named so
+
+    any_of(shards, push)
+
+
+def taken(shards: Iterable[Store], take: Callable[[Store, int], list[T]], *, n: int) -> list[T]:
+    """Take up to ``n`` from one shard after the other.
+
+    An error is raised only if nothing was taken: what was taken is reserved for this caller, and
+    would be left alone until that ends. The next call meets the error again.
+    """
+    found: list[T] = []
+    errors = _Errors()
+    for shard in shards:
+        if len(found) >= n:
+            break
+        if not errors.are_of(shard):
+            try:
+                found += take(shard, n - len(found))
+            except Exception as error:  # noqa: BLE001 - see above
+                errors.add(shard, error)
+    if not found:
+        errors.raise_first()
+    return found

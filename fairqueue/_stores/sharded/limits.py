@@ -1,0 +1,114 @@
+"""The limits of a sharded store: those of a workspace on its shard, all others on each shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count
+
+from fairqueue._stores.limits_text import SourcedLimits
+from fairqueue._stores.sharded.asking import each, taken
+from fairqueue._stores.sharded.shards import Shards
+from fairqueue._stores.sharded.wide_limits import refuse_wide_configuration, refuse_wide_limits
+from fairqueue._stores.store import Store
+from fairqueue._types import Limits, StoredLimits
+
+
+class ShardedLimits(Shards):
+    """A configuration is stored whole on every shard, so that its digest is the same on all."""
+
+    def __init__(self, shards: Sequence[Store]) -> None:
+        super().__init__(shards)
+        self._turns = count()
+
+    def _in_turn(self) -> tuple[Store, ...]:
+        """All shards, beginning at another one each time, so that none is left out for long."""
+        begin = next(self._turns) % len(self.shards)
+        return self.shards[begin:] + self.shards[:begin]
+
+    def _of_scope(self, scope: str, name: str) -> tuple[Store, ...]:
+        return (self.home(name),) if scope == "workspace" else self.shards
+
+    def has_limits(self) -> bool:
+        """Return whether limits were ever configured on every shard; False: one has lost them."""
+        return all(each(self.shards, lambda shard: shard.has_limits()))
+
+    def index_tasks(self, numbers: Sequence[int]) -> Iterator[None]:
+        """Refuse: a task has another number on each shard, so one of ``shards`` must be asked."""
+        raise TypeError(f"each shard has its own task numbers: let one of them index {numbers}")
+
+    def configure(
+        self,
+        limits: StoredLimits,
+        *,
+        authoritative: bool,
+        erases: bool = True,
+        on_replaced: Callable[[Sequence[str], int], object] | None = None,
+        defers: bool = False,
+    ) -> bool:
+        """Store limits on every shard; ``on_replaced`` is called once, for the most replaced.
+
+        With ``defers`` one that has not answered yet gets them as soon as it does. Raises
+        ConfigurationError, and changes nothing, if one of them is wider than a shard.
+        """
+        refuse_wide_configuration(limits, shards=len(self.shards))
+        replaced: list[tuple[Sequence[str], int]] = []
+
+        def configure(shard: Store) -> bool:
+            return shard.configure(
+                limits,
+                authoritative=authoritative,
+                erases=erases,
+                on_replaced=lambda *change: replaced.append(change),
+            )
+
+        if defers:
+            self.later(configure)
+        same = all(each(self.there if defers else self.shards, configure))
+        if replaced and on_replaced is not None:
+            on_replaced(*max(replaced, key=lambda change: change[1]))
+        return same
+
+    def forget_provider_limits(self) -> Iterator[int]:
+        """Forget what a limit provider said, on one shard after the other."""
+        return chain.from_iterable(shard.forget_provider_limits() for shard in self.shards)
+
+    def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
+        """Set live limits; ConfigurationError if one of them is wider than a shard.
+
+        Of all scopes but a workspace this is one step for each shard: call it again after an error.
+        """
+        if limits is not None:
+            refuse_wide_limits(scope, name, limits, shards=len(self.shards))
+        each(self._of_scope(scope, name), lambda shard: shard.set_limits(scope, name, limits))
+
+    def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
+        """Return the limits of a scope; what is stored on all shards is asked of the first."""
+        return self._of_scope(scope, name)[0].get_limits(scope, name)
+
+    def put_provider_limits(
+        self, workspace: str, limits: Limits | None, *, age_seconds: float = 0.0
+    ) -> bool:
+        """Store a limit provider's answer; ConfigurationError if it names a parent."""
+        if limits is not None:
+            refuse_wide_limits("workspace", workspace, limits, shards=len(self.shards))
+        home = self.home(workspace)
+        return home.put_provider_limits(workspace, limits, age_seconds=age_seconds)
+
+    def stale_provider_limits(
+        self, *, n: int, older_seconds: float, forget_seconds: float
+    ) -> list[str]:
+        """Return up to ``n`` workspaces whose answer is old, beginning at another shard each time.
+
+        A shard that is away is passed where others have some.
+        """
+
+        def take(shard: Store, left: int) -> list[str]:
+            return shard.stale_provider_limits(
+                n=left, older_seconds=older_seconds, forget_seconds=forget_seconds
+            )
+
+        return taken(self._in_turn(), take, n=n)
+
+    def expire_provider_limits(self, workspace: str) -> bool:
+        """Make a workspace's answer stale; False: the provider was never asked for it."""
+        return self.home(workspace).expire_provider_limits(workspace)

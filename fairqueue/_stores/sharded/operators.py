@@ -1,0 +1,166 @@
+"""What operators ask of a sharded store: limits, pauses, cancelling, dead letters, requests."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
+
+from fairqueue._stores.sharded.asking import each, first, taken
+from fairqueue._stores.sharded.limits import ShardedLimits
+from fairqueue._stores.sharded.requests import ShardedRequests
+from fairqueue._stores.store import Store
+from fairqueue._types import Cancelled, DeadLetter, Job, Pause
+from fairqueue.errors import ConfigurationError
+
+
+class ShardedOperators(ShardedLimits, ShardedRequests):
+    """What names a workspace is asked of its shard, the rest of one shard after the other.
+
+    Where something must be done on every shard, one that is away does not keep the others from it:
+    the first error is raised when all were asked. A search raises it only if it finds nothing.
+    """
+
+    def reap(self, *, max_deliveries: int | None) -> int:
+        """Process expired leases and due timers of every shard; return how many."""
+        return sum(each(self.shards, lambda shard: shard.reap(max_deliveries=max_deliveries)))
+
+    def depth(self, queue: str, *, running: bool = False) -> int:
+        """Count a queue's jobs on all shards."""
+        return sum(each(self.shards, lambda shard: shard.depth(queue, running=running)))
+
+    def declare(self, queue: str, *, plain: bool) -> None:
+        """Store a queue's kind on every shard, later where one has not answered yet."""
+
+        def declare(shard: Store) -> None:
+            shard.declare(queue, plain=plain)
+
+        self.later(declare)
+        each(self.there, declare)
+
+    def is_plain(self, queue: str) -> bool | None:
+        """Return a queue's kind, which a publish declares on its own shard only; None: on none."""
+        return first(self.there, lambda shard: shard.is_plain(queue), nothing=None)
+
+    def purge(
+        self,
+        queue: str | None = None,
+        workspace: str | None = None,
+        task: str | None = None,
+        *,
+        cancelled: bool = False,
+    ) -> Iterator[int]:
+        """Remove waiting and scheduled jobs, on one shard after the other."""
+        shards = (self.home(workspace),) if workspace else self.shards
+        return chain.from_iterable(
+            shard.purge(queue, workspace, task, cancelled=cancelled) for shard in shards
+        )
+
+    def cancel(self, job_id: str, queue: str | None = None) -> Cancelled:
+        """Cancel one job, on the first shard that has it."""
+
+        def cancel(shard: Store) -> Cancelled:
+            return shard.cancel(job_id, queue)
+
+        return first(self.shards, cancel, nothing=Cancelled.NOT_FOUND)
+
+    def withdraw(self, job_id: str, queue: str) -> Job | None:
+        """Cancel and return a waiting or scheduled job, of the first shard that has it."""
+        return first(self.shards, lambda shard: shard.withdraw(job_id, queue), nothing=None)
+
+    def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
+        """Yield ids of jobs whose payload contains a text, of one shard after the other."""
+        return chain.from_iterable(shard.find(queue, text, words) for shard in self.shards)
+
+    def cancel_running(self, workspace: str) -> Iterator[int]:
+        """Cancel all running jobs of a workspace."""
+        return self.home(workspace).cancel_running(workspace)
+
+    def pause(self, scope: str, name: str, how: Pause | None) -> Pause | None:
+        """Pause, drain or resume a scope; return the state before on the first shard that had one.
+
+        Of all scopes but a workspace this is one step for each shard: call it again after an error.
+        """
+        before = each(self._of_scope(scope, name), lambda shard: shard.pause(scope, name, how))
+        return next(filter(None, before), None)
+
+    def dead_letters(
+        self, workspace: str, *, job_id: str | None = None, start: int = 0, count: int = 100
+    ) -> list[DeadLetter]:
+        """Return a page of a workspace's dead letters, or the one with this id."""
+        home = self.home(workspace)
+        return home.dead_letters(workspace, job_id=job_id, start=start, count=count)
+
+    def replay(
+        self,
+        workspace: str,
+        *,
+        job_id: str | None = None,
+        delay_seconds: float = 0.0,
+        spacing_seconds: float = 0.0,
+    ) -> Iterator[int]:
+        """Re-enqueue a workspace's dead letters."""
+        return self.home(workspace).replay(
+            workspace, job_id=job_id, delay_seconds=delay_seconds, spacing_seconds=spacing_seconds
+        )
+
+    def purge_dead(self, workspace: str, *, job_id: str | None = None) -> Iterator[int]:
+        """Delete a workspace's dead letters."""
+        return self.home(workspace).purge_dead(workspace, job_id=job_id)
+
+    def take_failure_notices(
+        self, queues: Sequence[str], *, n: int, hold_seconds: float
+    ) -> list[DeadLetter]:
+        """Take up to ``n`` notices, beginning at another shard each time.
+
+        A shard that is away is passed where others have some.
+        """
+
+        def take(shard: Store, left: int) -> list[DeadLetter]:
+            return shard.take_failure_notices(queues, n=left, hold_seconds=hold_seconds)
+
+        return taken(self._in_turn(), take, n=n)
+
+    def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
+        """Mark failures as reported, each on the shard of its workspace."""
+        of_shard = defaultdict[Store, list[DeadLetter]](list)
+        for letter in letters:
+            of_shard[self.home(letter.job.workspace)].append(letter)
+        return sum(each(of_shard, lambda shard: shard.drop_failure_notices(of_shard[shard])))
+
+    def import_message(
+        self,
+        source: str,
+        job: Job,  # noqa: ARG002 - the arguments are those of a store of one shard
+        *,
+        kind: str,  # noqa: ARG002
+        without_workspace: bool = False,  # noqa: ARG002
+    ) -> bool:
+        """Raise ConfigurationError: one script moves a message, so all must be on one server."""
+        raise self._cannot_move(f"messages of the list {source!r} cannot be imported")
+
+    def export_jobs(
+        self,
+        queue: str,
+        lists: Sequence[tuple[int, str]],  # noqa: ARG002
+    ) -> Iterator[int]:
+        """Raise ConfigurationError, as :meth:`import_message` does."""
+        raise self._cannot_move(f"jobs of queue {queue!r} cannot be exported")
+
+    def _cannot_move(self, what: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"{what} where workspaces are spread over {len(self.shards)} shards, since each is "
+            "moved in one step on one server: let them run where they are, or migrate with a "
+            "namespace of one shard (shards=1)"
+        )
+
+    def suspend_imports(self, seconds: float) -> None:
+        """Refuse imports for this many seconds, on every shard; 0: allow them."""
+        each(self.shards, lambda shard: shard.suspend_imports(seconds))
+
+    def imported(self) -> Mapping[str, int]:
+        """Return how many messages were ever imported, by kind."""
+        counts: Counter[str] = Counter()
+        for some in each(self.shards, lambda shard: shard.imported()):
+            counts.update(some)
+        return dict(counts)

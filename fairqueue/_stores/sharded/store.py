@@ -1,0 +1,181 @@
+"""A store whose workspaces are spread over several shards."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fairqueue._shards import shard_of, shard_of_fence
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.late_check import LateCheck
+from fairqueue._stores.layout import check_layout
+from fairqueue._stores.publishes import Outcome
+from fairqueue._stores.sharded.lists import ShardedLists
+from fairqueue._stores.sharded.operators import ShardedOperators
+from fairqueue._stores.sharded.waiter import ShardedWaiter
+from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.waiter import Waiter
+from fairqueue._types import Admission, Job, Published, Renewed
+from fairqueue.errors import (
+    FairQueueError,
+    LeaseLost,
+    PublishInterrupted,
+    StoreUnavailable,
+)
+
+log = logging.getLogger("fairqueue")
+Pair = tuple[Job, Admission]
+
+
+class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
+    """One method per operation, as a store of one shard has them.
+
+    What concerns a workspace or a lease is asked of its shard, and the rest of all. Calls that an
+    owner numbers are made to each shard by a claimer of its own, see ``fairqueue._claimers``.
+    """
+
+    def __init__(self, shards: Sequence[Store], *, servers: int = 1) -> None:
+        super().__init__(shards)
+        self._servers = servers
+        self._woken: set[int] = set()
+
+    def check(self) -> None:
+        """Check each server, and that all agree on the shards.
+
+        Where one is away its shards are checked later, before the first call to them. Raises
+        StoreUnavailable if all are.
+        """
+        engines = [shard.engine for shard in self.shards]
+        away: dict[str, StoreUnavailable] = {}
+        for engine in engines:
+            if engine.server not in away:
+                try:
+                    engine.check()
+                except StoreUnavailable as error:
+                    away[engine.server] = error
+        there = [engine for engine in engines if engine.server not in away]
+        if not there:
+            raise next(iter(away.values()))
+        for engine in there:
+            engine.late_check = None
+            self._check_layout(engine, there)
+        for shard in self.shards:
+            if shard.engine.server in away:
+                reason = away[shard.engine.server]
+                log.warning("shard %d does not answer: %s", shard.engine.shard, reason)
+                shard.engine.late_check = LateCheck(shard, [self._check_late])
+
+    def _check_layout(self, engine: Engine, there: Sequence[Engine]) -> None:
+        check_layout(engine, there, shards=len(self.shards), servers=self._servers)
+
+    def _check_late(self, shard: Store) -> None:
+        shard.engine.check()
+        self._check_layout(shard.engine, [shard.engine])
+
+    def publish(self, job: Job, admission: Admission) -> Published:
+        """Enqueue a job on the shard of its workspace.
+
+        Where its parent runs on another shard, the lease is looked at before, in a step of its own.
+        """
+        return self.home(job.workspace).publish(job, self._checked(job, admission))
+
+    def _checked(self, job: Job, admission: Admission) -> Admission:
+        fence = admission.parent_fence
+        if fence is None or shard_of_fence(fence) == shard_of(job.workspace, len(self.shards)):
+            return admission
+        parent = self.of_fence(fence)
+        if parent is None or not parent.is_leased(fence):
+            raise LeaseLost(job.id, job.workspace)
+        return replace(admission, parent_fence=None)
+
+    def publish_many(self, jobs: Sequence[Pair]) -> list[Outcome]:
+        """Publish each on its shard. Jobs of a group are let in together shard by shard."""
+        outcomes: dict[int, Outcome] = {}
+        parts: dict[Store, list[tuple[int, Pair]]] = defaultdict(list)
+        for at, (job, admission) in enumerate(jobs):
+            try:
+                pair = job, self._checked(job, admission)
+            except LeaseLost as error:
+                outcomes[at] = error
+            else:
+                parts[self.home(job.workspace)].append((at, pair))
+        for shard, part in parts.items():
+            places = [at for at, _ in part]
+            try:
+                found = shard.publish_many([pair for _, pair in part])
+            except PublishInterrupted as error:
+                outcomes.update(zip(places, error.outcomes, strict=False))
+                raise PublishInterrupted(str(error), _beginning(outcomes)) from error
+            outcomes.update(zip(places, found, strict=True))
+        return [outcomes[at] for at in range(len(jobs))]
+
+    def renew(
+        self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
+    ) -> Renewed:
+        """Renew each lease on its shard; those of a shard that is away have failed.
+
+        Where no shard answers, the error is raised.
+        """
+        parts: dict[int, list[tuple[int, float]]] = defaultdict(list)
+        for fence, seconds in progress:
+            parts[shard_of_fence(fence)].append((fence, seconds))
+        whole, answered = Renewed(frozenset()), False
+        away: dict[str, FairQueueError] = {}
+        for number, part in parts.items():
+            server = self._server_of(number)
+            try:
+                if server in away:  # its other shards would wait as long for it
+                    raise away[server]
+                found = self._renew_on(number, part, owner, lease_seconds)
+                answered = True
+            except FairQueueError as error:
+                away[server] = error
+                found = Renewed(frozenset(), failed=frozenset(fence for fence, _ in part))
+            whole = Renewed(
+                whole.lost | found.lost,
+                whole.cancelled | found.cancelled,
+                whole.failed | found.failed,
+            )
+        if away and not answered:
+            raise next(iter(away.values()))
+        return whole
+
+    def _server_of(self, number: int) -> str:
+        return self.shards[number].engine.server if number < len(self.shards) else ""
+
+    def _renew_on(
+        self, number: int, part: Sequence[tuple[int, float]], owner: str, lease_seconds: float
+    ) -> Renewed:
+        if number >= len(self.shards):
+            return Renewed(frozenset(fence for fence, _ in part))
+        return self.shards[number].renew(part, owner=owner, lease_seconds=lease_seconds)
+
+    def waiter(self, queues: Sequence[str]) -> Waiter:
+        """Make a waiter for these queues on all shards."""
+        return ShardedWaiter([shard.waiter(queues) for shard in self.shards], self._woken.add)
+
+    def take_woken(self) -> frozenset[int]:
+        """Return the shards that took a token for us: each must be asked, or the token is lost."""
+        woken = frozenset(self._woken)
+        self._woken -= woken
+        return woken
+
+    def clone(self, *, timeout_seconds: float | None = None) -> ShardedStore:
+        """Clone each shard."""
+        clones = [shard.clone(timeout_seconds=timeout_seconds) for shard in self.shards]
+        return ShardedStore(clones, servers=self._servers)
+
+    def close(self) -> None:
+        """Close all."""
+        for shard in self.shards:
+            shard.close()
+
+
+def _beginning(outcomes: dict[int, Outcome]) -> list[Outcome]:
+    """Return those of the first jobs, up to the first whose outcome is not known."""
+    known: list[Outcome] = []
+    while len(known) in outcomes:
+        known.append(outcomes[len(known)])
+    return known

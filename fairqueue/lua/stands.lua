@@ -1,0 +1,5 @@
+-- Tell this shard the present of these queues, and how they stand here, without a claim.
+-- ARGV now queues times
+-- RETURNS head,seen;... of each queue
+local _, queues, times = unpack(ARGV)
+return Across.told(Across.before(queues, times))

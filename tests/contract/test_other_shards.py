@@ -1,0 +1,105 @@
+"""A claim that knows of other shards: what it is told, and how far it lets a queue go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from fairqueue import Limits
+from fairqueue._types import Claimed
+from tests.contract.world import LEASE_SECONDS, World
+
+Times = dict[str, tuple[float, float | None]]
+
+UNBOUNDED = (0.0, None)
+BEHIND = (0.0, 0.0)
+"""Other shards have a head at 0, and each here is further."""
+
+
+def claim(world: World, times: Times, n: int = 1) -> Claimed:
+    return world.store.claim(
+        owner=f"worker of {times} for {n}",
+        number=1,
+        queues=list(times),
+        n=n,
+        lease_seconds=LEASE_SECONDS,
+        max_deliveries=None,
+        times=list(times.values()),
+    )
+
+
+def ids(claimed: Claimed) -> Sequence[str]:
+    return [lease.job.id for lease in claimed.leases]
+
+
+def test_a_queue_that_is_too_far_is_left_alone(world: World) -> None:
+    """There is no time after which to ask again: the claimer asks other shards now."""
+    world.publish("ada", "one", queue="q")
+    first = claim(world, {"q": BEHIND})
+    assert (ids(first), first.wait_seconds) == ([], inf)
+    assert first.stands[0].head is not None
+    assert ids(claim(world, {"q": UNBOUNDED})) == ["one"]
+
+
+def test_what_is_missing_because_of_one_queue_is_told(world: World) -> None:
+    """Another queue of the same claim is served meanwhile."""
+    world.publish("ada", "far", queue="a")
+    world.publish("ada", "near", queue="b")
+    part = claim(world, {"a": BEHIND, "b": UNBOUNDED}, n=2)
+    assert (ids(part), part.wait_seconds) == (["near"], inf)
+    none = claim(world, {"a": BEHIND, "b": UNBOUNDED})
+    assert (ids(none), none.wait_seconds) == ([], inf)
+    whole = claim(world, {"a": UNBOUNDED, "b": UNBOUNDED})
+    assert (ids(whole), whole.wait_seconds) == (["far"], 0.0)
+
+
+def test_nothing_ready_has_no_head(world: World) -> None:
+    """A queue without work is at the present."""
+    found = claim(world, {"q": (7.0, 0.0)})
+    assert 0.0 < found.wait_seconds < inf
+    assert [(stand.head, stand.seen) for stand in found.stands] == [(None, 7.0)]
+
+
+def test_a_newcomer_begins_at_the_present(world: World) -> None:
+    """Not behind a neighbour whose next job counts for much, and not in the past."""
+    world.store.set_limits("workspace", "light", Limits(weight=0.001))
+    for n in range(3):
+        world.publish("light", f"light-{n}", queue="q")
+    worker = world.worker()
+    worker.finish(worker.take_one(), seconds=1.0)
+    assert world.store.stands(["q"], [(50.0, None)])[0].seen == 50.0
+    world.publish("new", "new", queue="q")
+    head = world.store.stands(["q"], [(50.0, None)])[0].head
+    assert head is not None
+    assert 50.0 < head < 60.0
+
+
+def test_a_queue_that_is_left_alone_keeps_its_token(world: World) -> None:
+    """Another worker may take the job for which this one was woken."""
+    world.publish("ada", "one", queue="q")
+    world.store.engine.command("DEL", world.store.engine.keys.key("token", "q"))
+    assert ids(claim(world, {"q": BEHIND})) == []
+    assert world.store.engine.command("EXISTS", world.store.engine.keys.key("token", "q"))
+
+
+def test_virtual_time_starts_again_beside_other_shards(world: World) -> None:
+    """In a queue where no tag is left: else tags would grow for ever."""
+    world.store.set_limits("workspace", "light", Limits(weight=0.001))
+    worker = world.worker()
+    world.store.stands(["q"], [(0.0, None)])
+    for _ in range(3):
+        world.publish("light", queue="q")
+        lease = worker.take_one()
+        world.clock.advance(100.0)
+        worker.finish(lease, seconds=100.0)
+    nodes = world.store.engine.keys.key("nodes")
+
+    def virtual_time() -> float:
+        return float(world.store.engine.command("HGET", nodes, "q").split()[0])
+
+    assert virtual_time() > 0
+    for _ in range(10):
+        world.clock.advance(100.0)
+        assert not worker.take()
+    world.publish("light", queue="q")
+    assert virtual_time() < 10

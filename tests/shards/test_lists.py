@@ -1,0 +1,384 @@
+"""A sharded store lists what a plain one lists that was given the same jobs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from fairqueue import Job, JobState, Limits, Pause
+from fairqueue._admin import Admin
+from fairqueue._stores.dead import DeadStore
+from fairqueue._stores.fleet import TakenSlot
+from fairqueue._stores.lists import ListStore
+from fairqueue._stores.repairs import RepairStore
+from fairqueue._stores.sharded import rows
+from fairqueue._stores.sharded.lists import ShardedLists
+from fairqueue._types import Why
+from fairqueue.adapters import Admission
+from fairqueue.errors import ConfigurationError, StoreUnavailable
+from fairqueue.lists import DeadFilter, Memory, QueueRow, Sample
+from tests.shards.conftest import SHARDS, Both
+
+WORKSPACES = [f"w{n}" for n in range(9)]
+
+
+@pytest.fixture
+def busy(both: Both) -> Both:
+    """Nine workspaces on three shards: some jobs run, some wait, some are scheduled."""
+    for n, name in enumerate(WORKSPACES):
+        both.publish(name, f"{name}-runs", queue="r", task=f"t{n % 2}")
+        both.run_all("r", f"owner{n}")
+        both.clock.advance(1)
+        both.publish(name, f"{name}-waits", queue="q", task="t0")
+        both.publish(name, f"{name}-too", queue=f"q{n}", task="t2")
+        both.publish(name, f"{name}-later", queue="q", task="t1", delay_seconds=60 + n)
+    assert {both.sharded.home(name) for name in WORKSPACES} == set(both.sharded.shards)
+    return both
+
+
+def same(both: Both, read: str) -> tuple[Any, Any]:
+    """What both say."""
+    sharded, plain = both.admins
+    return getattr(sharded, read)(), getattr(plain, read)()
+
+
+def test_every_method_of_the_lists_is_overridden() -> None:
+    """None of them may reach for an engine, which a sharded store does not have."""
+    for part in (ListStore, RepairStore, DeadStore):
+        public = {name for name in vars(part) if not name.startswith("_")}
+        assert public <= vars(ShardedLists).keys()
+        for name in public - {"heads", "mend"}:
+            wanted = inspect.signature(getattr(part, name)).parameters
+            assert list(inspect.signature(getattr(ShardedLists, name)).parameters) == list(wanted)
+
+
+def test_running_jobs_are_merged_by_their_start(busy: Both) -> None:
+    """The longest of all shards come first; those of a filter are counted on each."""
+    sharded, plain = busy.admins
+    for where in ({}, {"task": "t1"}, {"queue": "r"}, {"workspace": "w4"}, {"worker": "owner3"}):
+        found, wanted = (admin.list_running(n=4, **where) for admin in (sharded, plain))  # type: ignore[arg-type]
+        assert [job.job_id for job in found.jobs] == [job.job_id for job in wanted.jobs]
+        assert [job.seconds for job in found.jobs] == pytest.approx(
+            [job.seconds for job in wanted.jobs], abs=0.01
+        )
+        assert found.total == wanted.total
+    assert sharded.list_running(n=4).total == 9
+
+
+def _all(admin: Admin, n: int, **where: str) -> list[str]:
+    return list(chain.from_iterable(_pages(admin, n, **where)))
+
+
+def _pages(admin: Admin, n: int, **where: str) -> Iterator[list[str]]:
+    page = admin.list_waiting(n=n, **where)  # type: ignore[arg-type]
+    yield [job.job_id for job in page.jobs]
+    while page.cursor:
+        page = admin.list_waiting(n=n, cursor=page.cursor, **where)  # type: ignore[arg-type]
+        yield [job.job_id for job in page.jobs]
+
+
+@pytest.mark.parametrize("n", [1, 3, 100])
+def test_waiting_jobs_are_paged_shard_by_shard(busy: Both, n: int) -> None:
+    """None is left out and none comes twice; those of a workspace come in their order."""
+    for where in ({}, {"queue": "q"}, {"task": "t0"}, {"queue": "q5"}):
+        found, wanted = (_all(admin, n, **where) for admin in busy.admins)
+        assert sorted(found) == sorted(wanted) != []
+    for name in WORKSPACES:
+        found, wanted = (_all(admin, n, workspace=name) for admin in busy.admins)
+        assert found == wanted != []
+
+
+def test_many_waiting_jobs_of_a_shard_take_several_pages(both: Both) -> None:
+    """The cursor names the place in a shard as well."""
+    for n in range(700):
+        both.publish("a", f"a{n}")
+    both.publish("w0", "other")
+    pages = list(_pages(both.admins[0], 50, queue="q"))
+    assert sorted(chain.from_iterable(pages)) == sorted([*(f"a{n}" for n in range(700)), "other"])
+    assert len(pages) > 5
+
+
+def test_a_cursor_of_no_shard_is_refused(both: Both) -> None:
+    """As one of a store with more shards is."""
+    with pytest.raises(ConfigurationError, match="is no cursor of this list"):
+        both.sharded.waiting("q", cursor="63")
+
+
+def test_queues_are_added_up(busy: Both) -> None:
+    """What waits and runs on each shard; the last start is the latest."""
+    sharded, plain = busy.admins
+
+    def shown(row: QueueRow) -> QueueRow:
+        return replace(row, last_start=None, idle_seconds=None)
+
+    assert [*map(shown, sharded.list_queues())] == [*map(shown, plain.list_queues())]
+    for found, wanted in zip(sharded.list_queues(), plain.list_queues(), strict=True):
+        assert (found.last_start is None) == (wanted.last_start is None)
+        if found.idle_seconds is not None:
+            assert found.idle_seconds == pytest.approx(wanted.idle_seconds, abs=0.01)
+    assert sharded.runnable("q") == plain.runnable("q")
+    assert sharded.demand() == plain.demand()
+
+
+def test_tasks_and_workers_are_merged_by_name(busy: Both) -> None:
+    """Each comes once, with what it runs on all shards."""
+    for world in busy.worlds:
+        world.store.introduce("owner0", "celery@a", "fairqueue/1", queues=["q"], slots=2)
+    tasks, same_tasks = same(busy, "list_tasks")
+    assert tasks == same_tasks
+    for found, wanted in zip(*same(busy, "list_workers"), strict=True):
+        assert replace(found, last_seen=0, silent_seconds=0) == replace(
+            wanted, last_seen=0, silent_seconds=0
+        )
+        assert found.silent_seconds == pytest.approx(wanted.silent_seconds, abs=0.01)
+
+
+def test_an_average_is_that_of_the_shards(both: Both) -> None:
+    """Each shard has an average of its own; one without any does not count."""
+    on = {both.sharded.home(name): name for name in WORKSPACES}
+    first, second, _ = (on[shard] for shard in both.sharded.shards)
+    for name, seconds in ((first, 2.0), (second, 4.0)):
+        world = both.world_of(name)
+        world.publish(name, "x")
+        worker = world.worker()
+        lease = worker.take_one()
+        both.clock.advance(seconds)
+        worker.finish(lease, seconds)
+    (row,) = both.admins[0].list_tasks()
+    assert row.average_seconds == pytest.approx(3.0)
+
+
+def test_an_owner_is_as_the_shard_knows_it_that_heard_of_it_last(both: Both) -> None:
+    """What it takes may have changed since."""
+    first, second, _ = both.sharded.shards
+    first.introduce("o", "old", "1", queues=["q"])
+    both.clock.advance(40)
+    second.introduce("o", "new", "2", queues=["q", "r"])
+    (row,) = both.admins[0].list_workers()
+    assert (row.worker, row.queues) == ("new", ("q", "r"))
+    assert row.silent_seconds == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.usefixtures("servers_apart")
+def test_an_owner_is_introduced_where_a_shard_answers(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are told first; then the error of the one that did not answer is raised."""
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr(both.sharded.shards[0], "introduce", away)
+    with pytest.raises(StoreUnavailable, match="gone"):
+        both.sharded.introduce("o", "n", "1")
+    for shard in both.sharded.shards[1:]:
+        assert [row.owner for page in shard.workers() for row in page] == ["o"]
+
+
+def test_why_finds_a_job_on_any_shard(busy: Both) -> None:
+    """With or without its workspace; where it waits, workers of all shards are counted."""
+    for world in busy.worlds:
+        world.store.introduce("idle", "celery@a", "fairqueue/1", queues=["q"], slots=2)
+    sharded, plain = busy.sharded, busy.plain
+
+    def found(why: Why) -> tuple[object, ...]:
+        seen = [replace(each.workers, last_seen=None) for each in why.positions]
+        return why.state, why.workspace, why.waiting, why.running, why.blockers, seen
+
+    for name in WORKSPACES:
+        for job_id in (f"{name}-runs", f"{name}-waits", f"{name}-later"):
+            for workspace in (None, name):
+                asked = {"workspace": workspace, "job_id": job_id, "queue": None}
+                assert found(sharded.why(**asked)) == found(plain.why(**asked))  # type: ignore[arg-type]
+    (waits,) = sharded.why(workspace=None, job_id="w4-waits", queue="q").positions
+    assert waits.workers.processes == 1
+    unknown = sharded.why(workspace=None, job_id="none", queue=None)
+    assert (unknown.state, unknown.workspace) == (JobState.UNKNOWN, None)
+
+
+@pytest.mark.usefixtures("servers_apart")
+def test_why_tells_of_a_job_though_another_shard_is_away(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is unknown can be said by all of them only."""
+    gone, *others = both.sharded.shards
+    name = next(name for name in WORKSPACES if both.sharded.home(name) in others)
+    both.publish(name, "x")
+    both.run_all("q")
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr(gone.engine, "call", away)
+    assert both.sharded.why(workspace=None, job_id="x", queue=None).workspace == name
+    with pytest.raises(StoreUnavailable, match="gone"):
+        both.sharded.why(workspace=None, job_id="y", queue=None)
+
+
+def test_why_prefers_the_shard_where_a_job_ended(both: Both) -> None:
+    """The others do not know it."""
+    for name in WORKSPACES:
+        both.publish(name, f"{name}-x")
+    for worker in both.workers():
+        for lease in worker.take(9):
+            worker.finish(lease)
+    for name in WORKSPACES:
+        found = both.sharded.why(workspace=None, job_id=f"{name}-x", queue=None)
+        assert found.state is JobState.ENDED
+
+
+def test_leases_of_a_shard_stand_for_as_many_as_those_of_others() -> None:
+    """Where only a part of one shard's leases was read, no more of another's count."""
+
+    def some(n: int, name: str) -> list[TakenSlot]:
+        return [TakenSlot("q", "o", name, None, "t", 1.0, None)] * n
+
+    kept, n = rows.slots([(some(1000, "a"), 4000), (some(400, "b"), 400), ([], 0)])
+    assert n == 4400
+    assert [slot.workspace for slot in kept] == ["a"] * 1000 + ["b"] * 100
+    assert rows.slots([([], 0)]) == ([], 0)
+
+
+def test_a_pause_is_told_once(busy: Both) -> None:
+    """As it was stored first; what waits in its queue is counted on all shards."""
+    for world in busy.worlds:
+        world.store.pause("queue", "q", Pause.PAUSED)
+        world.store.pause("task", "t0", Pause.DRAINING)
+        busy.clock.advance(0.1)
+    busy.world_of("w3").store.pause("workspace", "w3", Pause.PAUSED)
+    found = busy.admins[0].list_pauses()
+    shown = [(row.scope, row.name, row.state, row.waiting) for row in found]
+    assert shown == [
+        ("queue", "q", Pause.PAUSED, 18),
+        ("task", "t0", Pause.DRAINING, None),
+        ("workspace", "w3", Pause.PAUSED, 3),
+    ]
+    assert found[0].since == pytest.approx(busy.clock() - 0.3, abs=0.01)
+    assert {row.queue: row.pause for row in busy.admins[0].list_queues()}["q"] is Pause.PAUSED
+
+
+def test_limits_that_all_shards_have_are_told_once(busy: Both) -> None:
+    """And those of a workspace, which its shard has."""
+    for world in busy.worlds:
+        world.store.set_limits("default", "", Limits(concurrency=3))
+        world.store.set_limits("task", "t1", Limits(workspace_concurrency=2))
+    for world in (busy.worlds[0], busy.world_of("w5")):
+        world.store.set_limits("workspace", "w5", Limits(capacity=9))
+    found, wanted = same(busy, "list_limits")
+    assert [replace(row, stored_at=None) for row in found] == [
+        replace(row, stored_at=None) for row in wanted
+    ]
+    tasks = {row.task: row.workspace_concurrency for row in busy.admins[0].list_tasks()}
+    assert tasks == {"t0": None, "t1": 2, "t2": None}
+
+
+def test_stats_and_overview_are_those_of_one_store(busy: Both) -> None:
+    """All workspaces, those that are named, and those with the most jobs."""
+    for named in ((), ("w3", "w5", "unknown")):
+        found, wanted = (store.snapshot(named) for store in (busy.sharded, busy.plain))
+        assert (found.workspaces, found.queues) == (wanted.workspaces, wanted.queues)
+    shown, expected = same(busy, "overview")
+    for field in ("workspaces", "running", "queued", "known_workspaces", "is_complete"):
+        assert getattr(shown, field) == getattr(expected, field)
+    assert busy.admins[0].overview(top=2).workspaces == busy.admins[1].overview(top=2).workspaces
+
+
+def test_jobs_without_a_workspace_are_added_up(both: Both) -> None:
+    """By task, with the last of all."""
+    for n, shard in enumerate(both.sharded.shards):
+        shard.publish(Job(f"j{n}", "w", "q", "t", b""), Admission(without_workspace=True))
+        both.clock.advance(5)
+    found = both.sharded.without_workspace()
+    assert found.keys() == {"t"}
+    assert found["t"].jobs == SHARDS
+    assert found["t"].last == pytest.approx(both.clock() - 5, abs=0.01)
+    assert both.sharded.snapshot().without_workspace == found
+
+
+def test_what_is_set_aside_is_added_up_and_forgotten(both: Both) -> None:
+    """On every shard."""
+    for shard in both.sharded.shards:
+        engine = shard.engine
+        engine.command("HSET", engine.keys.key("set_aside"), "#job", "2", "job a", "1 x")
+    assert both.sharded.set_aside() == {"job": 6}
+    assert both.sharded.drop_set_aside() == 3
+    assert both.sharded.set_aside() == {}
+
+
+def test_the_history_is_one(both: Both) -> None:
+    """The gap between its samples holds for the whole store."""
+    sample = Sample(0.0, 1, 2, None, ())
+    assert both.sharded.note_sample(sample)
+    assert not both.sharded.note_sample(sample)
+    assert [(each.running, each.queued) for each in both.sharded.history()] == [(1, 2)]
+
+
+def test_a_sample_is_of_all_shards(both: Both) -> None:
+    """Each by its part of the queue's jobs."""
+    for n in range(30):
+        both.publish("w0", f"many{n}")
+    for name in WORKSPACES[1:]:
+        both.publish(name, f"{name}-one")
+    found = both.sharded.sample("q", 38)
+    assert found == {"w0": 30, **dict.fromkeys(WORKSPACES[1:], 1)}
+    assert sum(both.sharded.sample("q", 12).values()) in range(10, 15)
+    assert not both.sharded.sample("none", 5)
+
+
+def test_an_auditor_asks_one_shard(both: Both) -> None:
+    """What it reads and mends are the keys of one."""
+    for refused in (both.sharded.heads, both.sharded.mend):
+        with pytest.raises(TypeError, match="by itself"):
+            refused("jobs", "q", b"0")
+
+
+def test_dead_letters_come_in_one_order(both: Both) -> None:
+    """By workspace, the one with the oldest letter first."""
+    for n in (4, 1, 7, 4, 2):
+        name = WORKSPACES[n]
+        both.publish(name, f"{name}-{both.clock()}")
+        for worker in both.workers():
+            for lease in worker.take():
+                worker.reject(lease)
+        both.clock.advance(1)
+    for choice in (DeadFilter(), DeadFilter(workspace="w1"), DeadFilter(since=both.clock() - 2)):
+        found, wanted = (list(s.choose_dead(choice)) for s in (both.sharded, both.plain))
+        assert [each.job for each in found] == [each.job for each in wanted] != []
+    assert sorted(both.sharded.dead_workspaces()) == sorted(both.plain.dead_workspaces())
+
+
+def test_totals_are_added_up(both: Both) -> None:
+    """What was acked and died on every shard."""
+    for name in WORKSPACES:
+        both.publish(name, f"{name}-x")
+    for worker in both.workers():
+        for lease in worker.take(9):
+            worker.finish(lease, 2.0)
+    found, wanted = same(both, "totals")
+    assert found == wanted
+    assert both.admins[0].totals().acked == 9
+
+
+@pytest.mark.parametrize(
+    ("servers", "shown"),
+    [
+        ([None, None, None], None),
+        ([Memory(5, None), None, Memory(7, None)], Memory(7, None)),
+        ([Memory(50, 100), Memory(90, 1000), Memory(500, None)], Memory(50, 100)),
+    ],
+)
+def test_memory_is_that_of_the_fullest_server(
+    both: Both,
+    monkeypatch: pytest.MonkeyPatch,
+    servers: list[Memory | None],
+    shown: Memory | None,
+) -> None:
+    """It refuses publishes first; how much the others have left does not help its workspaces."""
+    for shard, memory in zip(both.sharded.shards, servers, strict=True):
+        monkeypatch.setattr(shard.engine, "memory", lambda memory=memory: memory)
+    assert both.admins[0].memory() == shown

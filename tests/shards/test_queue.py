@@ -1,0 +1,578 @@
+"""A queue of three shards: publish, claim, finish, renew, wait; one shard is away for a while."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from fairqueue import (
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueue,
+    LeaseLost,
+    NewJob,
+    StoreUnavailable,
+)
+from fairqueue._shards import shard_of, shard_of_fence
+from fairqueue._stores.sharded import ShardedStore
+from fairqueue.adapters import Ending, Finish, LeaseKeeper, Renewed
+from fairqueue.errors import PublishInterrupted
+
+SHARDS = 3
+WORKSPACES = [f"w{n}" for n in range(9)]
+HOMES = {name: shard_of(name, SHARDS) for name in WORKSPACES}
+
+
+@pytest.fixture(params=["memory", "redis"])
+def queue(request: pytest.FixtureRequest, namespace: str) -> Iterator[FairQueue]:
+    """A queue whose shards are on one server."""
+    url = f"memory://{namespace}"
+    if request.param == "redis":
+        url = request.getfixturevalue("redis_url")
+    with FairQueue(url, namespace=namespace, shards=SHARDS, workspace_concurrency=2) as queue:
+        yield queue
+
+
+def of_shard(number: int) -> str:
+    """A workspace that lives there."""
+    return next(name for name, home in HOMES.items() if home == number)
+
+
+def fill(queue: FairQueue, jobs: int = 2) -> None:
+    for name in WORKSPACES:
+        for n in range(jobs):
+            queue.publish(b"%d" % n, queue="q", workspace=name, job_id=f"{name}-{n}")
+
+
+class Away:
+    """Takes a shard away: its calls raise, as if its server did not answer."""
+
+    def __init__(self, queue: FairQueue, patch: pytest.MonkeyPatch) -> None:
+        self._queue, self._patch = queue, patch
+        for engine in {type(shard.engine) for shard in queue.store.shards}:
+            patch.setattr(engine, "server", property(lambda engine: f"server {engine.shard}"))
+        servers = [f"server {n}" for n in range(len(queue.store.shards))]
+        patch.setattr(queue._claimer, "_servers", servers)
+
+    def __call__(self, *numbers: int) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise StoreUnavailable("the server is away")
+
+        for number in numbers:
+            engine = self._queue.store.shards[number].engine
+            for name in ("_run", "command"):
+                self._patch.setattr(engine, name, refuse)
+
+    def back(self) -> None:
+        """It answers again, and needs no more rest."""
+        self._patch.undo()
+        for rest in self._queue._claimer._rests:  # type: ignore[union-attr]
+            rest.answered()
+
+
+@pytest.fixture
+def away(queue: FairQueue) -> Iterator[Away]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield Away(queue, patch)
+
+
+def test_every_job_runs_once_within_its_limit(queue: FairQueue) -> None:
+    """Each workspace's limit is exact, since all of it is on one shard."""
+    fill(queue, 4)
+    ran = []
+    while leases := queue.claim(["q"], 100).leases:
+        running = [lease.job.workspace for lease in leases]
+        assert {name: running.count(name) for name in WORKSPACES} == dict.fromkeys(WORKSPACES, 2)
+        assert [shard_of_fence(lease.fence) for lease in leases] == [HOMES[w] for w in running]
+        ran += [lease.job.id for lease in leases]
+        for lease in leases:
+            queue.ack(lease)
+    assert sorted(ran) == sorted(f"{name}-{n}" for name in WORKSPACES for n in range(4))
+    assert queue.depth("q", running=True) == 0
+
+
+def test_the_shards_take_turns(queue: FairQueue) -> None:
+    """Each gives its first job before one gives its second."""
+    for number in range(SHARDS):
+        for _ in range(2):
+            queue.publish(b"x", queue="q", workspace=of_shard(number))
+    asked = [shard_of_fence(queue.claim(["q"]).leases[0].fence) for _ in range(3)]
+    assert sorted(asked) == [0, 1, 2]
+
+
+def test_no_fence_is_issued_twice(queue: FairQueue) -> None:
+    """Not by two shards either."""
+    fill(queue)
+    fences = [lease.fence for lease in queue.claim(["q"], 100).leases]
+    assert len(set(fences)) == len(fences) == 2 * len(WORKSPACES)
+
+
+def test_finishes_go_to_the_shards_of_their_leases(queue: FairQueue) -> None:
+    """In the call of a claim, and by themselves; what no shard knows is lost."""
+    fill(queue, 1)
+    leases = queue.claim(["q"], 100).leases
+    first, rest = leases[:5], leases[5:]
+    claimed = queue.claim(["q"], 0, finishes=[*(Finish(each.fence) for each in first), Finish(63)])
+    assert claimed.lost == {63}
+    assert queue.finish([Finish(each.fence) for each in [*first[:1], *rest]]) == {first[0].fence}
+    assert queue.depth("q", running=True) == 0
+
+
+def test_leases_are_renewed_released_and_rejected(queue: FairQueue) -> None:
+    """Each on its shard."""
+    fill(queue, 1)
+    leases = {lease.job.workspace: lease for lease in queue.claim(["q"], 100).leases}
+    progress = [(lease.fence, 1.0) for lease in leases.values()]
+    assert queue.renew([*progress, (63, 1.0)]).lost == {63}
+    queue.release(leases["w0"])
+    queue.reject(leases["w1"], reason="broken")
+    with pytest.raises(LeaseLost):
+        queue.release(leases["w0"])
+    assert queue.depth("q", running=True) == len(WORKSPACES) - 1
+    assert [letter.reason for letter in queue.admin.dead_letters("w1")] == ["broken"]
+
+
+def test_many_are_published_with_an_outcome_for_each(queue: FairQueue) -> None:
+    """In their order, wherever each lives."""
+    queue.admin.set_limits("w3", capacity=1)
+    jobs = [NewJob(b"x", "q", name, job_id=f"{name}-{n}") for n in (0, 1) for name in WORKSPACES]
+    outcomes = queue.publish_many(jobs)
+    refused = [type(each) is CapacityExceeded for each in outcomes]
+    assert refused == [job.job_id == "w3-1" for job in jobs]
+    assert queue.depth("q") == len(jobs) - 1
+
+
+def test_a_child_is_published_on_another_shard_only_by_a_lease(queue: FairQueue) -> None:
+    """A parent that has lost its lease publishes nothing anywhere."""
+    parent, child = of_shard(0), of_shard(1)
+    queue.publish(b"x", queue="q", workspace=parent)
+    [lease] = queue.claim(["q"]).leases
+    queue.publish(b"y", queue="other", workspace=child, parent_fence=lease.fence)
+    queue.ack(lease)
+    with pytest.raises(LeaseLost):
+        queue.publish(b"z", queue="other", workspace=child, parent_fence=lease.fence)
+    [outcome] = queue.publish_many([NewJob(b"z", "q", child, parent_fence=lease.fence)])
+    assert isinstance(outcome, LeaseLost)
+    assert queue.depth("other") == 1
+
+
+@pytest.mark.parametrize("number", range(SHARDS))
+def test_a_wait_ends_with_a_job_on_any_shard(queue: FairQueue, number: int) -> None:
+    """One waiter hears of all shards."""
+    queue.connect()
+    publisher = queue.clone()
+    later = threading.Timer(
+        0.1, lambda: publisher.publish(b"x", queue="q", workspace=of_shard(number))
+    )
+    later.start()
+    [lease] = queue.claim(["q"], wait_seconds=20.0).leases
+    later.join()
+    publisher.close()
+    assert shard_of_fence(lease.fence) == number
+
+
+def test_a_waiter_can_be_watched_and_used_again(queue: FairQueue) -> None:
+    """By one descriptor; a wait that ends on one shard has ended on all."""
+    queue.connect()
+    waiter = queue.waiter(["q"])
+    for number in (0, 2, 1, 1):
+        waiter.arm(20.0)
+        queue.publish(b"x", queue="q", workspace=of_shard(number))
+        assert waiter.wait(20.0)
+        [lease] = queue.claim(["q"]).leases
+        queue.ack(lease)
+    waiter.close()
+    for shard in queue.store.shards:  # no token was left or lost
+        assert not shard.engine.command("EXISTS", shard.engine.keys.key("token", "q"))
+
+
+def test_a_wait_leaves_a_shard_alone_that_is_away(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To connect may take its time-out, and jobs of other shards would wait for that."""
+    monkeypatch.setattr("fairqueue._stores.sharded.rest.FIRST_SECONDS", 30.0)
+    queue.connect()
+    waiter, tries = queue.waiter(["q"]), []
+
+    def refuse(_: float) -> None:
+        tries.append(1)
+        raise StoreUnavailable("the server is silent")
+
+    first, *others = waiter._waiters  # type: ignore[attr-defined]
+    monkeypatch.setattr(first, "arm", refuse)
+    for number in (1, 2, 1):
+        waiter.arm(20.0)
+        queue.publish(b"x", queue="q", workspace=of_shard(number))
+        assert waiter.wait(20.0)
+        queue.ack(queue.claim(["q"]).leases[0])
+    assert len(tries) == 1
+    for each in others:
+        monkeypatch.setattr(each, "arm", refuse)
+    with pytest.raises(StoreUnavailable):
+        waiter.arm(20.0)
+    waiter.close()
+
+
+def test_a_shard_that_is_away_holds_up_no_other(
+    queue: FairQueue, away: Away, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Jobs of the others run; of this one, when it is back."""
+    fill(queue)
+    away(1)
+    with caplog.at_level(logging.WARNING, "fairqueue.claimer"):
+        leases = queue.claim(["q"], 100).leases
+    assert {shard_of_fence(lease.fence) for lease in leases} == {0, 2}
+    assert "shard 1 of 3 does not answer" in caplog.text
+    assert queue.claim(["q"], 100, wait_seconds=0.05).leases == ()
+    away.back()
+    more = queue.claim(["q"], 100).leases
+    assert {shard_of_fence(lease.fence) for lease in more} == {1}
+
+
+def test_what_ends_while_its_shard_is_away_is_finished_when_it_is_back(
+    queue: FairQueue, away: Away
+) -> None:
+    """The caller need not report it again."""
+    fill(queue, 1)
+    leases = queue.claim(["q"], 100).leases
+    away(1)
+    assert queue.claim(["q"], 1, finishes=[Finish(each.fence) for each in leases]).lost == set()
+    away.back()
+    assert queue.depth("q", running=True) == sum(home == 1 for home in HOMES.values())
+    assert queue.claim(["q"], 1).lost == set()
+    assert queue.depth("q", running=True) == 0
+
+
+@pytest.mark.parametrize("how", ["pay", "finish", "close"])
+def test_what_is_owed_is_sent_by_whatever_comes_first(
+    queue: FairQueue, away: Away, how: str
+) -> None:
+    """A busy worker may claim nothing for long, and one that stops claims no more."""
+    fill(queue, 1)
+    leases = queue.claim(["q"], 100).leases
+    away(1)
+    queue.claim(["q"], 1, finishes=[Finish(each.fence) for each in leases])
+    queue.owed.pay()  # not back yet
+    assert len(queue.owed.owed()) == sum(home == 1 for home in HOMES.values())
+    away.back()
+    {"pay": queue.owed.pay, "finish": lambda: queue.finish([]), "close": queue.close}[how]()
+    assert queue.owed.owed() == []
+    assert queue.depth("q", running=True) == 0
+
+
+def test_what_is_given_back_while_its_shard_is_away_is_kept(queue: FairQueue, away: Away) -> None:
+    """A worker that gives back what it claimed ahead goes on with the other shards."""
+    name = of_shard(1)
+    for how in ("back", "dead"):
+        queue.publish(b"x", queue="q", workspace=name, job_id=how)
+    leases = {lease.job.id: lease for lease in queue.claim(["q"], 2).leases}
+    away(1)
+    queue.release(leases["back"])
+    queue.reject(leases["dead"], reason="failed", seconds=2.0)
+    assert queue.owed.owes
+    assert {fence for fence, _ in queue.owed.owed()} == {each.fence for each in leases.values()}
+    queue.owed.pay()
+    away.back()
+    queue.owed.pay()
+    assert queue.owed.owed() == []
+    assert [lease.job.id for lease in queue.claim(["q"], 2).leases] == ["back"]
+    assert [letter.job.id for letter in queue.admin.dead_letters(name)] == ["dead"]
+
+
+def test_what_an_interrupt_left_holds_up_no_other_shard(
+    queue: FairQueue, away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its leases wait until their shard answers again, and are lost if that is too late."""
+    for number in (1, 0):
+        queue.publish(b"x", queue="q", workspace=of_shard(number), job_id=f"of {number}")
+    queue.claim(["q"], 0)
+    first = queue.store.shards[0].engine
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue._claimer._order, "ranked", lambda _: [1, 0, 2])  # type: ignore[union-attr]
+        patch.setattr(first, "_run", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            queue.claim(["q"], 2)
+    away(1)
+    assert [lease.job.id for lease in queue.claim(["q"], 2).leases] == ["of 0"]
+    away.back()
+    assert [lease.job.id for lease in queue.claim(["q"], 2).leases] == ["of 1"]
+
+
+def test_a_resting_shard_is_asked_where_no_other_answers(queue: FairQueue, away: Away) -> None:
+    """So a short trouble of one is no outage while another that was away has come back."""
+    queue.publish(b"x", queue="q", workspace=of_shard(1))
+    queue._claimer._rests[1].failed()  # type: ignore[union-attr]
+    away(0, 2)
+    assert len(queue.claim(["q"]).leases) == 1
+
+
+def test_the_lease_of_what_is_owed_lives(queue: FairQueue, away: Away) -> None:
+    """Else the job, which has ended, would run again."""
+    fill(queue, 1)
+    leases = queue.claim(["q"], 100).leases
+    away(1)
+    queue.claim(["q"], 1, finishes=[Finish(each.fence) for each in leases])
+    away.back()
+    renewed: list[int] = []
+    keeper, shard = LeaseKeeper(queue), queue.store.shards[1]
+    with pytest.MonkeyPatch.context() as patch:
+        renew = shard.renew
+
+        def watched(progress: Sequence[tuple[int, float]], **how: Any) -> Renewed:
+            renewed.extend(fence for fence, _ in progress)
+            return renew(progress, **how)
+
+        patch.setattr(shard, "renew", watched)
+        assert keeper._try_to_renew(queue)
+    assert {shard_of_fence(fence) for fence in renewed} == {1}
+    assert len(renewed) == sum(home == 1 for home in HOMES.values())
+
+
+def test_what_one_shard_brought_is_told_though_another_refuses(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user that lacks a command there is no reason to lose leases."""
+    fill(queue)
+
+    def refuse(*_: object) -> None:
+        raise ConfigurationError("NOPERM")
+
+    monkeypatch.setattr(queue.store.shards[1].engine, "_run", refuse)
+    servers = [f"server {n}" for n in range(SHARDS)]
+    monkeypatch.setattr(queue._claimer, "_servers", servers)
+    leases = queue.claim(["q"], 100).leases
+    assert {shard_of_fence(lease.fence) for lease in leases} == {0, 2}
+
+
+def test_an_interrupt_between_two_shards_loses_nothing(queue: FairQueue) -> None:
+    """The next call returns what the first shard gave, and finishes what is left."""
+    fill(queue)
+    first = queue.claim(["q"], len(WORKSPACES)).leases
+    finishes = [Finish(lease.fence) for lease in first]
+    with pytest.MonkeyPatch.context() as patch:
+
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(queue.store.shards[2].engine, "_run", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            queue.claim(["q"], 100, finishes=finishes)
+    claimed = queue.claim(["q"], 100, finishes=finishes)
+    assert claimed.lost == set()
+    assert len({lease.job.id for lease in [*first, *claimed.leases]}) == 2 * len(WORKSPACES)
+    assert queue.depth("q", running=True) == len(claimed.leases)
+
+
+def test_a_wakeup_that_one_process_cannot_use_wakes_another(queue: FairQueue) -> None:
+    """Tokens of two shards end one wait: what is left is passed on, also by a claim of nothing."""
+    queue.connect()
+    waiter = queue.waiter(["q"])
+    waiter.arm(20.0)
+    for number in (0, 1):
+        queue.publish(b"x", queue="q", workspace=of_shard(number))
+    assert waiter.wait(20.0)
+    queue.claim(["q"], 0)
+    other = queue.clone()
+    assert len(other.claim(["q"], 2, wait_seconds=10.0).leases) == 2
+    for shard in queue.store.shards[:2]:
+        assert not shard.engine.command("EXISTS", shard.engine.keys.key("token", "q"))
+    waiter.close()
+    other.close()
+
+
+def test_a_claim_of_nothing_is_no_outage(queue: FairQueue, away: Away) -> None:
+    """A worker that is full finishes a job of the shard that is away; it must not stop for that."""
+    fill(queue, 1)
+    leases = queue.claim(["q"], 100).leases
+    away(1)
+    of_it = [Finish(each.fence) for each in leases if shard_of_fence(each.fence) == 1]
+    assert queue.claim(["q"], 0, finishes=of_it).lost == set()
+    assert len(queue.owed.owed()) == len(of_it)
+
+
+def test_a_finish_alone_says_that_a_shard_is_away(queue: FairQueue, away: Away) -> None:
+    """All can be reported again then, and none is lost by that."""
+    fill(queue, 1)
+    finishes = [Finish(lease.fence) for lease in queue.claim(["q"], 100).leases]
+    away(1)
+    with pytest.raises(StoreUnavailable):
+        queue.finish(finishes)
+    away.back()
+    assert queue.finish(finishes) == set()
+    assert queue.depth("q", running=True) == 0
+
+
+def test_without_any_shard_a_claim_raises(queue: FairQueue, away: Away) -> None:
+    """What it was to finish is reported again by its caller, and once."""
+    fill(queue, 1)
+    finishes = [Finish(lease.fence) for lease in queue.claim(["q"], 100).leases]
+    away(0, 1, 2)
+    with pytest.raises(StoreUnavailable):
+        queue.claim(["q"], 1, finishes=finishes)
+    away.back()
+    assert queue.claim(["q"], 1, finishes=finishes).lost == set()
+    assert queue.depth("q", running=True) == 0
+
+
+def test_a_silent_server_is_waited_for_once(queue: FairQueue) -> None:
+    """All its shards rest: each would cost another time-out."""
+    fill(queue, 1)
+    leases = queue.claim(["q"], 100).leases
+    asked = []
+
+    def refuse(*_: object) -> None:
+        asked.append(1)
+        raise StoreUnavailable("the server is silent")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for shard in queue.store.shards:
+            patch.setattr(shard.engine, "_run", refuse)
+        for call in (
+            lambda: queue.claim(["q"], 5),
+            lambda: queue.renew([(lease.fence, 1.0) for lease in leases]),
+        ):
+            asked.clear()
+            with pytest.raises(StoreUnavailable):
+                call()
+            assert len(asked) == 1
+
+
+def test_limits_are_no_reason_to_stop(
+    redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker looks now and then whether the shards still have its limits; one may be away."""
+    with FairQueue(
+        redis_url, namespace=namespace, shards=2, workspace_concurrency=2, authoritative=True
+    ) as queue:
+        fill(queue, 1)
+        assert queue._own_limits._check is not None
+        monkeypatch.setattr(queue._own_limits._check, "passes", lambda: True)
+        refused = Away(queue, monkeypatch)
+        refused(1)
+        leases = queue.claim(["q"], 100).leases
+        assert {shard_of_fence(lease.fence) for lease in leases} == {0}
+
+
+def test_leases_of_other_shards_are_renewed(queue: FairQueue, away: Away) -> None:
+    """Those of the shard that is away are to be renewed again."""
+    fill(queue, 1)
+    leases = queue.claim(["q"], 100).leases
+    away(2)
+    renewed = queue.renew([(lease.fence, 0.1) for lease in leases])
+    assert renewed.lost == set()
+    assert {shard_of_fence(fence) for fence in renewed.failed} == {2}
+    away(0, 1)
+    with pytest.raises(StoreUnavailable):
+        queue.renew([(lease.fence, 0.1) for lease in leases])
+
+
+def test_a_keeper_keeps_the_leases_of_all_shards(queue: FairQueue) -> None:
+    """Its fences are those of several shards."""
+    fill(queue, 1)
+    keeper = LeaseKeeper(queue)
+    leases = queue.claim(["q"], 100).leases
+    for lease in leases:
+        keeper.hold(lease)
+    assert keeper._try_to_renew(queue)
+    assert not any(keeper.is_lost(lease.fence) for lease in leases)
+    keeper.stop()
+
+
+def test_many_publishes_say_what_is_known(queue: FairQueue, away: Away) -> None:
+    """A shard goes away in the middle: the outcomes of the first jobs are there."""
+    queue.connect()
+    away(1)
+    names = [of_shard(0), of_shard(2), of_shard(1), of_shard(0)]
+    jobs = [NewJob(b"x", "q", name, job_id=f"j{n}") for n, name in enumerate(names)]
+    with pytest.raises(PublishInterrupted) as caught:
+        queue.publish_many(jobs)
+    assert list(caught.value.outcomes) == ["j0", "j1"]
+    away.back()
+    assert queue.publish_many(jobs) == ["j0", "j1", "j2", "j3"]
+    assert queue.depth("q") == 4
+
+
+def test_a_forked_owner_is_the_same_on_all_shards(queue: FairQueue) -> None:
+    """One process, one owner; another queue is another."""
+    fill(queue, 1)
+    owners = {lease.owner for lease in queue.claim(["q"], 100).leases}
+    assert owners == {queue._claimer.owner}
+    assert [row.owner for row in queue.admin.list_workers()] == [queue._claimer.owner]
+
+
+def test_an_early_ack_goes_to_its_shard(queue: FairQueue) -> None:
+    """It keeps its slot until the end."""
+    fill(queue, 1)
+    leases = queue.claim(["q"], 100).leases
+    assert queue.finish([Finish(each.fence, Ending.ACK_EARLY) for each in leases]) == set()
+    assert queue.depth("q", running=True) == len(WORKSPACES)
+
+
+# How it is opened
+
+
+def test_all_say_the_same_number_of_shards(redis_url: str, namespace: str) -> None:
+    """A process that was set up otherwise is refused, and changes nothing."""
+    with FairQueue(redis_url, namespace=namespace, shards=2) as queue:
+        queue.connect()
+    for other in ({}, {"shards": 3}):
+        with (
+            FairQueue(redis_url, namespace=namespace, **other) as queue,  # type: ignore[arg-type]
+            pytest.raises(ConfigurationError, match="are on 2 shards"),
+        ):
+            queue.connect()
+
+
+def test_a_used_namespace_is_not_spread(redis_url: str, namespace: str) -> None:
+    """Its jobs would not be found any more."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.publish(b"x", queue="q", workspace="w")
+    with (
+        FairQueue(redis_url, namespace=namespace, shards=2) as queue,
+        pytest.raises(ConfigurationError, match="has been used without shards"),
+    ):
+        queue.connect()
+
+
+def test_fewer_shards_than_servers_are_refused() -> None:
+    """Each server has one at least."""
+    with pytest.raises(ConfigurationError, match="names 3 servers"):
+        FairQueue("redis://a,b,c/0", shards=2)
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts"),
+    [
+        ("redis://a:1,b,c:3/2", ["a:1/2", "b:6379/2", "c:3/2"]),
+        ("redis://user:p%2Cw@a:1,b:2/0?socket_timeout=3", ["a:1/0", "b:2/0"]),
+        ("rediss://[::1]:1,b:2", ["::1:1/0", "b:2/0"]),
+    ],
+)
+def test_a_url_with_several_hosts(url: str, hosts: Sequence[str]) -> None:
+    """Each has the same user, password, database and options."""
+    store = FairQueue(url).store
+    assert isinstance(store, ShardedStore)
+    clients: list[Any] = [shard.engine.client for shard in store.shards]  # type: ignore[attr-defined]
+    kwargs = [client.connection_pool.connection_kwargs for client in clients]
+    assert [
+        f"{each['host']}:{each.get('port', 6379)}/{each.get('db', 0)}" for each in kwargs
+    ] == hosts
+    if "user" in url:
+        assert {(each["username"], each["password"]) for each in kwargs} == {("user", "p,w")}
+
+
+def test_more_shards_than_servers() -> None:
+    """Shard i is on server i modulo their number, so that servers can be added later."""
+    store = FairQueue("redis://a,b/0", shards=5).store
+    clients: list[Any] = [shard.engine.client for shard in store.shards]  # type: ignore[attr-defined]
+    hosts = [client.connection_pool.connection_kwargs["host"] for client in clients]
+    assert hosts == ["a", "b", "a", "b", "a"]
+    assert [shard.engine.shard for shard in store.shards] == [0, 1, 2, 3, 4]

@@ -1,0 +1,162 @@
+"""What looks after a store does so on every shard, and says which one it speaks of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from fairqueue import FairQueue, Limits, Settings
+from fairqueue._silence import PROBES_UNTIL_SILENT, SilenceWatch
+from fairqueue._stores.engine import Engine, Level, Remark
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.redis.address import client_at
+from fairqueue._unseen_names import hint_of_unseen
+from fairqueue.audit import audit
+from fairqueue.errors import StoreUnavailable
+from tests.shards.conftest import SHARDS, Both
+
+
+def _lose_a_token(engine: Engine) -> None:
+    engine.command("DEL", engine.keys.key("token", "q"))
+
+
+@pytest.fixture
+def damaged(both: Both) -> Both:
+    """Jobs on every shard; two shards have the same damage."""
+    for n in range(9):
+        both.publish(f"w{n}", f"j{n}")
+    for shard in both.sharded.shards[1:]:
+        _lose_a_token(shard.engine)
+    return both
+
+
+def test_a_finding_says_on_which_shard_it_is(damaged: Both) -> None:
+    """In a store of one shard it does not."""
+    sharded, plain = damaged.admins
+    texts = [finding.text for finding in sharded.audit()]
+    assert [text.partition(": ")[0] for text in texts] == ["shard 1", "shard 2"]
+    _lose_a_token(damaged.plain.engine)
+    (finding,) = plain.audit()
+    assert finding.text == texts[0].removeprefix("shard 1: ")
+
+
+def test_every_shard_is_mended(damaged: Both) -> None:
+    """Each repair says where; afterwards all is sound."""
+    mended = damaged.admins[0].mend()
+    assert [one.text.partition(": ")[0] for one in mended.repairs] == ["shard 1", "shard 2"]
+    assert all(one.is_mended for one in mended.repairs)
+    assert not mended.findings
+    assert [audit(shard.engine) for shard in damaged.sharded.shards] == [[], [], []]
+
+
+def test_a_checkup_looks_at_every_shard(damaged: Both) -> None:
+    """Its remarks say which; the fleet is that of all, and told once."""
+    damaged.sharded.shards[0].suspend_imports(60)
+    damaged.sharded.introduce("o", "n", "fairqueue/1")
+    checkup = damaged.admins[0].checkup(repair=True)
+    assert not checkup.findings
+    assert len(checkup.repairs) == 2
+    told = {remark.about: remark.text for remark in checkup.remarks if remark.about != "queues"}
+    assert told["imports"].startswith("shard 0: imports are suspended")
+    assert told["workers"] == "alive: 1 × fairqueue/1"
+
+
+def test_each_server_is_asked_once(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If there are several its remarks name it; several shards may be on one."""
+
+    def remarks(engine: Engine) -> Iterator[Remark]:
+        yield Remark(Level.INFO, "server", f"asked as shard {engine.shard}")
+
+    kind = type(both.sharded.shards[0].engine)
+    monkeypatch.setattr(kind, "remarks", remarks)
+
+    def told() -> list[str]:
+        return [one.text for one in both.admins[0].checkup().remarks if one.about == "server"]
+
+    assert told() == ["asked as shard 0"]
+    monkeypatch.setattr(kind, "server", property(lambda engine: f"h{engine.shard % 2}:6379"))
+    assert told() == ["h0:6379: asked as shard 0", "h1:6379: asked as shard 1"]
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("redis://user:secret@h1:7000/3", "h1:7000"),
+        ("redis://h1", "h1:6379"),
+        ("unix:///run/redis.sock?db=1", "/run/redis.sock"),
+    ],
+)
+def test_a_server_is_named_without_its_login(url: str, server: str) -> None:
+    """By its address, which two shards share that are there."""
+    client: redis.Redis = client_at(url)
+    assert RedisEngine(client, namespace="n", shard=2).server == server
+
+
+def test_a_name_is_known_that_any_shard_knows(both: Both) -> None:
+    """A similar one on another shard is pointed out."""
+    for n in range(9):
+        both.publish(f"w{n}", f"j{n}", queue="mails", task="send")
+    known = [("workspace", f"w{n}") for n in range(9)] + [("queue", "mails"), ("task", "send")]
+    assert [hint_of_unseen(both.sharded, *each) for each in known] == [None] * 11
+    assert "did you mean 'mails'?" in (hint_of_unseen(both.sharded, "queue", "mail") or "")
+
+
+def test_a_queue_is_full_if_all_its_servers_are(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for a job whose workspace is not known: one that is full or away stops no other.
+
+    What is published to that one is refused there.
+    """
+    queue = FairQueue(settings=Settings(), store=both.sharded)
+    monkeypatch.setattr(queue, "_ready", True)
+
+    def full(*_: object) -> None:
+        raise StoreUnavailable("out of memory")
+
+    for shard in both.sharded.shards:
+        queue.refuse_if_full()
+        monkeypatch.setattr(shard.engine, "command", full)
+    with pytest.raises(StoreUnavailable, match="out of memory"):
+        queue.refuse_if_full()
+
+
+def test_only_calls_to_the_silent_shard_fail(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, while a worker stops; afterwards they wait for it as before."""
+    silent, asked = both.sharded.shards[1], threading.Semaphore(0)
+
+    class Probe:
+        def __init__(self, shard: object) -> None:
+            self.shard = shard
+
+        def is_plain(self, _: str) -> None:
+            if self.shard is silent:
+                asked.release()
+                raise StoreUnavailable("gone")
+
+        def close(self) -> None:
+            return None
+
+    for shard in both.sharded.shards:
+        monkeypatch.setattr(shard, "clone", lambda shard=shard, **_: Probe(shard))
+    monkeypatch.setattr("fairqueue._silence.PROBE_SECONDS", 0.02)
+    watch = SilenceWatch(FairQueue(settings=Settings(), store=both.sharded))
+    watch.start()
+    for _ in range(PROBES_UNTIL_SILENT + 1):
+        assert asked.acquire(timeout=30)
+    assert [shard.engine.silent for shard in both.sharded.shards] == [False, True, False]
+    with pytest.raises(StoreUnavailable):
+        silent.depth("q")
+    watch.stop()
+    assert [shard.engine.silent for shard in both.sharded.shards] == [False] * SHARDS
+
+
+def test_limits_are_told_of_all_shards(both: Both) -> None:
+    """With the process that has stored the newest."""
+    for shard in both.sharded.shards:
+        shard.set_limits("default", "", Limits(concurrency=2))
+    (remark,) = (one for one in both.admins[0].checkup().remarks if one.about == "limits")
+    assert remark.text.startswith("stored: 1; the newest, of default (live), by ")

@@ -1,0 +1,274 @@
+"""One app over two servers: each has a shard, and the workspaces that live there."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from celery import chord, group
+from kombu.exceptions import OperationalError
+
+from tests.nodes import Spread, spread
+from tests.system.celery.conftest import Shop
+from tests.system.ledger import wait_for
+from tests.system.needs import needs
+
+pytestmark = pytest.mark.system
+
+JOBS_EACH = 4
+
+
+class SpreadShop(Shop):
+    """A shop whose workspaces are spread over two servers."""
+
+    def __init__(self, servers: Spread, namespace: str, folder: Path) -> None:
+        super().__init__(servers, namespace, folder)  # type: ignore[arg-type]  # it has a URL
+        self.servers = servers
+
+    def url(self, **settings: object) -> str:
+        return self.at(self.servers.hosts, **settings)
+
+    def at(self, hosts: str, **settings: object) -> str:
+        """The broker's URL at these servers."""
+        query = {"namespace": self.namespace, "workspace_from": "kwarg:tenant_id", **settings}
+        return f"fairqueue://{hosts}/0?{urlencode(query)}"
+
+    @property
+    def workspaces(self) -> list[str]:
+        """Four of each server, in turn."""
+        of_each = zip(*(self.servers.workspaces(n, 4) for n in range(2)), strict=True)
+        return [workspace for some in of_each for workspace in some]
+
+    def running(self, workspace: str) -> int:
+        with self.core() as core:
+            rows = core.admin.stats().workspaces
+        return next((row.running for row in rows if row.workspace == workspace), 0)
+
+    def ran_once(self, *numbers: int) -> bool:
+        """Whether each workspace has run each of these jobs once, and nothing else."""
+        counted = Counter((row["workspace"], row["n"]) for row in self.ledger.lines("start"))
+        return counted == Counter((name, n) for name in self.workspaces for n in numbers)
+
+
+@pytest.fixture
+def servers() -> Iterator[Spread]:
+    with spread() as pair:
+        yield pair
+
+
+@pytest.fixture
+def wide_shop(servers: Spread, namespace: str, tmp_path: Path) -> Iterator[SpreadShop]:
+    shop = SpreadShop(servers, namespace, tmp_path)
+    yield shop
+    shop.close()
+
+
+@pytest.mark.parametrize("pool", ["prefork", "gevent"])
+def test_an_unchanged_app_runs_on_both_servers(wide_shop: SpreadShop, pool: str) -> None:
+    """Every job runs once, and a workspace has its limit wherever it lives; canvas and results."""
+    if pool == "gevent":
+        needs(pool)
+    url = wide_shop.url(workspace_concurrency=2, lease_seconds=30)
+    wide_shop.config = {"result_backend": url}
+    worker = wide_shop.worker("-P", pool, "-c", "8", url=url).ready()
+    publisher = wide_shop.publisher(url, backend=url)
+    control = wide_shop.control(publisher, worker)
+
+    sent = {
+        (n, name): publisher.send("work", n, kwargs={"seconds": 0.1}, workspace=name)
+        for n in range(JOBS_EACH)
+        for name in wide_shop.workspaces
+    }
+    assert all(result.get(timeout=60) == n for (n, _), result in sent.items())
+
+    assert wide_shop.ran_once(*range(JOBS_EACH))
+    most = {name: wide_shop.ledger.most_at_once(workspace=name) for name in wide_shop.workspaces}
+    assert max(most.values()) == 2, most
+    parts = [publisher.signature("work", n, workspace=n_) for n, n_ in _numbered(wide_shop)]
+    assert group(parts, app=publisher.app).apply_async().get(timeout=60) == list(range(8))
+    body = publisher.signature("add_up", workspace=wide_shop.workspaces[0])
+    assert chord(parts, body, app=publisher.app).apply_async().get(timeout=60) == sum(range(8))
+    assert control.inspect([worker.name], timeout=60, limit=1).active() == {worker.name: []}
+    assert worker.stop() == 0
+
+
+def _numbered(shop: SpreadShop) -> Iterator[tuple[int, str]]:
+    return enumerate(shop.workspaces)
+
+
+@pytest.mark.parametrize("shard", [0, 1])
+def test_a_job_of_any_server_is_revoked(wide_shop: SpreadShop, shard: int) -> None:
+    """A running one is terminated, and a waiting one is taken out, on whichever server it is."""
+    url = wide_shop.url(workspace_concurrency=1, lease_seconds=30)
+    wide_shop.config = {"result_backend": url}
+    worker = wide_shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    publisher = wide_shop.publisher(url, backend=url)
+    control = wide_shop.control(publisher, worker)
+    [workspace] = wide_shop.servers.workspaces(shard, 1)
+    long = {"kwargs": {"seconds": 60}, "workspace": workspace}
+    running, waiting, last = [publisher.send("work", n, **long) for n in range(3)]
+    wide_shop.ledger.wait("start", 1, n=0)
+
+    control.revoke(waiting.id)
+    wait_for(lambda: waiting.state == "REVOKED")
+    control.revoke(running.id, terminate=True)
+    wait_for(lambda: running.state == "REVOKED")
+
+    wide_shop.ledger.wait("start", 1, n=2)
+    assert not wide_shop.ledger.lines("start", n=1)
+    control.revoke(last.id, terminate=True)
+    wait_for(lambda: wide_shop.running(workspace) == 0)
+
+
+class Outage:
+    """Jobs of both servers under way in one worker, before one of the servers dies."""
+
+    def __init__(self, shop: SpreadShop, pool: str, killed: int, lease_seconds: int) -> None:
+        url = shop.url(workspace_concurrency=2, lease_seconds=lease_seconds)
+        self.worker = shop.worker("-P", pool, "-c", "8", url=url).ready()
+        self.publisher = shop.publisher(url)
+        shop.control(self.publisher, self.worker)
+        self.node = shop.servers.nodes[killed]
+        self.away, self.kept = (shop.servers.workspaces(n, 4) for n in (killed, 1 - killed))
+        for n in range(4):
+            for name in shop.workspaces:
+                self.send(n, name, seconds=0.3)
+        for name in self.away:
+            shop.ledger.wait("start", 1, workspace=name)
+
+    def send(self, n: int, workspace: str, *, seconds: float = 0.0) -> None:
+        kwargs, once = {"seconds": seconds}, {"max_retries": 0}
+        self.publisher.send("work", n, kwargs=kwargs, workspace=workspace, retry_policy=once)
+
+    def refuses(self, workspace: str) -> bool:
+        """Whether a publish fails at once."""
+        try:
+            self.send(-1, workspace)
+        except OperationalError:
+            return True
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
+def test_the_second_server_dies_and_comes_back(wide_shop: SpreadShop, pool: str) -> None:
+    """The workspaces of the first go on meanwhile, and so do its producers.
+
+    Nothing is lost, and nothing runs twice: jobs that end meanwhile are finished later.
+    """
+    if pool == "gevent":
+        needs(pool)
+    outage = Outage(wide_shop, pool, killed=1, lease_seconds=60)
+
+    outage.node.kill()
+    for name in outage.kept:
+        wide_shop.ledger.wait("end", 4, workspace=name)
+    assert all(outage.refuses(name) for name in outage.away)
+    for name in outage.kept:
+        outage.send(4, name)
+        wide_shop.ledger.wait("end", 5, workspace=name)
+    started = len(wide_shop.ledger.lines("start"))
+    outage.node.start()
+    for name in outage.away:
+        wide_shop.ledger.wait("end", 4, workspace=name)
+        outage.send(4, name)
+        wide_shop.ledger.wait("end", 5, workspace=name)
+
+    assert started < 40, "all jobs had started before the server was killed"
+    assert wide_shop.ran_once(*range(5))
+    wait_for(lambda: not any(map(wide_shop.running, wide_shop.workspaces)))
+    assert outage.worker.stop() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
+def test_the_first_server_dies_and_comes_back(wide_shop: SpreadShop, pool: str) -> None:
+    """It has kombu's own queues, so the worker waits for it; producers of the second go on."""
+    if pool == "gevent":
+        needs(pool)
+    outage = Outage(wide_shop, pool, killed=0, lease_seconds=60)
+
+    outage.node.kill()
+    assert all(outage.refuses(name) for name in outage.away)
+    for name in outage.kept:
+        outage.send(4, name)
+    wait_for(lambda: "Redis is away, looking for it" in outage.worker.log.read_text())
+    outage.node.start()
+    for name in wide_shop.workspaces:
+        wide_shop.ledger.wait("end", 4, workspace=name)
+    for name in outage.away:
+        outage.send(4, name)
+    for name in wide_shop.workspaces:
+        wide_shop.ledger.wait("end", 5, workspace=name)
+
+    assert wide_shop.ran_once(*range(5))
+    wait_for(lambda: not any(map(wide_shop.running, wide_shop.workspaces)))
+    assert outage.worker.stop() == 0
+
+
+@pytest.mark.slow
+def test_an_outage_longer_than_a_lease(wide_shop: SpreadShop) -> None:
+    """A worker also goes on when it is time to look whether a server has lost its limits."""
+    outage = Outage(wide_shop, "threads", killed=1, lease_seconds=3)
+    outage.node.kill()
+    begun, sent = time.monotonic(), 3
+    while time.monotonic() - begun < 4.0:
+        sent += 1
+        outage.send(sent, outage.kept[0])
+        wide_shop.ledger.wait("end", sent + 1, workspace=outage.kept[0])
+    outage.node.start()
+    for name in outage.away:
+        for n in range(4):
+            wide_shop.ledger.wait("end", 1, workspace=name, n=n)
+
+
+def test_processes_start_while_the_second_server_is_away(wide_shop: SpreadShop) -> None:
+    """Workspaces of the first go on; the second gets the limits before its first job."""
+    node, url = wide_shop.servers.nodes[1], wide_shop.url(workspace_concurrency=1)
+    (here,), (there,) = (wide_shop.servers.workspaces(n, 1) for n in range(2))
+    node.kill()
+    worker = wide_shop.worker("-P", "threads", "-c", "4", url=url).ready()
+    publisher = wide_shop.publisher(url)
+    publisher.send("work", 0, workspace=here)
+    wide_shop.ledger.wait("end", 1, workspace=here)
+    once = {"workspace": there, "kwargs": {"seconds": 0.2}, "retry_policy": {"max_retries": 0}}
+
+    def is_accepted(n: int) -> bool:
+        try:
+            publisher.send("work", n, **once)
+        except OperationalError:
+            return False
+        return True
+
+    assert not is_accepted(0)
+    node.start()
+    wait_for(lambda: is_accepted(1))
+    assert is_accepted(2)
+    assert is_accepted(3)
+    wide_shop.ledger.wait("end", 3, workspace=there)
+    assert wide_shop.ledger.most_at_once(workspace=there) == 1
+    assert worker.stop() == 0
+
+
+def test_a_worker_with_other_shards_is_refused(wide_shop: SpreadShop) -> None:
+    """The reason is in its log, and it takes no job."""
+    first, second = wide_shop.servers.hosts.split(",")
+    wide_shop.publisher().send("work", 1, workspace=wide_shop.workspaces[0])
+    wrong = {
+        wide_shop.at(first): "are on 2 shards, and this process is set up for",
+        wide_shop.at(
+            f"{first},{second}", shards=4
+        ): "are on 2 shards, and this process is set up for",
+        wide_shop.at(f"{second},{first}"): "name the servers in the same order",
+    }
+
+    workers = [wide_shop.worker("-P", "solo", url=url) for url in wrong]
+
+    for worker, reason in zip(workers, wrong.values(), strict=True):
+        worker.process.wait(60)
+        assert reason in worker.log.read_text()
+    assert not wide_shop.ledger.lines()
