@@ -37,9 +37,10 @@ In a worker
     SilenceWatch               lets go of a store that is silent while a worker stops
     settings_summary           the line that a worker logs when it starts
     SOCKET_TIMEOUT_SECONDS     how long a connection waits for a silent store by default
-    is_sentinel, sentinel_pool,   a URL that names Sentinels, redis-py's pool for the primary that
-    SentinelConnection,             they name, and its connections
-    SentinelSSLConnection
+    is_looked_for,             a URL whose server is found at each connect (Sentinels, Cluster),
+      looking_pool,              redis-py's pool of connections that do so, and their classes
+      looking_connections
+    is_cluster                 a URL that names the nodes of a Redis Cluster
     following_primary,         redis-py's connections that leave a server that has stepped down,
       following_client           and a client of redis-py over such connections
 
@@ -80,16 +81,12 @@ from fairqueue._settings import mask_password, split_settings
 from fairqueue._settings_summary import settings_summary
 from fairqueue._silence import SilenceWatch
 from fairqueue._similar_names import similar_names
+from fairqueue._stores.redis.address import is_looked_for, looking_connections, looking_pool
+from fairqueue._stores.redis.cluster import is_cluster
 from fairqueue._stores.redis.errors import guarded as told_errors
 from fairqueue._stores.redis.errors import remedy_of
 from fairqueue._stores.redis.following import following_client, following_primary
-from fairqueue._stores.redis.sentinel import (
-    SOCKET_TIMEOUT_SECONDS,
-    SentinelConnection,
-    SentinelSSLConnection,
-    is_sentinel,
-    sentinel_pool,
-)
+from fairqueue._stores.redis.sentinel import SOCKET_TIMEOUT_SECONDS
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._tracing import Delivery as TracedDelivery
@@ -117,8 +114,6 @@ __all__ = [
     "LeaseKeeper",
     "Published",
     "Renewed",
-    "SentinelConnection",
-    "SentinelSSLConnection",
     "SilenceWatch",
     "Source",
     "Store",
@@ -137,10 +132,13 @@ __all__ = [
     "failure_reason",
     "following_client",
     "following_primary",
-    "is_sentinel",
+    "is_cluster",
+    "is_looked_for",
     "job_id_ending_in",
     "load_function",
     "looked_for",
+    "looking_connections",
+    "looking_pool",
     "lost_worker_message",
     "mark_body",
     "mask_password",
@@ -153,7 +151,6 @@ __all__ = [
     "run_context",
     "run_stand_in",
     "running_job",
-    "sentinel_pool",
     "settings_summary",
     "similar_names",
     "split_settings",

@@ -30,6 +30,8 @@ SCHEMES = (
     "fairqueue+socket",
     "fairqueue+sentinel",
     "fairqueues+sentinel",
+    "fairqueue+cluster",
+    "fairqueues+cluster",
     "fairqueue+memory",
 )
 TRANSPORT = "fairqueue_celery.transport:Transport"

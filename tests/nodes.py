@@ -8,6 +8,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP
@@ -28,6 +29,9 @@ DOWN_AFTER_MS = 3000
 fail over by themselves, and what no replica had yet is lost."""
 
 FAILOVER_MS = 5000
+
+SLOTS, BUS, LAST_PORT = 16_384, 10_000, 65_535
+CLUSTER_TIMEOUT_MS = 3000
 
 LEASE_SECONDS = 60
 """Longer than a failover on a busy machine: none ends meanwhile, which would run a job again."""
@@ -312,6 +316,99 @@ def moved_name() -> Iterator[MovedName]:
         yield name
     finally:
         name.close()
+
+
+class Cluster:
+    """A Redis Cluster of three primaries, each with a third of the slots."""
+
+    PRIMARIES = 3
+
+    def __init__(self, *, replicas: int = 0) -> None:
+        n = self.PRIMARIES * (1 + replicas)
+        self.nodes = [self._node().start() for _ in range(n)]
+        self.primaries = self.nodes[: self.PRIMARIES]
+        for number, node in enumerate(self.primaries):
+            first, end = (SLOTS * n // self.PRIMARIES for n in (number, number + 1))
+            node.run("CLUSTER", "ADDSLOTS", *range(first, end))
+        for number, node in enumerate(self.nodes):  # else all begin with the same epoch
+            node.run("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for node in self.nodes[1:]:
+            node.run("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
+        wait_for(lambda: all(self._knows(node, n) for node in self.nodes))
+        for number, node in enumerate(self.nodes[self.PRIMARIES :]):
+            primary = self.primaries[number % self.PRIMARIES]
+            node.run("CLUSTER", "REPLICATE", self.id_of(primary))
+            wait_for(partial(node.follows, primary))
+        wait_for(lambda: all(self.state(node) == "ok" for node in self.nodes))
+
+    @staticmethod
+    def _node() -> Node:
+        while True:  # it takes a second port, 10,000 above
+            node = data_node(cluster_enabled="yes", cluster_node_timeout=CLUSTER_TIMEOUT_MS)
+            if node.port < LAST_PORT - BUS:
+                return node
+            node.close()
+
+    @staticmethod
+    def _knows(node: Node, n: int) -> bool:
+        return int(node.run("CLUSTER INFO")["cluster_known_nodes"]) == n
+
+    @staticmethod
+    def state(node: Node) -> str:
+        """Whether all slots are served, as this node sees it: ok or fail."""
+        return str(node.run("CLUSTER INFO")["cluster_state"])
+
+    @staticmethod
+    def id_of(node: Node) -> str:
+        """What the others call it."""
+        found: bytes = node.run("CLUSTER", "MYID")
+        return found.decode()
+
+    @property
+    def hosts(self) -> str:
+        """Where its nodes are, as in a URL."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    @property
+    def url(self) -> str:
+        """The core's URL."""
+        return f"redis+cluster://{self.hosts}/0"
+
+    def owner(self, slot: int) -> Node:
+        """The node that has a slot, as the first node that answers sees it."""
+        rows = next(node for node in self.nodes if node.answers()).run("CLUSTER", "SLOTS")
+        port = next(row[2][1] for row in rows if row[0] <= slot <= row[1])
+        return next(node for node in self.nodes if node.port == port)
+
+    def move(self, slot: int) -> Iterator[int]:
+        """Move a slot with its keys to another primary, as an operator does; yield the keys left.
+
+        As long as the caller likes between two steps.
+        """
+        source = self.owner(slot)
+        target = next(node for node in self.primaries if node is not source)
+        target.run("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
+        source.run("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(target))
+        while keys := source.run("CLUSTER", "GETKEYSINSLOT", slot, 3):
+            source.run("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+            yield int(source.run("CLUSTER", "COUNTKEYSINSLOT", slot))
+        for node in (target, *self.primaries):
+            node.run("CLUSTER", "SETSLOT", slot, "NODE", self.id_of(target))
+
+    def close(self) -> None:
+        """End all of it."""
+        for node in self.nodes:
+            node.close()
+
+
+@contextlib.contextmanager
+def cluster(**options: Any) -> Iterator[Cluster]:
+    """Such a Cluster for some tests."""
+    found = Cluster(**options)
+    try:
+        yield found
+    finally:
+        found.close()
 
 
 class Spread:

@@ -8,18 +8,30 @@ from fairqueue._settings import Settings, mask_password
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.redis.address import servers_of
+from fairqueue._stores.redis.cluster import is_cluster
 from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue.errors import ConfigurationError
 
-SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "memory")
+SCHEMES = (
+    "redis",
+    "rediss",
+    "unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+    "memory",
+)
 BROKER_SCHEMES = {
     "fairqueue": "redis",
     "fairqueues": "rediss",
     "fairqueue+socket": "unix",
     "fairqueue+sentinel": "redis+sentinel",
     "fairqueues+sentinel": "rediss+sentinel",
+    "fairqueue+cluster": "redis+cluster",
+    "fairqueues+cluster": "rediss+cluster",
     "fairqueue+memory": "memory",
 }
 """Those of a Celery app's broker URL, and what they stand for."""
@@ -29,10 +41,18 @@ def open_store(url: str, *, settings: Settings, client: Any = None) -> AnyStore:
     """Open the store of a core URL, or over a redis client; nothing is connected yet.
 
     The URL of several servers, ``redis://h1,h2/0``, opens a store of as many shards, or of more
-    where the setting ``shards`` says so: shard i is on server i modulo their number.
+    where the setting ``shards`` says so: shard i is on server i modulo their number. In a Cluster
+    it is where its slot is.
     """
     urls = [""] if client is not None else _servers(url)
-    n = settings.shards if "shards" in settings.model_fields_set else len(urls)
+    is_given = "shards" in settings.model_fields_set
+    if is_cluster(urls[0]) and not is_given:
+        raise ConfigurationError(
+            "the URL names a Redis Cluster: say over how many shards the workspaces are spread, "
+            "such as shards=16; some more than it may ever have primaries, since their number "
+            "cannot be changed later"
+        )
+    n = settings.shards if is_given else len(urls)
     if n < len(urls):
         raise ConfigurationError(
             f"setting 'shards' is {n}, but the URL names {len(urls)} servers: each has at least "

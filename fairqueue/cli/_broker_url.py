@@ -10,6 +10,8 @@ _SCHEMES = {
     "fairqueue+socket": "unix",
     "fairqueue+sentinel": "redis+sentinel",
     "fairqueues+sentinel": "rediss+sentinel",
+    "fairqueue+cluster": "redis+cluster",
+    "fairqueues+cluster": "rediss+cluster",
     "fairqueues": "rediss",
     "fairqueue": "redis",
 }

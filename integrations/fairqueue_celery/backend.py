@@ -13,7 +13,7 @@ from celery.backends.cache import CacheBackend
 from celery.backends.redis import RedisBackend
 
 from fairqueue import Settings
-from fairqueue.adapters import following_primary, sentinel_pool
+from fairqueue.adapters import following_primary, looking_pool
 from fairqueue_celery._config.address import Address, read_url
 from fairqueue_celery._config.options import sentinel_options
 
@@ -31,19 +31,29 @@ class FairQueueBackend(RedisBackend):
         given = url or kwargs.pop("host", None)
         self._address = replace(read_url(given), others=()) if given else Address()
         super().__init__(*args, url=stock_url(given) if given else None, **kwargs)
+        if self._address.cluster is not None:  # all keys of a result need one slot
+            tag = f"{{{self._namespace}}}".encode()
+            for name in ("task_keyprefix", "group_keyprefix", "chord_keyprefix"):
+                setattr(self, name, tag + getattr(self, name))
+
+    @property
+    def _namespace(self) -> str:
+        default = Settings.model_fields["namespace"].default
+        return str(self._address.query.get("namespace", default))
 
     def _get_pool(self, **params: Any) -> Any:
-        if self._address.sentinels is not None:
-            return self._sentinel_pool(params)
+        if self._address.sentinels is not None or self._address.cluster is not None:
+            return self._looking_pool(params)
         chosen = params.pop("connection_class", redis.Connection)
         return super()._get_pool(connection_class=following_primary(chosen), **params)
 
-    def _sentinel_pool(self, params: dict[str, Any]) -> Any:
-        """Of the primary that the Sentinels name, with the options of the result backend."""
+    def _looking_pool(self, params: dict[str, Any]) -> Any:
+        """Of the server that is found at each connect, with the options of the result backend."""
         options = {**self._address.query, **self.app.conf.result_backend_transport_options}
-        url = self._address.core_url(sentinel_options(options))
+        of_sentinels = sentinel_options(options) if self._address.sentinels else {}
         of_one = {"host", "port", "db", "connection_class"}
-        pool = sentinel_pool(url, **{n: v for n, v in params.items() if n not in of_one and v})
+        given = {n: v for n, v in params.items() if n not in of_one and v}
+        pool = looking_pool(self._address.core_url(of_sentinels), self._namespace, **given)
         pool.connection_class = following_primary(pool.connection_class)
         return pool
 
@@ -54,8 +64,8 @@ def stock_url(url: str) -> str:
     For ``fairqueue+socket:///path`` Celery passes ``socket:///path``.
     """
     address = replace(read_url(url), others=())
-    if address.sentinels is not None:
-        return f"redis://sentinels/{address.db}"
+    if address.sentinels is not None or address.cluster is not None:
+        return f"redis://looked-for/{address.db}"
     query = {
         name: text for name, text in address.query.items() if name not in Settings.model_fields
     }

@@ -71,7 +71,7 @@ class Transport(stock.Transport):
     def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:  # noqa: ARG002, FBT001, FBT002
         """Several hosts in a URL, which kombu cannot read; other URLs it shows itself."""
         address = self._address
-        if address.sentinels is None and not address.others:
+        if not (address.sentinels or address.cluster or address.others):
             raise NotImplementedError
         login = ""
         if address.password:
@@ -80,6 +80,8 @@ class Transport(stock.Transport):
         if address.sentinels is not None:
             return f"fairqueue+sentinel://{login}{address.sentinels}/{address.path_of_service}"
         scheme = "fairqueue" if address.tls is None else "fairqueues"
+        if address.cluster is not None:
+            return f"{scheme}+cluster://{login}{address.cluster}/{address.db}"
         return f"{scheme}://{login}{','.join(address.servers)}/{address.db}"
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:

@@ -22,8 +22,9 @@ class FairQueueMiddleware(Middleware):
 
     ``url`` is the core's: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``,
     ``memory://``, or the URL of a Celery app, ``fairqueue://``; several servers are
-    ``redis://h1:6379,h2:6379/0``. Nothing is connected yet. The
-    default is the variable ``FAIRQUEUE_URL``, and on a StubBroker a memory store of its own.
+    ``redis://h1:6379,h2:6379/0``, a Cluster is ``redis+cluster://h1:6379,h2:6379/0``. Nothing is
+    connected yet. The default is the variable ``FAIRQUEUE_URL``, and on a StubBroker a memory store
+    of its own.
     Settings are those of :class:`fairqueue.Settings`, as keyword arguments, in the URL's query, or
     as ``FAIRQUEUE_*`` variables. Raises ConfigurationError (or WorkspaceUnresolved, for a resolver
     that cannot be loaded) for what is unknown or impossible.

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import redis
 
 from fairqueue._settings import mask_password
-from fairqueue._stores.redis.sentinel import SOCKET_TIMEOUT_SECONDS, is_sentinel, sentinel_pool
+from fairqueue._stores.redis.cluster import (
+    ClusterConnection,
+    ClusterSSLConnection,
+    cluster_pool,
+    is_cluster,
+)
+from fairqueue._stores.redis.sentinel import (
+    SOCKET_TIMEOUT_SECONDS,
+    SentinelConnection,
+    SentinelSSLConnection,
+    is_sentinel,
+    sentinel_pool,
+)
 from fairqueue.errors import ConfigurationError
 
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
@@ -29,10 +42,37 @@ def servers_of(url: str) -> list[str]:
     return [f"{scheme}{mark}{login}{at}{host}{rest[end:]}" for host in hosts.split(",")]
 
 
-def client_at(url: str) -> redis.Redis:
-    """A client that is not connected yet; ConfigurationError for a URL that it cannot use."""
+def is_looked_for(url: str) -> bool:
+    """Whether the server of a core URL is found at each connect: by Sentinels, or in a Cluster."""
+    return is_sentinel(url) or is_cluster(url)
+
+
+def looking_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
+    """Redis-py's pool of connections that look for their server, not connected yet.
+
+    ``tag``: the hash tag whose slot they need, in a Cluster. ``kind``: see
+    :func:`looking_connections`, else the URL says whether they use TLS. ``changed`` overrides the
+    URL's options.
+    """
+    if is_cluster(url):
+        return cluster_pool(url, tag, kind, **changed)
+    return sentinel_pool(url, kind, **changed)
+
+
+def looking_connections(url: str) -> tuple[Any, Any]:
+    """The classes of such connections: without and with TLS."""
+    if is_cluster(url):
+        return ClusterConnection, ClusterSSLConnection
+    return SentinelConnection, SentinelSSLConnection
+
+
+def client_at(url: str, tag: str = "fairqueue") -> redis.Redis:
+    """A client that is not connected yet; ConfigurationError for a URL that it cannot use.
+
+    Of a Cluster it leads to the node that has the slot of this hash tag.
+    """
     try:
-        client = _client(url)
+        client = _client(url, tag)
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # else the first call would find out
     except ConfigurationError:
@@ -41,7 +81,7 @@ def client_at(url: str) -> redis.Redis:
         raise ConfigurationError(
             f"bad URL {mask_password(url)!r}: {_what_is_wrong(str(error))}"
         ) from None  # the original may quote a password
-    if url.startswith("unix:") or is_sentinel(url):
+    if url.startswith("unix:") or is_looked_for(url):
         return client
     database = unquote(urlsplit(url).path).strip("/")
     if database and not database.isdecimal():
@@ -52,9 +92,9 @@ def client_at(url: str) -> redis.Redis:
     return client
 
 
-def _client(url: str) -> redis.Redis:
-    if is_sentinel(url):
-        return redis.Redis(connection_pool=sentinel_pool(url))
+def _client(url: str, tag: str) -> redis.Redis:
+    if is_looked_for(url):
+        return redis.Redis(connection_pool=looking_pool(url, tag))
     return redis.Redis.from_url(url, socket_timeout=SOCKET_TIMEOUT_SECONDS)
 
 

@@ -58,7 +58,8 @@ class RedisEngine(Engine):
 
         Raises ConfigurationError for one that the client cannot use.
         """
-        return cls(client_at(url), namespace=namespace, replicas=replicas, shard=shard)
+        client = client_at(url, tag=f"{namespace}:{shard}")
+        return cls(client, namespace=namespace, replicas=replicas, shard=shard)
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
         try:  # each job comes by here: no context manager
@@ -100,6 +101,8 @@ class RedisEngine(Engine):
     def server(self) -> str:
         """Return its address, without what a login would need."""
         where = self.client.connection_pool.connection_kwargs
+        if "slot" in where:  # of a Cluster: each may be on another node by the next call
+            return f"slot {where['slot']}"
         return str(
             where.get("path") or f"{where.get('host', 'localhost')}:{where.get('port', 6379)}"
         )

@@ -34,6 +34,11 @@ REMEDIES = {
     "BUSY": "a script of another client keeps Redis busy: look at its SLOWLOG",
     "MASTERDOWN": "this Redis is a replica that has lost its primary: point the URL at the primary",
     "CLUSTERDOWN": "the Redis Cluster is down",
+    "MOVED": "this server is a node of a Redis Cluster, and another one has the slot: the URL of a "
+    "Cluster is redis+cluster://…",
+    "ASK": "a slot of the Redis Cluster is on its way to another node: it answers when it is there",
+    "TRYAGAIN": "a slot of the Redis Cluster is on its way to another node: it answers when it is "
+    "there",
     "UNBLOCKED": "Redis has ended this wait, as it does when it becomes a replica",
 }
 
@@ -43,7 +48,9 @@ EVICTION = (
 )
 """What a policy does that evicts only keys with a time to live."""
 
-WRONG_SERVER = frozenset({"READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED"})
+WRONG_SERVER = frozenset(
+    {"READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN"}
+)
 """What a server says that is no primary, or not yet: by now its address may lead to another."""
 
 _CODES = {  # the client leaves these out of the text; a subclass before its base
@@ -51,6 +58,9 @@ _CODES = {  # the client leaves these out of the text; a subclass before its bas
     redis.BusyLoadingError: "LOADING",
     redis.exceptions.MasterDownError: "MASTERDOWN",
     redis.exceptions.ClusterDownError: "CLUSTERDOWN",
+    redis.exceptions.MovedError: "MOVED",
+    redis.exceptions.AskError: "ASK",
+    redis.exceptions.TryAgainError: "TRYAGAIN",
 }
 
 

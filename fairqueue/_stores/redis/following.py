@@ -32,12 +32,13 @@ def following_primary(connection_class: Any) -> Any:
     return Following
 
 
-def following_client(url: str) -> redis.Redis:
+def following_client(url: str, tag: str = "") -> redis.Redis:
     """A client of redis-py at a core URL, over such connections; it is not connected yet.
 
-    Of several servers it is the first, which has kombu's own queues and lists.
+    Of several servers it is the first, which has kombu's own queues and lists, and in a Cluster the
+    node that has the slot of this hash tag.
     """
-    client = client_at(servers_of(url)[0])
+    client = client_at(servers_of(url)[0], tag)
     pool = client.connection_pool
     pool.connection_class = following_primary(pool.connection_class)
     return client

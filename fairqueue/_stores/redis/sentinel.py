@@ -20,7 +20,7 @@ from redis.sentinel import (
 )
 
 from fairqueue._settings import mask_password
-from fairqueue._stores.redis.errors import is_from_wrong_server
+from fairqueue._stores.redis.looking import Looking
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
@@ -169,13 +169,9 @@ class Sentinels:
         return state["ip"], state["port"]
 
 
-class _Asking:
-    """Asks the Sentinels whenever it connects; redis-py's own goes back to the last address.
+class _Asking(Looking):
+    """Asks the Sentinels whenever it connects."""
 
-    One that was never connected goes to localhost, even.
-    """
-
-    _sock: Any
     host: str
     port: int
     connection_pool: Any
@@ -185,28 +181,14 @@ class _Asking:
         try:
             super().connect_to(address)  # type: ignore[misc]
         except redis.RedisError:
-            self._doubt(address)
+            self.doubt()
             raise
 
-    def send_packed_command(self, *args: Any, **options: Any) -> Any:
-        """Send it, to the primary of now if the connection was closed."""
-        if not self._sock:
-            self.connect()  # type: ignore[attr-defined]
-        return super().send_packed_command(*args, **options)  # type: ignore[misc]
-
-    def read_response(self, *args: Any, **options: Any) -> Any:
-        """Read one; a lost link and a server that stepped down are held against the Sentinel."""
-        try:
-            return super().read_response(*args, **options)  # type: ignore[misc]
-        except redis.RedisError as error:
-            if not isinstance(error, redis.ResponseError) or is_from_wrong_server(error):
-                self._doubt((self.host, self.port))
-            raise
-
-    def _doubt(self, address: tuple[str, int]) -> None:
+    def doubt(self) -> None:
+        """Ask the Sentinel last that has named this server."""
         sentinels = self.connection_pool.sentinel_manager
         if isinstance(sentinels, Sentinels):  # else redis-py's own, which knows no doubt
-            sentinels.doubt(address)
+            sentinels.doubt((self.host, self.port))
 
 
 class SentinelConnection(_Asking, SentinelManagedConnection):

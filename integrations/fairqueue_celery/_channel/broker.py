@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairqueue import ConfigurationError, FairQueue, FairQueueError, Settings
-from fairqueue.adapters import check_sources
+from fairqueue.adapters import check_sources, is_cluster
 from fairqueue_celery._channel.queue_kinds import QueueKinds, RecentSet
 from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.claims import Claims
@@ -50,6 +50,11 @@ class Broker:
         self.dying: list[tuple[HeldLease, int]] = []
         """Runs that Celery declared over while their process, with this pid, was still alive."""
         flusher.serve(self.flush)
+
+    @property
+    def keyprefix(self) -> str:
+        """How kombu's own keys begin in a Cluster, where all of them need one slot."""
+        return f"{{{self.settings.namespace}}}" if is_cluster(self.url) else ""
 
     def connect(self) -> None:
         """Check the server and bring the limits, also to one that has lost its data.

@@ -12,12 +12,11 @@ from redis.exceptions import ResponseError
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue.adapters import (
     SOCKET_TIMEOUT_SECONDS,
-    SentinelConnection,
-    SentinelSSLConnection,
     following_primary,
-    is_sentinel,
+    is_looked_for,
+    looking_connections,
+    looking_pool,
     remedy_of,
-    sentinel_pool,
 )
 from fairqueue_celery._channel.task_queues import RedisQoS, TaskQueues
 
@@ -44,12 +43,15 @@ class Channel(TaskQueues, stock.Channel):
 
     def __init__(self, connection: Any, *args: Any, **kwargs: Any) -> None:
         self._tables: dict[str, tuple[float, Any]] = {}
-        if is_sentinel(connection.broker.url):
-            self.connection_class = SentinelConnection
-            self.connection_class_ssl = SentinelSSLConnection
+        if is_looked_for(connection.broker.url):
+            kinds = looking_connections(connection.broker.url)
+            self.connection_class, self.connection_class_ssl = kinds
         self.__dict__["client"] = _NoClientYet()
         super().__init__(connection, *args, **kwargs)
         del self.__dict__["client"]
+        if self.broker.keyprefix:
+            self.global_keyprefix = self.broker.keyprefix
+            self.Client = self._get_client()
         db = self._prepare_virtual_host(self.connection.client.virtual_host)
         self.keyprefix_fanout = self.keyprefix_fanout.format(db=db)  # stock: when it connects
 
@@ -121,12 +123,13 @@ class Channel(TaskQueues, stock.Channel):
         return params
 
     def _get_pool(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002
-        if not is_sentinel(self.broker.url):
+        if not is_looked_for(self.broker.url):
             return super()._get_pool(asynchronous=asynchronous)
         params = self._connparams(asynchronous=asynchronous)
         kind = params.pop("connection_class")
-        known = {name: value for name, value in params.items() if name not in {"host", "port"}}
-        return sentinel_pool(self.broker.url, kind, **known)
+        of_url = {"host", "port", "db"} if self.broker.keyprefix else {"host", "port"}
+        known = {name: value for name, value in params.items() if name not in of_url}
+        return looking_pool(self.broker.url, self.broker.settings.namespace, kind, **known)
 
 
 def _refusing(connection_class: Any, core: FairQueue) -> Any:

@@ -17,7 +17,6 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 from fairqueue import ConfigurationError
 
 CERT_REQS = {ssl.CERT_NONE: "none", ssl.CERT_OPTIONAL: "optional", ssl.CERT_REQUIRED: "required"}
-UNSUPPORTED = frozenset({"cluster"})
 ENCODED = "in a user or password '/', '?', '#' and '@' must be percent-encoded"
 TLS_SCHEMES = frozenset({"fairqueues", "rediss"})
 
@@ -40,6 +39,8 @@ class Address:
     """Hosts of Sentinels, separated by commas."""
     service: str | None = None
     """What they call the primary."""
+    cluster: str | None = None
+    """Hosts of nodes of a Cluster, separated by commas."""
     tls: Mapping[str, Any] | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     """The URL's query, without what is about TLS."""
@@ -56,6 +57,9 @@ class Address:
         if self.sentinels is not None:
             scheme = "rediss+sentinel" if self.tls is not None else "redis+sentinel"
             return f"{scheme}://{login}{self.sentinels}/{self.path_of_service}"
+        if self.cluster is not None:
+            scheme = "rediss+cluster" if self.tls is not None else "redis+cluster"
+            return f"{scheme}://{login}{self.cluster}/{self.db}"
         if self.path is not None:
             return f"unix://{login}{quote(self.path)}"
         scheme = "rediss" if self.tls is not None else "redis"
@@ -111,19 +115,19 @@ def _rooted(client: Any) -> str:
 def _from_url(url: str, client: Any) -> Address:
     parts = _split(url)
     scheme = parts.scheme.removeprefix("fairqueue+")
-    if scheme in UNSUPPORTED:
-        raise ConfigurationError(
-            f"fairqueue+{scheme}:// is not supported yet: use the URL of one Redis primary"
-        )
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     tls_query = {name: query.pop(name) for name in list(query) if name.startswith("ssl_")}
     user = _decoded(parts.username) or client.userid
     password = _decoded(parts.password) or client.password
     if scheme == "memory":
         return Address(memory=True, host=_decoded(parts.hostname), query=query)
-    if scheme == "sentinel":
+    if scheme in {"sentinel", "cluster"}:
         given = client.ssl or str(getattr(client, "transport_cls", "")) in TLS_SCHEMES
-        return _from_sentinels(parts, query, user, password, _tls(scheme, given, tls_query))
+        tls = _tls(scheme, given, tls_query)
+        if scheme == "sentinel":
+            return _from_sentinels(parts, query, user, password, tls)
+        nodes, db = parts.netloc.rpartition("@")[2], _database(unquote(parts.path))
+        return Address(cluster=nodes, db=db, tls=tls, query=query, user=user, password=password)
     if scheme in {"socket", "unix"}:
         db = query.pop("virtual_host", query.pop("db", "0"))
         return Address(

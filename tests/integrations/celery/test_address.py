@@ -110,7 +110,7 @@ def test_broker_use_ssl_is_read() -> None:
         ("fairqueue://h:1,i:port/0", "port"),
         ("fairqueue://h:1,/0", "host"),
         ("fairqueues://h/0?ssl_cert_reqs=maybe", "ssl_cert_reqs"),
-        ("fairqueue+cluster://h/0", "one Redis primary"),
+        ("fairqueue+cluster://h/jobs", "database"),
         ("fairqueue+sentinel://h/mymaster/jobs", "database"),
     ],
 )
@@ -123,6 +123,8 @@ def test_bad_urls(url: str, about: str) -> None:
 @pytest.mark.parametrize(
     ("url", "core"),
     [
+        ("fairqueue+cluster://u:p@h:1,i/0", "redis+cluster://u:p@h:1,i/0"),
+        ("fairqueues+cluster://h", "rediss+cluster://h/0?ssl_cert_reqs=required"),
         ("fairqueue+sentinel://h:1,i/svc/2", "redis+sentinel://h:1,i/svc/2"),
         ("fairqueue+sentinel://u:p@h:1,i/svc", "redis+sentinel://u:p@h:1,i/svc/0"),
         ("fairqueue+sentinel://h/2", "redis+sentinel://h/2"),

@@ -1,0 +1,174 @@
+"""A real Redis Cluster: each shard is where its slot is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from typing import Any, TypeVar, cast
+
+import pytest
+from click.testing import CliRunner
+from redis.crc import key_slot
+
+from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
+from fairqueue._shards import shard_of
+from fairqueue.cli import main
+from tests.nodes import Cluster, cluster
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+SHARDS = 8
+T = TypeVar("T")
+NAMES = [f"w{n}" for n in range(12)]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Cluster]:
+    """Three primaries."""
+    with cluster() as found:
+        yield found
+
+
+@pytest.fixture
+def queue(nodes: Cluster, namespace: str) -> Iterator[FairQueue]:
+    with FairQueue(nodes.url, namespace=namespace, shards=SHARDS, workspace_concurrency=1) as queue:
+        yield queue
+
+
+def slot_of(namespace: str, shard: int) -> int:
+    return int(key_slot(f"{{{namespace}:{shard}}}".encode()))
+
+
+def test_jobs_run_on_all_nodes(queue: FairQueue, nodes: Cluster, namespace: str) -> None:
+    """Each workspace within its limit, and each shard on the node of its slot."""
+    for name in NAMES:
+        for _ in range(2):
+            queue.publish(b"x", queue="q", workspace=name)
+    leases = queue.claim(["q"], 100).leases
+    assert sorted(lease.job.workspace for lease in leases) == sorted(NAMES)
+    for lease in leases:
+        queue.ack(lease)
+    assert len(queue.claim(["q"], 100).leases) == len(NAMES)
+    for shard in range(SHARDS):
+        owner = nodes.owner(slot_of(namespace, shard))
+        assert owner.run("EXISTS", f"{{{namespace}:{shard}}}:meta") == 1
+
+
+def test_a_wait_ends_with_a_job_on_any_node(queue: FairQueue) -> None:
+    """Behind one descriptor."""
+    for name in NAMES[:4]:
+        with queue.clone() as other:
+            assert queue.claim(["q"], 1, wait_seconds=0.05).leases == ()
+            waiter = queue.waiter(["q"])
+            waiter.arm(30.0)
+            other.publish(b"x", queue="q", workspace=name)
+            assert waiter.wait(30.0)
+            waiter.close()
+            assert len(queue.claim(["q"], 1).leases) == 1
+
+
+def of_shard(number: int) -> str:
+    """A workspace that lives there."""
+    return next(name for name in (f"w{n}" for n in range(999)) if shard_of(name, SHARDS) == number)
+
+
+def tried(call: Callable[[], T], otherwise: Any) -> T:
+    """What a caller that goes on after an outage gets."""
+    try:
+        return call()
+    except StoreUnavailable:
+        return cast("T", otherwise)
+
+
+def test_a_slot_that_moves_loses_nothing(queue: FairQueue, nodes: Cluster, namespace: str) -> None:
+    """While its keys are on two nodes every call is refused, before it has changed anything."""
+    moved, other = of_shard(3), of_shard(4)
+    numbers, ran, refused = count(), list[str](), 0
+    accepted = []
+
+    def publish(name: str) -> bool:
+        job_id = f"{name}-{next(numbers)}"
+        accepted.append(job_id)
+        if tried(lambda: queue.publish(b"x", queue="q", workspace=name, job_id=job_id), None):
+            return True
+        accepted.pop()
+        return False
+
+    def work() -> bool:
+        for lease in tried(lambda: queue.claim(["q"], 2).leases, ()):
+            ran.append(lease.job.id)
+            tried(partial(queue.ack, lease), None)
+        return queue.depth("q", running=True) == 0
+
+    for _ in range(5):
+        assert publish(moved)
+    for _ in nodes.move(slot_of(namespace, 3)):
+        refused += not publish(moved)
+        assert publish(other)
+        tried(work, None)
+    wait_for(lambda: publish(moved))
+    wait_for(work)
+    assert refused > 0
+    assert sorted(ran) == sorted(accepted)
+    owner = nodes.owner(slot_of(namespace, 3))
+    assert owner.run("EXISTS", f"{{{namespace}:3}}:meta") == 1
+
+
+def test_a_lost_primary_is_replaced(namespace: str) -> None:
+    """Its replica takes over; the other shards go on meanwhile."""
+    with cluster(replicas=1) as nodes:
+        url = nodes.url
+        with FairQueue(url, namespace=namespace, shards=SHARDS, min_replicas=1) as queue:
+            for name in NAMES:
+                queue.publish(b"x", queue="q", workspace=name)
+            dead = nodes.owner(slot_of(namespace, 0))
+            kept = next(n for n in range(SHARDS) if nodes.owner(slot_of(namespace, n)) is not dead)
+            dead.kill()
+            queue.publish(b"x", queue="q", workspace=of_shard(kept))
+            wait_for(lambda: tried(lambda: queue.depth("q"), 0) == len(NAMES) + 1)
+            dead.start()  # else a claim there is not confirmed by a replica
+            found: set[str] = set()
+
+            def claim() -> bool:
+                for lease in tried(lambda: queue.claim(["q"], 99).leases, ()):
+                    found.add(lease.job.workspace)
+                return found == {*NAMES, of_shard(kept)}
+
+            wait_for(claim)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis+cluster://a,b/0", "say over how many shards"),
+        ("redis+cluster://a,b/2?shards=4", "has one database"),
+        ("redis+cluster://a,/0?shards=4", "has no host"),
+        ("redis+cluster://:s3cret@a/0?shards=4&foo=1", "an option 'foo'"),
+    ],
+)
+def test_bad_urls(url: str, said: str) -> None:
+    """The error says what to do, and shows no password."""
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        FairQueue(url)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_one_node_is_no_address_of_a_cluster(nodes: Cluster, namespace: str) -> None:
+    """The error names the URL that is."""
+    elsewhere = next(n for n in nodes.nodes if n is not nodes.owner(slot_of(namespace, 0)))
+    with (
+        FairQueue(f"redis://127.0.0.1:{elsewhere.port}/0", namespace=namespace) as queue,
+        pytest.raises((ConfigurationError, StoreUnavailable), match=r"redis\+cluster://"),
+    ):
+        queue.connect()
+
+
+def test_commands_take_the_url(queue: FairQueue, nodes: Cluster, namespace: str) -> None:
+    """Lists and the doctor see all shards."""
+    queue.publish(b"x", queue="q", workspace="w")
+    url = f"{nodes.url}?shards={SHARDS}&namespace={namespace}"
+    for command in (["stats"], ["doctor"], ["jobs"], ["limits", "get", "--default"]):
+        done = CliRunner().invoke(main, [*command, "--url", url])
+        assert done.exit_code == 0, done.output

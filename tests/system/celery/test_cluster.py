@@ -1,0 +1,105 @@
+"""A Celery app on a Redis Cluster: only its URLs differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from celery import chord, group
+from kombu.exceptions import OperationalError
+
+from tests.nodes import Cluster, cluster
+from tests.system.ledger import wait_for
+from tests.system.needs import needs
+
+pytestmark = pytest.mark.system
+
+SHARDS = 8
+NAMES = [f"workspace-{n}" for n in range(8)]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Cluster]:
+    with cluster() as found:
+        yield found
+
+
+def url_of(nodes: Cluster, shop: Any, **settings: object) -> str:
+    query = {"namespace": shop.namespace, "workspace_from": "kwarg:tenant_id", **settings}
+    return f"fairqueue+cluster://{nodes.hosts}/0?{urlencode(query)}"
+
+
+@pytest.mark.parametrize("pool", ["prefork", "gevent"])
+def test_an_unchanged_app_runs(shop: Any, nodes: Cluster, pool: str) -> None:
+    """Jobs of all nodes within their limits, results, canvas, revokes and remote control."""
+    if pool == "gevent":
+        needs(pool)
+    url = url_of(nodes, shop, shards=SHARDS, workspace_concurrency=1)
+    shop.config = {"result_backend": url}
+    worker = shop.worker("-P", pool, "-c", "4", url=url).ready()
+    publisher = shop.publisher(url, backend=url)
+    control = shop.control(publisher, worker)
+
+    sent = {
+        (n, name): publisher.send("work", n, kwargs={"seconds": 0.05}, workspace=name)
+        for n in range(3)
+        for name in NAMES
+    }
+    assert all(result.get(timeout=60) == n for (n, _), result in sent.items())
+
+    counted = Counter((row["workspace"], row["n"]) for row in shop.ledger.lines("start"))
+    assert counted == Counter((name, n) for n, name in sent)
+    assert max(shop.ledger.most_at_once(workspace=name) for name in NAMES) == 1
+    parts = [publisher.signature("work", n, workspace=name) for n, name in enumerate(NAMES)]
+    assert group(parts, app=publisher.app).apply_async().get(timeout=60) == list(range(8))
+    body = publisher.signature("add_up", workspace=NAMES[0])
+    assert chord(parts, body, app=publisher.app).apply_async().get(timeout=60) == sum(range(8))
+    shop.ledger.forget()
+    running, waiting = [
+        publisher.send("work", n, kwargs={"seconds": 0.5}, workspace="w") for n in (100, 101)
+    ]
+    shop.ledger.wait("start", 1, n=100)
+    control.revoke(waiting.id)
+    wait_for(lambda: waiting.state == "REVOKED")
+    assert running.get(timeout=60) == 100
+    assert control.inspect([worker.name], timeout=60, limit=1).active() == {worker.name: []}
+    assert publisher.app.connection().as_uri() == f"fairqueue+cluster://{nodes.hosts}/0"
+    assert worker.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_primary_dies(shop: Any) -> None:
+    """Its replica takes over, whichever node it is, and worker and producer go on."""
+    with cluster(replicas=1) as nodes:
+        url = url_of(nodes, shop, shards=SHARDS, lease_seconds=60)
+        worker = shop.worker("-P", "threads", "-c", "4", url=url).ready()
+        publisher = shop.publisher(url)
+
+        def is_sent(n: int, name: str) -> bool:
+            try:
+                once = {"max_retries": 0}
+                publisher.send("work", n, workspace=name, retry_policy=once, task_id=f"{n}-{name}")
+            except OperationalError:
+                return False
+            return True
+
+        def ran(n: int) -> bool:
+            return len(shop.ledger.lines("end", n=n)) == len(NAMES)
+
+        for number, dead in enumerate(nodes.primaries):
+            replica = nodes.nodes[nodes.PRIMARIES + number]
+            assert all(is_sent(number, name) for name in NAMES)
+            wait_for(partial(ran, number))
+            wait_for(partial(replica.follows, dead))
+            dead.kill()
+            for name in NAMES:
+                wait_for(partial(is_sent, number + 10, name))
+            wait_for(partial(ran, number + 10))
+            dead.start()
+            wait_for(partial(dead.follows, replica))
+            wait_for(lambda: all(nodes.state(node) == "ok" for node in nodes.nodes))
+        assert worker.stop() == 0
