@@ -63,7 +63,7 @@ storm: $(VENV)/.dev-ready  ## Storms of faults in every pool, 300 each, judged b
 dramatiq-own: $(VENV)/.dev-ready  ## The tests of Dramatiq's sdist with the middleware, and what is left out
 	@$(BIN)/python tests/dramatiq_own/run.py -n 2 $(PYTEST_ARGS)
 
-failover: $(VENV)/.dev-ready  ## Ten kills of a Sentinel primary under load, with and without min_replicas
+failover: $(VENV)/.dev-ready  ## Ten kills of primaries under load, with Sentinels and in a Cluster, with and without min_replicas
 	@$(BIN)/python -m tests.failover $(FAILOVER_ARGS)
 
 lint: $(VENV)/.dev-ready  ## Style, types and import layers

@@ -207,6 +207,15 @@ class Watched:
         known = len({(each["ip"], each["port"]) for each in up})
         return int(seen["num-other-sentinels"]) == 2 and known == len(self.data) - 1
 
+    @property
+    def url(self) -> str:
+        """The core's URL."""
+        return f"redis+sentinel://{self.hosts}/{self.service}/0"
+
+    def replicas_of(self, primary: Node) -> list[Node]:
+        """Those that follow it."""
+        return [node for node in self.data if node is not primary]
+
     def primary(self) -> Node | None:
         """The node that a majority of the Sentinels names, if it says so itself."""
         try:
@@ -324,7 +333,7 @@ class Cluster:
     PRIMARIES = 3
 
     def __init__(self, *, replicas: int = 0) -> None:
-        n = self.PRIMARIES * (1 + replicas)
+        self._turns, n = -1, self.PRIMARIES * (1 + replicas)
         self.nodes = [self._node().start() for _ in range(n)]
         self.primaries = self.nodes[: self.PRIMARIES]
         for number, node in enumerate(self.primaries):
@@ -376,9 +385,47 @@ class Cluster:
 
     def owner(self, slot: int) -> Node:
         """The node that has a slot, as the first node that answers sees it."""
-        rows = next(node for node in self.nodes if node.answers()).run("CLUSTER", "SLOTS")
-        port = next(row[2][1] for row in rows if row[0] <= slot <= row[1])
+        port = next(port for slots, port in self._owners().items() if slot in slots)
         return next(node for node in self.nodes if node.port == port)
+
+    def _owners(self) -> dict[range, int]:
+        rows = next(node for node in self.nodes if node.answers()).run("CLUSTER", "SLOTS")
+        return {range(row[0], row[1] + 1): row[2][1] for row in rows}
+
+    def knows_all(self) -> bool:
+        """Whether all nodes are there, and each primary has its replicas."""
+        with contextlib.suppress(redis.RedisError):
+            count = len(self.nodes) // self.PRIMARIES - 1
+            primaries = [node for node in self.nodes if role_of(node) == "master"]
+            return (
+                all(self.state(node) == "ok" for node in self.nodes)
+                and len(primaries) == self.PRIMARIES
+                and all(len(self.replicas_of(node)) == count for node in primaries)
+            )
+        return False
+
+    def primary(self) -> Node | None:
+        """Each of those that have slots in turn."""
+        ports = set(self._owners().values())
+        self._turns += 1
+        found = [node for node in self.nodes if node.port in ports]
+        return found[self._turns % len(found)]
+
+    def replicas_of(self, primary: Node) -> list[Node]:
+        """Those that follow it."""
+        roles = {node: node.run("ROLE") for node in self.nodes if node.answers()}
+        return [node for node, role in roles.items() if role[2:3] == [primary.port]]
+
+    def new_primary(self, old: Node) -> None:
+        """Wait until all slots are served without it."""
+        others = [node for node in self.nodes if node is not old]
+
+        def taken_over() -> bool:
+            if old.port in self._owners().values():
+                return False
+            return all(self.state(node) == "ok" for node in others)
+
+        wait_for(taken_over)
 
     def move(self, slot: int) -> Iterator[int]:
         """Move a slot with its keys to another primary, as an operator does; yield the keys left.

@@ -1,4 +1,4 @@
-"""Kills of a Sentinel primary under load, judged by the ledger that the jobs write."""
+"""Kills of primaries under load, judged by the ledger that the jobs write."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from redis.crc import key_slot
+
 from fairqueue import FairQueue, StoreUnavailable
+from fairqueue._shards import shard_of
 from fairqueue.testing import embedded_redis
-from tests.nodes import Node, Watched, watched
+from tests.nodes import Cluster, Node, Watched, cluster, watched
 from tests.storm import judge
 from tests.storm.storm import CELLS, LIMIT, WORKERS, Fleet, Plan, Producer
 from tests.system.ledger import Ledger, wait_for
@@ -22,6 +25,13 @@ CUT_SECONDS = 0.4
 CALM_SECONDS = 1.5
 RESUME_SECONDS = 5.0
 DRAIN_SECONDS = 120.0
+SHARDS = 8
+Place = Watched | Cluster
+KINDS: dict[str, Callable[[], contextlib.AbstractContextManager[Place]]] = {
+    "sentinel": lambda: watched(replicas=2, down_after_ms=1000),
+    "cluster": lambda: cluster(replicas=2),
+}
+"""Where the jobs are: a primary with Sentinels, or three primaries of a Cluster."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +64,22 @@ class Verdict:
 
 
 def play(
-    cell: str, folder: Path, *, kills: int, min_replicas: int, said: Callable[[str], object]
+    cell: str,
+    folder: Path,
+    *,
+    kind: str,
+    kills: int,
+    min_replicas: int,
+    said: Callable[[str], object],
 ) -> Verdict:
     """Play in this folder, which keeps the logs and the ledger."""
     pool, late = CELLS[cell]
     plan = Plan(cell, pool, late, faults=kills, seed=7, lease_seconds=8.0)
-    with _ground(plan, folder, min_replicas) as (trio, fleet, ledger, producer):
+    with _ground(plan, folder, kind, min_replicas) as (place, fleet, ledger, producer):
         waits = []
         for n in range(kills):
-            waits.append(_strike(trio, producer, ledger))
-            said(f"{cell}: kill {n + 1} of {kills}")
+            waits.append(_strike(place, fleet.settings, producer, ledger))
+            said(f"{kind}, {cell}: kill {n + 1} of {kills}")
         producer.stop()
         left = _drain(fleet.settings)
     runs = judge.runs_of(ledger.lines())
@@ -80,18 +96,19 @@ def play(
 
 @contextlib.contextmanager
 def _ground(
-    plan: Plan, folder: Path, min_replicas: int
-) -> Iterator[tuple[Watched, Fleet, Ledger, Producer]]:
+    plan: Plan, folder: Path, kind: str, min_replicas: int
+) -> Iterator[tuple[Place, Fleet, Ledger, Producer]]:
     ledger = Ledger(folder / "ledger")
-    with watched(replicas=2, down_after_ms=1000) as trio, embedded_redis() as told:
+    with KINDS[kind]() as place, embedded_redis() as told:
         settings = {
-            "url": f"redis+sentinel://{trio.hosts}/mymaster/0",
+            "url": place.url,
             "namespace": f"failover-{plan.name}",
             "workspace_from": "kwarg:tenant_id",
             "workspace_concurrency": LIMIT,
             "lease_seconds": plan.lease_seconds,
             "min_replicas": min_replicas,
             "max_deliveries": "none",
+            **({"shards": SHARDS} if kind == "cluster" else {}),
         }
         results = told.url.replace("unix://", "redis+socket://") if plan.is_celery else told.url
         fleet = Fleet(plan, settings, results, ledger.path, folder)
@@ -102,40 +119,56 @@ def _ground(
                 fleet.start()
             producer = Producer(plan, settings, ledger, random.Random(plan.seed), told.url)
             wait_for(producer.ended)
-            yield trio, fleet, ledger, producer
+            yield place, fleet, ledger, producer
         finally:
             if producer is not None:
                 producer.stop()
             fleet.close()
 
 
-def _strike(trio: Watched, producer: Producer, ledger: Ledger) -> float:
+def _strike(place: Place, settings: dict[str, Any], producer: Producer, ledger: Ledger) -> float:
     """Cut the replicas off, kill the primary; return how long until a job of later started."""
-    old: Node = wait_for(trio.primary)
-    wait_for(lambda: all(node.follows(old) for node in trio.data if node is not old))
-    wait_for(trio.knows_all)
+    wait_for(place.knows_all)
+    old: Node = wait_for(place.primary)
+    replicas = place.replicas_of(old)
+    wait_for(lambda: all(node.follows(old) for node in replicas))
+    lost = _shards_on(old, place, settings)
     time.sleep(CALM_SECONDS)
-    others = [node for node in trio.data if node is not old]
-    for node in others:
+    for node in replicas:
         node.freeze()  # else it would connect again at once
     old.run("CLIENT", "KILL", "TYPE", "replica")
     time.sleep(CUT_SECONDS)
     old.kill()
-    for node in others:
+    for node in replicas:
         node.thaw()
-    trio.new_primary(old)
+    place.new_primary(old)
     begun, first = time.monotonic(), producer.tried
     started: list[Any] = wait_for(
-        lambda: [row["at"] for row in ledger.lines("start") if row["n"] >= first]
+        lambda: [
+            row["at"]
+            for row in ledger.lines("start")
+            if row["n"] >= first and shard_of(row["workspace"], settings.get("shards", 1)) in lost
+        ]
     )
     old.start()
     return float(max(0.0, min(started) - begun))
 
 
+def _shards_on(node: Node, place: Place, settings: dict[str, Any]) -> set[int]:
+    """The shards that a primary has."""
+    if isinstance(place, Watched):
+        return {0}
+    tags = [f"{{{settings['namespace']}:{n}}}" for n in range(SHARDS)]
+    found = {n for n, tag in enumerate(tags) if place.owner(key_slot(tag.encode())) is node}
+    return found or set(range(SHARDS))
+
+
 def _drain(settings: dict[str, Any]) -> int:
     """Wait until all jobs are done; return how many are not, even so."""
     until = time.monotonic() + DRAIN_SECONDS
-    with FairQueue(settings["url"], namespace=settings["namespace"], brings_limits=False) as queue:
+    names = settings.keys() & {"namespace", "shards"}
+    known: dict[str, Any] = {name: settings[name] for name in names}
+    with FairQueue(settings["url"], brings_limits=False, **known) as queue:
         while True:
             with contextlib.suppress(StoreUnavailable):
                 rows = queue.admin.stats().workspaces
