@@ -75,7 +75,6 @@ class Claimers:
         self._each = [Claimer(shard, settings, self._owner) for shard in store.shards]
         self.introduction = Introductions([claimer.introduction for claimer in self._each])
         self._order = ShardOrder(len(self._each))
-        self._servers = [shard.engine.server for shard in store.shards]
         self._rests = [Rest() for _ in self._each]
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._reset()
@@ -141,7 +140,7 @@ class Claimers:
     ) -> bool:
         """Finish and claim on one shard; True: it lets others go first, and may be asked again."""
         is_resting = self._rests[number].seconds_left > 0
-        if is_resting and (call.has_answer or self._servers[number] in call.silent):
+        if is_resting and (call.has_answer or self._server(number) in call.silent):
             return False
         others = () if number in call.passed else self._others(number)
         self._each[number].times = partial(self._order.times, others=others)
@@ -175,7 +174,7 @@ class Claimers:
 
     def _fail(self, number: int, error: FairQueueError, call: _Call) -> None:
         call.failed = error
-        call.silent.add(self._servers[number])
+        call.silent.add(self._server(number))
         self._note(number, error)
 
     def _others(self, number: int) -> list[int]:
@@ -238,9 +237,14 @@ class Claimers:
         """Leave out what was finished while another shard failed: its caller reports it again."""
         return [f for f in finishes if (f.fence, f.ending) not in self._finished]
 
+    def _server(self, number: int) -> str:
+        """Return where a shard is now: in a Cluster it may move."""
+        return self._store.shards[number].engine.server
+
     def _note(self, number: int, error: FairQueueError) -> None:
-        for rest, server in zip(self._rests, self._servers, strict=True):
-            if server == self._servers[number]:  # its other shards would not answer either
+        server = self._server(number)
+        for other, rest in enumerate(self._rests):
+            if self._server(other) == server:  # its other shards would not answer either
                 rest.failed()
         if self._log_throttle.passes():
             log.warning(

@@ -31,7 +31,8 @@ fail over by themselves, and what no replica had yet is lost."""
 FAILOVER_MS = 5000
 
 SLOTS, BUS, LAST_PORT = 16_384, 10_000, 65_535
-CLUSTER_TIMEOUT_MS = 3000
+CLUSTER_TIMEOUT_MS = 5000
+"""As with Sentinels; where no replica could take over, none is to be taken for dead."""
 
 LEASE_SECONDS = 60
 """Longer than a failover on a busy machine: none ends meanwhile, which would run a job again."""
@@ -42,6 +43,12 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing listens at this port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 class Node:
@@ -334,7 +341,8 @@ class Cluster:
 
     def __init__(self, *, replicas: int = 0) -> None:
         self._turns, n = -1, self.PRIMARIES * (1 + replicas)
-        self.nodes = [self._node().start() for _ in range(n)]
+        silence_ms = CLUSTER_TIMEOUT_MS if replicas else 60_000
+        self.nodes = [self._node(silence_ms).start() for _ in range(n)]
         self.primaries = self.nodes[: self.PRIMARIES]
         for number, node in enumerate(self.primaries):
             first, end = (SLOTS * n // self.PRIMARIES for n in (number, number + 1))
@@ -351,10 +359,11 @@ class Cluster:
         wait_for(lambda: all(self.state(node) == "ok" for node in self.nodes))
 
     @staticmethod
-    def _node() -> Node:
+    def _node(silence_ms: int) -> Node:
+        config = {"cluster_enabled": "yes", "cluster_require_full_coverage": "no"}
         while True:  # it takes a second port, 10,000 above
-            node = data_node(cluster_enabled="yes", cluster_node_timeout=CLUSTER_TIMEOUT_MS)
-            if node.port < LAST_PORT - BUS:
+            node = data_node(cluster_node_timeout=silence_ms, **config)
+            if node.port < LAST_PORT - BUS and is_free(node.port + BUS):
                 return node
             node.close()
 

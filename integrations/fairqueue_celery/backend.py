@@ -21,6 +21,9 @@ from fairqueue_celery._config.options import sentinel_options
 class FairQueueBackend(RedisBackend):
     """Celery's Redis backend at the address of a ``fairqueue…://`` URL."""
 
+    by_tls_scheme = False
+    """Celery leaves the part before ``+`` out of the URL: ``fairqueues+…`` has its own class."""
+
     def __new__(cls, app: Any = None, url: str | None = None, **_others: Any) -> Any:
         """Make one; for ``fairqueue+memory://`` it is Celery's cache in memory."""
         if url and read_url(url).memory:
@@ -29,7 +32,8 @@ class FairQueueBackend(RedisBackend):
 
     def __init__(self, *args: Any, url: str | None = None, **kwargs: Any) -> None:
         given = url or kwargs.pop("host", None)
-        self._address = replace(read_url(given), others=()) if given else Address()
+        address = read_url(given, tls=self.by_tls_scheme) if given else Address()
+        self._address = replace(address, others=())
         super().__init__(*args, url=stock_url(given) if given else None, **kwargs)
         if self._address.cluster is not None:  # all keys of a result need one slot
             tag = f"{{{self._namespace}}}".encode()
@@ -51,11 +55,20 @@ class FairQueueBackend(RedisBackend):
         """Of the server that is found at each connect, with the options of the result backend."""
         options = {**self._address.query, **self.app.conf.result_backend_transport_options}
         of_sentinels = sentinel_options(options) if self._address.sentinels else {}
+        address, chosen = self._address, params.get("connection_class")
+        if chosen is not None and issubclass(chosen, redis.SSLConnection) and address.tls is None:
+            address = replace(address, tls={"ssl_cert_reqs": "required"})
         of_one = {"host", "port", "db", "connection_class"}
-        given = {n: v for n, v in params.items() if n not in of_one and v}
-        pool = looking_pool(self._address.core_url(of_sentinels), self._namespace, **given)
+        given = {n: v for n, v in params.items() if n not in of_one and v is not None and v != ""}
+        pool = looking_pool(address.core_url(of_sentinels), self._namespace, **given)
         pool.connection_class = following_primary(pool.connection_class)
         return pool
+
+
+class SecuredBackend(FairQueueBackend):
+    """That of ``fairqueues+sentinel://`` and ``fairqueues+cluster://``."""
+
+    by_tls_scheme = True
 
 
 def stock_url(url: str) -> str:

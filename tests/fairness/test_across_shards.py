@@ -84,8 +84,8 @@ class Cluster:
             if self.away is not None:
                 patch.setattr(self.store.shards[self.away].engine, "_run", refuse)
             patch.setattr(_shard_order, "monotonic", lambda: self.t)
+            patch.setattr(MemoryEngine, "server", property(lambda engine: str(engine.shard)))
             for worker in self.workers:
-                patch.setattr(worker, "_servers", list(range(SHARDS)))
                 patch.setattr(worker, "_rests", [Rest() for _ in range(SHARDS)])
             yield
 

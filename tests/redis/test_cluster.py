@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -14,7 +15,7 @@ from redis.crc import key_slot
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue._shards import shard_of
 from fairqueue.cli import main
-from tests.nodes import Cluster, cluster
+from tests.nodes import Cluster, cluster, data_node
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
@@ -172,3 +173,57 @@ def test_commands_take_the_url(queue: FairQueue, nodes: Cluster, namespace: str)
     for command in (["stats"], ["doctor"], ["jobs"], ["limits", "get", "--default"]):
         done = CliRunner().invoke(main, [*command, "--url", url])
         assert done.exit_code == 0, done.output
+
+
+def test_a_node_that_has_left_the_cluster_is_passed(nodes: Cluster, namespace: str) -> None:
+    """It answers, and knows of no slot."""
+    alone = data_node(cluster_enabled="yes").start()
+    try:
+        url = f"redis+cluster://127.0.0.1:{alone.port},{nodes.hosts}/0"
+        with FairQueue(url, namespace=namespace, shards=SHARDS) as queue:
+            for name in NAMES:
+                assert queue.publish(b"x", queue="q", workspace=name)
+    finally:
+        alone.close()
+
+
+def test_the_shards_of_a_node_are_known_as_such(queue: FairQueue, nodes: Cluster) -> None:
+    """So that one that is silent is waited for once, not once for each of its shards."""
+    queue.connect()
+    servers = {shard.engine.server for shard in queue.store.shards}
+    assert servers <= {f"127.0.0.1:{node.port}" for node in nodes.primaries}
+    assert len(servers) < SHARDS
+
+
+def test_an_idle_process_follows_a_slot_that_has_moved(
+    queue: FairQueue, nodes: Cluster, namespace: str
+) -> None:
+    """At once: the node that had it has not begun the call."""
+    name = of_shard(5)
+    queue.publish(b"x", queue="q", workspace=name)
+    for _ in nodes.move(slot_of(namespace, 5)):
+        pass
+    assert queue.publish(b"x", queue="q", workspace=name)
+
+
+@pytest.mark.parametrize("wrong", ["password", "server"])
+def test_what_no_try_would_mend_is_told(nodes: Cluster, wrong: str) -> None:
+    """A wrong password, and a server that is no Cluster: no worker waits for those."""
+    url = f"redis+cluster://u:s3cret@{nodes.hosts}/0"
+    if wrong == "server":
+        with data_server() as port, pytest.raises(ConfigurationError, match="use redis://"):
+            FairQueue(f"redis+cluster://127.0.0.1:{port}/0", shards=2).connect()
+        return
+    with FairQueue(url, shards=2) as queue, pytest.raises(ConfigurationError) as caught:
+        queue.connect()
+    assert "s3cret" not in str(caught.value)
+
+
+@contextlib.contextmanager
+def data_server() -> Iterator[int]:
+    """The port of a server that is no Cluster."""
+    node = data_node().start()
+    try:
+        yield node.port
+    finally:
+        node.close()

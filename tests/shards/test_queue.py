@@ -55,8 +55,6 @@ class Away:
         self._queue, self._patch = queue, patch
         for engine in {type(shard.engine) for shard in queue.store.shards}:
             patch.setattr(engine, "server", property(lambda engine: f"server {engine.shard}"))
-        servers = [f"server {n}" for n in range(len(queue.store.shards))]
-        patch.setattr(queue._claimer, "_servers", servers)
 
     def __call__(self, *numbers: int) -> None:
         def refuse(*_: object, **__: object) -> None:
@@ -346,8 +344,8 @@ def test_what_one_shard_brought_is_told_though_another_refuses(
         raise ConfigurationError("NOPERM")
 
     monkeypatch.setattr(queue.store.shards[1].engine, "_run", refuse)
-    servers = [f"server {n}" for n in range(SHARDS)]
-    monkeypatch.setattr(queue._claimer, "_servers", servers)
+    for engine in {type(shard.engine) for shard in queue.store.shards}:
+        monkeypatch.setattr(engine, "server", property(lambda engine: f"server {engine.shard}"))
     leases = queue.claim(["q"], 100).leases
     assert {shard_of_fence(lease.fence) for lease in leases} == {0, 2}
 

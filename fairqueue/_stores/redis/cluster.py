@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 import redis
 from redis.backoff import NoBackoff
@@ -31,61 +32,94 @@ def is_cluster(url: str) -> bool:
 
 
 class Nodes:
-    """The nodes of a Cluster, which know where each slot is.
+    """The nodes of a Cluster, which know where each slot is. All pools of a URL share one.
 
-    Those of the URL are asked first, one after the other, over connections that last for one
-    question; then those that they named before.
+    Those of the URL are asked one after the other, and those that they named before, over
+    connections that last for one question. The one that answered last is asked first, unless what
+    it said was doubted since: a node that has left the Cluster may still know its old slots.
     """
 
     def __init__(self, seeds: Sequence[Address], options: Mapping[str, Any]) -> None:
         self._seeds, self._options = list(seeds), dict(options)
-        self._owners: dict[range, Address] = {}
+        self._table: dict[range, Address] = {}
+        self._said_by: Address | None = None
+        """The node that told the table; None: it is doubted."""
 
     def owner(self, slot: int) -> Address:
         """The address of the primary that has this slot; redis.ConnectionError: none is known."""
-        found = self.known(slot)
-        if found is None:
-            self._owners = self._ask()
-            found = self.known(slot)
-        if found is None:
-            raise redis.ConnectionError(f"no node of the Redis Cluster has slot {slot}")
-        return found
+        found = self.known(slot) if self._said_by is not None else None
+        return found or self._ask(slot)
 
     def known(self, slot: int) -> Address | None:
-        """The address that was found last; None: it is to be looked for."""
-        return next((at for slots, at in self._owners.items() if slot in slots), None)
+        """The address that was told last, also if it is doubted."""
+        return next((at for slots, at in list(self._table.items()) if slot in slots), None)
 
-    def doubt(self) -> None:
-        """Look again at the next connect: a node does not answer, or has lost a slot."""
-        self._seeds = [*dict.fromkeys([*self._seeds, *self._owners.values()])]
-        self._owners = {}
+    def doubt(self, address: Address) -> None:
+        """Look again at the next connect: this node does not answer, or has lost a slot."""
+        said_by = self._said_by
+        if said_by is not None and address in self._table.values():
+            self._said_by = None
+            if said_by in self._seeds:
+                self._seeds = [*(each for each in self._seeds if each != said_by), said_by]
 
-    def _ask(self) -> dict[range, Address]:
-        said = []
-        for host, port in self._seeds:
+    def _ask(self, slot: int) -> Address:
+        errors: list[tuple[Address, redis.RedisError]] = []
+        for node in dict.fromkeys([*self._seeds, *self._table.values()]):
             try:
-                rows = self._slots(host, port)
+                table = self._table_of(node)
             except redis.RedisError as error:
-                said.append(f"{host}:{port}: {error}")
-            else:
-                return {range(first, last + 1): _address(node, host) for first, last, node in rows}
-        raise redis.ConnectionError(f"no node of the Redis Cluster answers ({'; '.join(said)})")
+                errors.append((node, error))
+                continue
+            found = next((at for slots, at in table.items() if slot in slots), None)
+            if found is not None:
+                if node in self._seeds:
+                    self._seeds = [node, *(each for each in self._seeds if each != node)]
+                self._table, self._said_by = table, node
+                return found
+        _raise_refusal([error for _, error in errors])
+        said = "; ".join(f"{host}:{port}: {error}" for (host, port), error in errors)
+        raise redis.ConnectionError(
+            f"no node of the Redis Cluster knows which one has slot {slot} ({said})"
+        )
 
-    def _slots(self, host: str, port: int) -> list[tuple[int, int, Sequence[Any]]]:
+    def _table_of(self, node: Address) -> dict[range, Address]:
         patience = {"socket_timeout": ASK_SECONDS, "socket_connect_timeout": ASK_SECONDS}
         options = {**self._options, **patience, "retry": Retry(NoBackoff(), 0)}
-        client = redis.Redis(host=host, port=port, **options)
+        client = redis.Redis(host=node[0], port=node[1], **options)
         try:  # as two words, since redis-py reads the reply to "CLUSTER SLOTS" in its own way
-            return [(row[0], row[1], row[2]) for row in client.execute_command("CLUSTER", "SLOTS")]
+            rows = client.execute_command("CLUSTER", "SLOTS")
         finally:
             client.close()
             client.connection_pool.disconnect()
+        return {range(row[0], row[1] + 1): _address(row[2], node[0]) for row in rows}
+
+
+def _raise_refusal(errors: Sequence[redis.RedisError]) -> None:
+    """Raise what every further try would meet again."""
+    for error in errors:
+        if "cluster support disabled" in str(error):
+            raise ConfigurationError(
+                "the URL names a Redis Cluster, but the server is none: use redis:// for it"
+            )
+        if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
+            raise error
+
+
+_shared: WeakValueDictionary[str, Nodes] = WeakValueDictionary()
+
+
+def _nodes(url: str, seeds: Sequence[Address], options: Mapping[str, Any]) -> Nodes:
+    """Those of a URL: what one pool finds out, another need not."""
+    nodes = _shared.get(url)
+    if nodes is None:
+        nodes = _shared[url] = Nodes(seeds, options)
+    return nodes
 
 
 def _address(node: Sequence[Any], asked: str) -> Address:
     """A node that does not know its own name is the one that was asked."""
     host = node[0].decode() if isinstance(node[0], bytes) else str(node[0] or "")
-    return host or asked, int(node[1])
+    return host if host not in {"", "?"} else asked, int(node[1])
 
 
 class _Locating(Looking):
@@ -111,7 +145,7 @@ class _Locating(Looking):
 
     def doubt(self) -> None:
         """Ask the nodes again where the slot is."""
-        self._nodes.doubt()
+        self._nodes.doubt((self.host, self.port))
 
 
 class ClusterConnection(_Locating, redis.Connection):
@@ -139,7 +173,7 @@ def cluster_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
     for name in ("host", "port", "db"):
         options.pop(name, None)
     of_nodes = {**options, "ssl": True} if secured else options
-    nodes = Nodes([_seed(host) for host in hosts.split(",")], of_nodes)
+    nodes = _nodes(url, [_seed(host) for host in hosts.split(",")], of_nodes)
     by_url = ClusterSSLConnection if secured else ClusterConnection
     return redis.ConnectionPool(
         kind or by_url,

@@ -34,7 +34,7 @@ from functools import partial
 from typing import Any
 
 import redis
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import MovedError, NoScriptError, ResponseError
 
 from fairqueue._stores.redis.errors import is_from_wrong_server, is_withheld
 from fairqueue._stores.redis.replicas import REPLIES, Replicas
@@ -135,7 +135,11 @@ class Wire:
                 packed = again()
 
         try:
-            reply = connection.retry.call_with_retry(send_and_read, prepare_retry)
+            try:
+                reply = connection.retry.call_with_retry(send_and_read, prepare_retry)
+            except MovedError:  # of a Cluster: nothing has begun, and the slot is elsewhere by now
+                connection.disconnect()
+                reply = send_and_read()
         except BaseException as error:
             self._connections.give_back(connection, is_kept=_keeps_connection(error))
             raise

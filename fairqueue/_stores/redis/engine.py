@@ -101,8 +101,9 @@ class RedisEngine(Engine):
     def server(self) -> str:
         """Return its address, without what a login would need."""
         where = self.client.connection_pool.connection_kwargs
-        if "slot" in where:  # of a Cluster: each may be on another node by the next call
-            return f"slot {where['slot']}"
+        if "slot" in where:  # of a Cluster: it may be on another node by the next call
+            node = where["nodes"].known(where["slot"])
+            return f"slot {where['slot']}" if node is None else f"{node[0]}:{node[1]}"
         return str(
             where.get("path") or f"{where.get('host', 'localhost')}:{where.get('port', 6379)}"
         )

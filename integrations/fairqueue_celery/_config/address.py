@@ -103,9 +103,9 @@ def read_address(client: Any) -> Address:
     )
 
 
-def read_url(url: str) -> Address:
-    """Read a URL."""
-    return _from_url(url, SimpleNamespace(userid=None, password=None, ssl=False))
+def read_url(url: str, *, tls: bool = False) -> Address:
+    """Read a URL; ``tls``: its scheme, which is not in it, asks for TLS."""
+    return _from_url(url, SimpleNamespace(userid=None, password=None, ssl=tls))
 
 
 def _rooted(client: Any) -> str:

@@ -178,9 +178,10 @@ class Adopter:
 def start(broker: Broker, options: Mapping[str, Any]) -> list[Adopter]:
     """Adopt until the result is stopped; a broker in memory has no lists to adopt from.
 
-    Nor is a list adopted by several shards, since one step moves a message within one server.
+    Nor is a list adopted by several shards or in a Cluster, since one step moves a message within
+    one server.
     """
-    if broker.url.startswith("memory://") or len(broker.core.store.shards) > 1:
+    if broker.url.startswith("memory://") or broker.keyprefix or len(broker.core.store.shards) > 1:
         return []
     visibility_seconds = float(options.get("visibility_timeout") or 3600)
     layout = Layout.from_options(options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -9,7 +10,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from celery import chord, group
+import redis
+from celery import Celery, chord, group
 from kombu.exceptions import OperationalError
 
 from tests.nodes import Cluster, cluster
@@ -69,6 +71,34 @@ def test_an_unchanged_app_runs(shop: Any, nodes: Cluster, pool: str) -> None:
     assert control.inspect([worker.name], timeout=60, limit=1).active() == {worker.name: []}
     assert publisher.app.connection().as_uri() == f"fairqueue+cluster://{nodes.hosts}/0"
     assert worker.stop() == 0
+
+
+def test_plain_queues_can_be_asked_for(shop: Any, nodes: Cluster) -> None:
+    """Kombu's own queues have their keys in one slot, also where kombu forgets the prefix."""
+    publisher = shop.publisher(url_of(nodes, shop, shards=SHARDS))
+    with publisher.app.connection() as connection:
+        buffer = connection.SimpleBuffer("notes", no_ack=True)
+        buffer.put({"a": 1})
+        assert buffer.qsize() == 1
+        assert buffer.get(timeout=10).payload == {"a": 1}
+        buffer.close()
+
+
+@pytest.mark.parametrize("url", ["fairqueues+cluster://u:p@h/0", "fairqueues+sentinel://u:p@h/s"])
+def test_results_go_over_tls(url: str) -> None:
+    """Celery leaves the first part of the scheme out of the backend's URL."""
+    app = Celery("secured", broker="memory://", backend=f"{url}?namespace=n")
+    kind = app.backend.client.connection_pool.connection_class
+    assert issubclass(kind, redis.SSLConnection)
+
+
+def test_results_go_over_tls_by_celerys_own_option() -> None:
+    """As on ``fairqueue://``."""
+    app = Celery("secured", broker="memory://", backend="fairqueue+cluster://u:p@h/0?namespace=n")
+    app.conf.redis_backend_use_ssl = {"ssl_cert_reqs": ssl.CERT_NONE}
+    pool = app.backend.client.connection_pool
+    assert issubclass(pool.connection_class, redis.SSLConnection)
+    assert pool.connection_kwargs["ssl_cert_reqs"] == ssl.CERT_NONE
 
 
 @pytest.mark.slow
