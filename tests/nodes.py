@@ -342,7 +342,7 @@ class Cluster:
     def __init__(self, *, replicas: int = 0) -> None:
         self._turns, n = -1, self.PRIMARIES * (1 + replicas)
         silence_ms = CLUSTER_TIMEOUT_MS if replicas else 60_000
-        self.nodes = [self._node(silence_ms).start() for _ in range(n)]
+        self.nodes = [self.new_node(silence_ms).start() for _ in range(n)]
         self.primaries = self.nodes[: self.PRIMARIES]
         for number, node in enumerate(self.primaries):
             first, end = (SLOTS * n // self.PRIMARIES for n in (number, number + 1))
@@ -359,7 +359,8 @@ class Cluster:
         wait_for(lambda: all(self.state(node) == "ok" for node in self.nodes))
 
     @staticmethod
-    def _node(silence_ms: int) -> Node:
+    def new_node(silence_ms: int = CLUSTER_TIMEOUT_MS) -> Node:
+        """A node that knows no other, and has no slot."""
         config = {"cluster_enabled": "yes", "cluster_require_full_coverage": "no"}
         while True:  # it takes a second port, 10,000 above
             node = data_node(cluster_node_timeout=silence_ms, **config)

@@ -177,7 +177,7 @@ def test_commands_take_the_url(queue: FairQueue, nodes: Cluster, namespace: str)
 
 def test_a_node_that_has_left_the_cluster_is_passed(nodes: Cluster, namespace: str) -> None:
     """It answers, and knows of no slot."""
-    alone = data_node(cluster_enabled="yes").start()
+    alone = nodes.new_node().start()
     try:
         url = f"redis+cluster://127.0.0.1:{alone.port},{nodes.hosts}/0"
         with FairQueue(url, namespace=namespace, shards=SHARDS) as queue:

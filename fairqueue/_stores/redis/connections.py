@@ -34,9 +34,9 @@ from functools import partial
 from typing import Any
 
 import redis
-from redis.exceptions import MovedError, NoScriptError, ResponseError
+from redis.exceptions import NoScriptError, ResponseError
 
-from fairqueue._stores.redis.errors import is_from_wrong_server, is_withheld
+from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved, is_withheld
 from fairqueue._stores.redis.replicas import REPLIES, Replicas
 from fairqueue._stores.redis.sentinel import asking
 from fairqueue._stores.redis.traced import Loans, TracedClient, is_traced
@@ -137,8 +137,10 @@ class Wire:
         try:
             try:
                 reply = connection.retry.call_with_retry(send_and_read, prepare_retry)
-            except MovedError:  # of a Cluster: nothing has begun, and the slot is elsewhere by now
-                connection.disconnect()
+            except ResponseError as error:
+                if not is_moved(error):
+                    raise
+                connection.disconnect()  # nothing has begun, and the slot is elsewhere by now
                 reply = send_and_read()
         except BaseException as error:
             self._connections.give_back(connection, is_kept=_keeps_connection(error))

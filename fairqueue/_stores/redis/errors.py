@@ -82,6 +82,11 @@ def is_from_wrong_server(error: Exception) -> bool:
     return _code(error) in WRONG_SERVER
 
 
+def is_moved(error: Exception) -> bool:
+    """Whether a node of a Cluster says that another has the slot, in any version of redis-py."""
+    return _code(error) == "MOVED"
+
+
 def remedy_of(error: Exception) -> str | None:
     """What to do about a refusal; None: it is none that has a remedy."""
     return REMEDIES.get(_code(error) or "")
