@@ -61,13 +61,16 @@ def _wait_or_poll(waiter: Waiter, seconds: float) -> None:
 
 def renewed_leases(
     store: AnyStore, leases: Sequence[Lease], lease_seconds: float
-) -> tuple[Lease, ...]:
-    """Renew leases that one call brought and another one returns; leave out those that are lost."""
+) -> tuple[tuple[Lease, ...], frozenset[int]]:
+    """Renew leases that one call brought and another one returns.
+
+    Returns those that are not lost, and the fences of those among them that were not renewed.
+    """
     sent = time.monotonic()
     progress = [(lease.fence, 0.0) for lease in leases]
-    lost = store.renew(progress, owner=leases[0].owner, lease_seconds=lease_seconds).lost
-    live = [lease for lease in leases if lease.fence not in lost]
-    return tuple(replace(lease, received_monotonic=sent) for lease in live)
+    found = store.renew(progress, owner=leases[0].owner, lease_seconds=lease_seconds)
+    live = [lease for lease in leases if lease.fence not in found.lost]
+    return tuple(replace(lease, received_monotonic=sent) for lease in live), found.failed
 
 
 def claim_when_woken(
@@ -111,8 +114,6 @@ class Claimer:
         self._identity = owner or Owner()
         self.introduction = Introduction()
         """What operators see of this owner."""
-        self.times: Callable[[Sequence[str]], Sequence[Time]] = lambda _: ()
-        """What a claim from these queues tells its shard of the others."""
         self._reset()
 
     def _reset(self) -> None:
@@ -183,13 +184,20 @@ class Claimer:
         """Return what repeated calls brought; its leases are as old as the first attempt."""
         if self._recovered.leases:
             seconds = self._settings.lease_seconds
-            leases = renewed_leases(self._store, self._recovered.leases, seconds)
+            leases, _ = renewed_leases(self._store, self._recovered.leases, seconds)
             self._recovered = replace(self._recovered, leases=leases)
         return self._recovered
 
-    def claim(self, queues: Sequence[str], n: int, finishes: Sequence[Finish]) -> Claimed:
+    def claim(
+        self,
+        queues: Sequence[str],
+        n: int,
+        finishes: Sequence[Finish],
+        times: Callable[[], Sequence[Time]] = tuple,
+    ) -> Claimed:
         """Finish and claim; leases recovered from a lost reply are included in ``n``.
 
+        ``times``: gives what each call tells the store of other shards, see :meth:`Store.claim`.
         Many take several calls. What the first of them brought is kept if a later one fails.
         """
         with self._exclusive():
@@ -201,7 +209,7 @@ class Claimer:
             wanted, found = max(0, n - len(recovered.leases)), 0
             while True:
                 some = min(wanted - found, MOST_AT_ONCE)
-                claimed = self._claim_some(tuple(queues), some, left)
+                claimed = self._claim_some(tuple(queues), some, left, times)
                 self._recovered = _joined(self._recovered, claimed)
                 found, left = found + len(claimed.leases), ()
                 if found >= wanted or len(claimed.leases) < some:
@@ -217,7 +225,13 @@ class Claimer:
         if owner == self.owner:
             self.introduction.with_renewal(store, owner)
 
-    def _claim_some(self, queues: Sequence[str], n: int, finishes: tuple[Finish, ...]) -> Claimed:
+    def _claim_some(
+        self,
+        queues: Sequence[str],
+        n: int,
+        finishes: tuple[Finish, ...],
+        times: Callable[[], Sequence[Time]],
+    ) -> Claimed:
         """Finish and claim by one call."""
         yield_first = time.monotonic() < self._yield_first_until
         claimed = self._send_numbered(
@@ -227,7 +241,7 @@ class Claimer:
                 finishes=finishes,
                 max_deliveries=self._settings.max_deliveries,
                 yield_first=yield_first,
-                times=self.times(queues) if n > 0 else (),
+                times=times() if n > 0 else (),
                 **identity,
             ),
             finishes=finishes,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import isinf
 from typing import Any, NamedTuple
 
-from fairqueue._claimer import Claimer, Owner, claim_when_woken
+from fairqueue._claimer import Claimer, Owner, claim_when_woken, renewed_leases
 from fairqueue._introduction import Introductions
 from fairqueue._settings import Settings
 from fairqueue._shard_order import ShardOrder
@@ -54,10 +53,14 @@ class _Call:
 class _Return(NamedTuple):
     """A job that is given back or rejected."""
 
-    number: int
     how: str
     fence: int
     options: Mapping[str, Any]
+
+    @property
+    def number(self) -> int:
+        """Its shard."""
+        return shard_of_fence(self.fence)
 
 
 class Claimers:
@@ -143,9 +146,9 @@ class Claimers:
         if is_resting and (call.has_answer or self._server(number) in call.silent):
             return False
         others = () if number in call.passed else self._others(number)
-        self._each[number].times = partial(self._order.times, others=others)
+        times = partial(self._order.times, queues, others)
         try:
-            part = self._each[number].claim(queues, n, ends)
+            part = self._each[number].claim(queues, n, ends, times)
         except FairQueueError as error:
             self._fail(number, error, call)
             return False
@@ -206,15 +209,10 @@ class Claimers:
         self._recovered, self._leases = self._recovered + self._leases, ()
         if self._recovered:
             with suppress(StoreUnavailable):
-                sent, left = time.monotonic(), {lease.fence: lease for lease in self._recovered}
                 seconds = self._settings.lease_seconds
-                progress = [(fence, 0.0) for fence in left]
-                found = self._store.renew(progress, owner=self.owner, lease_seconds=seconds)
-                live = left.keys() - found.lost - found.failed
-                self._leases = tuple(
-                    replace(left[fence], received_monotonic=sent) for fence in sorted(live)
-                )
-                self._recovered = tuple(left[fence] for fence in sorted(found.failed))
+                live, failed = renewed_leases(self._store, self._recovered, seconds)
+                self._leases = tuple(lease for lease in live if lease.fence not in failed)
+                self._recovered = tuple(lease for lease in live if lease.fence in failed)
 
     def _all_rest(self) -> bool:
         return all(rest.seconds_left > 0 for rest in self._rests)
@@ -328,12 +326,11 @@ class Claimers:
         return self._give_up("reject", fence, options)
 
     def _give_up(self, how: str, fence: int, options: Mapping[str, Any]) -> bool:
-        number = shard_of_fence(fence)
-        if number >= len(self._each):
+        owed = _Return(how, fence, options)
+        if owed.number >= len(self._each):
             return False
-        owed = _Return(number, how, fence, options)
         with self._exclusive():
-            if self._rests[number].seconds_left <= 0 or self._all_rest():
+            if self._rests[owed.number].seconds_left <= 0 or self._all_rest():
                 try:
                     return self._return(owed)
                 except StoreUnavailable:

@@ -66,7 +66,7 @@ def looking_connections(url: str) -> tuple[Any, Any]:
     return SentinelConnection, SentinelSSLConnection
 
 
-def client_at(url: str, tag: str = "fairqueue") -> redis.Redis:
+def client_at(url: str, tag: str = "") -> redis.Redis:
     """A client that is not connected yet; ConfigurationError for a URL that it cannot use.
 
     Of a Cluster it leads to the node that has the slot of this hash tag.

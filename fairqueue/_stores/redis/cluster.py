@@ -8,19 +8,15 @@ from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 import redis
-from redis.backoff import NoBackoff
 from redis.connection import parse_url
 from redis.crc import key_slot
-from redis.retry import Retry
 
-from fairqueue._stores.redis.looking import Looking
+from fairqueue._stores.redis.looking import Looking, asking_options
 from fairqueue._stores.redis.sentinel import SOCKET_TIMEOUT_SECONDS
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
 """Those of core URLs, and what a single node's would be."""
-ASK_SECONDS = 1.0
-"""How long one node is waited for when it is asked which of them has a slot."""
 DEFAULT_PORT = 6379
 
 Address = tuple[str, int]
@@ -83,8 +79,7 @@ class Nodes:
         )
 
     def _table_of(self, node: Address) -> dict[range, Address]:
-        patience = {"socket_timeout": ASK_SECONDS, "socket_connect_timeout": ASK_SECONDS}
-        options = {**self._options, **patience, "retry": Retry(NoBackoff(), 0)}
+        options = {**self._options, **asking_options()}
         client = redis.Redis(host=node[0], port=node[1], **options)
         try:  # as two words, since redis-py reads the reply to "CLUSTER SLOTS" in its own way
             rows = client.execute_command("CLUSTER", "SLOTS")

@@ -5,8 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from fairqueue._stores.redis.errors import is_from_wrong_server
+
+ASK_SECONDS = 1.0
+"""How long one server is waited for that is asked where another one is."""
+
+
+def asking_options() -> dict[str, Any]:
+    """Options of a connection for one question, which the next server is asked otherwise."""
+    return {
+        "socket_timeout": ASK_SECONDS,
+        "socket_connect_timeout": ASK_SECONDS,
+        "retry": Retry(NoBackoff(), 0),
+    }
 
 
 class Looking:

@@ -8,9 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import redis
-from redis.backoff import NoBackoff
 from redis.connection import parse_url
-from redis.retry import Retry
 from redis.sentinel import (
     MasterNotFoundError,
     Sentinel,
@@ -20,7 +18,7 @@ from redis.sentinel import (
 )
 
 from fairqueue._settings import mask_password
-from fairqueue._stores.redis.looking import Looking
+from fairqueue._stores.redis.looking import Looking, asking_options
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
@@ -31,9 +29,6 @@ SOCKET_TIMEOUT_SECONDS = 5.0
 
 ENCODED = "in a user or password '/', '?', '#', ',' and '@' must be percent-encoded"
 DEFAULT_PORT = 26379
-ASK_SECONDS = 1.0
-"""How long one Sentinel is waited for, unless its options say otherwise."""
-
 OPTION = "sentinel_"
 """How an option of the connections to Sentinels begins in a URL's query."""
 _YES = {"1", "true", "yes", "on"}
@@ -127,8 +122,7 @@ class Sentinels:
         self, hosts: Sequence[tuple[str, int]], options: Mapping[str, Any], min_others: int = 0
     ) -> None:
         self._hosts = list(hosts)
-        patience = {"socket_timeout": ASK_SECONDS, "socket_connect_timeout": ASK_SECONDS}
-        self._options = {**patience, "retry": Retry(NoBackoff(), 0), **options}
+        self._options = {**asking_options(), **options}
         self._min_others = min_others
         self._named: tuple[str, int] | None = None
         Sentinel(self._hosts, min_others, self._options)  # else the first call would find out

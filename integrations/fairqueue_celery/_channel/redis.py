@@ -135,7 +135,7 @@ class Channel(TaskQueues, stock.Channel):
             return super()._get_pool(asynchronous=asynchronous)
         params = self._connparams(asynchronous=asynchronous)
         kind = params.pop("connection_class")
-        of_url = {"host", "port", "db"} if self.broker.keyprefix else {"host", "port"}
+        of_url = {"host", "port", "db"}
         known = {name: value for name, value in params.items() if name not in of_url}
         return looking_pool(self.broker.url, self.broker.settings.namespace, kind, **known)
 

@@ -63,16 +63,13 @@ class Revocations:
     def __init__(self, broker: Broker, prefix: str = "") -> None:
         self._broker = broker
         self._core = broker.core.clone()
-        self._prefix = f"{broker.keyprefix or prefix}fairqueue.revoke.{broker.settings.namespace}."
+        namespace = broker.settings.namespace
+        self._prefix = f"{broker.keyprefix or prefix}fairqueue.revoke.{namespace}."
         self._token = secrets.token_hex(8)
         in_memory = broker.url.startswith("memory://")  # then this is the only process
-        self._client = None if in_memory else self._open(broker)
+        self._client = None if in_memory else following_client(broker.url, namespace)
         self._pending: Queue[str | None] = Queue(MOST_PENDING)
         self._stopped = False
-
-    @staticmethod
-    def _open(broker: Broker) -> redis.Redis:
-        return following_client(broker.url, broker.settings.namespace)
 
     def start(self) -> None:
         """Search from now on."""
