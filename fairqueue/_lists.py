@@ -83,20 +83,23 @@ class Lists:
 
         Up to 1,000 workspaces are all looked at. Of more, those with the most jobs are found by a
         sample of 1,000 jobs, so the cost does not grow; what is said of each is exact. ``top`` is
-        the most that are returned (50, if there are more than 1,000); ``workspaces`` names those
-        to return, and ``everything`` looks at all, however many there are.
+        the most that are returned (if there are more than 1,000: 50, and those that are paused);
+        ``workspaces`` names those to return, and ``everything`` looks at all, however many there
+        are.
         """
         names = [check_name("workspace", name) for name in workspaces]
         store = self._connected()
         queues, pauses = self.list_queues(), self.list_pauses()
         known = _known_workspaces(store)
         is_whole = not names and (everything or known <= ALL_UP_TO)
+        paused = [] if top else [pause.name for pause in pauses if _is_of_workspace(pause)]
         if not (names or is_whole):
             top = top or 50
-            names = _busiest(store, queues, top) + [p.name for p in pauses if _is_of_workspace(p)]
+            names = _busiest(store, queues, top) + paused
         found = store.snapshot() if is_whole else store.snapshot(list(dict.fromkeys(names)))
         rows = sorted(found.workspaces, key=_most_waiting)
-        shown = rows[:top] if not workspaces else rows
+        shown = rows if workspaces else rows[:top]
+        shown = shown + [row for row in rows[len(shown) :] if row.workspace in paused]
         return Overview(
             workspaces=tuple(shown),
             queues=tuple(queues),

@@ -235,8 +235,8 @@ class Watched:
         return None
 
     def _named_by(self, sentinel: Node) -> int:
-        with sentinel.client() as client:
-            address = client.sentinel_get_master_addr_by_name(self.service)
+        # Not by redis-py's method for it, which fails on its own reply in some versions (6.4).
+        address = sentinel.run("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service)
         return int(address[1])
 
     def fail_over(self) -> Node:

@@ -301,12 +301,13 @@ def test_an_overview_of_many_workspaces_has_the_busiest(
     """They are found by a sample of the jobs, and those that are paused come with them."""
     monkeypatch.setattr("fairqueue._lists.ALL_UP_TO", 20)
     for n in range(60):
-        world.publish(f"w{n}")
+        world.publish_many(2, f"w{n}")
+    world.publish("idle")
     world.publish_many(200, "big")
     world.publish_many(100, "large")
-    world.store.pause("workspace", "w7", Pause.PAUSED)
+    world.store.pause("workspace", "idle", Pause.PAUSED)
     found = admin.overview(top=2)
     assert [row.workspace for row in found.workspaces] == ["big", "large"]
-    assert (found.is_complete, found.known_workspaces, found.queued) == (False, 62, 360)
-    assert "w7" in {row.workspace for row in admin.overview().workspaces}
-    assert len(admin.overview(everything=True).workspaces) == 62
+    assert (found.is_complete, found.known_workspaces, found.queued) == (False, 63, 421)
+    assert "idle" in {row.workspace for row in admin.overview().workspaces}
+    assert len(admin.overview(everything=True).workspaces) == 63
