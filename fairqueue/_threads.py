@@ -5,6 +5,7 @@ A task that does not yield cannot block them.
 
 from __future__ import annotations
 
+import logging
 import select
 import sys
 import threading
@@ -83,15 +84,17 @@ def native_event() -> threading.Event:
     return event
 
 
-def native_lock() -> AbstractContextManager[Any]:
+def native_lock(*, reentrant: bool = False) -> AbstractContextManager[Any]:
     """Make a lock for native threads and greenlets, to be held for moments only.
 
     A patched lock that a native thread releases may leave the greenlet that waits for it asleep.
+    A reentrant one is the thread's: it lets in the greenlets of one thread together.
     """
     gevent = _gevent()
-    made: Any = (
-        _threading().Lock() if gevent is None else gevent.get_original("_thread", "allocate_lock")()
-    )
+    if gevent is None:
+        made: Any = _threading().RLock() if reentrant else _threading().Lock()
+    else:
+        made = gevent.get_original("_thread", "RLock" if reentrant else "allocate_lock")()
     lock: AbstractContextManager[Any] = made
     return lock
 
@@ -100,6 +103,24 @@ def start_native(target: Callable[[], None], *, name: str) -> None:
     """Run ``target`` in a native daemon thread."""
     gevent = _gevent()
     if gevent is None:
+        if _threading() is not threading:
+            _let_native_threads_log()
         _threading().Thread(target=target, name=name, daemon=True).start()
     else:  # its original Thread class would start a greenlet
         gevent.get_original("_thread", "start_new_thread")(target, ())
+
+
+def _let_native_threads_log() -> None:
+    """Give all log handlers native locks.
+
+    A native thread that waits for eventlet's is never woken: leases would not be renewed any more.
+    """
+    native = _threading().RLock
+    for reference in logging._handlerList:  # type: ignore[attr-defined]  # noqa: SLF001
+        handler = reference()
+        green = getattr(handler, "lock", None)
+        if green is None or isinstance(green, type(native())):
+            continue
+        if green.acquire(blocking=False):  # else it is in use, and the next thread finds it
+            handler.lock = native()
+            green.release()
