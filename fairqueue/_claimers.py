@@ -121,7 +121,7 @@ class Claimers:
                 self._look(queues, call)
             left = set(range(len(self._each)))
             while left:
-                number = self._next(queues, left)
+                number = self._next(queues, left, call)
                 wanted = max(0, n - len(self._leases))
                 ends = [*self._owed_on(number), *call.ends[number]]
                 needless = not (wanted or ends or number in call.woken)
@@ -133,9 +133,10 @@ class Claimers:
             self._owed += [finish for some in call.ends for finish in some]
             return self._told(min([*call.waits, *self._rests_left()], default=0.0))
 
-    def _next(self, queues: Sequence[str], left: set[int]) -> int:
+    def _next(self, queues: Sequence[str], left: set[int], call: _Call) -> int:
         """Return the shard to ask; those that rest are the last."""
-        turns = [number for number in self._order.ranked(queues) if number in left]
+        called = {number for number, ends in enumerate(call.ends) if ends}
+        turns = [number for number in self._order.ranked(queues, called) if number in left]
         return next((n for n in turns if self._rests[n].seconds_left <= 0), turns[0])
 
     def _ask(
@@ -154,6 +155,8 @@ class Claimers:
             return False
         self._rests[number].answered()
         self._order.note(number, queues, part.stands)
+        if part.leases:
+            self._order.served(number)
         self._leases += part.leases
         self._did(ends, part.lost)
         call.has_answer, call.ends[number] = True, []
