@@ -113,7 +113,7 @@ def start_native(target: Callable[[], None], *, name: str) -> None:
 class _LogLock:
     """The lock of a log handler: greenlets take turns by their own lock, threads by a native one.
 
-    Who waits in one thread for a patched lock, and gets it from another, is never woken: a native
+    One that waits in its thread for a patched lock that another thread has is never woken: a native
     thread that logs would stop a greenlet for ever, or be stopped, and renew no more leases.
     """
 
