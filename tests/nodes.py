@@ -362,7 +362,7 @@ class Cluster:
     @staticmethod
     def _knows_owners(node: Node) -> bool:
         rows = node.run("CLUSTER", "SLOTS")
-        return sum(row[1] + 1 - row[0] for row in rows) == SLOTS
+        return bool(sum(row[1] + 1 - row[0] for row in rows) == SLOTS)
 
     @staticmethod
     def new_node(silence_ms: int = CLUSTER_TIMEOUT_MS) -> Node:
