@@ -121,18 +121,24 @@ class Claimers:
             if n > 0 and not call.woken:
                 self._look(queues, call)
             left = set(range(len(self._each)))
-            while left:
+            while left := self._needed(left, n, call):
                 number = self._next(queues, left, call)
                 wanted = max(0, n - len(self._leases))
                 ends = [*self._owed_on(number), *call.ends[number]]
-                needless = not (wanted or ends or number in call.woken)
-                if needless or not self._ask(number, queues, wanted, ends, call):
+                if not self._ask(number, queues, wanted, ends, call):
                     left.discard(number)
             has_some = call.has_answer or self._leases
             if call.failed is not None and not has_some and self._all_rest():
                 raise call.failed
             self._owed += [finish for some in call.ends for finish in some]
             return self._told(min([*call.waits, *self._rests_left()], default=0.0))
+
+    def _needed(self, left: set[int], n: int, call: _Call) -> set[int]:
+        """Return which of these shards must be asked: all, until there are enough jobs."""
+        if n > len(self._leases):
+            return left
+        ending = {number for number in left if call.ends[number] or self._owed_on(number)}
+        return ending | (left & call.woken)
 
     def _next(self, queues: Sequence[str], left: set[int], call: _Call) -> int:
         """Return the shard to ask; those that rest are the last."""
