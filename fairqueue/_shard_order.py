@@ -92,6 +92,32 @@ class ShardOrder:
         return 0.0 if head is None else head - self._seen[queue]
 
 
+class EmptyShards:
+    """Which shards had no job for a worker, and until when: what comes earlier wakes it."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, tuple[tuple[str, ...], float]] = {}
+
+    def note(self, shard: int, queues: Sequence[str], seconds: float) -> None:
+        """It has none in these queues for so long; 0, or without end: it may have some."""
+        self.forget(shard)
+        if 0.0 < seconds < inf:
+            self._until[shard] = tuple(queues), monotonic() + seconds
+
+    def forget(self, shard: int) -> None:
+        """It may have some."""
+        self._until.pop(shard, None)
+
+    def seconds_left(self, queues: Sequence[str], *, but: Container[int]) -> dict[int, float]:
+        """Return for how long each has none in these queues, without those that woke the worker."""
+        now, same = monotonic(), tuple(queues)
+        return {
+            shard: until - now
+            for shard, (of_queues, until) in self._until.items()
+            if of_queues == same and until > now and shard not in but
+        }
+
+
 class _Pace:
     """How fast the virtual time of each queue has moved lately."""
 
