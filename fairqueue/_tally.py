@@ -189,6 +189,12 @@ class Tally:
                 self._counters["workspace_runs"][self._label(job.workspace), outcome] += 1
                 self._observe("run_seconds", (job.queue,), seconds)
 
+    def quotas_not_moved(self) -> None:
+        """An attempt to move quotas of limits over all shards has failed."""
+        if self.is_on:
+            with self._lock:
+                self._counters["quota_errors"][()] += 1
+
     # How
 
     def _start(self, lease: Lease) -> None:

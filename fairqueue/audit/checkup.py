@@ -45,6 +45,7 @@ def _left_alone(look: Audit) -> Iterator[Remark]:
     yield from _stuck_queues(look)
     yield from _overdue(look)
     yield from _notices(look)
+    yield from _quotas(look)
 
 
 def _unusual(look: Audit) -> Iterator[Remark]:
@@ -98,6 +99,18 @@ def _notices(a: Audit) -> Iterator[Remark]:
                 "that queue that knows their tasks"
             )
             yield Remark(Level.PROBLEM, "notices", text)
+
+
+def _quotas(a: Audit) -> Iterator[Remark]:
+    """Limits over all shards that no process moves between them; the first shard knows."""
+    until = (a.space.one("quota_ledger", {}).get("") or "").rpartition(" ")[2]
+    if until and a.space.of("limits_with", "whole") and float(until) < a.now - LATE_SECONDS:
+        text = (
+            f"no worker has moved quotas of limits over all shards for {a.now - float(until):,.0f} "
+            "s: each shard keeps its part, whatever jobs wait there; start a worker, or see what "
+            "the workers log"
+        )
+        yield Remark(Level.WARNING, "quotas", text)
 
 
 def _workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:

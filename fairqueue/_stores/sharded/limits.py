@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
 
-from fairqueue._stores.limits_text import SourcedLimits
+from fairqueue._stores.limits_text import WIDE, SourcedLimits, names_wide
 from fairqueue._stores.sharded.asking import each, taken
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.sharded.wide_limits import refuse_wide_configuration, refuse_wide_limits
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits, StoredLimits
+from fairqueue._utils import process_name
 
 
 class ShardedLimits(Shards):
@@ -48,7 +49,7 @@ class ShardedLimits(Shards):
         """Store limits on every shard; ``on_replaced`` is called once, for the most replaced.
 
         With ``defers`` one that has not answered yet gets them as soon as it does. Raises
-        ConfigurationError, and changes nothing, if one of them is wider than a shard.
+        ConfigurationError, and changes nothing, for those of which shards can have no quota.
         """
         refuse_wide_configuration(limits, shards=len(self.shards))
         replaced: list[tuple[Sequence[str], int]] = []
@@ -66,6 +67,8 @@ class ShardedLimits(Shards):
         same = all(each(self.there if defers else self.shards, configure))
         if replaced and on_replaced is not None:
             on_replaced(*max(replaced, key=lambda change: change[1]))
+        if names_wide(limits):
+            self.quotas.move_if_first(process_name())
         return same
 
     def forget_provider_limits(self) -> Iterator[int]:
@@ -73,13 +76,15 @@ class ShardedLimits(Shards):
         return chain.from_iterable(shard.forget_provider_limits() for shard in self.shards)
 
     def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
-        """Set live limits; ConfigurationError if one of them is wider than a shard.
+        """Set live limits; ConfigurationError for those of which shards can have no quota.
 
         Of all scopes but a workspace this is one step for each shard: call it again after an error.
         """
         if limits is not None:
             refuse_wide_limits(scope, name, limits, shards=len(self.shards))
         each(self._of_scope(scope, name), lambda shard: shard.set_limits(scope, name, limits))
+        if scope in WIDE and len(self.shards) > 1:
+            self.quotas.move_soon()
 
     def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
         """Return the limits of a scope; what is stored on all shards is asked of the first."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fairqueue._shards import shard_of, shard_of_fence
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.layout import check_layout
+from fairqueue._stores.limits_text import WIDE
 from fairqueue._stores.publishes import Outcome
 from fairqueue._stores.sharded.lists import ShardedLists
 from fairqueue._stores.sharded.operators import ShardedOperators
@@ -19,6 +20,7 @@ from fairqueue._stores.store import AnyStore, Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Job, Published, Renewed
 from fairqueue.errors import (
+    CapacityExceeded,
     FairQueueError,
     LeaseLost,
     PublishInterrupted,
@@ -79,7 +81,31 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
         Where its parent runs on another shard, the lease is looked at before, in a step of its own.
         """
-        return self.home(job.workspace).publish(job, self._checked(job, admission))
+        home, admission = self.home(job.workspace), self._checked(job, admission)
+        try:
+            return home.publish(job, admission)
+        except CapacityExceeded as error:
+            if not self._make_room(home, [error]):
+                raise self._told_whole(error) from None
+        return home.publish(job, admission)
+
+    def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:
+        """Let a shard have what others have left of a capacity that it has met."""
+        wanted = Counter[tuple[str, str]]()
+        for error in rejections:
+            if _is_wide(error):
+                wanted[_scope(error)] += error.jobs
+        if len(self.shards) == 1:
+            return False
+        made = [self.quotas.make_room(*of, shard, n) for of, n in wanted.items()]
+        return any(made)
+
+    def _told_whole(self, error: CapacityExceeded) -> CapacityExceeded:
+        """Say how many jobs wait on all shards, as far as that is known."""
+        if _is_wide(error):
+            waiting = self.quotas.waiting(*_scope(error))
+            error.waiting = error.waiting if waiting is None else waiting
+        return error
 
     def _checked(self, job: Job, admission: Admission) -> Admission:
         fence = admission.parent_fence
@@ -104,12 +130,26 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         for shard, part in parts.items():
             places = [at for at, _ in part]
             try:
-                found = shard.publish_many([pair for _, pair in part])
+                found = self._publish_part(shard, [pair for _, pair in part])
             except PublishInterrupted as error:
                 outcomes.update(zip(places, error.outcomes, strict=False))
                 raise PublishInterrupted(str(error), _beginning(outcomes)) from error
             outcomes.update(zip(places, found, strict=True))
         return [outcomes[at] for at in range(len(jobs))]
+
+    def _publish_part(self, shard: Store, pairs: Sequence[Pair]) -> list[Outcome]:
+        """Publish on one shard; what a capacity refused there once more if others have room."""
+        outcomes = shard.publish_many(pairs)
+        refused = {n: one for n, one in enumerate(outcomes) if isinstance(one, CapacityExceeded)}
+        rejections = {id(error): error for error in refused.values()}  # those of a group share one
+        if not self._make_room(shard, rejections.values()):
+            for error in rejections.values():
+                self._told_whole(error)
+            return outcomes
+        again = shard.publish_many([pairs[n] for n in refused])
+        for n, outcome in zip(refused, again, strict=True):
+            outcomes[n] = outcome
+        return outcomes
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
@@ -171,6 +211,14 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         """Close all."""
         for shard in self.shards:
             shard.close()
+
+
+def _is_wide(error: CapacityExceeded) -> bool:
+    return error.scope in WIDE and not error.draining
+
+
+def _scope(error: CapacityExceeded) -> tuple[str, str]:
+    return error.scope, error.queue if error.scope == "queue" else ""
 
 
 def _beginning(outcomes: dict[int, Outcome]) -> list[Outcome]:

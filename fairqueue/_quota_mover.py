@@ -1,0 +1,81 @@
+"""Moves quotas of limits that are wider than a shard, from a thread of a process that claims.
+
+One process of all does it at a time; another takes over when that one dies. The limits hold
+whichever process does it, and whether any does: see ``_stores/sharded/quotas.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from functools import partial
+from random import uniform
+
+from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.sharded.quotas import TENURE_SECONDS
+from fairqueue._stores.store import AnyStore
+from fairqueue._tally import Tally
+from fairqueue._threads import native_event, start_native
+from fairqueue._utils import Throttle, process_name
+
+log = logging.getLogger("fairqueue.quotas")
+
+MOVE_EVERY_SECONDS = 0.5
+CALL_SECONDS = 1.0
+"""How long one call waits for a server."""
+LOG_EVERY_SECONDS = 30.0
+
+
+class QuotaMover:
+    """Keeps a thread that moves quotas; with one shard there is none."""
+
+    def __init__(self, store: AnyStore, tally: Tally) -> None:
+        self._store, self._tally = store, tally
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._pid = 0
+        self._stopped: threading.Event | None = None
+
+    def start(self) -> None:
+        """Start the thread if this process has none."""
+        if self._pid == os.getpid() or not isinstance(self._store, ShardedStore):
+            return
+        self._pid, self._stopped = os.getpid(), native_event()
+        store = self._store.clone(timeout_seconds=CALL_SECONDS)
+        run = partial(_run, weakref.ref(self), store, self._stopped)
+        start_native(run, name="fairqueue-quotas")
+
+    def stop(self) -> None:
+        """Stop the thread; the next :meth:`start` starts another one."""
+        if self._stopped is not None and self._pid == os.getpid():
+            self._stopped.set()
+        self._pid, self._stopped = 0, None
+
+    def beat(self, store: ShardedStore) -> float:
+        """Move what must be moved, if that is this process's task; return when to look again."""
+        try:
+            is_mine, left = store.quotas.tend(process_name(), seconds=TENURE_SECONDS)
+            if not is_mine:
+                return uniform(1.0, 1.5) * max(left, MOVE_EVERY_SECONDS)  # noqa: S311 - no secret
+            store.quotas.move()
+        except Exception as error:  # noqa: BLE001 - it is logged and counted, and tried again
+            self._failed(error)
+        return MOVE_EVERY_SECONDS
+
+    def _failed(self, error: Exception) -> None:
+        self._tally.quotas_not_moved()
+        if self._log_throttle.passes():
+            log.warning("could not move quotas of limits over all shards, will retry: %s", error)
+
+
+def _run(mover: weakref.ref[QuotaMover], store: ShardedStore, stopped: threading.Event) -> None:
+    """Run until it is stopped, or its queue is not used any more."""
+    wait = uniform(0.0, MOVE_EVERY_SECONDS)  # noqa: S311 - no secret
+    while not stopped.wait(wait):
+        living = mover()
+        if living is None:
+            break
+        wait = living.beat(store)
+        del living
+    store.close()

@@ -1,0 +1,126 @@
+"""Quotas: what each shard has of a limit that is wider than itself; the operations on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fairqueue._keys import encode
+from fairqueue._stores.operators import OperatorStore
+
+PAGE = 20  # limits whose needs are looked at in one call: each has flows, and these lanes
+
+
+class Need(NamedTuple):
+    """What a shard has of one limit, and what it needs."""
+
+    limit: str
+    """``what:scope:name``, with the name as in keys."""
+    whole: int
+    """The limit itself, as this shard has it stored."""
+    quota: int
+    epoch: int
+    used: int
+    demand: float
+    """Jobs that could start but for this limit."""
+    weight: float
+    """Of the flows of these jobs."""
+
+
+class Granted(NamedTuple):
+    """What the ledger has of one shard; ``quota`` is None until it has told what it uses."""
+
+    quota: int | None
+    epoch: int
+
+
+class Change(NamedTuple):
+    """One quota to be changed."""
+
+    limit: str
+    shard: int
+    quota: int = 0
+    epoch: int = 0
+
+
+def _lines(changes: Iterable[Change], *words: str) -> str:
+    return "".join(
+        " ".join(str(getattr(change, word)) for word in ("limit", *words)) + "\n"
+        for change in changes
+    )
+
+
+class QuotaStore(OperatorStore):
+    """The operations on quotas; the ledger is on the first shard."""
+
+    def quota_needs(self, scopes: Sequence[tuple[str, str]] = ()) -> list[Need]:
+        """Say what this shard needs of each limit, or of those of some ``(scope, name)``."""
+        if scopes:
+            names = " ".join(f"{scope}:{encode(name)}" for scope, name in scopes)
+            return self._needs_page(names, "", "0")[2]
+        found: dict[str, Need] = {}
+        places = ["limits"]
+        for place in places:
+            cursor = ""
+            while cursor != "0":
+                cursor, has_default, needs = self._needs_page("", place, cursor or "0")
+                found.update({need.limit: need for need in needs})
+                if has_default and len(places) == 1:
+                    places += ["kinds", "nodes"]
+        return list(found.values())
+
+    def _needs_page(self, names: str, place: str, cursor: str) -> tuple[str, bool, list[Need]]:
+        following, has_default, *rows = self._call(
+            "quota_needs", names=names, place=place, cursor=cursor, count=PAGE
+        )
+        return following.decode(), bool(has_default), [_need(row.decode()) for row in rows]
+
+    def set_quotas(self, changes: Sequence[Change]) -> list[int | None]:
+        """Set quotas here, each only if its epoch is newer; what each is now, or what is used.
+
+        Whichever of these is more. None: there is a newer one.
+        """
+        reply = self._call("set_quotas", changes=_lines(changes, "quota", "epoch"))
+        return [None if int(now) < 0 else int(now) for now in reply]
+
+    def tend_quotas(self, owner: str, *, seconds: float) -> tuple[bool, float]:
+        """Ask whether this owner is to move quotas, and for how long that stays so."""
+        is_mine, left = self._call("tend_quotas", owner=encode(owner), seconds=seconds)
+        return bool(is_mine), float(left)
+
+    def quota_ledger(self, limits: Sequence[str], *, shards: int) -> list[list[Granted]]:
+        """Return for each limit what is granted to each shard."""
+        lines = self._call("quota_ledger", shards=shards, limits=" ".join(limits))
+        return [[_granted(text) for text in line.decode().split()] for line in lines]
+
+    def open_quotas(self, changes: Sequence[Change], *, shards: int) -> list[Change]:
+        """Give quotas that are to be lowered a new epoch; each is never above what is granted."""
+        reply = self._call("open_quotas", shards=shards, changes=_lines(changes, "shard"))
+        pairs = (map(int, words.split()) for words in reply)
+        return [
+            change._replace(quota=min(change.quota, most), epoch=epoch)
+            for change, (epoch, most) in zip(changes, pairs, strict=True)
+        ]
+
+    def note_quotas(self, changes: Sequence[Change], *, shards: int) -> int:
+        """Note what shards have left, each only if its epoch is still that one; how many were."""
+        text = _lines(changes, "shard", "epoch", "quota")
+        return int(self._call("note_quotas", shards=shards, changes=text))
+
+    def grant_quotas(self, changes: Sequence[Change], *, shards: int) -> list[Change]:
+        """Grant more, each only while the sum stays within the limit; return those granted."""
+        reply = self._call("grant_quotas", shards=shards, changes=_lines(changes, "shard", "quota"))
+        pairs = zip(changes, map(int, reply), strict=True)
+        return [change._replace(epoch=epoch) for change, epoch in pairs if epoch]
+
+
+def _need(row: str) -> Need:
+    limit, whole, quota, epoch, used, demand, weight = row.split()
+    return Need(
+        limit, int(float(whole)), int(quota), int(epoch), int(used), float(demand), float(weight)
+    )
+
+
+def _granted(text: str) -> Granted:
+    quota, epoch = text.split(":")
+    return Granted(None if quota == "-" else int(quota), int(epoch))

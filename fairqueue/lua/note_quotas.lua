@@ -1,0 +1,17 @@
+-- Note in the ledger what shards have left of their quotas, if the epoch of each is still that one.
+-- ARGV now shards changes
+-- RETURNS how many were noted
+-- changes: "limit shard epoch quota" of each, one in a line; a repeated note changes nothing, and
+-- one that comes late never gives more
+local _, shards, changes = unpack(ARGV)
+local noted = 0
+for limit, shard, epoch, quota in gmatch(changes, '(%S+) (%d+) (%d+) (%d+)\n') do
+  local line = Quotas.line(limit, tonumber(shards))
+  local each = line[shard + 1]
+  if each.epoch == tonumber(epoch) then
+    each.granted = min(tonumber(quota), each.granted or tonumber(quota))
+    Quotas.save_line(limit, line)
+    noted = noted + 1
+  end
+end
+return noted

@@ -1,0 +1,117 @@
+"""Processes that claim move quotas, one at a time, and say where they cannot."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fairqueue import FairQueue, Limits
+from fairqueue._quota_mover import MOVE_EVERY_SECONDS, QuotaMover
+from fairqueue._shards import shard_of
+from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.sharded.quotas import TENURE_SECONDS
+from fairqueue._tally import Tally
+from fairqueue.errors import StoreUnavailable
+
+SHARDS = 4
+
+
+@pytest.fixture
+def queue(namespace: str) -> Iterator[FairQueue]:
+    """A queue of four shards in this process, which may run one job in all."""
+    queue = FairQueue(
+        "memory://", namespace=namespace, shards=SHARDS, lease_seconds=30, total_concurrency=1
+    )
+    yield queue
+    queue.close()
+
+
+def store_of(queue: FairQueue) -> ShardedStore:
+    """Return its store, which has several shards."""
+    assert isinstance(queue.store, ShardedStore)
+    return queue.store
+
+
+def test_a_process_that_claims_moves_quotas(queue: FairQueue) -> None:
+    """Jobs of every shard run, though the limit has a slot for one shard only."""
+    names = [
+        next(w for w in map(str, range(99)) if shard_of(w, SHARDS) == n) for n in range(SHARDS)
+    ]
+    for name in names:
+        queue.publish(b"x", queue="q", workspace=name)
+    ran: list[str] = []
+    end = time.monotonic() + 30
+    while len(ran) < SHARDS and time.monotonic() < end:
+        for lease in queue.claim(["q"], 10, wait_seconds=0.1).leases:
+            ran.append(lease.job.workspace)
+            queue.ack(lease)
+    assert sorted(ran) == sorted(names)
+
+
+def test_one_process_does_it(queue: FairQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one looks again when the tenure is over, and does not move them meanwhile."""
+    store, tally = store_of(queue), Tally(0)
+    queue.connect()
+    mover = QuotaMover(store, tally)
+    assert mover.beat(store) == MOVE_EVERY_SECONDS
+    monkeypatch.setattr("fairqueue._quota_mover.process_name", lambda: "another")
+    monkeypatch.setattr(store.quotas, "move", lambda: pytest.fail("it is not its turn"))
+    assert MOVE_EVERY_SECONDS <= mover.beat(store) <= 1.5 * TENURE_SECONDS
+
+
+def test_where_no_limit_is_wide_nothing_moves(namespace: str) -> None:
+    """A process asks now and then whether there is one."""
+    queue = FairQueue("memory://", namespace=namespace, shards=SHARDS)
+    store = store_of(queue)
+    mover = QuotaMover(store, Tally(0))
+    assert mover.beat(store) >= TENURE_SECONDS
+    store.set_limits("total", "", Limits(concurrency=3))
+    assert mover.beat(store) == MOVE_EVERY_SECONDS
+
+
+def test_what_fails_is_counted_and_logged_once(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread goes on."""
+    store, tally = store_of(queue), Tally(0)
+    tally.begin()
+    mover = QuotaMover(store, tally)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(store.quotas, "tend", refuse)
+    with caplog.at_level(logging.WARNING, logger="fairqueue.quotas"):
+        assert [mover.beat(store) for _ in range(3)] == [MOVE_EVERY_SECONDS] * 3
+    assert tally.read().counters["quota_errors"] == {(): 3.0}
+    assert [record.message for record in caplog.records] == [
+        "could not move quotas of limits over all shards, will retry: away"
+    ]
+
+
+def test_the_doctor_says_that_none_moves_them(queue: FairQueue) -> None:
+    """From a minute after the last look on."""
+    queue.connect()
+    assert not [one for one in queue.admin.checkup().remarks if one.about == "quotas"]
+    first = store_of(queue).shards[0].engine
+    ledger = first.keys.key("quota_ledger")
+    first.command("HSET", ledger, "", f"host {time.time() - 90}")
+    [told] = [one for one in queue.admin.checkup().remarks if one.about == "quotas"]
+    assert told.text.startswith("shard 0: no worker has moved quotas of limits over all shards")
+
+
+def test_a_queue_that_is_closed_leaves_no_thread(queue: FairQueue, namespace: str) -> None:
+    """Nor does one with a single shard have one."""
+    mover = queue._quota_mover
+    queue.claim(["q"])
+    stopped = mover._stopped
+    assert stopped is not None
+    assert not stopped.is_set()
+    queue.close()
+    assert stopped.is_set()
+    with FairQueue("memory://", namespace=f"{namespace}-single") as single:
+        single.claim(["q"])
+        assert single._quota_mover._stopped is None

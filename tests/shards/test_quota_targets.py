@@ -1,0 +1,98 @@
+"""Which part of a limit each shard should have: by need and weight, and in turn."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from fairqueue._stores.sharded.quota_targets import (
+    OWED_MOST,
+    Wish,
+    lowered,
+    owed_after,
+    parts,
+    targets,
+    wanted,
+)
+
+NONE = Wish(0, 0, 0)
+MUCH = Wish(0, 100, 1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "wishes", "found"),
+    [
+        (9, [NONE, NONE, NONE], [3, 3, 3]),
+        (9, [MUCH, NONE, NONE], [9, 0, 0]),
+        (9, [Wish(2, 1, 1), NONE, NONE], [5, 2, 2]),
+        (9, [MUCH, MUCH, MUCH], [3, 3, 3]),
+        (8, [MUCH, Wish(0, 100, 3)], [2, 6]),
+        (9, [Wish(0, 1, 5), MUCH, MUCH], [1, 4, 4]),
+        (0, [MUCH, MUCH], [0, 0]),
+        (1, [NONE, MUCH], [0, 1]),
+    ],
+)
+def test_slots_go_where_jobs_can_use_them(limit: int, wishes: list[Wish], found: list[int]) -> None:
+    """By weight, no shard gets more than it can use, and the rest is spread evenly."""
+    assert targets(limit, wishes, [0.0] * len(wishes)) == found
+
+
+def test_the_sum_is_the_limit() -> None:
+    """Whatever the shards wish."""
+    rng = random.Random(1)
+    for _ in range(500):
+        n, limit = rng.randrange(1, 9), rng.randrange(20)
+        wishes = [
+            Wish(rng.randrange(5), rng.randrange(20), rng.choice([0, 0.5, 3]), rng.randrange(5))
+            for _ in range(n)
+        ]
+        assert sum(parts(limit, wishes)) <= limit + 1e-6
+        aims = targets(limit, wishes, [rng.uniform(-9, 9) for _ in range(n)])
+        assert sum(aims) == limit
+        granted = [rng.randrange(6) for _ in range(n)]
+        kept = lowered(limit, granted, aims, wanted(wishes, aims))
+        assert all(now <= before for now, before in zip(kept, granted, strict=True))
+
+
+def test_slots_go_round_by_weight() -> None:
+    """Of one slot each shard has its part in the long run, and none waits for ever."""
+    weights = [1.0, 1.0, 2.0]
+    owed, had, last = [0.0] * 3, [0.0] * 3, [0.0] * 3
+    holder = 0
+    for beat in range(4000):
+        wishes = [
+            Wish(int(n == holder), 50, weight, int(n == holder)) for n, weight in enumerate(weights)
+        ]
+        owed = owed_after(1, wishes, owed, seconds=0.5)
+        holder = targets(1, wishes, owed).index(1)
+        had[holder] += 0.5
+        last[holder] = beat
+    assert [round(each / 500, 1) for each in had] == [1.0, 1.0, 2.0]
+    assert min(last) > 3980
+
+
+def test_an_exchange_waits_a_moment() -> None:
+    """A slot stays for a second, since it is idle while it moves."""
+    wishes = [Wish(1, 50, 1, 1), Wish(0, 50, 1)]
+    owed, turns = [0.0, 0.0], 0
+    while targets(1, wishes, owed) == [1, 0]:
+        owed = owed_after(1, wishes, owed, seconds=0.25)
+        turns += 1
+    assert 4 <= turns <= 6
+
+
+def test_what_is_owed_is_bounded() -> None:
+    """A long job is not paid back for hours, and an idle shard is owed nothing."""
+    owed = owed_after(1, [Wish(1, 1, 1, 1), MUCH, NONE], [0.0, 0.0, 9.0], seconds=1e6)
+    assert owed == [-OWED_MOST, OWED_MOST, 0.0]
+
+
+def test_nothing_moves_that_no_shard_needs() -> None:
+    """A shard that has room keeps what it has, though it might have more."""
+    wishes = [Wish(1, 0, 1, 3), Wish(0, 0, 0, 6)]
+    aims = targets(9, wishes, [0.0, 0.0])
+    assert aims == [5, 4]
+    assert wanted(wishes, aims) == [False, False]
+    assert lowered(9, [3, 6], aims, [False, False]) == [3, 6]
+    assert lowered(9, [3, 6], aims, [True, False]) == [3, 4]

@@ -1,0 +1,458 @@
+"""Limits wider than a shard: each shard has a quota, and their sum never exceeds the limit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import pytest
+
+from fairqueue import CapacityExceeded, Lease, Limits
+from fairqueue._shards import shard_of
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.engine import Database
+from fairqueue._stores.quotas import Change, Granted
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.sharded.quotas import Quotas
+from fairqueue._stores.store import Store
+from fairqueue._types import Admission, Job, StoredLimits
+from fairqueue.audit import audit
+from fairqueue.errors import StoreUnavailable
+from fairqueue.testing import ManualClock
+from tests.contract.world import Worker, World
+
+SHARDS = 3
+QUEUE = "concurrency:queue:q"
+ALL = (QUEUE, "concurrency:total:", "concurrency:task:t")
+
+
+def homes(number: int) -> Iterator[str]:
+    """Give workspaces that live on a shard."""
+    return (name for name in map("w{}".format, count()) if shard_of(name, SHARDS) == number)
+
+
+class Fleet:
+    """A store of three shards, with a producer and a worker on each."""
+
+    def __init__(self, stores: list[Store], clock: ManualClock) -> None:
+        self.clock = clock
+        self.store = ShardedStore(stores)
+        self.quotas = Quotas(stores, clock=clock)
+        self.worlds = [
+            World(store, clock, _ids=count(10_000 * i)) for i, store in enumerate(stores)
+        ]
+        self.workers: list[Worker] = [world.worker() for world in self.worlds]
+        self.homes = [homes(number) for number in range(SHARDS)]
+        self.running: list[list[Lease]] = [[] for _ in stores]
+
+    def publish(self, number: int, n: int = 1, workspace: str = "", **job: Any) -> None:
+        """Publish jobs of one workspace, or each of another one."""
+        for _ in range(n):
+            self.worlds[number].publish(workspace or next(self.homes[number]), **job)
+
+    def claim(self, number: int, n: int = 100) -> int:
+        """Start what may start on one shard; return how many jobs that was."""
+        leases = self.workers[number].take(n)
+        self.running[number] += leases
+        return len(leases)
+
+    def end(self, number: int) -> None:
+        """End the oldest job that runs there."""
+        assert self.workers[number].finish(self.running[number].pop(0))
+
+    def runs(self) -> list[int]:
+        """How many jobs run on each shard."""
+        return list(map(len, self.running))
+
+    def line(self, limit: str = QUEUE) -> list[Granted]:
+        """What the ledger says."""
+        return self.store.shards[0].quota_ledger([limit], shards=SHARDS)[0]
+
+    def quota(self, number: int, limit: str = QUEUE) -> int:
+        """What a shard may have of a limit."""
+        needs = self.store.shards[number].quota_needs()
+        return next((need.quota for need in needs if need.limit == limit), 0)
+
+    def quotas_of(self, limit: str = QUEUE) -> list[int]:
+        """What each shard may have."""
+        return [self.quota(number, limit) for number in range(SHARDS)]
+
+
+@pytest.fixture(params=["memory", "redis"])
+def fleet(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> Iterator[Fleet]:
+    """Three shards on each engine in turn; at the end the auditor finds nothing there."""
+    engines: list[Any]
+    if request.param == "redis":
+        client = request.getfixturevalue("redis_client")
+        engines = [RedisEngine(client, namespace=namespace, shard=i) for i in range(SHARDS)]
+    else:
+        database = Database()
+        engines = [MemoryEngine(database, namespace=namespace, shard=i) for i in range(SHARDS)]
+    stores = [Store(engine, clock=clock) for engine in engines]
+    yield Fleet(stores, clock)
+    for store in stores:
+        store.engine.silent = False
+        assert audit(store.engine, now=clock()) == []
+        store.close()
+
+
+WIDE = {
+    "total": StoredLimits(total=Limits(concurrency=7)),
+    "queue": StoredLimits(queues={"q": Limits(concurrency=7)}),
+    "default": StoredLimits(queue_default=Limits(concurrency=7)),
+    "task": StoredLimits(tasks={"t": Limits(concurrency=7)}),
+}
+
+
+@pytest.mark.parametrize("stored", WIDE.values(), ids=WIDE)
+def test_a_limit_holds_over_all_shards(fleet: Fleet, stored: StoredLimits) -> None:
+    """No more jobs run than it lets, and as many, wherever their workspaces live."""
+    fleet.store.configure(stored, authoritative=True)
+    for number in range(SHARDS):
+        fleet.publish(number, 5, task="t")
+    fleet.quotas.move()
+    for number in range(SHARDS):
+        fleet.claim(number)
+    assert sum(fleet.runs()) == 7
+    assert min(fleet.runs()) == 2
+
+
+def test_slots_go_where_jobs_are(fleet: Fleet) -> None:
+    """A shard with all the jobs gets all slots, and gives them back when others come."""
+    fleet.store.set_limits("queue", "q", Limits(concurrency=6))
+    fleet.publish(0, 20)
+    fleet.quotas.move()
+    assert fleet.claim(0) == 6
+    fleet.publish(1, 20)
+    for _ in range(6):
+        fleet.quotas.move()
+        fleet.end(0)
+        fleet.quotas.move()
+        for number in (0, 1):
+            fleet.claim(number)
+        assert sum(fleet.runs()) <= 6
+    assert fleet.runs() == [3, 3, 0]
+
+
+def test_what_is_left_waits_on_every_shard(fleet: Fleet) -> None:
+    """A newcomer on an idle shard starts at once."""
+    fleet.store.set_limits("queue", "q", Limits(concurrency=9))
+    fleet.publish(0, 3)
+    fleet.quotas.move()
+    assert fleet.claim(0) == 3
+    fleet.publish(2)
+    assert fleet.claim(2) == 1
+
+
+def test_weights_divide_the_slots(fleet: Fleet) -> None:
+    """A workspace of weight 3 has three times the slots of one of another shard."""
+    names = [next(fleet.homes[number]) for number in (0, 1)]
+    fleet.store.set_limits("workspace", names[0], Limits(weight=3))
+    fleet.store.set_limits("total", "", Limits(concurrency=8))
+    for number, name in enumerate(names):
+        fleet.publish(number, 20, name)
+    fleet.quotas.move()
+    assert [fleet.claim(number) for number in (0, 1)] == [6, 2]
+
+
+def test_one_slot_goes_round(fleet: Fleet) -> None:
+    """Each shard gets its turn, also where one would go on for ever."""
+    fleet.store.set_limits("total", "", Limits(concurrency=1))
+    for number in range(SHARDS):
+        fleet.publish(number, 40)
+    started = [0] * SHARDS
+    for _ in range(90):
+        for number in range(SHARDS):
+            started[number] += fleet.claim(number)
+        assert sum(fleet.runs()) <= 1
+        fleet.quotas.move()
+        fleet.clock.advance(0.5)
+        for number in range(SHARDS):
+            if fleet.running[number]:
+                fleet.end(number)
+    assert sum(started) > 50
+    assert min(started) >= 0.8 * max(started)
+
+
+def test_a_lowered_limit_drains(fleet: Fleet) -> None:
+    """No job is stopped, and none starts until fewer run than it lets."""
+    fleet.store.set_limits("queue", "q", Limits(concurrency=9))
+    for number in range(SHARDS):
+        fleet.publish(number, 10)
+    fleet.quotas.move()
+    assert [fleet.claim(number) for number in range(SHARDS)] == [3, 3, 3]
+    fleet.store.set_limits("queue", "q", Limits(concurrency=3))
+    for number in range(SHARDS):
+        for _ in range(2):
+            assert fleet.claim(number) == 0
+            fleet.end(number)
+            fleet.quotas.move()
+    assert [fleet.claim(number) for number in range(SHARDS)] == [0, 0, 0]
+    fleet.end(0)
+    fleet.quotas.move()
+    assert sum(fleet.claim(number) for number in range(SHARDS)) == 1
+
+
+def test_a_limit_that_comes_later_counts_what_runs(fleet: Fleet) -> None:
+    """Jobs that run already are within it as soon as they are few enough."""
+    for number in range(SHARDS):
+        fleet.publish(number, 10)
+        fleet.claim(number, 4)
+    fleet.store.set_limits("queue", "q", Limits(concurrency=10))
+    assert [fleet.claim(number) for number in range(SHARDS)] == [0, 0, 0]
+    for number in range(SHARDS):
+        fleet.end(number)
+    fleet.quotas.move()
+    assert sum(fleet.claim(number) for number in range(SHARDS)) == 1
+    fleet.store.set_limits("queue", "q", None)
+    assert fleet.claim(0) > 0
+
+
+def test_a_shard_that_is_away_keeps_its_quota(
+    fleet: Fleet,
+    servers_apart: None,
+) -> None:
+    """Its leases may run on; the others divide what is left, and it takes part when it is back."""
+    fleet.store.set_limits("queue", "q", Limits(concurrency=6))
+    assert fleet.quotas_of() == [2, 2, 2]
+    fleet.store.shards[1].engine.silent = True
+    fleet.publish(0, 20)
+    with pytest.raises(StoreUnavailable):
+        fleet.quotas.move()
+    assert fleet.claim(0) == 4
+    fleet.store.shards[1].engine.silent = False
+    fleet.publish(1, 20)
+    fleet.quotas.move()
+    assert fleet.claim(1) == 2
+    for _ in range(2):
+        fleet.end(0)
+        fleet.quotas.move()
+    assert [fleet.claim(number) for number in (0, 1)] == [1, 1]
+    assert fleet.runs() == [3, 3, 0]
+
+
+def test_one_process_moves_them_and_another_takes_over(fleet: Fleet) -> None:
+    """The task is kept for as long as its owner gives signs of life."""
+    assert fleet.quotas.tend("a", seconds=3) == (False, 3.0)
+    fleet.store.set_limits("total", "", Limits(concurrency=1))
+    assert fleet.quotas.tend("a", seconds=3) == (True, 3.0)
+    fleet.clock.advance(1)
+    assert fleet.quotas.tend("b", seconds=3) == (False, 2.0)
+    fleet.clock.advance(2.5)
+    assert fleet.quotas.tend("b", seconds=3) == (True, 3.0)
+    assert fleet.quotas.tend("a", seconds=3)[0] is False
+
+
+def publish_to(fleet: Fleet, number: int, job_id: str, name: str = "") -> None:
+    """Publish through the whole store."""
+    workspace = name or next(fleet.homes[number])
+    fleet.store.publish(Job(job_id, workspace, "q", "t", b""), Admission())
+
+
+@pytest.mark.parametrize("scope", ["queue", "total"])
+def test_a_capacity_is_met_only_by_the_whole(fleet: Fleet, scope: str) -> None:
+    """Room moves to the shard that needs it, and a rejection tells of the whole."""
+    fleet.store.set_limits(scope, "q" if scope == "queue" else "", Limits(capacity=7))
+    for n in range(6):
+        publish_to(fleet, 0, f"a{n}")
+    publish_to(fleet, 1, "b")
+    with pytest.raises(CapacityExceeded) as error:
+        publish_to(fleet, 2, "c")
+    assert (error.value.scope, error.value.limit, error.value.waiting) == (scope, 7, 7)
+    assert fleet.store.depth("q") == 7
+
+
+def test_many_jobs_meet_only_the_whole_capacity(fleet: Fleet) -> None:
+    """As many as it has room for are stored, in one call of the client."""
+    fleet.store.set_limits("queue", "q", Limits(capacity=7))
+    name = next(fleet.homes[0])
+    jobs = [(Job(f"j{n}", name, "q", "t", b""), Admission()) for n in range(7)]
+    assert all(outcome.is_new for outcome in fleet.store.publish_many(jobs))  # type: ignore[union-attr]
+    late = [(Job(f"k{n}", name, "q", "t", b""), Admission()) for n in range(2)]
+    assert all(isinstance(one, CapacityExceeded) for one in fleet.store.publish_many(late))
+
+
+def test_people_see_the_whole_limit(fleet: Fleet) -> None:
+    """Lists, limits and ``why`` tell the limit that was set, and what runs on all shards."""
+    fleet.store.set_limits("queue", "q", Limits(concurrency=3, capacity=50))
+    fleet.store.set_limits("task", "t", Limits(concurrency=8))
+    names = [next(fleet.homes[number]) for number in range(SHARDS)]
+    for number, name in enumerate(names):
+        fleet.publish(number, 5, name, task="t")
+    fleet.quotas.move()
+    for number in range(SHARDS):
+        fleet.claim(number)
+    [page] = fleet.store.queues()
+    assert [(row.concurrency, row.capacity, row.running) for row in page] == [(3, 50, 3)]
+    assert [row.concurrency for page in fleet.store.tasks() for row in page] == [8]
+    assert fleet.store.get_limits("queue", "q")[0].limits == Limits(concurrency=3, capacity=50)
+    stored = {row.scope: row.limits for page in fleet.store.stored_limits() for row in page}
+    assert stored == {"queue": {"concurrency": 3, "capacity": 50}, "task": {"concurrency": 8}}
+    why = fleet.store.why(workspace=names[0], job_id=None, queue=None)
+    assert [(b.scope, b.limit, b.used) for b in why.blockers] == [("queue", 3.0, 3)]
+
+
+def test_quotas_go_with_their_limit(fleet: Fleet) -> None:
+    """A day after the limit is gone, so that what comes late is refused until then."""
+    fleet.store.set_limits("queue", "q", Limits(concurrency=6))
+    fleet.store.set_limits("task", "t", Limits(concurrency=6))
+    fleet.store.set_limits("queue", "q", None)
+    kept = [3600.0, 90_000.0]
+    for seconds, left in zip(kept, [2, 1], strict=True):
+        fleet.clock.advance(seconds)
+        for _ in range(8):
+            fleet.clock.advance(601)
+            fleet.store.reap(max_deliveries=1)
+        for shard in fleet.store.shards:
+            keys = shard.engine.keys
+            assert shard.engine.command("HLEN", keys.key("quotas")) == left
+    assert shard.engine.command("HLEN", fleet.store.shards[0].engine.keys.key("quota_ledger")) == 1
+
+
+# What the protocol holds, whatever is lost, late or repeated.
+
+
+class Wire:
+    """Carries each step of the protocol, late, twice, in any order, or never."""
+
+    def __init__(self, fleet: Fleet, rng: random.Random) -> None:
+        self.fleet, self.rng = fleet, rng
+        self.pending: list[tuple[str, Change]] = []
+
+    def step(self) -> None:
+        """Play one step: a new move, or one that is under way."""
+        shards, rng = self.fleet.store.shards, self.rng
+        limit, number = rng.choice(ALL), rng.randrange(SHARDS)
+        change = Change(limit, number, rng.randrange(8))
+        what = rng.choice(["open", "grant", "carry", "carry", "carry", "carry"])
+        if what == "open":
+            for opened in shards[0].open_quotas([change], shards=SHARDS):
+                self.pending.append(("lower", opened))
+        elif what == "grant":
+            for granted in shards[0].grant_quotas([change], shards=SHARDS):
+                self.pending.append(("raise", granted))
+        elif self.pending:
+            self._carry(rng.randrange(len(self.pending)))
+
+    def _carry(self, at: int) -> None:
+        kind, change = self.pending[at]
+        shards, rng = self.fleet.store.shards, self.rng
+        if rng.random() < 0.7:  # else it is repeated later
+            del self.pending[at]
+        if rng.random() < 0.1:
+            return  # it was lost
+        if kind == "note":
+            shards[0].note_quotas([change], shards=SHARDS)
+            return
+        [now] = shards[change.shard].set_quotas([change])
+        if kind == "lower" and now is not None:
+            self.pending.append(("note", change._replace(quota=now)))
+
+
+def set_all(fleet: Fleet, most: int) -> None:
+    """Limit the queue, the total and the task."""
+    for scope, name in (("queue", "q"), ("total", ""), ("task", "t")):
+        fleet.store.set_limits(scope, name, Limits(concurrency=most))
+
+
+class Sums:
+    """Holds what must not grow above the limit."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.before = dict.fromkeys(ALL, 0)
+
+    def check(self, most: int) -> None:
+        """No sum is above the limit, unless it was before and has not grown."""
+        needs = [shard.quota_needs() for shard in self.fleet.store.shards]
+        quotas = [{need.limit: need.quota for need in of_shard} for of_shard in needs]
+        for limit in ALL:
+            line = self.fleet.line(limit)
+            granted = sum(each.quota or 0 for each in line)
+            assert granted <= max(most, self.before[limit])
+            self.before[limit] = granted
+            for number, (each, runs) in enumerate(zip(line, self.fleet.runs(), strict=True)):
+                if each.quota is not None:
+                    assert max(runs, quotas[number].get(limit, 0)) <= each.quota
+
+
+def live(fleet: Fleet, rng: random.Random) -> None:
+    """Let a job come, start or end."""
+    number = rng.randrange(SHARDS)
+    what = rng.choice(["publish", "claim", "claim", "end"])
+    if what == "publish":
+        fleet.publish(number, task="t")
+    elif what == "claim":
+        fleet.claim(number, 2)
+    elif fleet.running[number]:
+        fleet.end(number)
+
+
+@pytest.fixture
+def plain_fleet(clock: ManualClock) -> Fleet:
+    """Three shards in this process."""
+    database = Database()
+    engines = [MemoryEngine(database, namespace="n", shard=i) for i in range(SHARDS)]
+    return Fleet([Store(engine, clock=clock) for engine in engines], clock)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_sum_stays_within_the_limit(plain_fleet: Fleet, seed: int) -> None:
+    """Steps of many movers come late, twice, in any order or never; limits change meanwhile."""
+    rng, most = random.Random(seed), 7
+    set_all(plain_fleet, most)
+    wire, sums = Wire(plain_fleet, rng), Sums(plain_fleet)
+    for _ in range(300):
+        plain_fleet.clock.advance(rng.choice([0.0, 0.0, 0.1]))
+        if rng.random() < 0.02:
+            most = rng.randrange(1, 10)
+            set_all(plain_fleet, most)
+        (wire.step if rng.random() < 0.6 else lambda: live(plain_fleet, rng))()
+        sums.check(most)
+
+
+class _Died(BaseException):
+    """The process that moved quotas is no more."""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mover_that_dies_leaves_the_sum_too_low_at_worst(
+    plain_fleet: Fleet, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies before or after any call, and what it sent may arrive later; the next one mends."""
+    rng, most = random.Random(seed), 7
+    set_all(plain_fleet, most)
+    sums, late, dies = Sums(plain_fleet), [], [False]
+    call = MemoryEngine.call
+
+    def failing(engine: MemoryEngine, operation: str, /, **arguments: Any) -> Any:
+        if dies[0] and "quota" in operation and rng.random() < 0.15:
+            if rng.random() < 0.5:
+                late.append((engine, operation, arguments))
+            else:
+                call(engine, operation, **arguments)
+            raise _Died
+        return call(engine, operation, **arguments)
+
+    monkeypatch.setattr(MemoryEngine, "call", failing)
+    for _ in range(100):
+        plain_fleet.clock.advance(0.1)
+        live(plain_fleet, rng)
+        dies[0] = True
+        with suppress(_Died):
+            Quotas(plain_fleet.store.shards, clock=plain_fleet.clock).move()
+        dies[0] = False
+        if late and rng.random() < 0.3:
+            engine, operation, arguments = rng.choice(late)
+            call(engine, operation, **arguments)
+        sums.check(most)
+    plain_fleet.publish(1, 20, task="t")
+    for _ in range(3):
+        plain_fleet.quotas.move()
+    for number in range(SHARDS):
+        plain_fleet.claim(number)
+    assert sum(plain_fleet.runs()) == most
