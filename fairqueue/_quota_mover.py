@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
 from functools import partial
 from random import uniform
@@ -23,6 +24,9 @@ from fairqueue._utils import Throttle, process_name
 log = logging.getLogger("fairqueue.quotas")
 
 MOVE_EVERY_SECONDS = 0.5
+RESTS = 9
+"""The pause behind a look is at least this many times as long as the look."""
+LONGEST_PAUSE_SECONDS = 10.0
 CALL_SECONDS = 1.0
 """How long one call waits for a server."""
 LOG_EVERY_SECONDS = 30.0
@@ -34,6 +38,7 @@ class QuotaMover:
     def __init__(self, store: AnyStore, tally: Tally) -> None:
         self._store, self._tally = store, tally
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._pause = MOVE_EVERY_SECONDS
         self._pid = 0
         self._stopped: threading.Event | None = None
 
@@ -42,8 +47,7 @@ class QuotaMover:
         if self._pid == os.getpid() or not isinstance(self._store, ShardedStore):
             return
         self._pid, self._stopped = os.getpid(), native_event()
-        store = self._store.clone(timeout_seconds=CALL_SECONDS)
-        run = partial(_run, weakref.ref(self), store, self._stopped)
+        run = partial(_run, weakref.ref(self), self._store, self._stopped)
         start_native(run, name="fairqueue-quotas")
 
     def stop(self) -> None:
@@ -55,22 +59,27 @@ class QuotaMover:
     def beat(self, store: ShardedStore) -> float:
         """Move what must be moved, if that is this process's task; return when to look again."""
         try:
-            is_mine, left = store.quotas.tend(process_name(), seconds=TENURE_SECONDS)
+            seconds = TENURE_SECONDS + 2 * (self._pause - MOVE_EVERY_SECONDS)
+            is_mine, left = store.quotas.tend(process_name(), seconds=seconds)
             if not is_mine:
                 return uniform(1.0, 1.5) * max(left, MOVE_EVERY_SECONDS)  # noqa: S311 - no secret
+            begun = time.monotonic()
             store.quotas.move()
+            took = time.monotonic() - begun
+            self._pause = min(max(MOVE_EVERY_SECONDS, RESTS * took), LONGEST_PAUSE_SECONDS)
         except Exception as error:  # noqa: BLE001 - it is logged and counted, and tried again
             self._failed(error)
-        return MOVE_EVERY_SECONDS
+        return self._pause
 
     def _failed(self, error: Exception) -> None:
-        self._tally.quotas_not_moved()
+        self._tally.quota_errors += 1
         if self._log_throttle.passes():
             log.warning("could not move quotas of limits over all shards, will retry: %s", error)
 
 
-def _run(mover: weakref.ref[QuotaMover], store: ShardedStore, stopped: threading.Event) -> None:
+def _run(mover: weakref.ref[QuotaMover], whole: ShardedStore, stopped: threading.Event) -> None:
     """Run until it is stopped, or its queue is not used any more."""
+    store = whole.clone(timeout_seconds=CALL_SECONDS)
     wait = uniform(0.0, MOVE_EVERY_SECONDS)  # noqa: S311 - no secret
     while not stopped.wait(wait):
         living = mover()

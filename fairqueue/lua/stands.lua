@@ -2,4 +2,8 @@
 -- ARGV now queues times
 -- RETURNS head,seen;... of each queue
 local _, queues, times = unpack(ARGV)
-return Across.told(Across.before(queues, times))
+local stands = Across.before(queues, times)
+for _, stand in ipairs(stands) do
+  stand.is_closed = not Limits.is_open(Records.node(stand.queue))
+end
+return Across.told(stands)

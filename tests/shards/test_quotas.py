@@ -276,6 +276,48 @@ def test_many_jobs_meet_only_the_whole_capacity(fleet: Fleet) -> None:
     assert all(isinstance(one, CapacityExceeded) for one in fleet.store.publish_many(late))
 
 
+def test_a_group_meets_only_the_whole_capacity(fleet: Fleet) -> None:
+    """It is accepted whole where all shards together have room for it."""
+    fleet.store.set_limits("queue", "q", Limits(capacity=7))
+    name = next(fleet.homes[1])
+    for size, is_accepted in ((6, True), (2, False), (1, True)):
+        how = Admission(group=f"of {size}")
+        jobs = [(Job(f"{size}-{n}", name, "q", "t", b""), how) for n in range(size)]
+        outcomes = fleet.store.publish_many(jobs)
+        assert [not isinstance(one, CapacityExceeded) for one in outcomes] == [is_accepted] * size
+    assert fleet.store.depth("q") == 7
+
+
+def test_a_ledger_that_is_lost_is_made_again(fleet: Fleet) -> None:
+    """From what the shards use, so that what runs counts."""
+    fleet.store.set_limits("queue", "q", Limits(concurrency=6))
+    for number in range(SHARDS):
+        fleet.publish(number, 10)
+        assert fleet.claim(number) == 2
+    engine = fleet.store.shards[0].engine
+    engine.command("DEL", engine.keys.key("quota_ledger"))
+    fleet.clock.advance(1)
+    fleet.quotas.move()
+    assert [each.quota for each in fleet.line()] == [2, 2, 2]
+    assert [fleet.claim(number) for number in range(SHARDS)] == [0, 0, 0]
+    fleet.end(0)
+    fleet.quotas.move()
+    assert sum(fleet.claim(number) for number in range(SHARDS)) == 1
+
+
+def test_with_observe_no_quota_holds_a_job_back(fleet: Fleet) -> None:
+    """It is counted, as on one shard."""
+    stored = StoredLimits(queues={"q": Limits(concurrency=1)}, enforced=False)
+    fleet.store.configure(stored, authoritative=True)
+    for number in range(SHARDS):
+        fleet.publish(number, 3)
+    fleet.quotas.move()
+    assert [fleet.claim(number) for number in range(SHARDS)] == [3, 3, 3]
+    names = [row.workspace for row in fleet.store.snapshot().workspaces]
+    whys = [fleet.store.why(workspace=name, job_id=None, queue=None) for name in names]
+    assert sum((why.observed or {}).get("concurrency.queue", 0) for why in whys) >= 8
+
+
 def test_people_see_the_whole_limit(fleet: Fleet) -> None:
     """Lists, limits and ``why`` tell the limit that was set, and what runs on all shards."""
     fleet.store.set_limits("queue", "q", Limits(concurrency=3, capacity=50))

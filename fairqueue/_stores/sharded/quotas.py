@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fairqueue._keys import decode, encode
 from fairqueue._stores.quotas import Change, Granted, Need
@@ -32,6 +32,15 @@ LONGEST_SECONDS = 5.0
 """A time between two moves that counts for what shards are owed."""
 
 
+class _Full(NamedTuple):
+    """A capacity that had no room."""
+
+    until: float
+    """How long this is believed."""
+    used: int
+    whole: int
+
+
 class Quotas:
     """Moves quotas between shards; what it remembers decides only whose turn is next."""
 
@@ -42,7 +51,7 @@ class Quotas:
         self._clock = clock
         self._owed: dict[str, list[float]] = {}
         self._at: float | None = None
-        self._full: dict[str, tuple[float, int]] = {}
+        self._full: dict[str, _Full] = {}
 
     def tend(self, owner: str, *, seconds: float) -> tuple[bool, float]:
         """Ask whether this owner is to move them, and for how long that stays so."""
@@ -81,14 +90,17 @@ class Quotas:
         Where a shard is away it keeps its part. Without the first one there is no room.
         """
         limit = f"capacity:{scope}:{encode(name)}"
-        if self._full.get(limit, (0.0, 0))[0] > self._clock():
+        full = self._full.get(limit)
+        if full is not None and full.until > self._clock() and full.used + n > full.whole:
             return False
         asked, number = _Answers(self._shards), self._shards.index(shard)
         found = _by_limit(asked.all(lambda each: each.quota_needs([(scope, name)])))
         needs = found.get(limit, {})
         used = sum(need.used for need in needs.values())
-        if number not in needs or used + n > needs[number].whole:
-            self._full[limit] = self._clock() + NO_ROOM_SECONDS, used
+        if number not in needs:
+            return False
+        if used + n > needs[number].whole:
+            self._full[limit] = _Full(self._clock() + NO_ROOM_SECONDS, used, needs[number].whole)
             return False
         needs[number] = needs[number]._replace(demand=float(n))
         with suppress(StoreUnavailable):
@@ -98,7 +110,7 @@ class Quotas:
     def waiting(self, scope: str, name: str) -> int | None:
         """Return how many jobs waited in all when no room was found; None: that is not known."""
         known = self._full.get(f"capacity:{scope}:{encode(name)}")
-        return known and known[1]
+        return known and known.used
 
     def used(self, limits: Collection[str]) -> dict[str, int]:
         """Return how much of some limits all shards use that answer."""

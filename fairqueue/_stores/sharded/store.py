@@ -102,10 +102,11 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
     def _told_whole(self, error: CapacityExceeded) -> CapacityExceeded:
         """Say how many jobs wait on all shards, as far as that is known."""
-        if _is_wide(error):
-            waiting = self.quotas.waiting(*_scope(error))
-            error.waiting = error.waiting if waiting is None else waiting
-        return error
+        waiting = self.quotas.waiting(*_scope(error)) if _is_wide(error) else None
+        if waiting is None:
+            return error
+        scope, limit, _, *rest = error.args
+        return CapacityExceeded(scope, limit, waiting, *rest)
 
     def _checked(self, job: Job, admission: Admission) -> Admission:
         fence = admission.parent_fence
@@ -143,9 +144,8 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         refused = {n: one for n, one in enumerate(outcomes) if isinstance(one, CapacityExceeded)}
         rejections = {id(error): error for error in refused.values()}  # those of a group share one
         if not self._make_room(shard, rejections.values()):
-            for error in rejections.values():
-                self._told_whole(error)
-            return outcomes
+            told = {same: self._told_whole(error) for same, error in rejections.items()}
+            return [told.get(id(outcome), outcome) for outcome in outcomes]
         again = shard.publish_many([pairs[n] for n in refused])
         for n, outcome in zip(refused, again, strict=True):
             outcomes[n] = outcome
