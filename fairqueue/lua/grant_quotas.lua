@@ -3,6 +3,7 @@
 -- RETURNS the epoch of each; 0: it is refused
 -- changes: "limit shard quota" of each, one in a line
 local _, shards, changes = unpack(ARGV)
+Shard.write_when_full()
 
 local function grant(limit, shard, quota)
   local what, scope, name = Quotas.parse(limit)

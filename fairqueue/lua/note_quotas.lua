@@ -4,6 +4,7 @@
 -- changes: "limit shard epoch quota" of each, one in a line; a repeated note changes nothing, and
 -- one that comes late never gives more
 local _, shards, changes = unpack(ARGV)
+Shard.write_when_full()
 local noted = 0
 for limit, shard, epoch, quota in gmatch(changes, '(%S+) (%d+) (%d+) (%d+)\n') do
   local line = Quotas.line(limit, tonumber(shards))

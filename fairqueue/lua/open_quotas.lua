@@ -3,6 +3,7 @@
 -- RETURNS for each "epoch most": it may be set to no more than is granted; if that is not known, 0
 -- changes: "limit shard" of each, one in a line
 local _, shards, changes = unpack(ARGV)
+Shard.write_when_full()
 local epochs = {}
 for limit, shard in gmatch(changes, '(%S+) (%d+)\n') do
   local line = Quotas.line(limit, tonumber(shards))

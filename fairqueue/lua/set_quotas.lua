@@ -3,6 +3,7 @@
 -- RETURNS for each {quota or what is used, whichever is more}; -1: there is a newer one
 -- changes: "limit quota epoch" of each, one in a line
 local _, changes = unpack(ARGV)
+Shard.write_when_full()
 local replies, settled = {}, {}
 
 local function set(what, scope, name, quota, epoch)

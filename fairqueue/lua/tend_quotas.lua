@@ -6,5 +6,6 @@ if call('EXISTS', K.limits_with('whole')) == 0 then return { 0, num(tonumber(sec
 local other, until_then = match(call('HGET', K.quota_ledger(), '') or '', '^(%S+) (%S+)$')
 local left = other and other ~= owner and tonumber(until_then) - now or 0
 if left > 0 then return { 0, num(left) } end
+Shard.write_when_full()
 call('HSET', K.quota_ledger(), '', owner .. ' ' .. num(now + seconds))
 return { 1, num(tonumber(seconds)) }
