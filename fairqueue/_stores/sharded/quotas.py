@@ -21,7 +21,7 @@ from fairqueue._keys import decode, encode
 from fairqueue._stores.quotas import Change, Granted, Need
 from fairqueue._stores.sharded.quota_targets import Wish, lowered, owed_after, targets, wanted
 from fairqueue._stores.store import Store
-from fairqueue.errors import StoreUnavailable
+from fairqueue.errors import FairQueueError, StoreUnavailable
 
 T = TypeVar("T")
 TENURE_SECONDS = 3.0
@@ -103,8 +103,9 @@ class Quotas:
             self._full[limit] = _Full(self._clock() + NO_ROOM_SECONDS, used, needs[number].whole)
             return False
         needs[number] = needs[number]._replace(demand=float(n))
-        with suppress(StoreUnavailable):
-            return self._move({limit: needs}, asked, seconds=0.0) > 0
+        with suppress(FairQueueError):
+            self._move({limit: needs}, asked, seconds=0.0)
+            return True  # also where another has just moved it here
         return False
 
     def waiting(self, scope: str, name: str) -> int | None:
@@ -226,6 +227,7 @@ class _Answers:
         self._shards = shards
         self._error: Exception | None = None
         self.away: set[int] = set()
+        self._silent: set[str] = set()
 
     def all(self, ask: Callable[[Store], T]) -> dict[int, T]:
         """Ask every shard; return the answers by the numbers of those that gave one."""
@@ -245,15 +247,16 @@ class _Answers:
             self._ask(number, lambda shard, some=some: send(shard, some))  # type: ignore[misc]
 
     def _ask(self, number: int, ask: Callable[[Store], object]) -> None:
-        servers = {self._shards[away].engine.server for away in self.away}
-        if self._shards[number].engine.server in servers:
+        if self._shards[number].engine.server in self._silent:
             self.away.add(number)
             return
         try:
             ask(self._shards[number])
-        except StoreUnavailable as error:
+        except Exception as error:  # noqa: BLE001 - the first one is raised when all were asked
             self._error = self._error or error
             self.away.add(number)
+            if isinstance(error, StoreUnavailable):
+                self._silent.add(self._shards[number].engine.server)
 
     def raise_first(self) -> None:
         """Raise the first error, if there was one."""

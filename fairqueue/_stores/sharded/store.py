@@ -29,6 +29,9 @@ from fairqueue.errors import (
 
 log = logging.getLogger("fairqueue")
 Pair = tuple[Job, Admission]
+MOVES = 3
+"""How often a publish lets its shard have what others have left of a capacity: another publish
+may take it before."""
 
 
 class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
@@ -82,11 +85,12 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         Where its parent runs on another shard, the lease is looked at before, in a step of its own.
         """
         home, admission = self.home(job.workspace), self._checked(job, admission)
-        try:
-            return home.publish(job, admission)
-        except CapacityExceeded as error:
-            if not self._make_room(home, [error]):
-                raise self._told_whole(error) from None
+        for _ in range(MOVES):
+            try:
+                return home.publish(job, admission)
+            except CapacityExceeded as error:
+                if not self._make_room(home, [error]):
+                    raise self._told_whole(error) from None
         return home.publish(job, admission)
 
     def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:
@@ -141,15 +145,28 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
     def _publish_part(self, shard: Store, pairs: Sequence[Pair]) -> list[Outcome]:
         """Publish on one shard; what a capacity refused there once more if others have room."""
         outcomes = shard.publish_many(pairs)
+        for _ in range(MOVES):
+            outcomes, is_done = self._once_more(shard, pairs, outcomes)
+            if is_done:
+                break
+        return outcomes
+
+    def _once_more(
+        self, shard: Store, pairs: Sequence[Pair], outcomes: list[Outcome]
+    ) -> tuple[list[Outcome], bool]:
+        """Publish again what a capacity refused; True: nothing more can be done."""
         refused = {n: one for n, one in enumerate(outcomes) if isinstance(one, CapacityExceeded)}
         rejections = {id(error): error for error in refused.values()}  # those of a group share one
         if not self._make_room(shard, rejections.values()):
             told = {same: self._told_whole(error) for same, error in rejections.items()}
-            return [told.get(id(outcome), outcome) for outcome in outcomes]
-        again = shard.publish_many([pairs[n] for n in refused])
-        for n, outcome in zip(refused, again, strict=True):
-            outcomes[n] = outcome
-        return outcomes
+            return [told.get(id(outcome), outcome) for outcome in outcomes], True
+        known = {n: one for n, one in enumerate(outcomes) if n not in refused}
+        try:
+            known.update(zip(refused, shard.publish_many([pairs[n] for n in refused]), strict=True))
+        except PublishInterrupted as error:
+            known.update(zip(refused, error.outcomes, strict=False))
+            raise PublishInterrupted(str(error), _beginning(known)) from error
+        return [known[n] for n in range(len(outcomes))], False
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
