@@ -1,8 +1,8 @@
 -- Note in the ledger what shards have left of their quotas, if the epoch of each is still that one.
 -- ARGV now shards changes
 -- RETURNS how many were noted
--- changes: "limit shard epoch quota" of each, one in a line; a repeated note changes nothing, and
--- one that comes late never gives more
+-- changes: "limit shard epoch quota" of each, one in a line. A shard may have more than was granted:
+-- jobs that started while there was no limit count, and nothing is granted before they have ended
 local _, shards, changes = unpack(ARGV)
 Shard.write_when_full()
 local noted = 0
@@ -10,7 +10,7 @@ for limit, shard, epoch, quota in gmatch(changes, '(%S+) (%d+) (%d+) (%d+)\n') d
   local line = Quotas.line(limit, tonumber(shards))
   local each = line[shard + 1]
   if each.epoch == tonumber(epoch) then
-    each.granted = min(tonumber(quota), each.granted or tonumber(quota))
+    each.granted = tonumber(quota)
     Quotas.save_line(limit, line)
     noted = noted + 1
   end

@@ -51,8 +51,12 @@ def test_the_sum_is_the_limit() -> None:
         aims = targets(limit, wishes, [rng.uniform(-9, 9) for _ in range(n)])
         assert sum(aims) == limit
         granted = [rng.randrange(6) for _ in range(n)]
-        kept = lowered(limit, granted, aims, wanted(wishes, aims))
+        used = [wish.used for wish in wishes]
+        kept = lowered(limit, granted, aims, wanted(wishes, aims), used)
         assert all(now <= before for now, before in zip(kept, granted, strict=True))
+        for number, keeps in enumerate(kept):
+            others = sum(max(kept[n], used[n]) for n in range(len(kept)) if n != number)
+            assert keeps == 0 or keeps + others <= limit
 
 
 def test_slots_go_round_by_weight() -> None:
@@ -94,5 +98,13 @@ def test_nothing_moves_that_no_shard_needs() -> None:
     aims = targets(9, wishes, [0.0, 0.0])
     assert aims == [5, 4]
     assert wanted(wishes, aims) == [False, False]
-    assert lowered(9, [3, 6], aims, [False, False]) == [3, 6]
-    assert lowered(9, [3, 6], aims, [True, False]) == [3, 4]
+    assert lowered(9, [3, 6], aims, [False, False], [1, 0]) == [3, 6]
+    assert lowered(9, [3, 6], aims, [True, False], [1, 0]) == [3, 4]
+
+
+def test_none_starts_while_too_many_run() -> None:
+    """Each shard keeps so little that as many of its jobs must end first."""
+    idle = [False] * 3
+    assert lowered(3, [3, 3, 3], [1, 1, 1], idle, [3, 3, 3]) == [0, 0, 0]
+    assert lowered(6, [3, 3, 3], [2, 2, 2], idle, [1, 3, 3]) == [0, 2, 2]
+    assert lowered(6, [3, 3, 3], [2, 2, 2], idle, [1, 3, 2]) == [1, 2, 2]

@@ -93,11 +93,16 @@ def wanted(wishes: Sequence[Wish], aims: Sequence[int]) -> list[bool]:
 
 
 def lowered(
-    limit: int, granted: Sequence[int], aims: Sequence[int], raised: Sequence[bool]
+    limit: int,
+    granted: Sequence[int],
+    aims: Sequence[int],
+    raised: Sequence[bool],
+    used: Sequence[int],
 ) -> list[int]:
     """Return what each shard is to keep before others are raised: no less than they need.
 
-    ``granted`` is what each has now. Those that have most too much give first.
+    ``granted`` is what each has now. Those that have most too much give first. Where more is used
+    than the limit, as after it was lowered, they keep so little that no job starts above it.
     """
     kept = list(granted)
     lacks = sum(
@@ -110,4 +115,20 @@ def lowered(
         gives = min(max(0, granted[n] - aims[n]), over)
         kept[n] -= gives
         over -= gives
-    return kept
+    return _held_back(limit, kept, used)
+
+
+def _held_back(limit: int, kept: Sequence[int], used: Sequence[int]) -> list[int]:
+    """Return quotas with which a shard starts nothing while all use more than the limit.
+
+    What it does not use goes first. Then as many of its jobs must end as are too many in all.
+    """
+    over = sum(map(max, kept, used)) - limit
+    held = list(kept)
+    for n, (has, uses) in enumerate(zip(kept, used, strict=True)):
+        gives = max(0, min(has - uses, over))
+        held[n] -= gives
+        over -= gives
+    if over <= 0:
+        return held
+    return [min(has, max(0, uses - over)) for has, uses in zip(held, used, strict=True)]

@@ -201,23 +201,33 @@ class _Limit:
         return owed
 
     def to_settle(self) -> Iterator[Change]:
-        """Give what is to be lowered, what is not known, and what was left half done."""
-        kept = lowered(self.left, self.granted, self.aims, self.wanted)
-        for number, to_keep in zip(self.numbers, kept, strict=True):
-            need, granted = self.needs[number], self.line[number]
-            is_over = need.quota > to_keep or (granted.quota or 0) > max(to_keep, need.used)
-            if is_over or granted.quota is None or granted.epoch != need.epoch:
+        """Give what is to be lowered, what is not known, and what was left half done.
+
+        And what is too low within what is granted: that needs no room.
+        """
+        used = [wish.used for wish in self.wishes]
+        kept = lowered(self.left, self.granted, self.aims, self.wanted, used)
+        for at, number in enumerate(self.numbers):
+            need, granted, to_keep = self.needs[number], self.line[number], kept[at]
+            is_over = need.quota > to_keep or self.granted[at] > max(to_keep, need.used)
+            is_under = need.used > self.granted[at] or (self.wanted[at] and need.quota < to_keep)
+            is_open = granted.quota is None or granted.epoch != need.epoch
+            if is_over or is_under or is_open:
                 yield Change(self.name, number, to_keep)
 
     def to_raise(self) -> Iterator[Change]:
         """Give what is to be raised, as far as the sum allows it."""
-        left = self.whole - sum(map(self._counted, self.line))
+        left = self.whole - sum(map(self._taken, range(len(self.line))))
         for at, number in enumerate(self.numbers):
             if self.wanted[at] and self.line[number].quota is not None:
                 more = max(0, min(left, self.aims[at] - self.granted[at]))
                 left -= more
-                if self.granted[at] + more > self.wishes[at].quota:
+                if more:
                     yield Change(self.name, number, self.granted[at] + more)
+
+    def _taken(self, number: int) -> int:
+        used = self.needs[number].used if number in self.needs else 0
+        return max(self._counted(self.line[number]), used)
 
 
 class _Answers:
