@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from fairqueue._stores.quotas import Need
 from fairqueue._stores.sharded.quota_targets import (
     OWED_MOST,
     Wish,
@@ -15,6 +16,7 @@ from fairqueue._stores.sharded.quota_targets import (
     targets,
     wanted,
 )
+from fairqueue._stores.sharded.quota_trust import TRY_SECONDS, UNUSED_SECONDS, Trust
 
 NONE = Wish(0, 0, 0)
 MUCH = Wish(0, 100, 1)
@@ -108,3 +110,32 @@ def test_none_starts_while_too_many_run() -> None:
     assert lowered(3, [3, 3, 3], [1, 1, 1], idle, [3, 3, 3]) == [0, 0, 0]
     assert lowered(6, [3, 3, 3], [2, 2, 2], idle, [1, 3, 3]) == [0, 2, 2]
     assert lowered(6, [3, 3, 3], [2, 2, 2], idle, [1, 3, 2]) == [1, 2, 2]
+
+
+def need(quota: int, used: int, demand: float) -> Need:
+    """What a shard has and needs."""
+    return Need("limit", 9, quota, 1, used, demand, 1.0)
+
+
+def test_a_shard_that_leaves_slots_unused_is_not_believed() -> None:
+    """Then one slot is tried, and it is believed as soon as it uses more."""
+    trust, busy = Trust(), need(2, 2, 50)
+
+    def believed(of_shard: Need, now: float) -> float:
+        return trust.believed("limit", {0: of_shard, 1: busy}, now=now)[0].demand
+
+    idle = need(3, 1, 50)
+    assert [believed(idle, now) for now in (0.0, UNUSED_SECONDS)] == [50, 0]
+    again = UNUSED_SECONDS + TRY_SECONDS
+    assert [believed(need(1, 1, 50), now) for now in (again - 1, again)] == [0, 1]
+    assert [believed(need(2, 1, 50), again + n) for n in (1, 3)] == [1, 0]
+    assert believed(need(2, 2, 50), again + 4) == 50
+    trust.keep([])
+    assert believed(idle, again + 5) == 50
+
+
+def test_where_no_shard_uses_its_slots_all_are_believed() -> None:
+    """None would gain by it that another lost."""
+    trust, both = Trust(), {0: need(3, 1, 50), 1: need(3, 0, 50)}
+    for now in (0.0, UNUSED_SECONDS):
+        assert trust.believed("limit", both, now=now) == both

@@ -178,6 +178,42 @@ def test_one_slot_goes_round(fleet: Fleet) -> None:
     assert min(started) >= 0.8 * max(started)
 
 
+def starts_beside_others(fleet: Fleet, looks: int) -> int:
+    """Let jobs of a second run on two shards; return how many start."""
+    started = 0
+    for look in range(looks):
+        fleet.quotas.move()
+        fleet.clock.advance(0.5)
+        for number in (1, 2):
+            started += fleet.claim(number)
+            while look % 2 and fleet.running[number]:
+                fleet.end(number)
+    return started
+
+
+@pytest.mark.parametrize("most", [1, 6])
+def test_jobs_that_no_worker_claims_hold_no_slot(fleet: Fleet, most: int) -> None:
+    """Others use them; now and then one is tried, and all come as soon as it is used."""
+    fleet.store.set_limits("total", "", Limits(concurrency=most))
+    fleet.publish(0, 20, queue="unserved")
+    for number in (1, 2):
+        fleet.publish(number, 30 * most)
+    assert starts_beside_others(fleet, 80) >= 30 * most
+    started = 0
+    for look in range(80):
+        fleet.quotas.move()
+        fleet.clock.advance(0.5)
+        leases = fleet.workers[0].take(9, "unserved")
+        started += len(leases)
+        for lease in leases:
+            fleet.workers[0].finish(lease)
+        for number in (1, 2):
+            fleet.claim(number)
+            while look % 2 and fleet.running[number]:
+                fleet.end(number)
+    assert started == 20
+
+
 def test_a_lowered_limit_drains(fleet: Fleet) -> None:
     """No job is stopped, and none starts until fewer run than it lets."""
     fleet.store.set_limits("queue", "q", Limits(concurrency=9))

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 from fairqueue._keys import decode, encode
 from fairqueue._stores.quotas import Change, Granted, Need
 from fairqueue._stores.sharded.quota_targets import Wish, lowered, owed_after, targets, wanted
+from fairqueue._stores.sharded.quota_trust import Trust
 from fairqueue._stores.store import Store
 from fairqueue.errors import FairQueueError, StoreUnavailable
 
@@ -50,6 +51,7 @@ class Quotas:
         self._shards = tuple(shards)
         self._clock = clock
         self._owed: dict[str, list[float]] = {}
+        self._trust = Trust()
         self._at: float | None = None
         self._full: dict[str, _Full] = {}
 
@@ -68,8 +70,13 @@ class Quotas:
         self._at = now
         asked = _Answers(self._shards)
         needs = _by_limit(asked.all(lambda shard: shard.quota_needs()))
-        moved = self._move(needs, asked, seconds=seconds)
+        believed = {
+            limit: self._trust.believed(limit, of_shards, now=now)
+            for limit, of_shards in needs.items()
+        }
+        moved = self._move(believed, asked, seconds=seconds)
         self._owed = {limit: owed for limit, owed in self._owed.items() if limit in needs}
+        self._trust.keep(needs)
         asked.raise_first()
         return moved
 
