@@ -4,6 +4,9 @@
 --   quotas: limit -> quota epoch
 --   quota_ledger: limit -> granted:epoch of each shard, on the first shard; -: not known yet
 local FLOWS_LOOKED_AT = 24 -- of each node that are looked at: they stand for the others
+local NODES_LOOKED_AT = 200 -- of queues or a task's nodes, up to as many with jobs:
+local NODES_WITH_JOBS = 32
+local flows_left = 500 -- that this call looks at; behind these 2 of each node
 local WHATS = { 'concurrency', 'capacity' }
 
 -- COLD
@@ -38,7 +41,8 @@ function Quotas.demand_of_node(node)
   local members, tagged = call('ZCARD', K.ready(node.id)), call('ZCARD', K.finish(node.id))
   local active = tagged > 0 and tagged - call('ZCARD', K.indebted(node.id)) or 0
   local looked, startable, weight = 0, 0, 0
-  for _, member in ipairs(call('ZRANGE', K.ready(node.id), 0, FLOWS_LOOKED_AT - 1)) do
+  local most = max(2, min(FLOWS_LOOKED_AT, math.floor(flows_left / 4)))
+  for _, member in ipairs(call('ZRANGE', K.ready(node.id), 0, most - 1)) do
     local its_startable, its_weight = Quotas.demand_of(node, member:sub(17))
     looked, startable, weight = looked + 1, startable + its_startable, weight + its_weight
   end
@@ -54,16 +58,31 @@ function Quotas.demand_of(node, name)
     local startable, weight = Quotas.demand_of_node(inner)
     return Room.least(startable, Room.of_node(inner)), weight
   end
+  flows_left = flows_left - 1
   local ws, jobs = Records.workspace(name), 0
-  for _, flow in ipairs(Flows.all(ws)) do
-    if flow.node == node.id then
-      for priority in gmatch(flow.lanes, '%d+') do
-        jobs = jobs + Lanes.length(ws, flow, priority)
-      end
-      return Room.take(ws, flow, jobs), Limits.of_workspace(ws).weight
+  local flow = Records.flow(ws, node.lane_key, true)
+  if not flow or flow.node ~= node.id then return 0, 0 end
+  for priority in gmatch(flow.lanes, '%d+') do
+    jobs = jobs + Lanes.length(ws, flow, priority)
+  end
+  return Room.take(ws, flow, jobs), Limits.of_workspace(ws).weight
+end
+
+-- What some of these need, beginning at another one each time: they stand for the others.
+function Quotas.demand_of_some(names, has_jobs, demand_of)
+  local n, looked, with_jobs, startable, weight = #names, 0, 0, 0, 0
+  local from = n > NODES_LOOKED_AT and math.floor(now * 1000) % n or 0
+  while looked < min(n, NODES_LOOKED_AT) and with_jobs < NODES_WITH_JOBS do
+    looked = looked + 1
+    local name = names[(from + looked - 1) % n + 1]
+    if has_jobs(name) then
+      local its_startable, its_weight = demand_of(name)
+      with_jobs = with_jobs + 1
+      startable, weight = startable + its_startable, weight + its_weight
     end
   end
-  return 0, 0
+  if looked == 0 then return 0, 0 end
+  return startable * n / looked, weight * n / looked
 end
 
 -- Of a queue, unless it is paused; of_all: what the total could start, so no more than its limit
@@ -79,28 +98,25 @@ function Quotas.demand_of_queue(queue, of_all)
 end
 
 function Quotas.demand_of_task(number)
-  local limits, startable, weight = Limits.of_task(number), 0, 0
+  local limits = Limits.of_task(number)
   if not limits or limits.paused then return 0, 0 end
-  for _, id in ipairs(call('SMEMBERS', K.nodes_of_shared_limit('/' .. number))) do
+  local ids = call('SMEMBERS', K.nodes_of_shared_limit('/' .. number))
+  return Quotas.demand_of_some(ids, Quotas.has_jobs, function(id)
     local inner = call('HEXISTS', K.inner_nodes(), id) == 1 and Records.inner_node(id)
     local queue_limits, total = Limits.of_queue(Records.node(match(id, '^[^/@]+')))
-    if inner and not (queue_limits.paused or total.paused) then
-      local its_startable, its_weight = Quotas.demand_of_node(inner)
-      startable, weight = startable + its_startable, weight + its_weight
-    end
-  end
-  return startable, weight
+    if not inner or queue_limits.paused or total.paused then return 0, 0 end
+    return Quotas.demand_of_node(inner)
+  end)
+end
+
+function Quotas.has_jobs(id)
+  return call('EXISTS', K.ready(id)) == 1 or call('EXISTS', K.finish(id)) == 1
 end
 
 function Quotas.demand_of_all()
-  local startable, weight = 0, 0
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do
-    if call('EXISTS', K.ready(queue)) == 1 or call('EXISTS', K.finish(queue)) == 1 then
-      local its_startable, its_weight = Quotas.demand_of_queue(queue, true)
-      startable, weight = startable + its_startable, weight + its_weight
-    end
-  end
-  return startable, weight
+  return Quotas.demand_of_some(call('HKEYS', K.nodes()), Quotas.has_jobs, function(queue)
+    return Quotas.demand_of_queue(queue, true)
+  end)
 end
 
 -- Jobs that could start but for this limit, and what their flows weigh. What will be
