@@ -27,6 +27,8 @@ MOVE_EVERY_SECONDS = 0.5
 RESTS = 9
 """The pause behind a look is at least this many times as long as the look."""
 LONGEST_PAUSE_SECONDS = 10.0
+LONGEST_TENURE_SECONDS = 60.0
+"""No process keeps the task for longer without a sign of life, whatever the clock says."""
 CALL_SECONDS = 1.0
 """How long one call waits for a server."""
 LOG_EVERY_SECONDS = 30.0
@@ -39,6 +41,7 @@ class QuotaMover:
         self._store, self._tally = store, tally
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._pause = MOVE_EVERY_SECONDS
+        self._has_moved = True
         self._pid = 0
         self._stopped: threading.Event | None = None
 
@@ -60,18 +63,24 @@ class QuotaMover:
         """Move what must be moved, if that is this process's task; return when to look again."""
         try:
             seconds = TENURE_SECONDS + 2 * (self._pause - MOVE_EVERY_SECONDS)
-            is_mine, left = store.quotas.tend(process_name(), seconds=seconds)
+            is_mine, left = store.quotas.tend(
+                process_name(), seconds=seconds, has_moved=self._has_moved
+            )
             if not is_mine:
-                return uniform(1.0, 1.5) * max(left, MOVE_EVERY_SECONDS)  # noqa: S311 - no secret
+                left = min(max(left, MOVE_EVERY_SECONDS), LONGEST_TENURE_SECONDS)
+                return uniform(1.0, 1.5) * left  # noqa: S311 - no secret
+            self._has_moved = False
             begun = time.monotonic()
             store.quotas.move()
+            self._has_moved = True
             took = time.monotonic() - begun
             self._pause = min(max(MOVE_EVERY_SECONDS, RESTS * took), LONGEST_PAUSE_SECONDS)
         except Exception as error:  # noqa: BLE001 - it is logged and counted, and tried again
-            self._failed(error)
+            self.failed(error)
         return self._pause
 
-    def _failed(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> None:
+        """Count that it failed, and log it now and then."""
         self._tally.quota_errors += 1
         if self._log_throttle.passes():
             log.warning("could not move quotas of limits over all shards, will retry: %s", error)
@@ -79,12 +88,18 @@ class QuotaMover:
 
 def _run(mover: weakref.ref[QuotaMover], whole: ShardedStore, stopped: threading.Event) -> None:
     """Run until it is stopped, or its queue is not used any more."""
-    store = whole.clone(timeout_seconds=CALL_SECONDS)
+    store: ShardedStore | None = None
     wait = uniform(0.0, MOVE_EVERY_SECONDS)  # noqa: S311 - no secret
     while not stopped.wait(wait):
         living = mover()
         if living is None:
             break
-        wait = living.beat(store)
+        try:
+            store = store or whole.clone(timeout_seconds=CALL_SECONDS)
+            wait = living.beat(store)
+        except Exception as error:  # noqa: BLE001 - it is logged and counted, and tried again
+            living.failed(error)
+            wait = MOVE_EVERY_SECONDS
         del living
-    store.close()
+    if store is not None:
+        store.close()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from fairqueue._keys import encode
+from fairqueue._keys import decode, encode
 from fairqueue._stores.operators import OperatorStore
 
-PAGE = 20  # limits whose needs are looked at in one call: each has flows, and these lanes
+PAGE = 20
+"""Limits whose needs are looked at in one call: each has flows, and these lanes."""
 
 
 class Need(NamedTuple):
@@ -40,7 +41,16 @@ class Change(NamedTuple):
     limit: str
     shard: int
     quota: int = 0
+    """-1, in a note: not known any more."""
     epoch: int = 0
+    whole: int = 0
+    """The limit, as whoever grants more has seen it."""
+
+
+def scope_of(limit: str) -> tuple[str, str]:
+    """Return the scope of a limit, and the name as people know it."""
+    _, scope, name = limit.split(":", 2)
+    return scope, decode(name)
 
 
 def _lines(changes: Iterable[Change], *words: str) -> str:
@@ -53,25 +63,35 @@ def _lines(changes: Iterable[Change], *words: str) -> str:
 class QuotaStore(OperatorStore):
     """The operations on quotas; the ledger is on the first shard."""
 
-    def quota_needs(self, scopes: Sequence[tuple[str, str]] = ()) -> list[Need]:
-        """Say what this shard needs of each limit, or of those of some ``(scope, name)``."""
+    def quota_needs(self, scopes: Sequence[tuple[str, str]] = (), *, what: str = "") -> list[Need]:
+        """Say what this shard needs of each limit, or of those of some ``(scope, name)``.
+
+        ``what``: of "concurrency" or "capacity" only.
+        """
         if scopes:
-            names = " ".join(f"{scope}:{encode(name)}" for scope, name in scopes)
-            return self._needs_page(names, "", "0")[2]
+            return list(self._needs_of(scopes, what))
         found: dict[str, Need] = {}
         places = ["limits"]
         for place in places:
             cursor = ""
             while cursor != "0":
-                cursor, has_default, needs = self._needs_page("", place, cursor or "0")
+                cursor, has_default, needs = self._needs_page(place=place, cursor=cursor or "0")
                 found.update({need.limit: need for need in needs})
                 if has_default and len(places) == 1:
                     places += ["kinds", "nodes"]
         return list(found.values())
 
-    def _needs_page(self, names: str, place: str, cursor: str) -> tuple[str, bool, list[Need]]:
+    def _needs_of(self, scopes: Sequence[tuple[str, str]], what: str) -> Iterator[Need]:
+        for at in range(0, len(scopes), PAGE):
+            page = scopes[at : at + PAGE]
+            names = " ".join(f"{scope}:{encode(name)}" for scope, name in page)
+            yield from self._needs_page(names=names, what=what)[2]
+
+    def _needs_page(
+        self, *, names: str = "", what: str = "", place: str = "", cursor: str = "0"
+    ) -> tuple[str, bool, list[Need]]:
         following, has_default, *rows = self._call(
-            "quota_needs", names=names, place=place, cursor=cursor, count=PAGE
+            "quota_needs", names=names, what=what, place=place, cursor=cursor, count=PAGE
         )
         return following.decode(), bool(has_default), [_need(row.decode()) for row in rows]
 
@@ -83,9 +103,16 @@ class QuotaStore(OperatorStore):
         reply = self._call("set_quotas", changes=_lines(changes, "quota", "epoch"))
         return [None if int(now) < 0 else int(now) for now in reply]
 
-    def tend_quotas(self, owner: str, *, seconds: float) -> tuple[bool, float]:
-        """Ask whether this owner is to move quotas, and for how long that stays so."""
-        is_mine, left = self._call("tend_quotas", owner=encode(owner), seconds=seconds)
+    def tend_quotas(
+        self, owner: str, *, seconds: float, has_moved: bool = True
+    ) -> tuple[bool, float]:
+        """Ask whether this owner is to move quotas, and for how long that stays so.
+
+        ``has_moved``: it has moved them since it last asked, and so the doctor is content.
+        """
+        is_mine, left = self._call(
+            "tend_quotas", owner=encode(owner), seconds=seconds, moved=int(has_moved)
+        )
         return bool(is_mine), float(left)
 
     def quota_ledger(self, limits: Sequence[str], *, shards: int) -> list[list[Granted]]:
@@ -103,13 +130,14 @@ class QuotaStore(OperatorStore):
         ]
 
     def note_quotas(self, changes: Sequence[Change], *, shards: int) -> int:
-        """Note what shards have left, each only if its epoch is still that one; how many were."""
+        """Note what shards have now, each only if its epoch is still that one; how many were."""
         text = _lines(changes, "shard", "epoch", "quota")
         return int(self._call("note_quotas", shards=shards, changes=text))
 
     def grant_quotas(self, changes: Sequence[Change], *, shards: int) -> list[Change]:
         """Grant more, each only while the sum stays within the limit; return those granted."""
-        reply = self._call("grant_quotas", shards=shards, changes=_lines(changes, "shard", "quota"))
+        text = _lines(changes, "shard", "quota", "whole")
+        reply = self._call("grant_quotas", shards=shards, changes=text)
         pairs = zip(changes, map(int, reply), strict=True)
         return [change._replace(epoch=epoch) for change, epoch in pairs if epoch]
 

@@ -1,15 +1,16 @@
 -- What the limits that are wider than a shard need here, page by page, or of these alone.
--- ARGV now names place cursor count
+-- ARGV now names what place cursor count
 -- RETURNS {cursor, has_default, row, ...}; has_default: 1 if each queue has such a limit, and so
 -- those of the other places must be asked, too
+-- what: concurrency or capacity, '': both
 -- names: "scope:name ...", else a place: limits, kinds or nodes
 -- row: "limit whole quota epoch used demand weight"
 -- WRITES nothing
-local _, names, place, cursor, count = unpack(ARGV)
+local _, names, what, place, cursor, count = unpack(ARGV)
 local rows, has_default = {}, 0
 
 local function add(scope, name)
-  Quotas.needs(rows, scope, name, Quotas.own_name(scope, name))
+  Quotas.needs(rows, scope, name, Quotas.own_name(scope, name), what)
 end
 
 -- A task is listed by its number.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -98,9 +100,65 @@ def test_the_doctor_says_that_none_moves_them(queue: FairQueue) -> None:
     assert not [one for one in queue.admin.checkup().remarks if one.about == "quotas"]
     first = store_of(queue).shards[0].engine
     ledger = first.keys.key("quota_ledger")
-    first.command("HSET", ledger, "", f"host {time.time() - 90}")
+    first.command("HSET", ledger, "", f"host {time.time()} {time.time() - 90}")
     [told] = [one for one in queue.admin.checkup().remarks if one.about == "quotas"]
     assert told.text.startswith("shard 0: no worker has moved quotas of limits over all shards")
+
+
+def test_a_mover_that_fails_is_not_content(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The doctor is told of the last move that succeeded."""
+    queue.connect()
+    store, told = store_of(queue), []
+    mover, move, tend = QuotaMover(store, Tally(0)), store.quotas.move, store.quotas.tend
+
+    def telling(*args: str, **how: Any) -> tuple[bool, float]:
+        told.append(how["has_moved"])
+        return tend(*args, **how)
+
+    def refuse() -> int:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(store.quotas, "tend", telling)
+    for step in (move, refuse, move, move):
+        monkeypatch.setattr(store.quotas, "move", step)
+        mover.beat(store)
+    assert told == [True, True, False, True]
+
+
+def test_a_store_that_cannot_be_cloned_stops_no_mover(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread tries again."""
+    clone, tried = ShardedStore.clone, threading.Event()
+
+    def once(store: ShardedStore, **how: Any) -> ShardedStore:
+        if tried.is_set():
+            return clone(store, **how)
+        tried.set()
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(ShardedStore, "clone", once)
+    moved = threading.Event()
+    monkeypatch.setattr(QuotaMover, "beat", lambda *_: moved.set() or 0.1)
+    queue.claim(["q"])
+    assert moved.wait(10)
+
+
+def test_the_doctor_says_where_shards_differ(queue: FairQueue) -> None:
+    """A limit that was set while one was away is not on all."""
+    queue.connect()
+    store = store_of(queue)
+    assert not [one for one in queue.admin.checkup().remarks if one.about == "quotas"]
+    for shard in store.shards[1:]:
+        shard.set_limits("queue", "q", Limits(concurrency=3))
+        shard.set_limits("task", "t", Limits(concurrency=3))
+    told = [one.text for one in queue.admin.checkup().remarks if one.about == "quotas"]
+    assert len(told) == 2
+    assert told[0].startswith(
+        "the live limits of queue 'q' differ: none on shard 0, whole_concurrency=3 on shard 1"
+    )
 
 
 def test_a_queue_that_is_closed_leaves_no_thread(queue: FairQueue, namespace: str) -> None:

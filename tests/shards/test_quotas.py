@@ -126,7 +126,7 @@ def test_slots_go_where_jobs_are(fleet: Fleet) -> None:
     fleet.store.set_limits("queue", "q", Limits(concurrency=6))
     fleet.publish(0, 20)
     fleet.quotas.move()
-    assert fleet.claim(0) == 6
+    assert fleet.claim(0) == 2
     fleet.publish(1, 20)
     for _ in range(6):
         fleet.quotas.move()
@@ -452,6 +452,92 @@ def test_quotas_go_with_their_limit(fleet: Fleet) -> None:
     assert shard.engine.command("HLEN", fleet.store.shards[0].engine.keys.key("quota_ledger")) == 1
 
 
+def test_many_jobs_take_what_room_there_is(fleet: Fleet) -> None:
+    """Of more than a capacity has room for, as many are stored as it has."""
+    fleet.store.set_limits("queue", "q", Limits(capacity=7))
+    name = next(fleet.homes[0])
+    jobs = [(Job(f"j{n}", name, "q", "t", b""), Admission()) for n in range(9)]
+    outcomes = fleet.store.publish_many(jobs)
+    assert sum(not isinstance(one, CapacityExceeded) for one in outcomes) == 7
+
+
+def test_shards_that_do_not_know_a_queue_lend_their_parts(fleet: Fleet) -> None:
+    """A default is for all shards together, also where a queue has jobs on one only."""
+    fleet.store.configure(StoredLimits(queue_default=Limits(concurrency=9)), authoritative=True)
+    fleet.publish(0, 20)
+    fleet.quotas.move()
+    assert fleet.claim(0) == 9
+
+
+def test_a_limit_that_a_shard_did_not_get_closes_no_other(
+    fleet: Fleet, servers_apart: None
+) -> None:
+    """A shard without it counts as an even share, also where it was removed there."""
+    first = fleet.store.shards[0].engine
+    for number in range(SHARDS):
+        fleet.publish(number, 10)
+    first.silent = True
+    with pytest.raises(StoreUnavailable):
+        fleet.store.set_limits("queue", "q", Limits(concurrency=6))
+    first.silent = False
+    fleet.quotas.move()
+    assert [fleet.claim(1), fleet.claim(2)] == [2, 2]
+    fleet.store.set_limits("queue", "q", Limits(concurrency=6))
+    first.silent = True
+    with pytest.raises(StoreUnavailable):
+        fleet.store.set_limits("queue", "q", None)
+    first.silent = False
+    for number in (1, 2):
+        fleet.claim(number)
+    fleet.quotas.move()
+    assert fleet.claim(0) == 2
+
+
+def test_a_shard_that_refuses_a_quota_keeps_no_other_back(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its error is, the others move, and the call that sets a limit succeeds."""
+    fleet.store.set_limits("queue", "q", Limits(concurrency=6))
+    refusing = fleet.store.shards[2]
+
+    def refuse(_: object) -> list[int | None]:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(refusing, "set_quotas", refuse)
+    fleet.publish(0, 20)
+    fleet.store.set_limits("queue", "q", Limits(concurrency=9))
+    assert fleet.claim(0) == 7
+    fleet.publish(2, 20)
+    with pytest.raises(RuntimeError):
+        fleet.quotas.move()
+    assert fleet.claim(2) == 2
+
+
+def test_a_silent_server_is_not_asked_for_room_again_and_again(
+    fleet: Fleet, servers_apart: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A publish that meets a capacity leaves it alone for a while."""
+    fleet.store.set_limits("queue", "q", Limits(capacity=6))
+    away, asked = fleet.store.shards[2], []
+    away.engine.silent = True
+    needs = away.quota_needs
+    monkeypatch.setattr(
+        away, "quota_needs", lambda *of, **how: asked.append(1) or needs(*of, **how)
+    )
+    for n in range(12):
+        with suppress(CapacityExceeded):
+            publish_to(fleet, 0, f"j{n}")
+    assert fleet.store.shards[0].depth("q") == 4
+    assert len(asked) <= 2
+
+
+def test_a_clock_that_went_back_leaves_the_task_free(fleet: Fleet) -> None:
+    """A tenure that would last for an hour is not believed."""
+    fleet.store.set_limits("total", "", Limits(concurrency=1))
+    assert fleet.quotas.tend("a", seconds=3600) == (True, 3600.0)
+    assert fleet.quotas.tend("b", seconds=3) == (True, 3.0)
+
+
 # What the protocol holds, whatever is lost, late or repeated.
 
 
@@ -466,7 +552,7 @@ class Wire:
         """Play one step: a new move, or one that is under way."""
         shards, rng = self.fleet.store.shards, self.rng
         limit, number = rng.choice(ALL), rng.randrange(SHARDS)
-        change = Change(limit, number, rng.randrange(8))
+        change = Change(limit, number, rng.randrange(8), whole=9)
         what = rng.choice(["open", "grant", "carry", "carry", "carry", "carry"])
         if what == "open":
             for opened in shards[0].open_quotas([change], shards=SHARDS):
@@ -547,6 +633,15 @@ def let_go(fleet: Fleet, rng: random.Random) -> None:
         live(fleet, rng)
 
 
+def set_again(fleet: Fleet, rng: random.Random) -> int:
+    """Set other limits, also after they were taken away for a while; return how many may run."""
+    if rng.random() < 0.5:
+        let_go(fleet, rng)
+    most = rng.randrange(1, 10)
+    set_all(fleet, most)
+    return most
+
+
 @pytest.fixture
 def plain_fleet(clock: ManualClock) -> Fleet:
     """Three shards in this process."""
@@ -605,10 +700,7 @@ def test_a_mover_that_dies_leaves_the_sum_too_low_at_worst(
         started = live(plain_fleet, rng)
         assert not started or before + started <= most
         if rng.random() < 0.05:
-            if rng.random() < 0.5:
-                let_go(plain_fleet, rng)
-            most = rng.randrange(1, 10)
-            set_all(plain_fleet, most)
+            most = set_again(plain_fleet, rng)
             sums.begin()
         dies[0] = True
         with suppress(_Died):
@@ -618,12 +710,17 @@ def test_a_mover_that_dies_leaves_the_sum_too_low_at_worst(
             engine, operation, arguments = rng.choice(late)
             call(engine, operation, **arguments)
         sums.check(most)
-    set_all(plain_fleet, 7)
-    while sum(plain_fleet.runs()) > 7:
-        plain_fleet.end(max(range(SHARDS), key=plain_fleet.runs().__getitem__))
-    plain_fleet.publish(1, 20, task="t")
+    refill(plain_fleet, 7)
+
+
+def refill(fleet: Fleet, most: int) -> None:
+    """Let as many run as may."""
+    set_all(fleet, most)
+    while sum(fleet.runs()) > most:
+        fleet.end(max(range(SHARDS), key=fleet.runs().__getitem__))
+    fleet.publish(1, 20, task="t")
     for _ in range(9):  # what one limit lets start depends on the quotas of the others
-        plain_fleet.quotas.move()
+        fleet.quotas.move()
         for number in range(SHARDS):
-            plain_fleet.claim(number)
-    assert sum(plain_fleet.runs()) == 7
+            fleet.claim(number)
+    assert sum(fleet.runs()) == most

@@ -13,7 +13,7 @@ T = TypeVar("T")
 PROBED_QUEUE = "probe"  # any name will do
 
 
-class _Errors:
+class Errors:
     """What went wrong at some shards, and the servers that do not answer.
 
     The other shards of such a server would take as long not to answer.
@@ -21,17 +21,17 @@ class _Errors:
 
     def __init__(self) -> None:
         self.found: list[Exception] = []
-        self._silent: set[str] = set()
+        self.silent: set[str] = set()
 
     def are_of(self, shard: Store) -> bool:
         """Whether its server is silent."""
-        return shard.engine.server in self._silent
+        return shard.engine.server in self.silent
 
     def add(self, shard: Store, error: Exception) -> None:
         """Note what a shard raised."""
         self.found.append(error)
         if isinstance(error, StoreUnavailable):
-            self._silent.add(shard.engine.server)
+            self.silent.add(shard.engine.server)
 
     def raise_first(self) -> None:
         """Raise the first one, if there is any."""
@@ -45,7 +45,7 @@ def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
     So a shard that is away does not keep the others from what must be done on each of them.
     """
     answers: list[T] = []
-    errors = _Errors()
+    errors = Errors()
     for shard in shards:
         if not errors.are_of(shard):
             try:
@@ -58,7 +58,7 @@ def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
 
 def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: T) -> T:
     """Return the first answer that is not ``nothing``; without one the first error is raised."""
-    errors = _Errors()
+    errors = Errors()
     for shard in shards:
         if errors.are_of(shard):
             continue
@@ -108,7 +108,7 @@ def taken(shards: Iterable[Store], take: Callable[[Store, int], list[T]], *, n: 
     would be left alone until that ends. The next call meets the error again.
     """
     found: list[T] = []
-    errors = _Errors()
+    errors = Errors()
     for shard in shards:
         if len(found) >= n:
             break

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, count
+from itertools import chain, count, islice
 
 from fairqueue._stores.limits_text import WIDE, SourcedLimits, names_wide
+from fairqueue._stores.quotas import PAGE
 from fairqueue._stores.sharded.asking import each, taken
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.sharded.wide_limits import refuse_wide_configuration, refuse_wide_limits
@@ -68,7 +69,7 @@ class ShardedLimits(Shards):
         if replaced and on_replaced is not None:
             on_replaced(*max(replaced, key=lambda change: change[1]))
         if names_wide(limits):
-            self.quotas.move_if_first(process_name())
+            self.quotas.move_if_first(process_name(), _named(limits))
         return same
 
     def forget_provider_limits(self) -> Iterator[int]:
@@ -84,7 +85,7 @@ class ShardedLimits(Shards):
             refuse_wide_limits(scope, name, limits, shards=len(self.shards))
         each(self._of_scope(scope, name), lambda shard: shard.set_limits(scope, name, limits))
         if scope in WIDE and len(self.shards) > 1:
-            self.quotas.move_soon()
+            self.quotas.move_soon([(scope, name)])
 
     def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
         """Return the limits of a scope; what is stored on all shards is asked of the first."""
@@ -117,3 +118,10 @@ class ShardedLimits(Shards):
     def expire_provider_limits(self, workspace: str) -> bool:
         """Make a workspace's answer stale; False: the provider was never asked for it."""
         return self.home(workspace).expire_provider_limits(workspace)
+
+
+def _named(limits: StoredLimits) -> list[tuple[str, str]]:
+    """Return the first scopes that a configuration names; what it has more is moved by workers."""
+    queues = (("queue", name) for name in limits.queues)
+    tasks = (("task", name) for name in limits.tasks)
+    return list(islice(chain([("total", "")], queues, tasks), PAGE))

@@ -14,32 +14,38 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from fairqueue._keys import decode, encode
-from fairqueue._stores.quotas import Change, Granted, Need
+from fairqueue._keys import encode
+from fairqueue._stores.quotas import Change, Granted, Need, scope_of
+from fairqueue._stores.sharded.asking import Errors
 from fairqueue._stores.sharded.quota_targets import Wish, lowered, owed_after, targets, wanted
 from fairqueue._stores.sharded.quota_trust import Trust
+from fairqueue._stores.sharded.rest import Rest
 from fairqueue._stores.store import Store
-from fairqueue.errors import FairQueueError, StoreUnavailable
+from fairqueue.errors import FairQueueError
 
 T = TypeVar("T")
 TENURE_SECONDS = 3.0
 """For how long one process moves them after its last sign of life, and others do not."""
 NO_ROOM_SECONDS = 0.25
 """For so long after it found none, a process does not look for room again."""
+CHANGES = 100
+"""About as many of the ledger are made in one call."""
 LONGEST_SECONDS = 5.0
 """A time between two moves that counts for what shards are owed."""
 
 
 class _Full(NamedTuple):
-    """A capacity that had no room."""
+    """A capacity that had too little room."""
 
     until: float
     """How long this is believed."""
-    used: int
-    whole: int
+    room: int
+    used: int | None
+    """How many jobs waited in all; None: that is not known."""
 
 
 class Quotas:
@@ -54,10 +60,11 @@ class Quotas:
         self._trust = Trust()
         self._at: float | None = None
         self._full: dict[str, _Full] = {}
+        self._rests: dict[str, Rest] = {}
 
-    def tend(self, owner: str, *, seconds: float) -> tuple[bool, float]:
+    def tend(self, owner: str, *, seconds: float, has_moved: bool = True) -> tuple[bool, float]:
         """Ask whether this owner is to move them, and for how long that stays so."""
-        return self._shards[0].tend_quotas(owner, seconds=seconds)
+        return self._shards[0].tend_quotas(owner, seconds=seconds, has_moved=has_moved)
 
     def move(self) -> int:
         """Look what each shard needs and move what they lack; return how many changes that took.
@@ -70,50 +77,70 @@ class Quotas:
         self._at = now
         asked = _Answers(self._shards)
         needs = _by_limit(asked.all(lambda shard: shard.quota_needs()))
+        without = self._ask_by_name(needs, asked)
         believed = {
             limit: self._trust.believed(limit, of_shards, now=now)
             for limit, of_shards in needs.items()
         }
-        moved = self._move(believed, asked, seconds=seconds)
+        moved = self._move(believed, asked, seconds=seconds, without=without)
         self._owed = {limit: owed for limit, owed in self._owed.items() if limit in needs}
         self._trust.keep(needs)
-        asked.raise_first()
+        asked.errors.raise_first()
         return moved
 
-    def move_if_first(self, owner: str) -> None:
-        """Move them unless another process does; one that cannot leaves it to the others."""
-        with suppress(StoreUnavailable):
+    def move_if_first(self, owner: str, scopes: Sequence[tuple[str, str]]) -> None:
+        """Move those of some scopes, unless another process does; what fails is left to it."""
+        with suppress(FairQueueError):
             if self.tend(owner, seconds=TENURE_SECONDS)[0]:
-                self.move()
+                self.move_soon(scopes)
 
-    def move_soon(self) -> None:
-        """Move them for a limit that was changed; where that is not possible, a worker does."""
-        with suppress(StoreUnavailable):
-            self.move()
+    def move_soon(self, scopes: Sequence[tuple[str, str]]) -> None:
+        """Move those of some ``(scope, name)``; where that is not possible, a worker does.
 
-    def make_room(self, scope: str, name: str, shard: Store, n: int = 1) -> bool:
-        """Let a shard take ``n`` more waiting jobs, if the whole capacity has room for them.
+        The limit was set, so what fails here is no error of the call that has set it.
+        """
+        asked = _Answers(self._shards)
+        needs = _by_limit(asked.all(lambda shard: shard.quota_needs(scopes)))
+        self._move(needs, asked)
 
-        Where a shard is away it keeps its part. Without the first one there is no room.
+    def make_room(self, scope: str, name: str, shard: Store, n: int = 1, *, least: int = 1) -> bool:
+        """Let a shard take up to ``n`` more waiting jobs, if the whole capacity has room.
+
+        ``least``: for fewer there is no use. Where a shard is away it keeps its part. Without the
+        first one there is no room.
         """
         limit = f"capacity:{scope}:{encode(name)}"
         full = self._full.get(limit)
-        if full is not None and full.until > self._clock() and full.used + n > full.whole:
+        if full is not None and full.until > self._clock() and least > full.room:
             return False
-        asked, number = _Answers(self._shards), self._shards.index(shard)
-        found = _by_limit(asked.all(lambda each: each.quota_needs([(scope, name)])))
-        needs = found.get(limit, {})
-        used = sum(need.used for need in needs.values())
+        asked = self._asked_in_time(scope, name)
+        needs = _by_limit(asked.found).get(limit, {})
+        number, used = self._shards.index(shard), sum(need.used for need in needs.values())
         if number not in needs:
             return False
-        if used + n > needs[number].whole:
-            self._full[limit] = _Full(self._clock() + NO_ROOM_SECONDS, used, needs[number].whole)
-            return False
-        needs[number] = needs[number]._replace(demand=float(n))
-        with suppress(FairQueueError):
-            self._move({limit: needs}, asked, seconds=0.0)
-            return True  # also where another has just moved it here
+        room = needs[number].whole - used
+        if room >= least:
+            needs[number] = needs[number]._replace(demand=float(min(n, room)))
+            has_room = needs[number].quota - needs[number].used >= least  # another moved it here
+            if self._move({limit: needs}, asked) or has_room:
+                return True
+        known = (room, used) if room < least and not asked.away else (0, None)
+        self._full[limit] = _Full(self._clock() + NO_ROOM_SECONDS, *known)
         return False
+
+    def _asked_in_time(self, scope: str, name: str) -> _Answers:
+        """Ask all what they need of a capacity, but those that did not answer a moment ago."""
+        resting = {server for server, rest in self._rests.items() if rest.seconds_left > 0}
+        asked = _Answers(self._shards, resting)
+        begun = time.monotonic()
+        asked.found = asked.all(lambda shard: shard.quota_needs([(scope, name)], what="capacity"))
+        took = time.monotonic() - begun
+        for server in asked.errors.silent:
+            self._rests.setdefault(server, Rest()).failed(took)
+        for server in {shard.engine.server for shard in self._shards} - asked.errors.silent:
+            if server not in resting:
+                self._rests.pop(server, None)
+        return asked
 
     def waiting(self, scope: str, name: str) -> int | None:
         """Return how many jobs waited in all when no room was found; None: that is not known."""
@@ -122,42 +149,100 @@ class Quotas:
 
     def used(self, limits: Collection[str]) -> dict[str, int]:
         """Return how much of some limits all shards use that answer."""
-        scopes = sorted({tuple(limit.split(":", 2)[1:]) for limit in limits})
-        named = [(scope, decode(name)) for scope, name in scopes]
-        found = _Answers(self._shards).all(lambda each: each.quota_needs(named))
+        scopes = list(dict.fromkeys(map(scope_of, limits)))
+        found = _Answers(self._shards).all(lambda each: each.quota_needs(scopes))
         used = Counter[str]()
         for need in chain.from_iterable(found.values()):
             used[need.limit] += need.used
         return {limit: used[limit] for limit in limits if limit in used}
 
+    def _ask_by_name(
+        self, needs: dict[str, dict[int, Need]], asked: _Answers
+    ) -> Mapping[str, set[int]]:
+        """Ask the shards that do not list a limit of which others could use more.
+
+        So a queue that some shards do not know yet has their parts of a default. Return the shards
+        that do not have it: they were away when it was set or removed.
+        """
+        missing: dict[int, list[str]] = defaultdict(list)
+        for limit, of_shards in needs.items():
+            if any(need.used + need.demand > need.quota for need in of_shards.values()):
+                for number in set(range(len(self._shards))) - set(of_shards) - asked.away:
+                    missing[number].append(limit)
+        without: dict[str, set[int]] = defaultdict(set)
+
+        def ask(number: int, shard: Store) -> None:
+            limits = missing[number]
+            scopes = list(dict.fromkeys(map(scope_of, limits)))
+            found = {need.limit: need for need in shard.quota_needs(scopes)}
+            for limit in limits:
+                if limit in found:
+                    needs[limit][number] = found[limit]
+                else:
+                    without[limit].add(number)
+
+        for number in missing:
+            asked.ask(number, partial(ask, number))
+        return without
+
     def _move(
-        self, needs: Mapping[str, Mapping[int, Need]], asked: _Answers, *, seconds: float
+        self,
+        needs: Mapping[str, Mapping[int, Need]],
+        asked: _Answers,
+        *,
+        seconds: float = 0.0,
+        without: Mapping[str, set[int]] | None = None,
     ) -> int:
-        if not needs or 0 in asked.away:
-            return 0
-        limits = self._limits(needs)
+        """Move some limits at a time, so that no script is long; return how many changes it took.
+
+        Where that fails for some, the others are moved all the same.
+        """
+        limits, most, moved = list(needs), max(1, CHANGES // len(self._shards)), 0
+
+        def move(page: Sequence[str], first: Store) -> None:
+            nonlocal moved
+            some = {limit: needs[limit] for limit in page}
+            moved += self._move_page(first, some, asked, seconds, without or {})
+
+        for at in range(0, len(limits), most):
+            asked.ask(0, partial(move, limits[at : at + most]))
+        return moved
+
+    def _move_page(
+        self,
+        first: Store,
+        needs: Mapping[str, Mapping[int, Need]],
+        asked: _Answers,
+        seconds: float,
+        without: Mapping[str, set[int]],
+    ) -> int:
+        limits = self._limits(first, needs)
+        not_theirs = [change for one in limits for change in one.to_forget(without)]
+        if not_theirs:
+            first.note_quotas(not_theirs, shards=len(self._shards))
+            limits = self._limits(first, needs)
         for limit in limits:
             self._owed[limit.name] = limit.owed_after(seconds)
         settled = [change for limit in limits for change in limit.to_settle()]
         if settled:
-            self._settle(settled, asked)
-            limits = self._limits(needs)
+            self._settle(first, settled, asked)
+            limits = self._limits(first, needs)
         raised = [change for limit in limits for change in limit.to_raise()]
         if raised:
-            granted = self._shards[0].grant_quotas(raised, shards=len(self._shards))
+            granted = first.grant_quotas(raised, shards=len(self._shards))
             asked.each(granted, lambda shard, changes: shard.set_quotas(changes))
         return len(settled) + len(raised)
 
-    def _limits(self, needs: Mapping[str, Mapping[int, Need]]) -> list[_Limit]:
-        lines = self._shards[0].quota_ledger(list(needs), shards=len(self._shards))
+    def _limits(self, first: Store, needs: Mapping[str, Mapping[int, Need]]) -> list[_Limit]:
+        lines = first.quota_ledger(list(needs), shards=len(self._shards))
         nothing = [0.0] * len(self._shards)
         return [
             _Limit(name, of_shards, line, self._owed.get(name, nothing))
             for (name, of_shards), line in zip(needs.items(), lines, strict=True)
         ]
 
-    def _settle(self, changes: Sequence[Change], asked: _Answers) -> None:
-        opened = self._shards[0].open_quotas(changes, shards=len(self._shards))
+    def _settle(self, first: Store, changes: Sequence[Change], asked: _Answers) -> None:
+        opened = first.open_quotas(changes, shards=len(self._shards))
         left: list[Change] = []
 
         def settle(shard: Store, some: Sequence[Change]) -> None:
@@ -166,7 +251,7 @@ class Quotas:
 
         asked.each(opened, settle)
         if left:
-            self._shards[0].note_quotas(left, shards=len(self._shards))
+            first.note_quotas(left, shards=len(self._shards))
 
 
 @dataclass
@@ -207,6 +292,12 @@ class _Limit:
             owed[number] = amount
         return owed
 
+    def to_forget(self, without: Mapping[str, set[int]]) -> Iterator[Change]:
+        """Give what is granted to shards that do not have the limit: they cannot give it back."""
+        for number in without.get(self.name, ()):
+            if self.line[number].quota is not None:
+                yield Change(self.name, number, -1, self.line[number].epoch)
+
     def to_settle(self) -> Iterator[Change]:
         """Give what is to be lowered, what is not known, and what was left half done.
 
@@ -230,7 +321,8 @@ class _Limit:
                 more = max(0, min(left, self.aims[at] - self.granted[at]))
                 left -= more
                 if more:
-                    yield Change(self.name, number, self.granted[at] + more)
+                    quota = self.granted[at] + more
+                    yield Change(self.name, number, quota, whole=self.whole)
 
     def _taken(self, number: int) -> int:
         used = self.needs[number].used if number in self.needs else 0
@@ -238,19 +330,23 @@ class _Limit:
 
 
 class _Answers:
-    """Asks shards, and leaves those alone that do not answer."""
+    """Asks shards, and leaves those alone that do not answer; errors are kept for later."""
 
-    def __init__(self, shards: Sequence[Store]) -> None:
-        self._shards = shards
-        self._error: Exception | None = None
+    def __init__(self, shards: Sequence[Store], resting: Collection[str] = ()) -> None:
+        self._shards, self._resting = shards, resting
+        self.errors = Errors()
         self.away: set[int] = set()
-        self._silent: set[str] = set()
+        self.found: dict[int, list[Need]] = {}
 
     def all(self, ask: Callable[[Store], T]) -> dict[int, T]:
         """Ask every shard; return the answers by the numbers of those that gave one."""
         found: dict[int, T] = {}
+
+        def keep(number: int, shard: Store) -> None:
+            found[number] = ask(shard)
+
         for number in range(len(self._shards)):
-            self._ask(number, lambda shard, n=number: found.update({n: ask(shard)}))  # type: ignore[misc]
+            self.ask(number, partial(keep, number))
         return found
 
     def each(
@@ -261,24 +357,19 @@ class _Answers:
         for change in changes:
             of_shard[change.shard].append(change)
         for number, some in of_shard.items():
-            self._ask(number, lambda shard, some=some: send(shard, some))  # type: ignore[misc]
+            self.ask(number, lambda shard, some=some: send(shard, some))  # type: ignore[misc]
 
-    def _ask(self, number: int, ask: Callable[[Store], object]) -> None:
-        if self._shards[number].engine.server in self._silent:
+    def ask(self, number: int, ask: Callable[[Store], object]) -> None:
+        """Ask one."""
+        shard = self._shards[number]
+        if self.errors.are_of(shard) or shard.engine.server in self._resting:
             self.away.add(number)
             return
         try:
-            ask(self._shards[number])
+            ask(shard)
         except Exception as error:  # noqa: BLE001 - the first one is raised when all were asked
-            self._error = self._error or error
+            self.errors.add(shard, error)
             self.away.add(number)
-            if isinstance(error, StoreUnavailable):
-                self._silent.add(self._shards[number].engine.server)
-
-    def raise_first(self) -> None:
-        """Raise the first error, if there was one."""
-        if self._error is not None:
-            raise self._error
 
 
 def _by_limit(found: Mapping[int, Sequence[Need]]) -> dict[str, dict[int, Need]]:

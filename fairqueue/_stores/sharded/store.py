@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -95,13 +95,14 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
     def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:
         """Let a shard have what others have left of a capacity that it has met."""
-        wanted = Counter[tuple[str, str]]()
+        wanted: dict[tuple[str, str], list[int]] = defaultdict(list)
         for error in rejections:
             if _is_wide(error):
-                wanted[_scope(error)] += error.jobs
+                wanted[_scope(error)].append(error.jobs)
         if len(self.shards) == 1:
             return False
-        made = [self.quotas.make_room(*of, shard, n) for of, n in wanted.items()]
+        room = self.quotas.make_room
+        made = [room(*of, shard, sum(ns), least=min(ns)) for of, ns in wanted.items()]
         return any(made)
 
     def _told_whole(self, error: CapacityExceeded) -> CapacityExceeded:

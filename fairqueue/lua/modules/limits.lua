@@ -251,7 +251,7 @@ function Limits.put(field, text)
   Limits.list('capacity', field, has_capacity)
   local is_wide = scope ~= 'workspace' and scope ~= 'default'
   Limits.list('wide_capacity', field, has_capacity and is_wide)
-  Limits.list('whole', field, find(text, 'whole_'))
+  if is_wide then Limits.list('whole', field, find(text, 'whole_')) end
   Limits.list('tasks', field, is_set and scope == 'task')
   Limits.list('reserves', field, find(text, 'reserve='))
   Limits.list('pauses', field, is_set and match(field, '^pause:'))

@@ -129,9 +129,10 @@ function Quotas.demand(what, scope, own_name)
 end
 
 -- What each limit of a scope needs here: `limit whole quota epoch used demand weight`.
-function Quotas.needs(rows, scope, name, own_name)
+function Quotas.needs(rows, scope, name, own_name, only)
   for _, what in ipairs(WHATS) do
-    local whole = own_name and Limits.stored_whole(what, scope, own_name)
+    local is_asked = own_name and (not only or only == '' or only == what)
+    local whole = is_asked and Limits.stored_whole(what, scope, own_name)
     if whole then
       local quota, epoch = Quotas.of(what, scope, own_name)
       local demand, weight = Quotas.demand(what, scope, own_name)
