@@ -11,9 +11,11 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from functools import partial
 from random import uniform
 
+from fairqueue._stores.quotas import scope_of
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.sharded.quotas import TENURE_SECONDS
 from fairqueue._stores.store import AnyStore
@@ -32,6 +34,8 @@ LONGEST_TENURE_SECONDS = 60.0
 CALL_SECONDS = 1.0
 """How long one call waits for a server."""
 LOG_EVERY_SECONDS = 30.0
+NAMED = 5
+"""Limits that one line of the log names."""
 
 
 class QuotaMover:
@@ -40,6 +44,7 @@ class QuotaMover:
     def __init__(self, store: AnyStore, tally: Tally) -> None:
         self._store, self._tally = store, tally
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._unshared_throttle = Throttle(LOG_EVERY_SECONDS)
         self._pause = MOVE_EVERY_SECONDS
         self._has_moved = True
         self._pid = 0
@@ -73,11 +78,17 @@ class QuotaMover:
             begun = time.monotonic()
             store.quotas.move()
             self._has_moved = True
+            self._tell_unshared(store.quotas.unshared)
             took = time.monotonic() - begun
             self._pause = min(max(MOVE_EVERY_SECONDS, RESTS * took), LONGEST_PAUSE_SECONDS)
         except Exception as error:  # noqa: BLE001 - it is logged and counted, and tried again
             self.failed(error)
         return self._pause
+
+    def _tell_unshared(self, limits: Sequence[str]) -> None:
+        if limits and self._unshared_throttle.passes():
+            named = ", ".join(" ".join(filter(None, scope_of(limit))) for limit in limits[:NAMED])
+            log.warning("shards differ in limits, set them again, see `doctor`: %s", named)
 
     def failed(self, error: Exception) -> None:
         """Count that it failed, and log it now and then."""

@@ -38,13 +38,16 @@ def sourced(source: bytes, text: bytes, stamp: bytes) -> SourcedLimits:
     return SourcedLimits(source.decode(), limits_in(text.decode()), stamp_in(stamp.decode()))
 
 
-def text_of(limits: Limits, *, wide: Collection[str] = ()) -> str:
-    """Write what is set; ``wide``: the limits of which each shard has a quota."""
+def text_of(limits: Limits, *, wide: Collection[str] = (), unset: str | None = None) -> str:
+    """Write what is set; ``wide``: the limits of which each shard has a quota.
+
+    ``unset``: a word for what is not set.
+    """
     named = ((f.name, getattr(limits, f.name)) for f in fields(limits))
     return " ".join(
-        f"{WHOLE if name in wide else ''}{name}={_word(value)}"
+        f"{WHOLE if name in wide else ''}{name}={unset if value is None else _word(value)}"
         for name, value in named
-        if value is not None
+        if value is not None or unset
     )
 
 

@@ -131,15 +131,20 @@ class OperatorStore:
             forgotten = int(self._call("forget_provider_limits", count=FORGOTTEN_AT_ONCE))
             yield forgotten
 
-    def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
+    def set_limits(
+        self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
+    ) -> None:
         """Set live limits, which override configured ones; None removes them.
+
+        Those that it does not set stay as they are, unless it ``replaces`` all of this scope.
 
         ``scope``: ``"workspace"``, ``"task"``, ``"queue"``, ``"default"`` or ``"total"``. They
         apply to jobs already waiting. Raises ConfigurationError, and changes nothing, if the
         workspace's reserve would exceed its concurrency.
         """
         wide = limits_text.WIDE.get(scope, ()) if self.is_spread else ()
-        changes = limits_text.text_of(limits, wide=wide) if limits else ""
+        unset = "-" if replaces else None
+        changes = limits_text.text_of(limits, wide=wide, unset=unset) if limits else ""
         stands = self._call_indexed(
             "set_limits",
             scope=scope,

@@ -47,6 +47,35 @@ class Change(NamedTuple):
     """The limit, as whoever grants more has seen it."""
 
 
+class Tenure(NamedTuple):
+    """Whether an owner is to move quotas."""
+
+    is_mine: bool
+    seconds: float
+    """For how long nothing changes about it."""
+    is_needed: bool = True
+    """False: the shard has no limit that is wider than itself."""
+
+
+class Missed(NamedTuple):
+    """Live limits that a shard did not get, since it was away when they were set or removed."""
+
+    scope: str
+    name: str
+    shard: int
+
+    def line(self) -> str:
+        """Write it as it is stored."""
+        return f"{self.scope}:{encode(self.name)} {self.shard}\n"
+
+    @classmethod
+    def read(cls, words: str) -> Missed:
+        """Read it back."""
+        limit, _, number = words.partition(" ")
+        scope, _, name = limit.partition(":")
+        return cls(scope, decode(name), int(number))
+
+
 def scope_of(limit: str) -> tuple[str, str]:
     """Return the scope of a limit, and the name as people know it."""
     _, scope, name = limit.split(":", 2)
@@ -104,16 +133,35 @@ class QuotaStore(OperatorStore):
         return [None if int(now) < 0 else int(now) for now in reply]
 
     def tend_quotas(
-        self, owner: str, *, seconds: float, has_moved: bool = True
-    ) -> tuple[bool, float]:
+        self, owner: str, *, seconds: float, has_moved: bool = True, is_needed: bool = False
+    ) -> Tenure:
         """Ask whether this owner is to move quotas, and for how long that stays so.
 
         ``has_moved``: it has moved them since it last asked, and so the doctor is content.
+        ``is_needed``: also where this shard has no limit that is wider than itself.
         """
-        is_mine, left = self._call(
-            "tend_quotas", owner=encode(owner), seconds=seconds, moved=int(has_moved)
+        whose, left = self._call(
+            "tend_quotas",
+            owner=encode(owner),
+            seconds=seconds,
+            moved=int(has_moved),
+            needed=int(is_needed),
         )
-        return bool(is_mine), float(left)
+        return Tenure(whose == 1, float(left), is_needed=whose >= 0)
+
+    def missed_limits(
+        self, *, noted: Iterable[Missed] = (), forgotten: Iterable[Missed] = ()
+    ) -> tuple[bool, list[Missed]]:
+        """Note live limits that other shards have missed, or forget that.
+
+        Return whether this shard has a limit that is wider than itself, and what is noted now.
+        """
+        has_wide, *words = self._call(
+            "missed_limits",
+            noted="".join(map(Missed.line, noted)),
+            forgotten="".join(map(Missed.line, forgotten)),
+        )
+        return bool(has_wide), [Missed.read(each.decode()) for each in words]
 
     def quota_ledger(self, limits: Sequence[str], *, shards: int) -> list[list[Granted]]:
         """Return for each limit what is granted to each shard."""

@@ -16,7 +16,7 @@ end
 for key, value in pairs(stands) do insert(texts, key .. '=' .. value) end
 table.sort(texts)
 local text = changes ~= '' and concat(texts, ' ') or ''
-if match(changes, 'reserve=') then
+if stands.reserve and match(changes, 'reserve=') then
   local most = tonumber(stands.concurrency) or Limits.concurrency_below_live(name)
   if most and tonumber(stands.reserve) > most then return { most } end
 end

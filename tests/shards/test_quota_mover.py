@@ -141,7 +141,12 @@ def test_a_store_that_cannot_be_cloned_stops_no_mover(
 
     monkeypatch.setattr(ShardedStore, "clone", once)
     moved = threading.Event()
-    monkeypatch.setattr(QuotaMover, "beat", lambda *_: moved.set() or 0.1)
+
+    def beat(*_: object) -> float:
+        moved.set()
+        return 0.1
+
+    monkeypatch.setattr(QuotaMover, "beat", beat)
     queue.claim(["q"])
     assert moved.wait(10)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -11,14 +12,16 @@ from typing import Any
 import pytest
 
 from fairqueue import CapacityExceeded, Lease, Limits
+from fairqueue._quota_mover import MOVE_EVERY_SECONDS, QuotaMover
 from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
-from fairqueue._stores.quotas import Change, Granted
+from fairqueue._stores.quotas import Change, Granted, Need
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.sharded.quotas import Quotas
+from fairqueue._stores.sharded.quotas import TELL_MISSED_SECONDS, Quotas
 from fairqueue._stores.store import Store
+from fairqueue._tally import Tally
 from fairqueue._types import Admission, Job, StoredLimits
 from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
@@ -126,7 +129,7 @@ def test_slots_go_where_jobs_are(fleet: Fleet) -> None:
     fleet.store.set_limits("queue", "q", Limits(concurrency=6))
     fleet.publish(0, 20)
     fleet.quotas.move()
-    assert fleet.claim(0) == 2
+    assert fleet.claim(0) == 6
     fleet.publish(1, 20)
     for _ in range(6):
         fleet.quotas.move()
@@ -470,27 +473,77 @@ def test_shards_that_do_not_know_a_queue_lend_their_parts(fleet: Fleet) -> None:
 
 
 def test_a_limit_that_a_shard_did_not_get_closes_no_other(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It counts as an even share, also where the others do not have the limit any more."""
+    first = fleet.store.shards[0]
+    caplog.set_level(logging.WARNING)
+    for number in range(SHARDS):
+        fleet.publish(number, 10)
+    for shard in fleet.store.shards[1:]:
+        shard.set_limits("queue", "q", Limits(concurrency=6))
+    mover = QuotaMover(fleet.store, Tally(0))
+    for _ in fleet.store.shards:
+        mover.beat(fleet.store)
+    assert [fleet.claim(1), fleet.claim(2)] == [2, 2]
+    for shard in fleet.store.shards[1:]:
+        shard.set_limits("queue", "q", None)
+    first.set_limits("queue", "q", Limits(concurrency=6))
+    for number in (1, 2):
+        fleet.claim(number)
+    mover.beat(fleet.store)
+    assert fleet.claim(0) == 2
+    [told] = caplog.messages
+    assert told == "shards differ in limits, set them again, see `doctor`: queue q"
+
+
+@pytest.mark.parametrize("away", [1, 2])
+def test_a_shard_that_missed_a_limit_has_it_when_it_is_back(
+    fleet: Fleet,
+    servers_apart: None,
+    away: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whoever moves quotas tells it of what was set, replaced or removed; the call has failed."""
+    shard = fleet.store.shards[away]
+    mover = QuotaMover(fleet.store, Tally(0))
+    for scope, limits in (
+        ("total", Limits(concurrency=6, capacity=9)),
+        ("task", Limits(concurrency=6, workspace_concurrency=3)),
+        ("task", Limits(concurrency=7)),
+        ("default", Limits(concurrency=6)),
+        ("total", None),
+        ("task", None),
+    ):
+        shard.engine.silent = True
+        with pytest.raises(StoreUnavailable):
+            fleet.store.set_limits(scope, "t" if scope == "task" else "", limits)
+        shard.engine.silent = False
+        monkeypatch.setattr(fleet.store.quotas, "_missed_at", -TELL_MISSED_SECONDS)
+        assert mover.beat(fleet.store) == MOVE_EVERY_SECONDS
+        found = [
+            each.get_limits(scope, "t" if scope == "task" else "") for each in fleet.store.shards
+        ]
+        assert len({tuple(one.limits for one in of_shard) for of_shard in found}) == 1
+    assert len(caplog.records) == 6
+    assert [each.missed_limits()[1] for each in fleet.store.shards] == [[]] * SHARDS
+
+
+def test_a_limit_over_all_shards_is_not_set_without_the_first(
     fleet: Fleet, servers_apart: None
 ) -> None:
-    """A shard without it counts as an even share, also where it was removed there."""
+    """Else the others would have no quota of it, and start nothing."""
     first = fleet.store.shards[0].engine
     for number in range(SHARDS):
         fleet.publish(number, 10)
     first.silent = True
     with pytest.raises(StoreUnavailable):
         fleet.store.set_limits("queue", "q", Limits(concurrency=6))
-    first.silent = False
-    fleet.quotas.move()
-    assert [fleet.claim(1), fleet.claim(2)] == [2, 2]
-    fleet.store.set_limits("queue", "q", Limits(concurrency=6))
-    first.silent = True
+    assert fleet.claim(1) == 10
     with pytest.raises(StoreUnavailable):
-        fleet.store.set_limits("queue", "q", None)
-    first.silent = False
-    for number in (1, 2):
-        fleet.claim(number)
-    fleet.quotas.move()
-    assert fleet.claim(0) == 2
+        fleet.store.set_limits("default", "", Limits(concurrency=6))
+    assert fleet.claim(2) == 10
 
 
 def test_a_shard_that_refuses_a_quota_keeps_no_other_back(
@@ -521,9 +574,12 @@ def test_a_silent_server_is_not_asked_for_room_again_and_again(
     away, asked = fleet.store.shards[2], []
     away.engine.silent = True
     needs = away.quota_needs
-    monkeypatch.setattr(
-        away, "quota_needs", lambda *of, **how: asked.append(1) or needs(*of, **how)
-    )
+
+    def counted(*of: Any, **how: Any) -> list[Need]:
+        asked.append(1)
+        return needs(*of, **how)
+
+    monkeypatch.setattr(away, "quota_needs", counted)
     for n in range(12):
         with suppress(CapacityExceeded):
             publish_to(fleet, 0, f"j{n}")

@@ -8,6 +8,7 @@ from itertools import chain, count, islice
 from fairqueue._stores.limits_text import WIDE, SourcedLimits, names_wide
 from fairqueue._stores.quotas import PAGE
 from fairqueue._stores.sharded.asking import each, taken
+from fairqueue._stores.sharded.missed_limits import on_all
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.sharded.wide_limits import refuse_wide_configuration, refuse_wide_limits
 from fairqueue._stores.store import Store
@@ -76,14 +77,24 @@ class ShardedLimits(Shards):
         """Forget what a limit provider said, on one shard after the other."""
         return chain.from_iterable(shard.forget_provider_limits() for shard in self.shards)
 
-    def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
+    def set_limits(
+        self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
+    ) -> None:
         """Set live limits; ConfigurationError for those of which shards can have no quota.
 
-        Of all scopes but a workspace this is one step for each shard: call it again after an error.
+        Of all scopes but a workspace this is one step for each shard. Where one is away, it gets
+        them later from a process that claims.
         """
         if limits is not None:
             refuse_wide_limits(scope, name, limits, shards=len(self.shards))
-        each(self._of_scope(scope, name), lambda shard: shard.set_limits(scope, name, limits))
+
+        def set_limits(shard: Store) -> None:
+            shard.set_limits(scope, name, limits, replaces=replaces)
+
+        if scope == "workspace":
+            set_limits(self.home(name))
+        else:
+            on_all(self.shards, scope, name, set_limits, need_first=_has_wide(scope, limits))
         if scope in WIDE and len(self.shards) > 1:
             self.quotas.move_soon([(scope, name)])
 
@@ -118,6 +129,12 @@ class ShardedLimits(Shards):
     def expire_provider_limits(self, workspace: str) -> bool:
         """Make a workspace's answer stale; False: the provider was never asked for it."""
         return self.home(workspace).expire_provider_limits(workspace)
+
+
+def _has_wide(scope: str, limits: Limits | None) -> bool:
+    return limits is not None and any(
+        getattr(limits, each) is not None for each in WIDE.get(scope, ())
+    )
 
 
 def _named(limits: StoredLimits) -> list[tuple[str, str]]:

@@ -15,12 +15,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from typing import NamedTuple, TypeVar
 
 from fairqueue._keys import encode
 from fairqueue._stores.quotas import Change, Granted, Need, scope_of
 from fairqueue._stores.sharded.asking import Errors
+from fairqueue._stores.sharded.missed_limits import tell_missed
 from fairqueue._stores.sharded.quota_targets import Wish, lowered, owed_after, targets, wanted
 from fairqueue._stores.sharded.quota_trust import Trust
 from fairqueue._stores.sharded.rest import Rest
@@ -34,6 +35,8 @@ NO_ROOM_SECONDS = 0.25
 """For so long after it found none, a process does not look for room again."""
 CHANGES = 100
 """About as many of the ledger are made in one call."""
+TELL_MISSED_SECONDS = 5.0
+"""How often it is looked whether a shard has missed live limits."""
 LONGEST_SECONDS = 5.0
 """A time between two moves that counts for what shards are owed."""
 
@@ -59,12 +62,28 @@ class Quotas:
         self._owed: dict[str, list[float]] = {}
         self._trust = Trust()
         self._at: float | None = None
+        self.unshared: list[str] = []
+        """Limits in which shards differed when they were last looked at."""
+        self._turns = count()
+        self._missed_at = -TELL_MISSED_SECONDS
         self._full: dict[str, _Full] = {}
         self._rests: dict[str, Rest] = {}
 
     def tend(self, owner: str, *, seconds: float, has_moved: bool = True) -> tuple[bool, float]:
-        """Ask whether this owner is to move them, and for how long that stays so."""
-        return self._shards[0].tend_quotas(owner, seconds=seconds, has_moved=has_moved)
+        """Ask whether this owner is to move them, and for how long that stays so.
+
+        Where the first shard has no such limit, another one is asked each time: the first may have
+        missed it.
+        """
+        first, *others = self._shards
+        tenure = first.tend_quotas(owner, seconds=seconds, has_moved=has_moved)
+        if not tenure.is_needed and others:
+            has_wide, missed = others[next(self._turns) % len(others)].missed_limits()
+            if has_wide or missed:
+                tenure = first.tend_quotas(
+                    owner, seconds=seconds, has_moved=has_moved, is_needed=True
+                )
+        return tenure.is_mine, tenure.seconds
 
     def move(self) -> int:
         """Look what each shard needs and move what they lack; return how many changes that took.
@@ -76,8 +95,16 @@ class Quotas:
         seconds = 0.0 if self._at is None else min(now - self._at, LONGEST_SECONDS)
         self._at = now
         asked = _Answers(self._shards)
+        if now >= self._missed_at + TELL_MISSED_SECONDS:
+            self._missed_at = now
+            tell_missed(self._shards, asked.errors)
         needs = _by_limit(asked.all(lambda shard: shard.quota_needs()))
         without = self._ask_by_name(needs, asked)
+        self.unshared = sorted(
+            limit
+            for limit, of_shards in needs.items()
+            if without.get(limit) or len({need.whole for need in of_shards.values()}) > 1
+        )
         believed = {
             limit: self._trust.believed(limit, of_shards, now=now)
             for limit, of_shards in needs.items()
