@@ -46,7 +46,7 @@ class QuotaMover:
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._unshared_throttle = Throttle(LOG_EVERY_SECONDS)
         self._pause = MOVE_EVERY_SECONDS
-        self._has_moved = True
+        self._moves = 0
         self._pid = 0
         self._stopped: threading.Event | None = None
 
@@ -54,9 +54,14 @@ class QuotaMover:
         """Start the thread if this process has none."""
         if self._pid == os.getpid() or not isinstance(self._store, ShardedStore):
             return
-        self._pid, self._stopped = os.getpid(), native_event()
-        run = partial(_run, weakref.ref(self), self._store, self._stopped)
-        start_native(run, name="fairqueue-quotas")
+        stopped = native_event()
+        run = partial(_run, weakref.ref(self), self._store, stopped)
+        try:
+            start_native(run, name="fairqueue-quotas")
+        except RuntimeError as error:  # no more threads: the next claim tries again
+            self.failed(error)
+        else:
+            self._pid, self._stopped = os.getpid(), stopped
 
     def stop(self) -> None:
         """Stop the thread; the next :meth:`start` starts another one."""
@@ -66,19 +71,17 @@ class QuotaMover:
 
     def beat(self, store: ShardedStore) -> float:
         """Move what must be moved, if that is this process's task; return when to look again."""
+        quotas = store.quotas
+        seconds = TENURE_SECONDS + 2 * (self._pause - MOVE_EVERY_SECONDS)
+        has_moved, self._moves = quotas.moves > self._moves, quotas.moves
         try:
-            seconds = TENURE_SECONDS + 2 * (self._pause - MOVE_EVERY_SECONDS)
-            is_mine, left = store.quotas.tend(
-                process_name(), seconds=seconds, has_moved=self._has_moved
-            )
+            is_mine, left = quotas.tend(process_name(), seconds=seconds, has_moved=has_moved)
             if not is_mine:
                 left = min(max(left, MOVE_EVERY_SECONDS), LONGEST_TENURE_SECONDS)
                 return uniform(1.0, 1.5) * left  # noqa: S311 - no secret
-            self._has_moved = False
             begun = time.monotonic()
-            store.quotas.move()
-            self._has_moved = True
-            self._tell_unshared(store.quotas.unshared)
+            quotas.move()
+            self._tell_unshared(quotas.unshared)
             took = time.monotonic() - begun
             self._pause = min(max(MOVE_EVERY_SECONDS, RESTS * took), LONGEST_PAUSE_SECONDS)
         except Exception as error:  # noqa: BLE001 - it is logged and counted, and tried again

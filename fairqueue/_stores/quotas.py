@@ -44,7 +44,7 @@ class Change(NamedTuple):
     """-1, in a note: not known any more."""
     epoch: int = 0
     whole: int = 0
-    """The limit, as whoever grants more has seen it."""
+    """The limit, as the process that grants more has seen it."""
 
 
 class Tenure(NamedTuple):
@@ -133,7 +133,7 @@ class QuotaStore(OperatorStore):
         return [None if int(now) < 0 else int(now) for now in reply]
 
     def tend_quotas(
-        self, owner: str, *, seconds: float, has_moved: bool = True, is_needed: bool = False
+        self, owner: str, *, seconds: float, has_moved: bool = False, is_needed: bool = False
     ) -> Tenure:
         """Ask whether this owner is to move quotas, and for how long that stays so.
 

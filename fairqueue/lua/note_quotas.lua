@@ -1,9 +1,9 @@
 -- Note in the ledger what shards have left of their quotas, if the epoch of each is still that one.
 -- ARGV now shards changes
 -- RETURNS how many were noted
--- changes: "limit shard epoch quota" of each, one in a line. A shard may have more than was granted:
--- jobs that started while there was no limit count, and nothing is granted before they have ended.
--- -1: it is not known any more, as where a shard does not have the limit
+-- changes: "limit shard epoch quota" of each, one in a line. A shard may have more than was
+-- granted: jobs that started while there was no limit count, and nothing is granted before
+-- they have ended. -1: it is not known any more, as where a shard does not have the limit
 local _, shards, changes = unpack(ARGV)
 Shard.write_when_full()
 local noted = 0

@@ -2,8 +2,8 @@
 -- ARGV now owner seconds moved needed
 -- RETURNS {1 if it is this one's task now, 0 if it is another's, -1 if there is no such limit here;
 -- for how many seconds nothing changes about that}
--- moved: 1 if it has moved them since it last asked. needed: 1 if another shard has such a limit, or
--- has missed one. A tenure that would last for longer than any
+-- moved: 1 if it has moved them since it last asked. needed: 1 if another shard has such a limit,
+-- or has missed one. A tenure that would last for longer than any
 -- does is not believed: the clock went back.
 local LONGEST_SECONDS = 60
 local _, owner, seconds, moved, needed = unpack(ARGV)

@@ -16,6 +16,7 @@ from fairqueue._shards import shard_of
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.sharded.quotas import TENURE_SECONDS
 from fairqueue._tally import Tally
+from fairqueue._types import StoredLimits
 from fairqueue.errors import StoreUnavailable
 
 SHARDS = 4
@@ -108,7 +109,7 @@ def test_the_doctor_says_that_none_moves_them(queue: FairQueue) -> None:
 def test_a_mover_that_fails_is_not_content(
     queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The doctor is told of the last move that succeeded."""
+    """The doctor knows the last move that succeeded."""
     queue.connect()
     store, told = store_of(queue), []
     mover, move, tend = QuotaMover(store, Tally(0)), store.quotas.move, store.quotas.tend
@@ -124,7 +125,61 @@ def test_a_mover_that_fails_is_not_content(
     for step in (move, refuse, move, move):
         monkeypatch.setattr(store.quotas, "move", step)
         mover.beat(store)
-    assert told == [True, True, False, True]
+    assert told == [False, True, False, True]
+
+
+def test_a_shard_that_is_away_does_not_hide_that_the_others_move(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The doctor is content, and the error is counted."""
+    queue.connect()
+    store, tally = store_of(queue), Tally(0)
+    tally.begin()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(store.shards[2], "quota_needs", refuse)
+    QuotaMover(store, tally).beat(store)
+    assert store.quotas.moves == 1
+    assert tally.read().counters["quota_errors"] == {(): 1.0}
+
+
+def test_a_process_that_takes_over_has_not_moved_yet(queue: FairQueue) -> None:
+    """Nor has one that sets limits: the doctor goes on counting from the last move."""
+    queue.connect()
+    store = store_of(queue)
+    engine = store.shards[0].engine
+    long_ago = f"host {time.time() - 80} {time.time() - 90}"
+    engine.command("HSET", engine.keys.key("quota_ledger"), "", long_ago)
+    stored = StoredLimits(total=Limits(concurrency=2))
+    store.configure(stored, authoritative=True)
+    [told] = [one for one in queue.admin.checkup().remarks if one.about == "quotas"]
+    assert "no worker has moved quotas" in told.text
+    mover = QuotaMover(store, Tally(0))
+    for level in (1, 0):
+        mover.beat(store)
+        told_now = [one for one in queue.admin.checkup().remarks if one.about == "quotas"]
+        assert len(told_now) == level
+
+
+def test_a_process_without_room_for_a_thread_goes_on(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It claims, logs it, and tries to start the thread again with the next claim."""
+    started: list[str] = []
+
+    def start(_: object, *, name: str) -> None:
+        started.append(name)
+        if len(started) == 1:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("fairqueue._quota_mover.start_native", start)
+    with caplog.at_level(logging.WARNING, logger="fairqueue.quotas"):
+        for _ in range(3):
+            queue.claim(["q"])
+    assert len(started) == 2
+    assert "can't start new thread" in caplog.text
 
 
 def test_a_store_that_cannot_be_cloned_stops_no_mover(

@@ -505,7 +505,7 @@ def test_a_shard_that_missed_a_limit_has_it_when_it_is_back(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Whoever moves quotas tells it of what was set, replaced or removed; the call has failed."""
+    """The mover tells it of what was set, replaced or removed; the call has failed."""
     shard = fleet.store.shards[away]
     mover = QuotaMover(fleet.store, Tally(0))
     for scope, limits in (
@@ -681,7 +681,7 @@ def live(fleet: Fleet, rng: random.Random) -> int:
     return 0
 
 
-def let_go(fleet: Fleet, rng: random.Random) -> None:
+def take_away(fleet: Fleet, rng: random.Random) -> None:
     """Take the limits away for a while."""
     for scope, name in (("queue", "q"), ("total", ""), ("task", "t")):
         fleet.store.set_limits(scope, name, None)
@@ -692,7 +692,7 @@ def let_go(fleet: Fleet, rng: random.Random) -> None:
 def set_again(fleet: Fleet, rng: random.Random) -> int:
     """Set other limits, also after they were taken away for a while; return how many may run."""
     if rng.random() < 0.5:
-        let_go(fleet, rng)
+        take_away(fleet, rng)
     most = rng.randrange(1, 10)
     set_all(fleet, most)
     return most
@@ -719,7 +719,7 @@ def test_the_sum_stays_within_the_limit(plain_fleet: Fleet, seed: int) -> None:
             set_all(plain_fleet, most)
         if rng.random() < 0.01:
             wire.pending.clear()  # a note of before would be believed until the next look
-            let_go(plain_fleet, rng)
+            take_away(plain_fleet, rng)
             set_all(plain_fleet, most)
             sums.begin()
         (wire.step if rng.random() < 0.6 else lambda: live(plain_fleet, rng))()

@@ -1,7 +1,7 @@
 """Tells shards of live limits that they have missed, since they were away when these were set.
 
-The call that set them has failed, and left a note on a shard that has them. Whoever moves quotas
-copies them from there.
+The call that set them has failed, and left a note on a shard that has them. The process that moves
+quotas copies them from there.
 """
 
 from __future__ import annotations

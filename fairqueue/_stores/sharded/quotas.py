@@ -62,6 +62,8 @@ class Quotas:
         self._owed: dict[str, list[float]] = {}
         self._trust = Trust()
         self._at: float | None = None
+        self.moves = 0
+        """How often quotas of all limits were moved, also past shards that were away."""
         self.unshared: list[str] = []
         """Limits in which shards differed when they were last looked at."""
         self._turns = count()
@@ -69,7 +71,7 @@ class Quotas:
         self._full: dict[str, _Full] = {}
         self._rests: dict[str, Rest] = {}
 
-    def tend(self, owner: str, *, seconds: float, has_moved: bool = True) -> tuple[bool, float]:
+    def tend(self, owner: str, *, seconds: float, has_moved: bool = False) -> tuple[bool, float]:
         """Ask whether this owner is to move them, and for how long that stays so.
 
         Where the first shard has no such limit, another one is asked each time: the first may have
@@ -112,6 +114,7 @@ class Quotas:
         moved = self._move(believed, asked, seconds=seconds, without=without)
         self._owed = {limit: owed for limit, owed in self._owed.items() if limit in needs}
         self._trust.keep(needs)
+        self.moves += 0 not in asked.away
         asked.errors.raise_first()
         return moved
 
