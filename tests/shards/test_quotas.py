@@ -405,6 +405,27 @@ def test_a_ledger_that_is_lost_is_made_again(fleet: Fleet) -> None:
     assert sum(fleet.claim(number) for number in range(SHARDS)) == 1
 
 
+@pytest.mark.parametrize("scope", ["queue", "total", "task"])
+def test_limits_are_listed_while_they_are_wider_than_a_shard(fleet: Fleet, scope: str) -> None:
+    """Those that were set live and those that were configured, until they are gone."""
+    name = "" if scope == "total" else "x"
+    some: dict[str, Any] = {"total": Limits(concurrency=3)} if scope == "total" else {}
+    some = some or {f"{scope}s": {name: Limits(concurrency=3)}}
+
+    def are_listed() -> list[bool]:
+        return [shard.missed_limits()[0] for shard in fleet.store.shards]
+
+    for let in (
+        lambda: fleet.store.set_limits(scope, name, Limits(concurrency=3)),
+        lambda: fleet.store.configure(StoredLimits(**some), authoritative=True),
+    ):
+        let()
+        assert are_listed() == [True] * SHARDS
+        fleet.store.set_limits(scope, name, None)
+        fleet.store.configure(StoredLimits(), authoritative=True)
+        assert are_listed() == [False] * SHARDS
+
+
 def test_with_observe_no_quota_holds_a_job_back(fleet: Fleet) -> None:
     """It is counted, as on one shard."""
     stored = StoredLimits(queues={"q": Limits(concurrency=1)}, enforced=False)
