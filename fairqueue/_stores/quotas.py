@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from fairqueue._keys import decode, encode
@@ -10,6 +11,20 @@ from fairqueue._stores.operators import OperatorStore
 
 PAGE = 20
 """Limits whose needs are looked at in one call: each has flows, and these lanes."""
+
+
+QUEUES = 50
+"""Queues that one call passes while they are idle."""
+PLACES = ("limits", "kinds", "nodes")
+
+
+class Place(NamedTuple):
+    """Where a list of limits goes on."""
+
+    part: int = 0
+    cursor: str = "0"
+    has_default: bool = False
+    """Queues are under a default, so each that is known has a limit."""
 
 
 class Need(NamedTuple):
@@ -99,16 +114,34 @@ class QuotaStore(OperatorStore):
         """
         if scopes:
             return list(self._needs_of(scopes, what))
+        needs, _ = self.quota_needs_from(Place())
+        return needs
+
+    def quota_needs_from(
+        self, place: Place, *, pages: int | None = None
+    ) -> tuple[list[Need], Place]:
+        """Say what this shard needs of some limits, and where to go on: at most so many pages.
+
+        It ends where the list does. Queues under a default are left out while they are idle and
+        have a part of it.
+        """
         found: dict[str, Need] = {}
-        places = ["limits"]
-        for place in places:
-            cursor = ""
-            while cursor != "0":
-                cursor, has_default, needs = self._needs_page(place=place, cursor=cursor or "0")
-                found.update({need.limit: need for need in needs})
-                if has_default and len(places) == 1:
-                    places += ["kinds", "nodes"]
-        return list(found.values())
+        for _ in range(pages) if pages else count():
+            needs, place = self._needs_at(place)
+            found.update({need.limit: need for need in needs})
+            if place == Place():
+                break
+        return list(found.values()), place
+
+    def _needs_at(self, at: Place) -> tuple[list[Need], Place]:
+        cursor, has_default, needs = self._needs_page(
+            place=PLACES[at.part], cursor=at.cursor, n=PAGE if at.part == 0 else QUEUES
+        )
+        at = at._replace(cursor=cursor, has_default=at.has_default or has_default)
+        if cursor != "0":
+            return needs, at
+        is_last = not at.has_default or at.part + 1 == len(PLACES)
+        return needs, Place() if is_last else at._replace(part=at.part + 1)
 
     def _needs_of(self, scopes: Sequence[tuple[str, str]], what: str) -> Iterator[Need]:
         for at in range(0, len(scopes), PAGE):
@@ -117,10 +150,10 @@ class QuotaStore(OperatorStore):
             yield from self._needs_page(names=names, what=what)[2]
 
     def _needs_page(
-        self, *, names: str = "", what: str = "", place: str = "", cursor: str = "0"
+        self, *, names: str = "", what: str = "", place: str = "", cursor: str = "0", n: int = PAGE
     ) -> tuple[str, bool, list[Need]]:
         following, has_default, *rows = self._call(
-            "quota_needs", names=names, what=what, place=place, cursor=cursor, count=PAGE
+            "quota_needs", names=names, what=what, place=place, cursor=cursor, count=n
         )
         return following.decode(), bool(has_default), [_need(row.decode()) for row in rows]
 

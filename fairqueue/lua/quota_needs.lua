@@ -4,6 +4,7 @@
 -- those of the other places must be asked, too
 -- what: concurrency or capacity, '': both
 -- names: "scope:name ...", else a place: limits, kinds or nodes
+-- Queues under a default that are idle and have a part of it are left out there.
 -- row: "limit whole quota epoch used demand weight"
 -- WRITES nothing
 local _, names, what, place, cursor, count = unpack(ARGV)
@@ -23,6 +24,14 @@ local function add_field(field)
   else add(scope, name) end
 end
 
+local function lacks_nothing(queue)
+  for _, what in ipairs({ 'concurrency', 'capacity' }) do
+    local whole = Limits.stored_whole(what, 'queue', queue)
+    if whole and Quotas.of(what, 'queue', queue) < 1 then return false end
+  end
+  return Cleanup.is_unused(queue)
+end
+
 local following_cursor = '0'
 if names ~= '' then
   for scope, name in gmatch(names, '(%a+):(%S*)') do add(scope, name) end
@@ -36,7 +45,8 @@ else
   local key = place == 'kinds' and K.kinds() or K.nodes()
   following_cursor, found = unpack(call('HSCAN', key, cursor, 'COUNT', count))
   for i = 1, #found, 2 do
-    if not (place == 'kinds' and match(found[i + 1], '^plain')) then add('queue', found[i]) end
+    local is_plain = place == 'kinds' and match(found[i + 1], '^plain')
+    if not is_plain and not lacks_nothing(found[i]) then add('queue', found[i]) end
   end
 end
 return { following_cursor, has_default, unpack(rows) }

@@ -139,7 +139,7 @@ def test_a_shard_that_is_away_does_not_hide_that_the_others_move(
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("no")
 
-    monkeypatch.setattr(store.shards[2], "quota_needs", refuse)
+    monkeypatch.setattr(store.shards[2], "quota_needs_from", refuse)
     QuotaMover(store, tally).beat(store)
     assert store.quotas.moves == 1
     assert tally.read().counters["quota_errors"] == {(): 1.0}

@@ -16,7 +16,7 @@ from fairqueue._quota_mover import MOVE_EVERY_SECONDS, QuotaMover
 from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
-from fairqueue._stores.quotas import Change, Granted, Need
+from fairqueue._stores.quotas import Change, Granted, Need, Place
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.sharded.quotas import TELL_MISSED_SECONDS, Quotas
@@ -491,6 +491,39 @@ def test_shards_that_do_not_know_a_queue_lend_their_parts(fleet: Fleet) -> None:
     fleet.publish(0, 20)
     fleet.quotas.move()
     assert fleet.claim(0) == 9
+
+
+def test_a_look_at_many_queues_is_short(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on with the next ones each time, and passes those that are idle."""
+    monkeypatch.setattr("fairqueue._stores.sharded.quotas.PAGES", 2)
+    fleet.store.configure(StoredLimits(queue_default=Limits(concurrency=6)), authoritative=True)
+    names = [f"q{n}" for n in range(700)]
+    workspace = next(fleet.homes[0])
+    jobs = [(Job(f"j{n}", workspace, name, "t", b""), Admission()) for n, name in enumerate(names)]
+    fleet.store.publish_many(jobs)
+    asked: list[str] = []
+    call = Store._call
+
+    def counted(store: Store, operation: str, /, **arguments: Any) -> Any:
+        asked.append(operation)
+        return call(store, operation, **arguments)
+
+    monkeypatch.setattr(Store, "_call", counted)
+
+    def looks(most: int) -> int:
+        """Look until each queue was looked at, and each look is short."""
+        for n in range(1, 50):
+            asked.clear()
+            fleet.quotas.move()
+            assert len(asked) <= most
+            if fleet.quotas._places[fleet.store.shards[0]] == Place():
+                return n
+        raise AssertionError
+
+    assert 3 <= looks(150) <= 12
+    for lease in fleet.workers[0].take(900, *names):
+        fleet.workers[0].finish(lease)
+    assert looks(20) <= 12
 
 
 def test_a_limit_that_a_shard_did_not_get_closes_no_other(

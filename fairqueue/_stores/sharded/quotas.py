@@ -19,7 +19,7 @@ from itertools import chain, count
 from typing import NamedTuple, TypeVar
 
 from fairqueue._keys import encode
-from fairqueue._stores.quotas import Change, Granted, Need, scope_of
+from fairqueue._stores.quotas import Change, Granted, Need, Place, scope_of
 from fairqueue._stores.sharded.asking import Errors
 from fairqueue._stores.sharded.missed_limits import tell_missed
 from fairqueue._stores.sharded.quota_targets import Wish, lowered, owed_after, targets, wanted
@@ -33,6 +33,10 @@ TENURE_SECONDS = 3.0
 """For how long one process moves them after its last sign of life, and others do not."""
 NO_ROOM_SECONDS = 0.25
 """For so long after it found none, a process does not look for room again."""
+PAGES = 20
+"""Of limits that one look asks each shard for; the next look goes on behind them."""
+FORGET_SECONDS = 600.0
+"""What is remembered of a limit that is not looked at any more is kept for so long."""
 CHANGES = 100
 """About as many of the ledger are made in one call."""
 TELL_MISSED_SECONDS = 5.0
@@ -61,7 +65,8 @@ class Quotas:
         self._clock = clock
         self._owed: dict[str, list[float]] = {}
         self._trust = Trust()
-        self._at: float | None = None
+        self._places: dict[Store, Place] = {}
+        self._looked: dict[str, float] = {}
         self.moves = 0
         """How often quotas of all limits were moved, also past shards that were away."""
         self.unshared: list[str] = []
@@ -94,13 +99,11 @@ class Quotas:
         are done. Without the first shard nothing moves.
         """
         now = self._clock()
-        seconds = 0.0 if self._at is None else min(now - self._at, LONGEST_SECONDS)
-        self._at = now
         asked = _Answers(self._shards)
         if now >= self._missed_at + TELL_MISSED_SECONDS:
             self._missed_at = now
             tell_missed(self._shards, asked.errors)
-        needs = _by_limit(asked.all(lambda shard: shard.quota_needs()))
+        needs = _by_limit(asked.all(self._next_needs))
         without = self._ask_by_name(needs, asked)
         self.unshared = sorted(
             limit
@@ -111,12 +114,29 @@ class Quotas:
             limit: self._trust.believed(limit, of_shards, now=now)
             for limit, of_shards in needs.items()
         }
+        seconds = {
+            limit: min(now - self._looked.get(limit, now), LONGEST_SECONDS) for limit in needs
+        }
         moved = self._move(believed, asked, seconds=seconds, without=without)
-        self._owed = {limit: owed for limit, owed in self._owed.items() if limit in needs}
-        self._trust.keep(needs)
+        self._forget_old(needs, now)
         self.moves += 0 not in asked.away
         asked.errors.raise_first()
         return moved
+
+    def _next_needs(self, shard: Store) -> list[Need]:
+        """Say what a shard needs of the next limits: of so many that a look is short."""
+        needs, self._places[shard] = shard.quota_needs_from(
+            self._places.get(shard, Place()), pages=PAGES
+        )
+        return needs
+
+    def _forget_old(self, needs: Iterable[str], now: float) -> None:
+        self._looked.update(dict.fromkeys(needs, now))
+        kept = {limit: at for limit, at in self._looked.items() if at > now - FORGET_SECONDS}
+        if len(kept) < len(self._looked):
+            self._owed = {limit: owed for limit, owed in self._owed.items() if limit in kept}
+            self._trust.keep(kept)
+            self._looked = kept
 
     def move_if_first(self, owner: str, scopes: Sequence[tuple[str, str]]) -> None:
         """Move those of some scopes, unless another process does; what fails is left to it."""
@@ -196,7 +216,7 @@ class Quotas:
         """
         missing: dict[int, list[str]] = defaultdict(list)
         for limit, of_shards in needs.items():
-            if any(need.used + need.demand > need.quota for need in of_shards.values()):
+            if any(need.used + need.demand + 1 > need.quota for need in of_shards.values()):
                 for number in set(range(len(self._shards))) - set(of_shards) - asked.away:
                     missing[number].append(limit)
         without: dict[str, set[int]] = defaultdict(set)
@@ -220,7 +240,7 @@ class Quotas:
         needs: Mapping[str, Mapping[int, Need]],
         asked: _Answers,
         *,
-        seconds: float = 0.0,
+        seconds: Mapping[str, float] | None = None,
         without: Mapping[str, set[int]] | None = None,
     ) -> int:
         """Move some limits at a time, so that no script is long; return how many changes it took.
@@ -232,7 +252,7 @@ class Quotas:
         def move(page: Sequence[str], first: Store) -> None:
             nonlocal moved
             some = {limit: needs[limit] for limit in page}
-            moved += self._move_page(first, some, asked, seconds, without or {})
+            moved += self._move_page(first, some, asked, seconds or {}, without or {})
 
         for at in range(0, len(limits), most):
             asked.ask(0, partial(move, limits[at : at + most]))
@@ -243,7 +263,7 @@ class Quotas:
         first: Store,
         needs: Mapping[str, Mapping[int, Need]],
         asked: _Answers,
-        seconds: float,
+        seconds: Mapping[str, float],
         without: Mapping[str, set[int]],
     ) -> int:
         limits = self._limits(first, needs)
@@ -252,7 +272,7 @@ class Quotas:
             first.note_quotas(not_theirs, shards=len(self._shards))
             limits = self._limits(first, needs)
         for limit in limits:
-            self._owed[limit.name] = limit.owed_after(seconds)
+            self._owed[limit.name] = limit.owed_after(seconds.get(limit.name, 0.0))
         settled = [change for limit in limits for change in limit.to_settle()]
         if settled:
             self._settle(first, settled, asked)
