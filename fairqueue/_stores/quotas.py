@@ -15,6 +15,8 @@ PAGE = 20
 
 QUEUES = 50
 """Queues that one call passes while they are idle."""
+LEDGER_PAGE = 100
+"""Limits of the ledger that one call looks through."""
 PLACES = ("limits", "kinds", "nodes")
 
 
@@ -120,7 +122,7 @@ class QuotaStore(OperatorStore):
     def quota_needs_from(
         self, place: Place, *, pages: int | None = None
     ) -> tuple[list[Need], Place]:
-        """Say what this shard needs of some limits, and where to go on: at most so many pages.
+        """Say what this shard needs of the limits on some pages, and where to go on.
 
         It ends where the list does. Queues under a default are left out while they are idle and
         have a part of it.
@@ -195,6 +197,14 @@ class QuotaStore(OperatorStore):
             forgotten="".join(map(Missed.line, forgotten)),
         )
         return bool(has_wide), [Missed.read(each.decode()) for each in words]
+
+    def old_quotas(self, cursor: str) -> tuple[list[str], str]:
+        """Return limits of a page of the ledger that none needs any more, as far as is known here.
+
+        And where the next page begins; "0" is the first one.
+        """
+        following, *limits = self._call("old_quotas", cursor=cursor, count=LEDGER_PAGE)
+        return [limit.decode() for limit in limits], following.decode()
 
     def quota_ledger(self, limits: Sequence[str], *, shards: int) -> list[list[Granted]]:
         """Return for each limit what is granted to each shard."""

@@ -476,6 +476,45 @@ def test_quotas_go_with_their_limit(fleet: Fleet) -> None:
     assert shard.engine.command("HLEN", fleet.store.shards[0].engine.keys.key("quota_ledger")) == 1
 
 
+def test_quotas_of_queues_under_a_default_go_with_them(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are taken back when no shard knows the queue, and go a day later."""
+    monkeypatch.setattr("fairqueue._stores.sharded.old_quotas.LOOK_EVERY_SECONDS", 0)
+    limits = Limits(concurrency=3)
+    fleet.store.configure(StoredLimits(queue_default=limits), authoritative=True)
+    keys = [shard.engine.keys for shard in fleet.store.shards]
+
+    def left() -> list[int]:
+        """How many quotas each shard has, and how many lines the ledger."""
+        lens = [
+            shard.engine.command("HLEN", keys[n].key("quotas"))
+            for n, shard in enumerate(fleet.store.shards)
+        ]
+        ledger = fleet.store.shards[0].engine.command("HLEN", keys[0].key("quota_ledger"))
+        return [*lens, ledger]
+
+    for number, queue in ((1, "gone"), (2, "q")):
+        fleet.publish(number, queue=queue)
+        fleet.quotas.move()
+        [lease] = fleet.workers[number].take(1, queue)
+        fleet.workers[number].finish(lease)
+    assert left() == [2, 2, 2, 3]
+    found = []
+    for _ in range(80):
+        fleet.clock.advance(3601)
+        fleet.store.reap(max_deliveries=1)
+        fleet.store.reap(max_deliveries=1)
+        fleet.claim(2)  # it takes the queue "q" as used
+        fleet.quotas.move()
+        found.append(left())
+    assert found[20] == [2, 2, 2, 3]
+    assert found[-1] == [1, 1, 1, 2]
+    fleet.publish(0, 9)
+    fleet.quotas.move()
+    assert fleet.claim(0) == 3
+
+
 def test_many_jobs_take_what_room_there_is(fleet: Fleet) -> None:
     """Of more than a capacity has room for, as many are stored as it has."""
     fleet.store.set_limits("queue", "q", Limits(capacity=7))

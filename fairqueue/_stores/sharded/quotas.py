@@ -22,6 +22,7 @@ from fairqueue._keys import encode
 from fairqueue._stores.quotas import Change, Granted, Need, Place, scope_of
 from fairqueue._stores.sharded.asking import Errors
 from fairqueue._stores.sharded.missed_limits import tell_missed
+from fairqueue._stores.sharded.old_quotas import OldQuotas
 from fairqueue._stores.sharded.quota_targets import Wish, lowered, owed_after, targets, wanted
 from fairqueue._stores.sharded.quota_trust import Trust
 from fairqueue._stores.sharded.rest import Rest
@@ -65,6 +66,7 @@ class Quotas:
         self._clock = clock
         self._owed: dict[str, list[float]] = {}
         self._trust = Trust()
+        self._old = OldQuotas()
         self._places: dict[Store, Place] = {}
         self._looked: dict[str, float] = {}
         self.moves = 0
@@ -118,6 +120,8 @@ class Quotas:
             limit: min(now - self._looked.get(limit, now), LONGEST_SECONDS) for limit in needs
         }
         moved = self._move(believed, asked, seconds=seconds, without=without)
+        if not asked.away:
+            asked.ask(0, lambda first: self._take_old_back(first, asked, now))
         self._forget_old(needs, now)
         self.moves += 0 not in asked.away
         asked.errors.raise_first()
@@ -129,6 +133,11 @@ class Quotas:
             self._places.get(shard, Place()), pages=PAGES
         )
         return needs
+
+    def _take_old_back(self, first: Store, asked: _Answers, now: float) -> None:
+        old = self._old.next_changes(self._shards, now=now)
+        if old:
+            self._settle(first, old, asked)
 
     def _forget_old(self, needs: Iterable[str], now: float) -> None:
         self._looked.update(dict.fromkeys(needs, now))

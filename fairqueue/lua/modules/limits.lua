@@ -1,7 +1,7 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
 local FEW = 32 -- up to this many fields are read at once, more are read by name
-local QUOTA_KEPT_SECONDS = 86400 -- after its last change, once its limit is gone
+local QUOTA_KEPT_SECONDS = 86400 -- after its last change, once it is not needed
 local NONE = { weight = 1, burst = 1 }
 local limits_by_text, limits_of_task = {}, {}
 local limit_fields, limit_marks, has_none
@@ -176,7 +176,8 @@ function Limits.stored_whole(what, scope, name)
   return tonumber(match(all, '.*whole_' .. what .. '=([^ ]+)')) -- the last one counts
 end
 
--- A quota of a limit that is gone goes later: until then its epoch refuses what comes late.
+-- A quota goes whose limit is gone, or that is nothing: later, until then its epoch refuses what
+-- comes late.
 function Limits.drop_quota(limit, text)
   if Limits.is_old_quota(limit, text) then call('HDEL', K.quotas(), limit) end
 end
@@ -187,10 +188,22 @@ end
 
 function Limits.is_old_quota(limit, text, names_tasks)
   local what, scope, name = match(limit, '^(%a+):(%a+):(.*)$')
-  local epoch = tonumber(match(text, '(%d+)$')) or 0
-  if not what or now < epoch / 1000000 + QUOTA_KEPT_SECONDS then return false end
+  if not what or not Limits.is_settled(text) then return false end
+  if not Limits.grants(text) then return true end
   if names_tasks and scope == 'task' then name = Shard.known_task(name) end
   return not (name and Limits.stored_whole(what, scope, name))
+end
+
+-- Whether nothing has changed for long; text: `quota epoch`, or `granted:epoch` of each shard.
+function Limits.is_settled(text)
+  for epoch in gmatch(text, '[ :](%d+)') do
+    if now < epoch / 1000000 + QUOTA_KEPT_SECONDS then return false end
+  end
+  return true
+end
+
+function Limits.grants(text)
+  return find(' ' .. text, ' [1-9]%d*:') ~= nil or find(text, '^[1-9]%d* ') ~= nil
 end
 
 -- A limit as people know it, which may be wider than this shard.
