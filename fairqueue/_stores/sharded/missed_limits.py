@@ -7,11 +7,12 @@ quotas copies them from there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 
 from fairqueue._stores.quotas import Missed
-from fairqueue._stores.sharded.asking import Errors, each
+from fairqueue._stores.sharded.asking import Answers, each
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits
 from fairqueue.errors import FairQueueError, StoreUnavailable
@@ -58,50 +59,35 @@ def _note(told: Sequence[Store], missed: Sequence[Missed]) -> None:
             return
 
 
-def tell_missed(shards: Sequence[Store], errors: Errors) -> None:
+def tell_missed(shards: Sequence[Store], asked: Answers) -> None:
     """Set what was noted on the shards that have missed it, as it stands where it was noted.
 
-    A shard that has missed something itself is no source of it. What fails is added to the errors,
-    and tried again with the next call.
+    A shard that has missed something itself is no source of it. What fails is tried again with the
+    next call.
     """
-    noted: dict[Store, list[Missed]] = {}
-    for shard in shards:
-        _try(errors, shard, partial(_read, noted, shard))
-    behind = {missed for found in noted.values() for missed in found}
+    noted = asked.all(lambda shard: shard.missed_limits()[1])
+    behind = set(chain.from_iterable(noted.values()))
     for source, found in noted.items():
         for missed in found:
-            _try(errors, shards[missed.shard], partial(_tell, shards, source, missed, behind))
+            is_source = missed._replace(shard=source) not in behind
+            asked.ask(missed.shard, partial(_tell, shards[source], missed, is_source=is_source))
 
 
-def _read(noted: dict[Store, list[Missed]], shard: Store) -> None:
-    noted[shard] = shard.missed_limits()[1]
-
-
-def _try(errors: Errors, shard: Store, ask: Callable[[], object]) -> None:
-    if errors.are_of(shard):
-        return
-    try:
-        ask()
-    except Exception as error:  # noqa: BLE001 - the first one is raised when all were asked
-        errors.add(shard, error)
-
-
-def _tell(
-    shards: Sequence[Store], source: Store, missed: Missed, behind: Collection[Missed]
-) -> None:
-    scope, name, number = missed
-    is_source = Missed(scope, name, shards.index(source)) not in behind
-    before = _live(source, scope, name)
+def _tell(source: Store, missed: Missed, shard: Store, *, is_source: bool) -> None:
+    before = _live(source, missed)
     if is_source:
-        shards[number].set_limits(scope, name, before, replaces=True)
-    if _live(source, scope, name) == before:
+        shard.set_limits(missed.scope, missed.name, before, replaces=True)
+    if _live(source, missed) == before:
         source.missed_limits(forgotten=[missed])
         if is_source:
             log.warning(
-                "shard %d has missed limits of %s %r, and has them now", number, scope, name
+                "shard %d has missed limits of %s %r, and has them now",
+                missed.shard,
+                missed.scope,
+                missed.name,
             )
 
 
-def _live(shard: Store, scope: str, name: str) -> Limits | None:
-    found = shard.get_limits(scope, name)
+def _live(shard: Store, missed: Missed) -> Limits | None:
+    found = shard.get_limits(missed.scope, missed.name)
     return next((each.limits for each in found if each.source == "live"), None)

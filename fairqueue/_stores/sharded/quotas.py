@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 
 from fairqueue._keys import encode
 from fairqueue._stores.quotas import Change, Granted, Need, Place, scope_of
-from fairqueue._stores.sharded.asking import Errors
+from fairqueue._stores.sharded.asking import Answers
 from fairqueue._stores.sharded.missed_limits import tell_missed
 from fairqueue._stores.sharded.old_quotas import OldQuotas
 from fairqueue._stores.sharded.quota_targets import Wish, lowered, owed_after, targets, wanted
@@ -101,10 +101,10 @@ class Quotas:
         are done. Without the first shard nothing moves.
         """
         now = self._clock()
-        asked = _Answers(self._shards)
+        asked = Answers(self._shards)
         if now >= self._missed_at + TELL_MISSED_SECONDS:
             self._missed_at = now
-            tell_missed(self._shards, asked.errors)
+            tell_missed(self._shards, asked)
         needs = _by_limit(asked.all(self._next_needs))
         without = self._ask_by_name(needs, asked)
         self.unshared = sorted(
@@ -134,7 +134,7 @@ class Quotas:
         )
         return needs
 
-    def _take_old_back(self, first: Store, asked: _Answers, now: float) -> None:
+    def _take_old_back(self, first: Store, asked: Answers, now: float) -> None:
         old = self._old.next_changes(self._shards, now=now)
         if old:
             self._settle(first, old, asked)
@@ -158,7 +158,7 @@ class Quotas:
 
         The limit was set, so what fails here is no error of the call that has set it.
         """
-        asked = _Answers(self._shards)
+        asked = Answers(self._shards)
         needs = _by_limit(asked.all(lambda shard: shard.quota_needs(scopes)))
         self._move(needs, asked)
 
@@ -172,8 +172,8 @@ class Quotas:
         full = self._full.get(limit)
         if full is not None and full.until > self._clock() and least > full.room:
             return False
-        asked = self._asked_in_time(scope, name)
-        needs = _by_limit(asked.found).get(limit, {})
+        asked, found = self._asked_in_time(scope, name)
+        needs = _by_limit(found).get(limit, {})
         number, used = self._shards.index(shard), sum(need.used for need in needs.values())
         if number not in needs:
             return False
@@ -187,19 +187,19 @@ class Quotas:
         self._full[limit] = _Full(self._clock() + NO_ROOM_SECONDS, *known)
         return False
 
-    def _asked_in_time(self, scope: str, name: str) -> _Answers:
+    def _asked_in_time(self, scope: str, name: str) -> tuple[Answers, dict[int, list[Need]]]:
         """Ask all what they need of a capacity, but those that did not answer a moment ago."""
         resting = {server for server, rest in self._rests.items() if rest.seconds_left > 0}
-        asked = _Answers(self._shards, resting)
+        asked = Answers(self._shards, resting)
         begun = time.monotonic()
-        asked.found = asked.all(lambda shard: shard.quota_needs([(scope, name)], what="capacity"))
+        found = asked.all(lambda shard: shard.quota_needs([(scope, name)], what="capacity"))
         took = time.monotonic() - begun
         for server in asked.errors.silent:
             self._rests.setdefault(server, Rest()).failed(took)
         for server in {shard.engine.server for shard in self._shards} - asked.errors.silent:
             if server not in resting:
                 self._rests.pop(server, None)
-        return asked
+        return asked, found
 
     def waiting(self, scope: str, name: str) -> int | None:
         """Return how many jobs waited in all when no room was found; None: that is not known."""
@@ -209,14 +209,14 @@ class Quotas:
     def used(self, limits: Collection[str]) -> dict[str, int]:
         """Return how much of some limits all shards use that answer."""
         scopes = list(dict.fromkeys(map(scope_of, limits)))
-        found = _Answers(self._shards).all(lambda each: each.quota_needs(scopes))
+        found = Answers(self._shards).all(lambda each: each.quota_needs(scopes))
         used = Counter[str]()
         for need in chain.from_iterable(found.values()):
             used[need.limit] += need.used
         return {limit: used[limit] for limit in limits if limit in used}
 
     def _ask_by_name(
-        self, needs: dict[str, dict[int, Need]], asked: _Answers
+        self, needs: dict[str, dict[int, Need]], asked: Answers
     ) -> Mapping[str, set[int]]:
         """Ask the shards that do not list a limit of which others could use more.
 
@@ -247,7 +247,7 @@ class Quotas:
     def _move(
         self,
         needs: Mapping[str, Mapping[int, Need]],
-        asked: _Answers,
+        asked: Answers,
         *,
         seconds: Mapping[str, float] | None = None,
         without: Mapping[str, set[int]] | None = None,
@@ -271,7 +271,7 @@ class Quotas:
         self,
         first: Store,
         needs: Mapping[str, Mapping[int, Need]],
-        asked: _Answers,
+        asked: Answers,
         seconds: Mapping[str, float],
         without: Mapping[str, set[int]],
     ) -> int:
@@ -289,7 +289,7 @@ class Quotas:
         raised = [change for limit in limits for change in limit.to_raise()]
         if raised:
             granted = first.grant_quotas(raised, shards=len(self._shards))
-            asked.each(granted, lambda shard, changes: shard.set_quotas(changes))
+            _send(asked, granted, lambda shard, changes: shard.set_quotas(changes))
         return len(settled) + len(raised)
 
     def _limits(self, first: Store, needs: Mapping[str, Mapping[int, Need]]) -> list[_Limit]:
@@ -300,7 +300,7 @@ class Quotas:
             for (name, of_shards), line in zip(needs.items(), lines, strict=True)
         ]
 
-    def _settle(self, first: Store, changes: Sequence[Change], asked: _Answers) -> None:
+    def _settle(self, first: Store, changes: Sequence[Change], asked: Answers) -> None:
         opened = first.open_quotas(changes, shards=len(self._shards))
         left: list[Change] = []
 
@@ -308,7 +308,7 @@ class Quotas:
             now = zip(some, shard.set_quotas(some), strict=True)
             left.extend(change._replace(quota=n) for change, n in now if n is not None)
 
-        asked.each(opened, settle)
+        _send(asked, opened, settle)
         if left:
             first.note_quotas(left, shards=len(self._shards))
 
@@ -388,47 +388,17 @@ class _Limit:
         return max(self._counted(self.line[number]), used)
 
 
-class _Answers:
-    """Asks shards, and leaves those alone that do not answer; errors are kept for later."""
-
-    def __init__(self, shards: Sequence[Store], resting: Collection[str] = ()) -> None:
-        self._shards, self._resting = shards, resting
-        self.errors = Errors()
-        self.away: set[int] = set()
-        self.found: dict[int, list[Need]] = {}
-
-    def all(self, ask: Callable[[Store], T]) -> dict[int, T]:
-        """Ask every shard; return the answers by the numbers of those that gave one."""
-        found: dict[int, T] = {}
-
-        def keep(number: int, shard: Store) -> None:
-            found[number] = ask(shard)
-
-        for number in range(len(self._shards)):
-            self.ask(number, partial(keep, number))
-        return found
-
-    def each(
-        self, changes: Iterable[Change], send: Callable[[Store, Sequence[Change]], object]
-    ) -> None:
-        """Send the changes of each shard in one call."""
-        of_shard: dict[int, list[Change]] = defaultdict(list)
-        for change in changes:
-            of_shard[change.shard].append(change)
-        for number, some in of_shard.items():
-            self.ask(number, lambda shard, some=some: send(shard, some))  # type: ignore[misc]
-
-    def ask(self, number: int, ask: Callable[[Store], object]) -> None:
-        """Ask one."""
-        shard = self._shards[number]
-        if self.errors.are_of(shard) or shard.engine.server in self._resting:
-            self.away.add(number)
-            return
-        try:
-            ask(shard)
-        except Exception as error:  # noqa: BLE001 - the first one is raised when all were asked
-            self.errors.add(shard, error)
-            self.away.add(number)
+def _send(
+    asked: Answers,
+    changes: Iterable[Change],
+    send: Callable[[Store, Sequence[Change]], object],
+) -> None:
+    """Send the changes of each shard in one call."""
+    of_shard: dict[int, list[Change]] = defaultdict(list)
+    for change in changes:
+        of_shard[change.shard].append(change)
+    for number, some in of_shard.items():
+        asked.ask(number, lambda shard, some=some: send(shard, some))  # type: ignore[misc]
 
 
 def _by_limit(found: Mapping[int, Sequence[Need]]) -> dict[str, dict[int, Need]]:
