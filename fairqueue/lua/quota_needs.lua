@@ -32,21 +32,29 @@ local function lacks_nothing(queue)
   return Cleanup.is_unused(queue)
 end
 
+-- What Redis gives at once may be more than a page: then the cursor also says how many were passed.
+local function each_of_page(command, key, step, look)
+  local from, passed = match(cursor, '^(%d+)/?(%d*)$')
+  local following, found = unpack(call(command, key, from, 'COUNT', count))
+  local first, last = (tonumber(passed) or 0) * step + 1, #found
+  if last - first + 1 > 2 * count * step then
+    last = first + count * step - 1
+    following = from .. '/' .. int(last / step)
+  end
+  for i = first, last, step do look(found[i], found[i + 1]) end
+  return following
+end
+
 local following_cursor = '0'
 if names ~= '' then
   for scope, name in gmatch(names, '(%a+):(%S*)') do add(scope, name) end
 elseif place == 'limits' then
-  local fields
-  following_cursor, fields =
-    unpack(call('SSCAN', K.limits_with('whole'), cursor, 'COUNT', count))
-  for _, field in ipairs(fields) do add_field(field) end
+  following_cursor = each_of_page('SSCAN', K.limits_with('whole'), 1, add_field)
 else
-  local found
   local key = place == 'kinds' and K.kinds() or K.nodes()
-  following_cursor, found = unpack(call('HSCAN', key, cursor, 'COUNT', count))
-  for i = 1, #found, 2 do
-    local is_plain = place == 'kinds' and match(found[i + 1], '^plain')
-    if not is_plain and not lacks_nothing(found[i]) then add('queue', found[i]) end
-  end
+  following_cursor = each_of_page('HSCAN', key, 2, function(queue, text)
+    local is_plain = place == 'kinds' and match(text, '^plain')
+    if not is_plain and not lacks_nothing(queue) then add('queue', queue) end
+  end)
 end
 return { following_cursor, has_default, unpack(rows) }
