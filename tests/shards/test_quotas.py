@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from fairqueue import CapacityExceeded, Lease, Limits
+from fairqueue import CapacityExceeded, Lease, Limits, Settings
+from fairqueue._admin import Admin
 from fairqueue._quota_mover import MOVE_EVERY_SECONDS, QuotaMover
 from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
-from fairqueue._stores.quotas import Change, Granted, Need, Place
+from fairqueue._stores.quotas import Change, Granted, Missed, Need, Place
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.sharded.quotas import TELL_MISSED_SECONDS, Quotas
@@ -621,6 +622,18 @@ def test_a_shard_that_missed_a_limit_has_it_when_it_is_back(
         assert len({tuple(one.limits for one in of_shard) for of_shard in found}) == 1
     assert len(caplog.records) == 6
     assert [each.missed_limits()[1] for each in fleet.store.shards] == [[]] * SHARDS
+
+
+def test_an_operator_limits_a_name_that_no_job_has_while_a_shard_is_away(
+    fleet: Fleet, servers_apart: None
+) -> None:
+    """Whether a job names it cannot be known then; the limit is set on the others."""
+    fleet.store.shards[2].engine.silent = True
+    with pytest.raises(StoreUnavailable):
+        Admin(lambda: fleet.store, Settings()).set_queue_limits("new", concurrency=6)
+    first = fleet.store.shards[0]
+    assert [each.limits for each in first.get_limits("queue", "new")] == [Limits(concurrency=6)]
+    assert first.missed_limits()[1] == [Missed("queue", "new", 2)]
 
 
 def test_a_limit_over_all_shards_is_not_set_without_the_first(
