@@ -59,7 +59,8 @@ def test_one_process_does_it(queue: FairQueue, monkeypatch: pytest.MonkeyPatch) 
     store, tally = store_of(queue), Tally(0)
     queue.connect()
     mover = QuotaMover(store, tally)
-    assert mover.beat(store) == MOVE_EVERY_SECONDS
+    mover.beat(store)
+    assert store.quotas.moves == 1
     monkeypatch.setattr("fairqueue._quota_mover.process_name", lambda: "another")
     monkeypatch.setattr(store.quotas, "move", lambda: pytest.fail("it is not its turn"))
     assert MOVE_EVERY_SECONDS <= mover.beat(store) <= 1.5 * TENURE_SECONDS
@@ -72,7 +73,8 @@ def test_where_no_limit_is_wide_nothing_moves(namespace: str) -> None:
     mover = QuotaMover(store, Tally(0))
     assert mover.beat(store) >= TENURE_SECONDS
     store.set_limits("total", "", Limits(concurrency=3))
-    assert mover.beat(store) == MOVE_EVERY_SECONDS
+    mover.beat(store)
+    assert store.quotas.moves == 1
 
 
 def test_what_fails_is_counted_and_logged_once(

@@ -13,7 +13,7 @@ import pytest
 
 from fairqueue import CapacityExceeded, Lease, Limits, Settings
 from fairqueue._admin import Admin
-from fairqueue._quota_mover import MOVE_EVERY_SECONDS, QuotaMover
+from fairqueue._quota_mover import QuotaMover
 from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
@@ -615,7 +615,7 @@ def test_a_shard_that_missed_a_limit_has_it_when_it_is_back(
             fleet.store.set_limits(scope, "t" if scope == "task" else "", limits)
         shard.engine.silent = False
         monkeypatch.setattr(fleet.store.quotas, "_missed_at", -TELL_MISSED_SECONDS)
-        assert mover.beat(fleet.store) == MOVE_EVERY_SECONDS
+        mover.beat(fleet.store)
         found = [
             each.get_limits(scope, "t" if scope == "task" else "") for each in fleet.store.shards
         ]
