@@ -48,7 +48,7 @@ class ShardOrder:
     def _most(self, others: Iterable[int], queue: str) -> float | None:
         """Return how far a head may be that is served before those of other shards."""
         heads = (self._heads[n].get(queue) for n in others)
-        known = [head for head in heads if head is not None]
+        known = [head for head in heads if head is not None and head < inf]
         if not known:
             return None
         return max(min(known), self._seen[queue]) + self._pace.of(queue) * OLD_SECONDS

@@ -32,6 +32,7 @@ from fairqueue._stores.engine import Value
 from fairqueue._stores.layout import check_layout
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
+from fairqueue._stores.quotas import QuotaStore
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import (
     Admission,
@@ -198,7 +199,7 @@ class AnyStore(DeadStore):
         self.engine.close()
 
 
-class Store(AnyStore):
+class Store(QuotaStore, AnyStore):
     """A store of one shard."""
 
     @property

@@ -158,7 +158,8 @@ class ShardedLists(Shards):
             return None if why.state in NOT_HERE else why
 
         found = first(self._asked(workspace or ""), ask, nothing=None)
-        return found or min(elsewhere, key=lambda why: NOT_HERE[why.state])
+        found = found or min(elsewhere, key=lambda why: NOT_HERE[why.state])
+        return rows.why(found, self.quotas.used)
 
     def fleet(self) -> Fleet:
         """Return what the workers and leases of all shards are."""

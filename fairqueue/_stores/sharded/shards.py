@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fairqueue._shards import shard_of, shard_of_fence
+from fairqueue._stores.sharded.quotas import Quotas
 from fairqueue._stores.store import Store
 
 
@@ -13,6 +14,10 @@ class Shards:
 
     def __init__(self, shards: Sequence[Store]) -> None:
         self._all = tuple(shards)
+        for shard in self._all:
+            shard.is_spread = len(self._all) > 1
+        self.quotas = Quotas(self._all)
+        """What moves the parts of limits that are wider than a shard."""
 
     @property
     def shards(self) -> tuple[Store, ...]:
