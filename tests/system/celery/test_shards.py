@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -98,6 +99,28 @@ def test_an_unchanged_app_runs_on_both_servers(wide_shop: SpreadShop, pool: str)
 
 def _numbered(shop: SpreadShop) -> Iterator[tuple[int, str]]:
     return enumerate(shop.workspaces)
+
+
+def test_a_limit_over_both_servers_holds_though_a_worker_hangs(wide_shop: SpreadShop) -> None:
+    """One of the two moves slots between the servers, and the other takes over."""
+    url = wide_shop.url(total_concurrency=3, lease_seconds=4)
+    hangs, lives = (wide_shop.worker("-P", "prefork", "-c", "4", url=url).ready() for _ in "12")
+    publisher = wide_shop.publisher(url)
+    for n in range(JOBS_EACH):
+        for name in wide_shop.workspaces:
+            publisher.send("work", n, kwargs={"seconds": 0.3}, workspace=name)
+    wide_shop.ledger.wait("end", 6)
+    hangs.process.send_signal(signal.SIGSTOP)  # what its processes run ends by itself
+    ledger, jobs = wide_shop.ledger, len(wide_shop.workspaces) * JOBS_EACH
+    wait_for(lambda: len({(row["workspace"], row["n"]) for row in ledger.lines("end")}) == jobs)
+    assert ledger.most_at_once() == 3
+
+    [name] = wide_shop.servers.workspaces(0, 1)  # only one server has jobs: it gets all slots
+    for n in range(3):
+        publisher.send("work", jobs + n, kwargs={"seconds": 20}, workspace=name)
+    wait_for(lambda: wide_shop.running(name) == 3)
+    hangs.kill()
+    lives.kill()
 
 
 @pytest.mark.parametrize("shard", [0, 1])
