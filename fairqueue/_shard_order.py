@@ -32,6 +32,11 @@ class ShardOrder:
         self._told_at = [-inf] * shards
         self._pace = _Pace()
 
+    def add(self) -> None:
+        """There is one shard more, which has told nothing yet."""
+        self._told_at.append(-inf)
+        self._heads.append({})
+
     def times(self, queues: Sequence[str], others: Iterable[int] = ()) -> list[Time]:
         """Return what a claim from these queues tells a shard; it goes before none of the others.
 

@@ -82,6 +82,7 @@ MODULES = (
     "idempotency",
     "short_claim",
     "handover",
+    "moves",
 )
 """The shared modules, bottom up."""
 

@@ -29,7 +29,8 @@ from fairqueue._shards import Time
 from fairqueue._stores import replies
 from fairqueue._stores.dead import DeadStore
 from fairqueue._stores.engine import Value
-from fairqueue._stores.layout import check_layout
+from fairqueue._stores.layout import Layout, check_layout
+from fairqueue._stores.moves import MovesStore
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
 from fairqueue._stores.waiter import Waiter
@@ -69,6 +70,9 @@ class AnyStore(DeadStore):
     def take_woken(self) -> frozenset[int]:
         """Return the shards whose waits have woken us since the last call."""
         return frozenset()
+
+    def look(self) -> None:
+        """Look whether the number of shards changes, if that is time; see ``Layout``."""
 
     def check(self) -> None:
         """Raise ConfigurationError or StoreUnavailable if the server cannot keep the promises.
@@ -198,7 +202,7 @@ class AnyStore(DeadStore):
         self.engine.close()
 
 
-class Store(AnyStore):
+class Store(MovesStore, AnyStore):
     """A store of one shard."""
 
     @property
@@ -209,7 +213,7 @@ class Store(AnyStore):
     def check(self) -> None:
         """Check the server, and that it is not one of several shards."""
         self.engine.check()
-        check_layout(self.engine, [self.engine], shards=1)
+        check_layout(self.engine, [self.engine], Layout(1))
 
     def clone(self, *, timeout_seconds: float | None = None) -> Store:
         """Return the same store over separate connections."""

@@ -7,7 +7,7 @@ local _, place, scope, cursor, count = unpack(ARGV)
 local PLACES = {
   workspaces = { 'HSCAN', K.workspaces() }, dead_workspaces = { 'ZSCAN', K.dead_workspaces() },
   nodes = { 'HSCAN', K.nodes() }, kinds = { 'HSCAN', K.kinds() }, tasks = { 'HSCAN', K.tasks() },
-  limits = { 'HSCAN', K.limits() },
+  limits = { 'HSCAN', K.limits() }, unique = { 'HSCAN', K.unique() },
 }
 local scan, key = unpack(PLACES[place])
 local following_cursor, found = unpack(call(scan, key, cursor, 'COUNT', count))
@@ -24,6 +24,7 @@ end
 
 for i = 1, #found, 2 do
   if place == 'limits' then add_limited(found[i], found[i + 1])
+  elseif place == 'unique' then insert(names, match(found[i], '^[^:]*'))
   elseif not match(found[i], '^[#!]') then insert(names, found[i])
   else
     local name = match(found[i], '^!(.+)$') -- with cancelled jobs; a task set aside

@@ -37,8 +37,9 @@ local delay, exempt, unnamed, parent, group, expires, unique_for, key =
 if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } end
 if not is_stored and find(how, '^1') and Shard.has_ended(id, now) then return 0 end
 
-local capacity, wide, tasks =
-  unpack(call('HMGET', K.limits(), 'capacity', 'wide_capacity', 'tasks'))
+local capacity, wide, tasks, moves =
+  unpack(call('HMGET', K.limits(), 'capacity', 'wide_capacity', 'tasks', 'moves'))
+if moves then Shard.refuse_moved(name) end
 local lane_key = queue
 if tasks and task then
   local own = { 'configured:task:' .. task, 'live:task:' .. task, 'pause:task:' .. task }
@@ -104,5 +105,5 @@ if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
 if unnamed == '1' then Shard.count(K.without_workspace(), task_name) end
 
 Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
-if not plain then Enqueue.mark_plain(capacity, tasks) end
+if not (plain or moves) then Enqueue.mark_plain(capacity, tasks) end
 return was_dead and { 4 } or 1

@@ -14,7 +14,16 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.scripts import load
 from fairqueue._stores.store import Store
 
-NOT_OPERATIONS = {"check", "waiter", "clone", "close", "fleet", "is_leased", "take_woken"}
+NOT_OPERATIONS = {
+    "check",
+    "clone",
+    "close",
+    "fleet",
+    "is_leased",
+    "look",
+    "take_woken",
+    "waiter",
+}
 """These run no script, or those of others."""
 WRITES_NOTHING = "-- WRITES nothing"
 WRITE = re.compile(r"'([A-Z]+)'")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
 
+from fairqueue._stores.layout import Layout
 from fairqueue._stores.limits_text import SourcedLimits
 from fairqueue._stores.sharded.asking import each, taken
-from fairqueue._stores.sharded.shards import Shards
+from fairqueue._stores.sharded.shards import OpenShard, Shards, cannot_open
 from fairqueue._stores.sharded.wide_limits import refuse_wide_configuration, refuse_wide_limits
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits, StoredLimits
@@ -16,8 +17,14 @@ from fairqueue._types import Limits, StoredLimits
 class ShardedLimits(Shards):
     """A configuration is stored whole on every shard, so that its digest is the same on all."""
 
-    def __init__(self, shards: Sequence[Store]) -> None:
-        super().__init__(shards)
+    def __init__(
+        self,
+        shards: Sequence[Store],
+        *,
+        open_shard: OpenShard = cannot_open,
+        layout: Layout | None = None,
+    ) -> None:
+        super().__init__(shards, open_shard=open_shard, layout=layout)
         self._turns = count()
 
     def _in_turn(self) -> tuple[Store, ...]:

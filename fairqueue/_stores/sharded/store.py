@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairqueue._shards import shard_of, shard_of_fence
+from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.late_check import LateCheck
-from fairqueue._stores.layout import check_layout
+from fairqueue._stores.layout import Layout, check_layout
 from fairqueue._stores.publishes import Outcome
 from fairqueue._stores.sharded.lists import ShardedLists
 from fairqueue._stores.sharded.operators import ShardedOperators
+from fairqueue._stores.sharded.shards import OpenShard, cannot_open
 from fairqueue._stores.sharded.waiter import ShardedWaiter
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue._stores.waiter import Waiter
@@ -36,9 +37,17 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
     owner numbers are made to each shard by a claimer of its own, see ``fairqueue._claimers``.
     """
 
-    def __init__(self, shards: Sequence[Store], *, servers: int = 1) -> None:
-        super().__init__(shards)
-        self._servers = servers
+    def __init__(
+        self,
+        shards: Sequence[Store],
+        *,
+        servers: int = 1,
+        open_shard: OpenShard = cannot_open,
+        layout: Layout | None = None,
+    ) -> None:
+        super().__init__(shards, open_shard=open_shard, layout=layout)
+        self.servers = servers
+        """How many the URL names: shard i is on server i modulo this."""
         self._woken: set[int] = set()
 
     def check(self) -> None:
@@ -58,6 +67,8 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         there = [engine for engine in engines if engine.server not in away]
         if not there:
             raise next(iter(away.values()))
+        if self.layout.has_looked:  # it connects again, and follows what has changed meanwhile
+            self._look_at(there[0])
         for engine in there:
             engine.late_check = None
             self._check_layout(engine, there)
@@ -68,7 +79,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
                 shard.engine.late_check = LateCheck(shard, [self._check_late])
 
     def _check_layout(self, engine: Engine, there: Sequence[Engine]) -> None:
-        check_layout(engine, there, shards=len(self.shards), servers=self._servers)
+        check_layout(engine, there, self.layout, servers=self.servers)
 
     def _check_late(self, shard: Store) -> None:
         shard.engine.check()
@@ -79,11 +90,12 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
         Where its parent runs on another shard, the lease is looked at before, in a step of its own.
         """
-        return self.home(job.workspace).publish(job, self._checked(job, admission))
+        home = self.home(job.workspace)
+        return home.publish(job, self._checked(home, job, admission))
 
-    def _checked(self, job: Job, admission: Admission) -> Admission:
+    def _checked(self, home: Store, job: Job, admission: Admission) -> Admission:
         fence = admission.parent_fence
-        if fence is None or shard_of_fence(fence) == shard_of(job.workspace, len(self.shards)):
+        if fence is None or shard_of_fence(fence) == home.engine.shard:
             return admission
         parent = self.of_fence(fence)
         if parent is None or not parent.is_leased(fence):
@@ -96,11 +108,15 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         parts: dict[Store, list[tuple[int, Pair]]] = defaultdict(list)
         for at, (job, admission) in enumerate(jobs):
             try:
-                pair = job, self._checked(job, admission)
+                home = self.home(job.workspace)
+            except StoreUnavailable as error:
+                raise PublishInterrupted(str(error), ()) from error
+            try:
+                pair = job, self._checked(home, job, admission)
             except LeaseLost as error:
                 outcomes[at] = error
             else:
-                parts[self.home(job.workspace)].append((at, pair))
+                parts[home].append((at, pair))
         for shard, part in parts.items():
             places = [at for at, _ in part]
             try:
@@ -164,8 +180,12 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
     def clone(self, *, timeout_seconds: float | None = None) -> ShardedStore:
         """Clone each shard."""
-        clones = [shard.clone(timeout_seconds=timeout_seconds) for shard in self.shards]
-        return ShardedStore(clones, servers=self._servers)
+
+        def open_shard(shard: int) -> Store:
+            return self.shards[shard].clone(timeout_seconds=timeout_seconds)
+
+        clones = [open_shard(n) for n in range(len(self.shards))]
+        return ShardedStore(clones, servers=self.servers, open_shard=open_shard, layout=self.layout)
 
     def close(self) -> None:
         """Close all."""

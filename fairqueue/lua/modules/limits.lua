@@ -120,7 +120,8 @@ function Limits.are_of_workspaces(queue)
   for field in pairs(limit_fields) do
     local scope = match(field, ':(%a+):')
     local is_own = scope == 'workspace' or scope == 'default'
-    if not is_own and field ~= 'capacity' and field ~= 'configured' then return false end
+    local is_mark = field == 'capacity' or field == 'configured' or field == 'moves'
+    if not (is_own or is_mark) then return false end
   end
   return true
 end

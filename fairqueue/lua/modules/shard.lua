@@ -169,6 +169,11 @@ function Shard.drop_groups()
 end
 
 -- COLD
+-- Raise where a workspace moves to another shard, or has moved: see moves.lua.
+function Shard.refuse_moved(name)
+  if call('HEXISTS', K.moved(), name) == 1 then error('MOVES ' .. name, 0) end
+end
+
 -- For what must act on a full Redis: it refuses a script only at a first write that may grow, and
 -- this one frees.
 function Shard.write_when_full()

@@ -1,0 +1,14 @@
+-- Begin to move a workspace: nothing starts until it has moved.
+-- Once nothing of it runs, this shard refuses its publishes.
+-- ARGV now workspace to
+-- RETURNS how many of its jobs run; 0: it moves now
+local _, name, to = unpack(ARGV)
+
+Shard.write_when_full()
+local field = Moves.field('pause', name)
+local text = Moves.text(field)
+if not find(text, 'moves=', 1, true) then Limits.put(field, Moves.held(text)) end
+Settle.workspace(Records.workspace(name))
+local running = call('SCARD', K.slots_of_workspace(name))
+if running == 0 then call('HSET', K.moved(), name, '>' .. to) end
+return running

@@ -1,0 +1,41 @@
+-- Prepare this shard for a workspace that moves to it: its limits hold, and nothing starts yet.
+-- ARGV now workspace live provider pause stamps asked lost observed tat estimates rates
+-- RETURNS 1
+-- stamps: when these three were stored, and by which process, a line each
+local _, workspace, live, provider, pause, stamps, asked, lost, observed, tat, estimates, rates
+  = unpack(ARGV)
+local name = workspace
+local stamp = gmatch(stamps, '([^\n]*)\n')
+
+local function put(source, text)
+  local field, stored = Moves.field(source, name), stamp()
+  Limits.put(field, text)
+  if stored ~= '' then call('HSET', K.stored_by(), field, stored) end
+end
+local function put_count(key, text)
+  if text ~= '' then call('HSET', key, name, text) end
+end
+
+put('live', live)
+put('provider', provider)
+put('pause', Moves.held(pause))
+if asked ~= '' then call('ZADD', K.asked(), asked, name) end
+put_count(K.lost(), lost)
+put_count(K.observed(), observed)
+for task, at in gmatch(rates, ':(%S*)=(%S+)') do
+  local rate = name .. ':' .. Shard.task_number(task)
+  local here = tonumber(call('ZSCORE', K.task_rates(), rate) or 0)
+  call('ZADD', K.task_rates(), num(max(here, tonumber(at))), rate)
+end
+
+local ws = Records.workspace(name)
+ws.tat = num(max(tonumber(ws.tat), tonumber(tat)))
+if ws.duration_estimates == '' then
+  local read = {}
+  for task, seconds in gmatch(estimates, ':(%S*)=(%S+)') do
+    insert(read, ';' .. Shard.task_number(task) .. '=' .. seconds)
+  end
+  ws.duration_estimates = concat(read)
+end
+Settle.workspace(ws)
+return 1

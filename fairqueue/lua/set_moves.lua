@@ -1,0 +1,16 @@
+-- Begin to move workspaces to another number of shards.
+-- From now on publishes ask whether their workspace has moved.
+-- ARGV now shards
+-- RETURNS 1
+-- shards: how many there were; 0: forget which have moved, since all processes know it
+local _, shards = unpack(ARGV)
+
+Shard.write_when_full()
+if shards ~= '0' then
+  call('HSET', K.limits(), 'moves', shards)
+  call('HDEL', K.tasks(), '#plain') -- see publish.lua
+else
+  call('HDEL', K.limits(), 'moves')
+  call('UNLINK', K.moved())
+end
+return 1
