@@ -136,7 +136,7 @@ class Claimers:
 
     def _grow(self) -> None:
         """Ask new shards, too, while the number of shards grows."""
-        self._store.look()
+        self._store.look(self.answering)
         for shard in self._store.shards[len(self._each) :]:
             claimer = Claimer(shard, self._settings, self._owner)
             self.introduction.add(claimer.introduction)

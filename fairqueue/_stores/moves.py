@@ -35,6 +35,10 @@ class MovesStore(OperatorStore):
         name = encode(workspace)
         return Whereabouts(self._call("whereabouts", workspace=name, to=to, sure=int(sure)))
 
+    def has_ended(self, job_id: str) -> bool:
+        """Return whether a job of this id ended here a minute or two ago at most."""
+        return bool(self._call("has_ended", id=encode(job_id)))
+
     def set_moves(self, shards: int) -> None:
         """Let publishes ask whether their workspace has moved from ``shards``; 0: forget it."""
         self._call("set_moves", shards=shards)

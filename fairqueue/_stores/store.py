@@ -71,8 +71,11 @@ class AnyStore(DeadStore):
         """Return the shards whose waits have woken us since the last call."""
         return frozenset()
 
-    def look(self) -> None:
-        """Look whether the number of shards changes, if that is time; see ``Layout``."""
+    def look(self, shards: Sequence[Store] = ()) -> None:
+        """Look whether the number of shards changes, if it is time; see ``Layout``.
+
+        ``shards``: those that are asked, if not all.
+        """
 
     def check(self) -> None:
         """Raise ConfigurationError or StoreUnavailable if the server cannot keep the promises.

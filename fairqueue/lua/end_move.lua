@@ -15,6 +15,12 @@ call('HDEL', K.observed(), name)
 for _, number in ipairs(call('HKEYS', K.indexed_tasks())) do
   call('ZREM', K.task_rates(), name .. ':' .. number)
 end
+for _, ticket in ipairs(call('SMEMBERS', K.requests_of_workspace(name))) do
+  Requests.drop(ticket)
+end
+for _, ticket in ipairs(call('ZRANGE', K.waiting_requests(name), 0, -1)) do
+  Requests.drop(ticket) -- its caller asks again, on the new shard
+end
 call('HSET', K.moved(), name, to)
 ws.limits, ws.tat = nil, '0'
 Settle.workspace(ws)

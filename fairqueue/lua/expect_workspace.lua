@@ -1,10 +1,9 @@
 -- Prepare this shard for a workspace that moves to it: its limits hold, and nothing starts yet.
--- ARGV now workspace live provider pause stamps asked lost observed tat estimates rates
+-- ARGV now workspace live provider pause stamps asked lost observed tat estimates rates requests
 -- RETURNS 1
 -- stamps: when these three were stored, and by which process, a line each
-local _, workspace, live, provider, pause, stamps, asked, lost, observed, tat, estimates, rates
-  = unpack(ARGV)
-local name = workspace
+local _, name, live, provider, pause, stamps, asked, lost, observed, tat, estimates, rates,
+  requests = unpack(ARGV)
 local stamp = gmatch(stamps, '([^\n]*)\n')
 
 local function put(source, text)
@@ -26,6 +25,12 @@ for task, at in gmatch(rates, ':(%S*)=(%S+)') do
   local rate = name .. ':' .. Shard.task_number(task)
   local here = tonumber(call('ZSCORE', K.task_rates(), rate) or 0)
   call('ZADD', K.task_rates(), num(max(here, tonumber(at))), rate)
+end
+for ticket, length in gmatch(requests, '(%S+)=(%S+)') do
+  if not Requests.is_in_flight(ticket) then
+    Requests.enter(ticket, length)
+    Requests.start(ticket)
+  end
 end
 
 local ws = Records.workspace(name)

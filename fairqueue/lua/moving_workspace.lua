@@ -1,7 +1,7 @@
 -- What belongs to a workspace that moves, beside its jobs and dead letters.
 -- ARGV now workspace
--- RETURNS {live, provider, pause, stamps, asked, lost, observed, tat, estimates, rates}
--- stamps: a line of each; estimates, rates: :task=number ...
+-- RETURNS {live, provider, pause, stamps, asked, lost, observed, tat, estimates, rates, requests}
+-- stamps: a line of each; estimates, rates: :task=number ...; requests (in flight): ticket=seconds
 -- WRITES nothing
 local _, name = unpack(ARGV)
 local ws = Records.workspace(name)
@@ -28,4 +28,10 @@ for _, number in ipairs(call('HKEYS', K.indexed_tasks())) do
 end
 insert(found, concat(estimates, ' '))
 insert(found, concat(rates, ' '))
+local requests = {}
+for _, ticket in ipairs(call('SMEMBERS', K.requests_of_workspace(name))) do
+  local ends = call('ZSCORE', K.request_owners(), Requests.owner_of(ticket)) or now
+  insert(requests, ticket .. '=' .. num(max(1, ends - now)))
+end
+insert(found, concat(requests, ' '))
 return found

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from fairqueue import ConfigurationError, FairQueue, FairQueueError, Settings, StoreUnavailable
+from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
+from fairqueue._stores import replies
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
@@ -18,6 +20,7 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore, mover
 from fairqueue._stores.store import Store
 from fairqueue.audit import audit
+from fairqueue.lists import WaitingJob
 from fairqueue.testing import ManualClock
 
 NAMES = [f"w{n}" for n in range(12)]
@@ -314,6 +317,8 @@ def test_processes_must_agree(processes: Namespace) -> None:
         queue.publish(b"", queue="q", workspace=name)
     leases = [lease for _ in NAMES for lease in queue.claim(["q"], 1).leases]
     assert not queue.admin.reshard(TO, wait_seconds=0).is_done
+    [told] = [one for one in queue.admin.checkup().remarks if one.about == "shards"]
+    assert "from 3 to 5 shards" in told.text
     for shards in (FROM, TO):
         processes.open(shards).publish(b"", queue="q", workspace="late", job_id="the same")
     with pytest.raises(ConfigurationError, match="on their way from 3 to 5 shards"):
@@ -323,6 +328,7 @@ def test_processes_must_agree(processes: Namespace) -> None:
     for lease in leases:
         queue.ack(lease)
     assert queue.admin.reshard(TO).is_done
+    assert not [one for one in queue.admin.checkup().remarks if one.about == "shards"]
     assert processes.open(TO).store.depth("q") == 1
     with pytest.raises(ConfigurationError, match="on 5 shards, and this process is set up for 3"):
         processes.open(FROM)
@@ -352,3 +358,99 @@ def test_a_unique_key_still_counts(processes: Namespace) -> None:
         for key, task in (("k", ""), ("l", "t")):
             again = queue.publish(b"", queue="q", workspace=name, unique_key=key, task=task)
             assert again.outcome == "existing", (name, key)
+
+
+def test_an_id_that_has_ended_is_refused_meanwhile(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeated publish stores nothing, although the job ended where its workspace was."""
+    queue = processes.open(FROM)
+    for name in NAMES:
+        queue.publish(b"", queue="q", workspace=name, job_id=f"{name}-ended")
+    while leases := queue.claim(["q"], 9).leases:
+        for lease in leases:
+            queue.ack(lease)
+    put, end = queue.publish, mover.Mover._end
+
+    def repeat(self: mover.Mover, found: mover.Moved) -> None:
+        jobs = [(name, f"{name}-ended") for name in NAMES]
+        assert {put(b"", queue="q", workspace=n, job_id=i).outcome for n, i in jobs} == {"repeated"}
+        many = [NewJob(b"", "q", workspace=name, job_id=job) for name, job in jobs]
+        assert {one.outcome for one in queue.publish_many(many)} == {"repeated"}  # type: ignore[union-attr]
+        end(self, found)
+
+    monkeypatch.setattr(mover.Mover, "_end", repeat)
+    for name in NAMES:  # something to move
+        queue.publish(b"", queue="q", workspace=name)
+    assert queue.admin.reshard(TO).is_done
+
+
+def test_requests_in_flight_go_with_their_workspace(processes: Namespace) -> None:
+    """They count on the new shard at once, are renewed there, and end there."""
+    queue = processes.open(FROM)
+    [name] = [name for name in NAMES if (shard_of(name, FROM), shard_of(name, TO)) == (0, 4)][:1]
+    queue.admin.set_limits(name, requests=2)
+    tickets = [replies.ticket("web", name, n) for n in range(3)]
+
+    def admit(ticket: str) -> bool:
+        asked = queue.store.admit_request(ticket, lease_seconds=30, waiting_most=1)
+        return asked.state == "in_flight"
+
+    assert [admit(ticket) for ticket in tickets] == [True, True, False]
+    assert queue.admin.reshard(TO).is_done
+    assert processes.findings(TO) == []
+    assert processes.shard(4).count_requests(name) == (2, 2, 0)
+    assert queue.store.renew_requests("web", lease_seconds=30) == 2
+    assert not admit(tickets[2])
+    assert queue.store.end_request(tickets[0])
+    assert admit(tickets[2])
+
+
+def waiting(queue: FairQueue, of: str, name: str) -> list[WaitingJob]:
+    """Read all pages of what waits in a workspace."""
+    found: list[WaitingJob] = []
+    page = queue.store.waiting(of, workspace=name)
+    while page.cursor:
+        found += page.jobs
+        page = queue.store.waiting(of, workspace=name, cursor=page.cursor)
+    return [*found, *page.jobs]
+
+
+def test_many_jobs_move_in_their_order(processes: Namespace, clock: ManualClock) -> None:
+    """Page by page, with holes in the middle and at the head, in several queues and lanes."""
+    queue = processes.open(FROM)
+    [name] = [name for name in NAMES if (shard_of(name, FROM), shard_of(name, TO)) == (0, 4)][:1]
+    for n in range(450):
+        task, of = f"t{n % 3}", f"q{n % 2}"
+        queue.publish(b"x" * n, queue=of, workspace=name, task=task, job_id=f"{n}")
+    assert queue.admin.purge(workspace=name, task="t0") == 150
+    for n in range(0, 300, 7):
+        queue.admin.cancel(f"{n}")
+    clock.advance(1)
+    before = [waiting(queue, of, name) for of in ("q0", "q1")]
+    assert sum(map(len, before)) == 300 - 28
+    found = queue.admin.reshard(TO)
+    assert (found.workspaces, found.jobs > 250) == (1, True)
+    assert [waiting(queue, of, name) for of in ("q0", "q1")] == before
+    assert processes.findings(TO) == []
+
+
+def test_a_job_waits_for_another_one_of_its_id(processes: Namespace) -> None:
+    """On the new shard another workspace has it in use: nothing is lost, and both run."""
+    queue = processes.open(FROM)
+    names = [f"n{n}" for n in range(99)]
+    moves = next(name for name in names if shard_of(name, FROM) == 2)
+    to = shard_of(moves, 2)
+    stays = next(name for name in names if shard_of(name, FROM) == to)
+    for name in (stays, moves):
+        queue.publish(name.encode(), queue="q", workspace=name, job_id="x")
+    assert queue.admin.reshard(2).late == [moves]
+    with pytest.raises(StoreUnavailable, match="moves to another shard"):
+        queue.publish(b"", queue="q", workspace=moves)
+    run = []
+    for _ in range(2):
+        [lease] = queue.claim(["q"], 9).leases
+        run.append(lease.job.payload.decode())
+        queue.ack(lease)
+        assert queue.admin.reshard(2).is_done
+    assert run == [stays, moves]

@@ -33,7 +33,10 @@ class ShardedLimits(Shards):
         return self.shards[begin:] + self.shards[:begin]
 
     def _of_scope(self, scope: str, name: str) -> tuple[Store, ...]:
-        return (self.home(name),) if scope == "workspace" else self.shards
+        if scope == "workspace":
+            return (self.home(name),)
+        self.look()
+        return self.shards
 
     def has_limits(self) -> bool:
         """Return whether limits were ever configured on every shard; False: one has lost them."""

@@ -22,7 +22,7 @@ HELD_SECONDS = 30.0  # one that was killed keeps others from going on for so lon
 WAITED_FOR_MOST = 16  # workspaces whose jobs end meanwhile
 POLL_SECONDS = 0.1
 LEAST = 2  # one shard has no number, and other limits
-PLACES = ("workspaces", "dead_workspaces", "limits", "unique")
+PLACES = ("workspaces", "dead_workspaces", "limits", "unique", "requests")
 """Where a workspace may be named."""
 
 
@@ -251,10 +251,12 @@ class Mover:
         values = source.moving_workspace(name)
         n, is_over = 0, False
         while not is_over:
+            self._hold()
             target.expect_workspace(name, values)
             n += self._move_jobs(move)
             for keys in source.moving_keys(name):
                 target.take_in_keys(name, keys)
+            self._hold()
             target.expect_workspace(name, values)  # with flows, it keeps its estimates
             target.admit_workspace(name)
             is_over = source.end_move(name, target.engine.shard)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from time import monotonic
 
 from fairqueue._shards import shard_of_fence
@@ -84,13 +83,20 @@ class Shards:
             return shard.whereabouts(workspace, to, sure=True)
         return found
 
-    def look(self) -> None:
-        """Look whether the number of shards changes, on the first shard that answers."""
-        if self.layout.is_old:
-            for shard in self.shards:
-                with suppress(StoreUnavailable):
-                    self._look_at(shard.engine)
-                    return
+    def look(self, shards: Sequence[Store] = ()) -> None:
+        """Look whether the number of shards changes, on the first of these that answers."""
+        if not self.layout.is_old:
+            return
+        silent: set[str] = set()
+        for shard in shards or self.shards:
+            if shard.engine.server in silent:
+                continue  # it would take as long not to answer
+            try:
+                self._look_at(shard.engine)
+            except StoreUnavailable:
+                silent.add(shard.engine.server)
+            else:
+                return
 
     def _look_at(self, engine: Engine) -> None:
         sent = monotonic()

@@ -19,6 +19,7 @@ from fairqueue._stores.sharded.waiter import ShardedWaiter
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Job, Published, Renewed
+from fairqueue._types import Outcome as Ended
 from fairqueue.errors import (
     FairQueueError,
     LeaseLost,
@@ -91,7 +92,16 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         Where its parent runs on another shard, the lease is looked at before, in a step of its own.
         """
         home = self.home(job.workspace)
+        if self._ended_before(home, job, admission):
+            return Published(Ended.REPEATED, job.id)
         return home.publish(job, self._checked(home, job, admission))
+
+    def _ended_before(self, home: Store, job: Job, admission: Admission) -> bool:
+        """Whether a job that may be sent again has ended where its workspace was."""
+        left, _ = self.layout.places(job.workspace)
+        if admission.is_new or self.layout.to is None or left == home.engine.shard:
+            return False
+        return self.shards[left].has_ended(job.id)
 
     def _checked(self, home: Store, job: Job, admission: Admission) -> Admission:
         fence = admission.parent_fence
@@ -106,13 +116,18 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         """Publish each on its shard. Jobs of a group are let in together shard by shard."""
         outcomes: dict[int, Outcome] = {}
         parts: dict[Store, list[tuple[int, Pair]]] = defaultdict(list)
+        homes: dict[str, Store] = {}
         for at, (job, admission) in enumerate(jobs):
             try:
-                home = self.home(job.workspace)
+                home = homes.get(job.workspace) or self.home(job.workspace)
+                homes[job.workspace] = home
             except StoreUnavailable as error:
                 raise PublishInterrupted(str(error), ()) from error
             try:
                 pair = job, self._checked(home, job, admission)
+                if self._ended_before(home, job, admission):
+                    outcomes[at] = Published(Ended.REPEATED, job.id)
+                    continue
             except LeaseLost as error:
                 outcomes[at] = error
             else:
