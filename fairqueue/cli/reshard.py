@@ -48,7 +48,7 @@ def reshard(
                 found = core.admin.reshard(to, wait_seconds=wait_seconds, progress=advance)
     verb = "would move" if dry_run else "moved"
     way = f"from {found.shards} to {to} shards"
-    lines = [f"{way}: {found.workspaces:,} workspaces {verb}, with {count_jobs(found.jobs)}"]
+    lines = [f"{way}: workspaces that {verb}: {found.workspaces:,}, with {count_jobs(found.jobs)}"]
     if found.late:
         lines.append(
             f"{len(found.late):,} have not moved, run this again: "

@@ -8,5 +8,5 @@ local text = Moves.text(field)
 local stamp = call('HGET', K.stored_by(), field)
 Limits.put(field, Moves.not_held(text))
 if stamp and Moves.not_held(text) ~= '' then call('HSET', K.stored_by(), field, stamp) end
-Settle.workspace(Records.workspace(name))
+Settle.workspace(Moves.workspace(name))
 return 1

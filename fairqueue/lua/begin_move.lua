@@ -8,7 +8,7 @@ Shard.write_when_full()
 local field = Moves.field('pause', name)
 local text = Moves.text(field)
 if not find(text, 'moves=', 1, true) then Limits.put(field, Moves.held(text)) end
-Settle.workspace(Records.workspace(name))
+Settle.workspace(Moves.workspace(name))
 local running = call('SCARD', K.slots_of_workspace(name))
 if running == 0 then call('HSET', K.moved(), name, '>' .. to) end
 return running

@@ -3,7 +3,7 @@
 -- RETURNS 1; 0: something of it is left that can move
 local _, name, to = unpack(ARGV)
 
-local ws = Records.workspace(name)
+local ws = Moves.workspace(name)
 if Moves.page(ws, 1).n > 0 or call('EXISTS', K.slots_of_workspace(name)) == 1 then return 0 end
 Shard.write_when_full()
 for _, source in ipairs({ 'live', 'provider', 'pause' }) do

@@ -33,7 +33,7 @@ for ticket, length in gmatch(requests, '(%S+)=(%S+)') do
   end
 end
 
-local ws = Records.workspace(name)
+local ws = Moves.workspace(name)
 ws.tat = num(max(tonumber(ws.tat), tonumber(tat)))
 if ws.duration_estimates == '' then
   local read = {}

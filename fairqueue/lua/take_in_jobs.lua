@@ -6,7 +6,7 @@
 local _, name, items = unpack(ARGV)
 
 if not find(Moves.text(Moves.field('pause', name)), 'moves=', 1, true) then return 0 end
-local ws, kept = Records.workspace(name), {}
+local ws, kept = Moves.workspace(name), {}
 for _, item in ipairs(Moves.read_items(items)) do
   if Moves.take(ws, item) then
     insert(kept, concat({ item.kind, item.queue, ':' .. item.task, item.priority, item.id }, ' '))

@@ -293,9 +293,13 @@ def test_a_workspace_waits_for_its_running_jobs(processes: Namespace) -> None:
     [second] = queue.claim(["q"], 1).leases
     queue.ack(lease)
     queue.ack(second)
+    keeper = queue.store.clone()
     assert queue.admin.reshard(TO).is_done
     assert processes.shard(4).depth("q") == 2
-    assert [lease.fence % 64 for lease in queue.claim(["q"], 2).leases] == [4, 4]
+    leases = queue.claim(["q"], 2).leases
+    assert [lease.fence % 64 for lease in leases] == [4, 4]
+    progress = [(lease.fence, 0.0) for lease in leases]
+    assert not keeper.renew(progress, owner=leases[0].owner, lease_seconds=30).lost
 
 
 def test_one_at_a_time(processes: Namespace, clock: ManualClock) -> None:

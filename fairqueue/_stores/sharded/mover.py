@@ -25,6 +25,11 @@ LEAST = 2  # one shard has no number, and other limits
 PLACES = ("workspaces", "dead_workspaces", "limits", "unique", "requests")
 """Where a workspace may be named."""
 
+KEPT = frozenset(
+    {"shards", "limits", "limits_with", "stored_by", "configured", "tasks", "indexed_tasks"}
+)
+"""Of a shard that is no more: processes that run go on asking it, and find their limits there."""
+
 
 @dataclass
 class Moved:
@@ -290,7 +295,7 @@ class Mover:
             return
         for shard in every[: max(0, found.shards - self._to)]:
             if not _has_jobs(shard):
-                _unlink(shard, but_mark=True)
+                _unlink(shard, but=KEPT)
         for shard in every:
             shard.set_moves(0)
 
@@ -329,9 +334,9 @@ def _refuse_jobs(shard: Store) -> None:
         )
 
 
-def _unlink(shard: Store, *, but_mark: bool = False) -> None:
-    """Remove what an earlier use of a shard has left."""
-    mark = shard.engine.keys.key("shards").encode()
+def _unlink(shard: Store, *, but: frozenset[str] = frozenset()) -> None:
+    """Remove what an earlier use of a shard has left, but these kinds of keys."""
     for entry in list(shard.engine.dump(payloads=False)):
-        if not (but_mark and entry.key == mark):
+        rest = entry.key.decode(errors="replace").removeprefix(shard.engine.keys.prefix)
+        if rest.partition(":")[0] not in but:
             shard.engine.command("UNLINK", entry.key)

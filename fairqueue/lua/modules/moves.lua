@@ -22,6 +22,16 @@ function Moves.not_held(text)
   return (string.gsub(text, ' ?paused=%S+ moves=%S+$', ''))
 end
 
+-- It is held, so one without a record would be looked for by its keys, which may take long.
+function Moves.workspace(name)
+  local ws = Records.workspace(name)
+  if not ws.raw then
+    ws.is_unread = call('ZSCORE', K.timer(), name)
+      or call('EXISTS', K.slots_of_workspace(name)) == 1
+  end
+  return ws
+end
+
 function Moves.field(source, name)
   return source .. ':workspace:' .. name
 end
