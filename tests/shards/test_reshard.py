@@ -458,3 +458,22 @@ def test_a_job_waits_for_another_one_of_its_id(processes: Namespace) -> None:
         queue.ack(lease)
         assert queue.admin.reshard(2).is_done
     assert run == [stays, moves]
+
+
+def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
+    """No pause or limit is lost meanwhile; what a stopped process has left behind is resumed."""
+    queue = processes.open(FROM)
+    queue.publish(b"", queue="q", workspace="w7")
+    home = queue.store.shards[0]
+    home.set_moves(FROM)
+    assert home.begin_move("w7", 4) == 0
+    for change in (home.pause, home.set_limits):
+        with pytest.raises(StoreUnavailable, match="moves to another shard"):
+            change("workspace", "w7", None)
+    for search in (home.cancel, home.withdraw):
+        with pytest.raises(StoreUnavailable, match="moves to another shard"):
+            search(home.waiting("q", workspace="w7").jobs[0].job_id, "q")
+    home.set_moves(0)
+    assert not queue.claim(["q"], 1).leases
+    queue.admin.resume(workspace="w7")
+    assert queue.claim(["q"], 1).leases
