@@ -20,6 +20,7 @@ BENCHMARKS = (
     "redis_memory",
     "redis_cpu",
     "saturation",
+    "shards",
     "start_latency",
     "moved_jobs",
     "long_scripts",

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import isinf
+from time import monotonic
 from typing import Any, NamedTuple
 
 from fairqueue._claimer import Claimer, Owner, claim_when_woken, renewed_leases
@@ -121,12 +122,11 @@ class Claimers:
             if n > 0 and not call.woken:
                 self._look(queues, call)
             left = set(range(len(self._each)))
-            while left:
-                number = self._next(queues, left)
+            while left := self._needed(left, n, call):
+                number = self._next(queues, left, call)
                 wanted = max(0, n - len(self._leases))
                 ends = [*self._owed_on(number), *call.ends[number]]
-                needless = not (wanted or ends or number in call.woken)
-                if needless or not self._ask(number, queues, wanted, ends, call):
+                if not self._ask(number, queues, wanted, ends, call):
                     left.discard(number)
             has_some = call.has_answer or self._leases
             if call.failed is not None and not has_some and self._all_rest():
@@ -144,9 +144,17 @@ class Claimers:
             self._rests.append(Rest())
             self._each.append(claimer)
 
-    def _next(self, queues: Sequence[str], left: set[int]) -> int:
+    def _needed(self, left: set[int], n: int, call: _Call) -> set[int]:
+        """Return which of these shards must be asked: all, until there are enough jobs."""
+        if n > len(self._leases):
+            return left
+        ending = {number for number in left if call.ends[number] or self._owed_on(number)}
+        return ending | (left & call.woken)
+
+    def _next(self, queues: Sequence[str], left: set[int], call: _Call) -> int:
         """Return the shard to ask; those that rest are the last."""
-        turns = [number for number in self._order.ranked(queues) if number in left]
+        called = {number for number, ends in enumerate(call.ends) if ends}
+        turns = [number for number in self._order.ranked(queues, called) if number in left]
         return next((n for n in turns if self._rests[n].seconds_left <= 0), turns[0])
 
     def _ask(
@@ -158,13 +166,16 @@ class Claimers:
             return False
         others = () if number in call.passed else self._others(number)
         times = partial(self._order.times, queues, others)
+        began = monotonic()
         try:
             part = self._each[number].claim(queues, n, ends, times)
         except FairQueueError as error:
-            self._fail(number, error, call)
+            self._fail(number, error, call, began)
             return False
         self._rests[number].answered()
         self._order.note(number, queues, part.stands)
+        if part.leases:
+            self._order.served(number)
         self._leases += part.leases
         self._did(ends, part.lost)
         call.has_answer, call.ends[number] = True, []
@@ -179,17 +190,18 @@ class Claimers:
         """Ask how the queues stand on shards that have told nothing lately."""
         for number, shard in enumerate(self._store.shards[: len(self._each)]):
             if self._order.is_old(number) and self._rests[number].seconds_left <= 0:
+                began = monotonic()
                 try:
                     stands = shard.stands(queues, self._order.times(queues))
                 except FairQueueError as error:
-                    self._fail(number, error, call)
+                    self._fail(number, error, call, began)
                 else:
                     self._order.note(number, queues, stands)
 
-    def _fail(self, number: int, error: FairQueueError, call: _Call) -> None:
+    def _fail(self, number: int, error: FairQueueError, call: _Call, began: float) -> None:
         call.failed = error
         call.silent.add(self._server(number))
-        self._note(number, error)
+        self._note(number, error, began)
 
     def _others(self, number: int) -> list[int]:
         """Return the other shards that answer."""
@@ -250,11 +262,11 @@ class Claimers:
         """Return where a shard is now: in a Cluster it may move."""
         return self._store.shards[number].engine.server
 
-    def _note(self, number: int, error: FairQueueError) -> None:
-        server = self._server(number)
+    def _note(self, number: int, error: FairQueueError, began: float) -> None:
+        took, server = monotonic() - began, self._server(number)
         for other, rest in enumerate(self._rests):
             if self._server(other) == server:  # its other shards would not answer either
-                rest.failed()
+                rest.failed(took)
         if self._log_throttle.passes():
             log.warning(
                 "shard %d of %d does not answer; the jobs of its workspaces wait: %s",
@@ -284,11 +296,12 @@ class Claimers:
             some = [*self._owed_on(number), *left]
             if not some or (self._rests[number].seconds_left > 0 and not (must and left)):
                 continue
+            began = monotonic()
             try:
                 lost = self._each[number].ack(some)
             except FairQueueError as error:
                 failed = error if left else failed
-                self._note(number, error)
+                self._note(number, error, began)
             else:
                 self._rests[number].answered()
                 self._did(some, lost)
@@ -352,10 +365,11 @@ class Claimers:
 
     def _return(self, owed: _Return) -> bool:
         """Give one up."""
+        began = monotonic()
         try:
             done = getattr(self._each[owed.number], owed.how)(owed.fence, **owed.options)
         except StoreUnavailable as error:
-            self._note(owed.number, error)
+            self._note(owed.number, error, began)
             raise
         self._rests[owed.number].answered()
         return bool(done)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from math import inf
 from time import monotonic
 
@@ -13,6 +13,9 @@ from fairqueue._types import Stand
 
 OLD_SECONDS = 1.0
 """A shard that told nothing for this long may have a newcomer in front of what it told."""
+
+STAY_SECONDS = 0.1
+"""For this long a worker goes on claiming where it ends jobs: one call does both."""
 
 FIRST_SECONDS = 0.05
 """After this the pace of virtual time is known for the first time."""
@@ -31,6 +34,8 @@ class ShardOrder:
         self._seen: dict[str, float] = defaultdict(float)
         self._told_at = [-inf] * shards
         self._pace = _Pace()
+        self._last, self._stays_until = 0, -inf
+        """The shard that was served last, and until when it comes first."""
 
     def add(self) -> None:
         """There is one shard more, which has told nothing yet."""
@@ -67,12 +72,22 @@ class ShardOrder:
         """Return whether what is believed of this shard should be asked for."""
         return monotonic() - self._told_at[shard] >= OLD_SECONDS
 
-    def ranked(self, queues: Sequence[str]) -> list[int]:
-        """Return the shards, first the one that is furthest behind in one of these queues."""
+    def served(self, shard: int) -> None:
+        """Stay there for a while."""
+        now = monotonic()
+        if shard != self._last or now >= self._stays_until:
+            self._last, self._stays_until = shard, now + STAY_SECONDS
 
-        def ahead(shard: int) -> tuple[float, float]:
+    def ranked(self, queues: Sequence[str], called: Container[int] = ()) -> list[int]:
+        """Return the shards, first the one that is furthest behind in one of these queues.
+
+        Before it comes the one that was served just now, if it is ``called`` anyway, to end jobs.
+        """
+        stays = self._last in called and monotonic() < self._stays_until
+
+        def ahead(shard: int) -> tuple[bool, float, float]:
             least = min((self._ahead(shard, queue) for queue in queues), default=0.0)
-            return least, random.random()  # noqa: S311 - no secret
+            return not (stays and shard == self._last), least, random.random()  # noqa: S311 - no secret
 
         return sorted(range(len(self._heads)), key=ahead)
 

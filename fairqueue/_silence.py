@@ -58,6 +58,7 @@ class SilenceWatch:
         return True
 
     def _tell(self, engine: Engine, *, silent: bool) -> None:
-        if silent and not any(shard.engine.silent for shard in self._queue.store.shards):
-            log.warning("Redis does not answer while this worker stops: no call waits for it")
+        is_first = silent and not any(shard.engine.silent for shard in self._queue.store.shards)
         engine.silent = silent
+        if is_first:
+            log.warning("Redis does not answer while this worker stops: no call waits for it")

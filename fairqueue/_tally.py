@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from fairqueue._threads import native_lock
 from fairqueue._types import Ending, Finish, Job, Lease, Published
 from fairqueue.errors import CapacityExceeded, FairQueueError
 
@@ -100,7 +100,7 @@ class Tally:
 
     def __init__(self, workspaces: int) -> None:
         self.is_on = False
-        self._lock = threading.Lock()
+        self._lock = native_lock()
         self._busiest = Busiest(workspaces)
         self._counters: defaultdict[str, dict[Labels, float]] = defaultdict(
             lambda: defaultdict(float)
@@ -115,7 +115,7 @@ class Tally:
 
     def end(self) -> None:
         """Count no more, in a forked child: another thread may have held the lock at the fork."""
-        self.is_on, self._lock = False, threading.Lock()
+        self.is_on, self._lock = False, native_lock()
 
     def read(self) -> Counts:
         """Return a copy of what was counted."""

@@ -5,6 +5,7 @@ A task that does not yield cannot block them.
 
 from __future__ import annotations
 
+import logging
 import select
 import sys
 import threading
@@ -83,15 +84,17 @@ def native_event() -> threading.Event:
     return event
 
 
-def native_lock() -> AbstractContextManager[Any]:
+def native_lock(*, reentrant: bool = False) -> AbstractContextManager[Any]:
     """Make a lock for native threads and greenlets, to be held for moments only.
 
     A patched lock that a native thread releases may leave the greenlet that waits for it asleep.
+    A reentrant one is the thread's: it lets in the greenlets of one thread together.
     """
     gevent = _gevent()
-    made: Any = (
-        _threading().Lock() if gevent is None else gevent.get_original("_thread", "allocate_lock")()
-    )
+    if gevent is None:
+        made: Any = _threading().RLock() if reentrant else _threading().Lock()
+    else:
+        made = gevent.get_original("_thread", "RLock" if reentrant else "allocate_lock")()
     lock: AbstractContextManager[Any] = made
     return lock
 
@@ -99,7 +102,63 @@ def native_lock() -> AbstractContextManager[Any]:
 def start_native(target: Callable[[], None], *, name: str) -> None:
     """Run ``target`` in a native daemon thread."""
     gevent = _gevent()
+    if gevent is not None or _threading() is not threading:
+        _let_native_threads_log()
     if gevent is None:
         _threading().Thread(target=target, name=name, daemon=True).start()
     else:  # its original Thread class would start a greenlet
         gevent.get_original("_thread", "start_new_thread")(target, ())
+
+
+class _LogLock:
+    """The lock of a log handler: greenlets take turns by their own lock, threads by a native one.
+
+    One that waits in its thread for a patched lock that another thread has is never woken: a native
+    thread that logs would stop a greenlet for ever, or be stopped, and renew no more leases.
+    """
+
+    def __init__(self, green: Any) -> None:
+        self._green, self._home = green, _ident()
+        self._native: Any = native_lock(reentrant=True)
+
+    def acquire(self) -> bool:
+        """Wait for it."""
+        if _ident() == self._home:
+            self._green.acquire()
+        self._native.acquire()
+        return True
+
+    def release(self) -> None:
+        """Let the next one in."""
+        self._native.release()
+        if _ident() == self._home:
+            self._green.release()
+
+    __enter__ = acquire
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _at_fork_reinit(self) -> None:
+        """Be free in a forked child; ``logging`` calls it."""
+        self._green._at_fork_reinit()  # noqa: SLF001
+        self._native, self._home = native_lock(reentrant=True), _ident()
+
+
+def _ident() -> int:
+    """Return the thread, where greenlets would have idents of their own."""
+    gevent = _gevent()
+    ident = gevent.get_original("_thread", "get_ident") if gevent else _threading().get_ident
+    return int(ident())
+
+
+def _let_native_threads_log() -> None:
+    """Give all log handlers locks that greenlets and native threads may share."""
+    for reference in logging._handlerList:  # type: ignore[attr-defined]  # noqa: SLF001
+        handler = reference()
+        green = getattr(handler, "lock", None)
+        if green is None or isinstance(green, _LogLock):
+            continue
+        if green.acquire(blocking=False):  # else it is in use, and the next thread finds it
+            handler.lock = _LogLock(green)
+            green.release()

@@ -56,6 +56,7 @@ For tools
     check_name, load_function                 check a name; import ``package.module:function``
     similar_names                             names of workspaces that differ only in case or spaces
     Throttle                                  lets something through once in a while
+    native_lock                               a lock for native threads and greenlets
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ from fairqueue._stores.redis.following import following_client, following_primar
 from fairqueue._stores.redis.sentinel import SOCKET_TIMEOUT_SECONDS
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
+from fairqueue._threads import native_lock
 from fairqueue._tracing import Delivery as TracedDelivery
 from fairqueue._tracing import Run as TracedRun
 from fairqueue._tracing import Tracing
@@ -143,6 +145,7 @@ __all__ = [
     "mark_body",
     "mask_password",
     "named_workspace",
+    "native_lock",
     "new_job_id",
     "parent_fence",
     "publish_or_default",

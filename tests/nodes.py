@@ -357,6 +357,12 @@ class Cluster:
             node.run("CLUSTER", "REPLICATE", self.id_of(primary))
             wait_for(partial(node.follows, primary))
         wait_for(lambda: all(self.state(node) == "ok" for node in self.nodes))
+        wait_for(lambda: all(self._knows_owners(node) for node in self.nodes))
+
+    @staticmethod
+    def _knows_owners(node: Node) -> bool:
+        rows = node.run("CLUSTER", "SLOTS")
+        return bool(sum(row[1] + 1 - row[0] for row in rows) == SLOTS)
 
     @staticmethod
     def new_node(silence_ms: int = CLUSTER_TIMEOUT_MS) -> Node:

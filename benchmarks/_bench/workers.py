@@ -7,6 +7,7 @@ import os
 import struct
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,8 +33,13 @@ class Worker:
 
     def __init__(self, folder: Path, *command: str, **given: str) -> None:
         self._starts, self._ready, self._log = (folder / n for n in ("starts", "ready", "log"))
+        self._naps = folder / "naps"
         self._starts.touch()
-        files = {"BENCH_STARTS": str(self._starts), "BENCH_READY": str(self._ready)}
+        files = {
+            "BENCH_STARTS": str(self._starts),
+            "BENCH_READY": str(self._ready),
+            "BENCH_NAPS": str(self._naps),
+        }
         self._child = Child(
             [sys.executable, "-m", *command],
             env={**os.environ, **files, **given},
@@ -99,15 +105,27 @@ class Worker:
 class CeleryWorker(Worker):
     """A ``celery worker``, and an app that publishes to it."""
 
-    def __init__(self, folder: Path, url: str, *, concurrency: int) -> None:
+    def __init__(self, folder: Path, url: str, *, concurrency: int, pool: str = "prefork") -> None:
         command = ["celery", "-A", "bench_tasks", "worker"]
-        options = ["--pool=prefork", f"--concurrency={concurrency}", "--loglevel=WARNING"]
+        options = [f"--pool={pool}", f"--concurrency={concurrency}", "--loglevel=WARNING"]
         super().__init__(folder, *command, *options, BENCH_BROKER=url)
         self._app = Celery("producer", broker=url, set_as_current=False)
 
     def send(self, number: int, workspace: str) -> None:
         """Call the task."""
         self._app.send_task("bench.noop", (number,), {"tenant_id": workspace})
+
+    def nap(self, seconds: float, workspace: str) -> None:
+        """Call the task that sleeps."""
+        self._app.send_task("bench.nap", (seconds,), {"tenant_id": workspace})
+
+    def napped(self) -> dict[str, float]:
+        """Return the worker-seconds of each workspace until now."""
+        used: dict[str, float] = defaultdict(float)
+        for line in self._naps.read_text().splitlines():
+            workspace, seconds = line.split()
+            used[workspace] += float(seconds)
+        return used
 
     def close(self) -> None:
         """Stop the worker, and close the producer."""

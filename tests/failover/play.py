@@ -17,7 +17,7 @@ from fairqueue._shards import shard_of
 from fairqueue.testing import embedded_redis
 from tests.nodes import Cluster, Node, Watched, cluster, watched
 from tests.storm import judge
-from tests.storm.storm import CELLS, LIMIT, WORKERS, Fleet, Plan, Producer
+from tests.storm.storm import CELLS, LIMIT, WORKERS, WORKSPACES, Fleet, Plan, Producer
 from tests.system.ledger import Ledger, wait_for
 
 CUT_SECONDS = 0.4
@@ -155,12 +155,13 @@ def _strike(place: Place, settings: dict[str, Any], producer: Producer, ledger: 
 
 
 def _shards_on(node: Node, place: Place, settings: dict[str, Any]) -> set[int]:
-    """The shards that a primary has."""
+    """The shards with workspaces that a primary has; all, if it has none."""
     if isinstance(place, Watched):
         return {0}
     tags = [f"{{{settings['namespace']}:{n}}}" for n in range(SHARDS)]
     found = {n for n, tag in enumerate(tags) if place.owner(key_slot(tag.encode())) is node}
-    return found or set(range(SHARDS))
+    homes = {shard_of(workspace, SHARDS) for workspace in WORKSPACES}
+    return found & homes or homes
 
 
 def _drain(settings: dict[str, Any]) -> int:

@@ -12,10 +12,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 
 from fairqueue import Job, Limits, Settings, _shard_order
+from fairqueue._claimer import Claimer
 from fairqueue._claimers import Claimers
 from fairqueue._shard_order import ShardOrder
 from fairqueue._shards import shard_of
@@ -128,11 +130,11 @@ def uneven(n: int) -> list[str]:
     return chosen
 
 
-def play(seconds: float = 120.0) -> list[float]:
+def play(seconds: float = 120.0, *, job_seconds: float = 1.0) -> list[float]:
     cluster = Cluster()
-    names = uneven(2)
+    names, length = uneven(2), partial(cluster.random.expovariate, 1 / job_seconds)
     for name in names:
-        cluster.at(0.0, partial(cluster.begins, name, partial(cluster.random.expovariate, 1.0)))
+        cluster.at(0.0, partial(cluster.begins, name, length))
     cluster.until(seconds)
     return [cluster.used[name] for name in names]
 
@@ -146,13 +148,28 @@ def test_shards_in_turn_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule is what does it: each shard would give as much, to few or to many."""
     turns = itertools.count()
 
-    def rotate(_: ShardOrder, __: object) -> list[int]:
+    def rotate(*_: object) -> list[int]:
         first = next(turns) % SHARDS
         return [*range(first, SHARDS), *range(first)]
 
     monkeypatch.setattr(ShardOrder, "ranked", rotate)
     monkeypatch.setattr(ShardOrder, "_most", lambda *_: None)
     assert jain(play()) < 0.9
+
+
+def test_short_jobs_are_ended_and_claimed_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker stays on a shard for a moment, and shares are equal all the same."""
+    claimed: list[int] = []
+    claim = Claimer.claim
+
+    def counted(*given: Any) -> Any:
+        found = claim(*given)
+        claimed.append(len(found.leases))
+        return found
+
+    monkeypatch.setattr(Claimer, "claim", counted)
+    assert jain(play(5.0, job_seconds=0.02)) > 0.97
+    assert len(claimed) < 1.3 * sum(claimed)
 
 
 def test_a_shard_that_was_idle_begins_at_the_present() -> None:

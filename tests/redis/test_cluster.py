@@ -15,7 +15,7 @@ from redis.crc import key_slot
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue._shards import shard_of
 from fairqueue.cli import main
-from tests.nodes import Cluster, cluster, data_node
+from tests.nodes import Cluster, cluster, data_node, role_of
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
@@ -138,6 +138,22 @@ def test_a_lost_primary_is_replaced(namespace: str) -> None:
                 return found == {*NAMES, of_shard(kept)}
 
             wait_for(claim)
+
+
+def test_a_process_that_connects_to_what_is_a_replica_by_now(namespace: str) -> None:
+    """Where the slots are was found out before, by another queue of this process."""
+    with cluster(replicas=1) as nodes:
+        options: Any = {"namespace": namespace, "shards": SHARDS}
+        with FairQueue(nodes.url, **options) as before, FairQueue(nodes.url, **options) as queue:
+            before.connect()
+            old = nodes.owner(slot_of(namespace, 0))
+            [replica] = nodes.replicas_of(old)
+            wait_for(lambda: replica.follows(old))
+            replica.run("CLUSTER", "FAILOVER", "TAKEOVER")  # without a vote, which may fail
+            wait_for(lambda: role_of(old) == "slave")
+            wait_for(lambda: tried(lambda: queue.depth("q") == 0, otherwise=False))
+            queue.publish(b"x", queue="q", workspace=of_shard(0))
+            assert queue.depth("q") == 1
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,16 @@ def test_a_sentinel_that_names_a_replica(behind: tuple[Node, Node, FairQueue]) -
     assert (queue.depth("q"), queue.depth("other")) == (0, 1)
 
 
+def test_a_process_that_is_sent_to_a_replica_first(behind: tuple[Node, Node, FairQueue]) -> None:
+    """It asks what its server is, and the replica answers."""
+    before, after, queue = behind
+    before.replicate(after)
+    with pytest.raises(StoreUnavailable):
+        queue.connect()
+    queue.publish(b"x", queue="q", workspace="w")
+    assert queue.depth("q") == 1
+
+
 def test_no_sentinel_knows_the_service(trio: Watched) -> None:
     """The error names the service, whom it asked, and what to look at."""
     with (

@@ -192,6 +192,7 @@ def test_a_wait_leaves_a_shard_alone_that_is_away(
     queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To connect may take its time-out, and jobs of other shards would wait for that."""
+    monkeypatch.setattr("fairqueue._stores.sharded.rest.LONGEST_SECONDS", 30.0)
     monkeypatch.setattr("fairqueue._stores.sharded.rest.FIRST_SECONDS", 30.0)
     queue.connect()
     waiter, tries = queue.waiter(["q"]), []

@@ -18,6 +18,7 @@ from fairqueue._stores.redis.cluster import (
 from fairqueue._stores.redis.sentinel import (
     SOCKET_TIMEOUT_SECONDS,
     SentinelConnection,
+    Sentinels,
     SentinelSSLConnection,
     is_sentinel,
     sentinel_pool,
@@ -64,6 +65,15 @@ def looking_connections(url: str) -> tuple[Any, Any]:
     if is_cluster(url):
         return ClusterConnection, ClusterSSLConnection
     return SentinelConnection, SentinelSSLConnection
+
+
+def doubt_server(pool: Any) -> None:
+    """Let a pool of such connections look again: its server answers, and is a replica."""
+    options = pool.connection_kwargs
+    if "slot" in options:
+        options["nodes"].doubt(options["nodes"].known(options["slot"]))
+    elif isinstance(sentinels := getattr(pool, "sentinel_manager", None), Sentinels):
+        sentinels.doubt(sentinels.named)
 
 
 def client_at(url: str, tag: str = "") -> redis.Redis:

@@ -50,7 +50,7 @@ class Nodes:
         """The address that was told last, also if it is doubted."""
         return next((at for slots, at in list(self._table.items()) if slot in slots), None)
 
-    def doubt(self, address: Address) -> None:
+    def doubt(self, address: Address | None) -> None:
         """Look again at the next connect: this node does not answer, or has lost a slot."""
         said_by = self._said_by
         if said_by is not None and address in self._table.values():

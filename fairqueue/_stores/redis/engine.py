@@ -13,7 +13,7 @@ from redis.retry import Retry
 from fairqueue._stores.engine import Engine, Entry, Remark, Value
 from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.redis import health
-from fairqueue._stores.redis.address import client_at
+from fairqueue._stores.redis.address import client_at, doubt_server
 from fairqueue._stores.redis.connections import ScriptCall, confirmation_of, wire_of
 from fairqueue._stores.redis.errors import check_server, guarded, raise_told
 from fairqueue._stores.redis.pages import Pages
@@ -92,10 +92,14 @@ class RedisEngine(Engine):
 
     def check(self) -> None:
         """Raise if this server cannot keep the promises."""
-        with self._guarded():
-            waits = self._replicas.least > 0
-            check_server(self.client, confirms=waits)
-            check_permissions(self.client, self.keys.key("token", "q"), waits=waits)
+        waits = self._replicas.least > 0
+        try:
+            with self._guarded():
+                check_server(self.client, confirms=waits)
+                check_permissions(self.client, self.keys.key("token", "q"), waits=waits)
+        except StoreUnavailable:  # a replica answers, so its connections notice nothing
+            doubt_server(self.client.connection_pool)
+            raise
 
     @property
     def server(self) -> str:

@@ -124,7 +124,8 @@ class Sentinels:
         self._hosts = list(hosts)
         self._options = {**asking_options(), **options}
         self._min_others = min_others
-        self._named: tuple[str, int] | None = None
+        self.named: tuple[str, int] | None = None
+        """The primary that was named last, unless it was doubted since."""
         Sentinel(self._hosts, min_others, self._options)  # else the first call would find out
 
     def discover_master(self, service: str) -> tuple[str, int]:
@@ -137,17 +138,17 @@ class Sentinels:
                 said.append(f"{host[0]}:{host[1]}: {error}")
             else:
                 self._hosts = [host, *(each for each in self._hosts if each != host)]
-                self._named = found
+                self.named = found
                 return found
         raise MasterNotFoundError(
             f"no Sentinel knows a primary of {service!r} that is up ({'; '.join(said)}): "
             "do they run, watch this service, and accept the sentinel_… options?"
         )
 
-    def doubt(self, address: tuple[str, int]) -> None:
+    def doubt(self, address: tuple[str, int] | None) -> None:
         """Ask the Sentinel last from now on that has named this address, which is no primary."""
-        if address == self._named:
-            self._named = None
+        if address is not None and address == self.named:
+            self.named = None
             self._hosts = [*self._hosts[1:], self._hosts[0]]
 
     def _ask(self, host: tuple[str, int], service: str) -> tuple[str, int]:

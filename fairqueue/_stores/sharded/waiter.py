@@ -85,12 +85,13 @@ class ShardedWaiter(Waiter):
         pairs = list(zip(self._waiters, self._rests, strict=True))
         with self._whole_or_closed():
             for waiter, rest in [pair for pair in pairs if pair[1].seconds_left <= 0] or pairs:
+                began = time.monotonic()
                 try:
                     waiter.arm(seconds)
                     fd = waiter.fileno()
                 except StoreUnavailable as error:
                     away = error
-                    rest.failed()
+                    rest.failed(time.monotonic() - began)
                 else:
                     rest.answered()
                     self._watched().add(fd)

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
 from fairqueue import FairQueue, FairQueueError, Lease, LeaseLost
-from fairqueue.adapters import Ending, Finish, LeaseKeeper
+from fairqueue.adapters import Ending, Finish, LeaseKeeper, native_lock
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease, Owner, Verdict
 from fairqueue_celery._consume.shared_memory import deadlines, runs
@@ -46,7 +46,7 @@ class HeldLeases:
     def reset(self) -> None:
         """Hold nothing, as in a forked child: the parent's leases stay the parent's."""
         self._keeper = LeaseKeeper(self._core, deadlines=deadlines)
-        self._lock = threading.RLock()
+        self._lock = native_lock(reentrant=True)
         self._flushing = threading.Lock()
         self._held: dict[int, HeldLease] = {}
         self._count: Counter[object] = Counter()

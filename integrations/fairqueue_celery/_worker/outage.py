@@ -7,12 +7,13 @@ import time
 from functools import partial
 from typing import Any
 
+import redis
 from celery import bootsteps, signals
 from celery.worker.state import maybe_shutdown
 
 from fairqueue import FairQueue, StoreUnavailable
-from fairqueue.adapters import SilenceWatch
-from fairqueue_celery._channel.broker import brokers
+from fairqueue.adapters import SilenceWatch, following_client, is_cluster
+from fairqueue_celery._channel.broker import Broker, brokers
 from fairqueue_celery._consume import pool
 from fairqueue_celery._worker.bootstep import consumes_fairly
 
@@ -72,26 +73,40 @@ def _find_first(parent: Any, ensure_connected: Any, connection: Any) -> Any:
     """
     has_others = len(connection.alt or ()) > 1  # then Celery tries the next broker at once
     if parent.app.conf.broker_connection_retry and not has_others:
-        _find(connection.transport.broker.core)
+        _find(connection.transport.broker)
     return ensure_connected(connection)
 
 
-def _find(core: FairQueue) -> None:
-    core.store.close()  # what waits there may lead to a server that has stepped down
+def _find(broker: Broker) -> None:
+    broker.core.store.close()  # what waits there may lead to a server that has stepped down
     until = time.monotonic() + LOOKS_SECONDS
     told = False
-    with core.clone(timeout_seconds=LOOK_SECONDS) as probe:
+    with broker.core.clone(timeout_seconds=LOOK_SECONDS) as probe:
         while time.monotonic() < until:
             maybe_shutdown()
             try:
-                probe.store.shards[0].engine.check()  # kombu's own queues are there
-            except StoreUnavailable as error:
+                _ask_kombus_server(probe, broker)
+            except (StoreUnavailable, redis.RedisError) as error:
                 if not told:
                     logger.warning("Redis is away, looking for it: %s", error)
                 told = True
                 time.sleep(LOOK_SECONDS)
             else:
                 return
+
+
+def _ask_kombus_server(probe: FairQueue, broker: Broker) -> None:
+    """Raise an error while the server of kombu's own queues is away."""
+    if not is_cluster(broker.url):
+        probe.store.shards[0].engine.check()
+        return
+    client = following_client(broker.url, broker.settings.namespace)
+    options = client.connection_pool.connection_kwargs
+    options.update(socket_timeout=LOOK_SECONDS, socket_connect_timeout=LOOK_SECONDS)
+    try:
+        client.ping()
+    finally:
+        client.close()
 
 
 def _watch_silence(**_signal: Any) -> None:
