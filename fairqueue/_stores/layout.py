@@ -37,6 +37,11 @@ class Layout:
         self.most = max(self.most, self.shards, self.to or 0)
 
     @property
+    def known(self) -> tuple[int, int | None]:
+        """What is believed now: how many there are, and how many there will be."""
+        return self.shards, self.to
+
+    @property
     def has_looked(self) -> bool:
         """Whether this process has been right about it once: from then on it follows."""
         return self.looked_at > 0
@@ -47,7 +52,7 @@ class Layout:
         return monotonic() - self.looked_at >= LOOK_EVERY_SECONDS
 
     def learn(self, mark: bytes | None, sent: float) -> None:
-        """Believe what a shard says that was asked at this time; None: it has no mark."""
+        """Believe what was said at this time; None: no shard that answers has a mark."""
         if mark is not None:
             shards, to = read_mark(mark)
             if (shards, to) != (self.shards, self.to):

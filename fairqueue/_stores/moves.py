@@ -8,9 +8,11 @@ from typing import Any
 
 from fairqueue._keys import encode
 from fairqueue._stores.operators import OperatorStore
+from fairqueue.errors import FairQueueError
 
 ITEMS_AT_ONCE = 100
-KEYS_AT_ONCE = 500
+KEYS_AT_ONCE = 5000  # of all workspaces: Redis passes those of others quickly
+KEYS_IN_STEP = 500
 SETTINGS_AT_ONCE = 200
 
 
@@ -22,6 +24,10 @@ class Whereabouts(IntEnum):
     MOVED = 2
     UNKNOWN = 3
     """Nothing is known of it there but, perhaps, unique keys of jobs that have ended."""
+
+
+def _late(workspace: str) -> FairQueueError:
+    return FairQueueError(f"workspace {workspace!r} is moved by another process")
 
 
 class MovesStore(OperatorStore):
@@ -39,9 +45,17 @@ class MovesStore(OperatorStore):
         """Return whether a job of this id ended here a minute or two ago at most."""
         return bool(self._call("has_ended", id=encode(job_id)))
 
-    def set_moves(self, shards: int) -> None:
+    def has_group(self, group: str) -> bool:
+        """Return whether the first of a group was let in here an hour or two ago at most."""
+        return bool(self._call("has_group", group=encode(group)))
+
+    def admit_group(self, group: str) -> None:
+        """Let the rest of a group in."""
+        self._call("admit_group", group=encode(group))
+
+    def set_moves(self, shards: int, to: int = 0) -> None:
         """Let publishes ask whether their workspace has moved from ``shards``; 0: forget it."""
-        self._call("set_moves", shards=shards)
+        self._call("set_moves", shards=shards, to=to)
 
     def hold_moves(self, owner: str, seconds: float) -> bool:
         """Be the one process that moves workspaces for so long; False: another one is."""
@@ -49,7 +63,10 @@ class MovesStore(OperatorStore):
 
     def begin_move(self, workspace: str, to: int) -> int:
         """Let nothing of it start; return how many of its jobs run. With 0 it is moving now."""
-        return int(self._call("begin_move", workspace=encode(workspace), to=to))
+        running = int(self._call("begin_move", workspace=encode(workspace), to=to))
+        if running < 0:
+            raise _late(workspace)
+        return running
 
     def undo_move(self, workspace: str) -> bool:
         """Let its jobs start here again; False: it is moving already."""
@@ -64,7 +81,8 @@ class MovesStore(OperatorStore):
         """Prepare for one that moves here: its limits hold, and nothing of it starts yet."""
         names = self.engine.arguments_of("expect_workspace")[2:]
         given = dict(zip(names, values, strict=True))
-        self._call("expect_workspace", workspace=encode(workspace), **given)
+        if not self._call("expect_workspace", workspace=encode(workspace), **given):
+            raise _late(workspace)
 
     def moving_jobs(self, workspace: str) -> tuple[bytes, int]:
         """Return a page of its jobs and dead letters, in their order, and how many these are."""
@@ -72,14 +90,16 @@ class MovesStore(OperatorStore):
         items, n = self._call("moving_jobs", workspace=name, count=ITEMS_AT_ONCE)
         return items, int(n)
 
-    def take_in_jobs(self, workspace: str, items: bytes) -> tuple[bytes, int] | None:
+    def take_in_jobs(self, workspace: str, items: bytes) -> tuple[bytes, int]:
         """Store such a page; return which of them are here now, and how many these are.
 
-        None: the workspace is not expected here. A job stays away while another workspace of this
+        A job stays away while another workspace of this
         shard has one of the same id.
         """
         found = self._call("take_in_jobs", workspace=encode(workspace), items=items)
-        return (found[0], int(found[1])) if found else None
+        if not found:  # it is not expected here
+            raise _late(workspace)
+        return found[0], int(found[1])
 
     def drop_moved(self, workspace: str, items: bytes) -> bool:
         """Remove what the other shard has taken in; False: the workspace does not move."""
@@ -100,7 +120,10 @@ class MovesStore(OperatorStore):
 
     def take_in_keys(self, workspace: str, keys: bytes) -> None:
         """Store such a page."""
-        self._call("take_in_keys", workspace=encode(workspace), keys=keys)
+        lines = keys.split(b"\n")
+        for first in range(0, len(lines), KEYS_IN_STEP):
+            some = b"\n".join(lines[first : first + KEYS_IN_STEP])
+            self._call("take_in_keys", workspace=encode(workspace), keys=some)
 
     def admit_workspace(self, workspace: str) -> None:
         """Let its jobs start: all of it is here."""
@@ -108,7 +131,10 @@ class MovesStore(OperatorStore):
 
     def end_move(self, workspace: str, to: int) -> bool:
         """Keep nothing of it but where it is now; False: something of it is left."""
-        return bool(self._call("end_move", workspace=encode(workspace), to=to))
+        done = int(self._call("end_move", workspace=encode(workspace), to=to))
+        if done < 0:
+            raise _late(workspace)
+        return bool(done)
 
     def shard_settings(self) -> Iterator[tuple[bytes, list[list[bytes]]]]:
         """Yield pages of the limits that concern all shards: retention, and rows."""

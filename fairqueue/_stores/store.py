@@ -84,17 +84,20 @@ class AnyStore(DeadStore):
         """
         raise NotImplementedError
 
-    def publish(self, job: Job, admission: Admission) -> Published:
+    def publish(self, job: Job, admission: Admission, *, shards: str = "") -> Published:
         """Enqueue one job, unless its id was published before or its unique key is held.
 
         A job that is not started before it expires becomes a dead letter (``expired``) with a
         failure notice. Raises CapacityExceeded if a capacity is reached, and LeaseLost if the
-        parent's lease was lost.
+        parent's lease was lost. To one of several shards its caller says how many these are: it
+        raises WorkspaceMoves where that is no longer so.
         """
-        text = replies.publish_text(job, admission)
+        text = replies.publish_text(job, admission, shards)
         return replies.published(self._call("publish", job=text, payload=job.payload), job)
 
-    def publish_many(self, jobs: Sequence[tuple[Job, Admission]]) -> list[Outcome]:
+    def publish_many(
+        self, jobs: Sequence[tuple[Job, Admission]], *, shards: str = ""
+    ) -> list[Outcome]:
         """Publish each in turn, up to a hundred in one step; what publish returns or raises for it.
 
         Jobs of one group are let in together or not at all, as many as are given here: that is
@@ -104,7 +107,7 @@ class AnyStore(DeadStore):
         def call(groups: str, packed: bytes) -> Any:
             return self._call("publish_many", again=0, groups=groups, jobs=packed)
 
-        return Publishes(jobs).send(call)
+        return Publishes(jobs, shards).send(call)
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float

@@ -1,7 +1,9 @@
 -- A workspace has moved: nothing of it is left here but where it has moved to.
 -- ARGV now workspace to
--- RETURNS 1; 0: something of it is left that can move
+-- RETURNS 1; 0: something of it is left that can move; -1: the number of shards does not change
 local _, name, to = unpack(ARGV)
+
+if not Moves.are_under_way() then return -1 end
 
 local ws = Moves.workspace(name)
 if Moves.page(ws, 1).n > 0 or call('EXISTS', K.slots_of_workspace(name)) == 1 then return 0 end

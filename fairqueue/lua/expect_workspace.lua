@@ -1,9 +1,10 @@
 -- Prepare this shard for a workspace that moves to it: its limits hold, and nothing starts yet.
 -- ARGV now workspace live provider pause stamps asked lost observed tat estimates rates requests
--- RETURNS 1
+-- RETURNS 1; 0: the number of shards does not change
 -- stamps: when these three were stored, and by which process, a line each
 local _, name, live, provider, pause, stamps, asked, lost, observed, tat, estimates, rates,
   requests = unpack(ARGV)
+if not Moves.are_under_way() then return 0 end
 local stamp = gmatch(stamps, '([^\n]*)\n')
 
 local function put(source, text)
@@ -17,7 +18,7 @@ end
 
 put('live', live)
 put('provider', provider)
-put('pause', Moves.held(pause))
+put('pause', Moves.held(pause, Shard.here()))
 if asked ~= '' then call('ZADD', K.asked(), asked, name) end
 put_count(K.lost(), lost)
 put_count(K.observed(), observed)

@@ -4,7 +4,8 @@
 -- WRITES nothing
 local _, name, cursor, count = unpack(ARGV)
 
-local following_cursor, found = unpack(call('HSCAN', K.unique(), cursor, 'COUNT', count))
+local following_cursor, found =
+  unpack(call('HSCAN', K.unique(), cursor, 'MATCH', name .. ':*', 'COUNT', count))
 local keys = {}
 for i = 1, #found, 2 do
   local of, number, key = match(found[i], '^([^:]*):(%d+):([^:]+)$')

@@ -24,6 +24,8 @@ for _, row in ipairs(read) do
   if row.configured ~= '' then
     call('HSET', K.configured(), row.field, row.configured)
     call('HSET', K.limits(), 'configured', 1)
+  elseif row.field ~= '' and row.text == '' then
+    call('HDEL', K.configured(), row.field)
   end
 end
 for _, number in ipairs(tasks) do Settle.shared_limit('/' .. number) end

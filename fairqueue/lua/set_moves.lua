@@ -1,13 +1,14 @@
 -- Begin to move workspaces to another number of shards.
 -- From now on publishes ask whether their workspace has moved.
--- ARGV now shards
+-- ARGV now shards to
 -- RETURNS 1
 -- shards: how many there were; 0: forget which have moved, since all processes know it
-local _, shards = unpack(ARGV)
+-- to: how many there will be; from then on a publish that knows neither number is refused
+local _, shards, to = unpack(ARGV)
 
 Shard.write_when_full()
 if shards ~= '0' then
-  call('HSET', K.limits(), 'moves', shards)
+  call('HSET', K.limits(), 'moves', shards, 'spread', to)
   call('HDEL', K.tasks(), '#plain') -- see publish.lua
 else
   call('HDEL', K.limits(), 'moves')

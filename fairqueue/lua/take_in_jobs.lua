@@ -5,7 +5,8 @@
 -- the workspace is not expected
 local _, name, items = unpack(ARGV)
 
-if not find(Moves.text(Moves.field('pause', name)), 'moves=', 1, true) then return 0 end
+local to = match(Moves.text(Moves.field('pause', name)), 'moves=(%d+)$')
+if to ~= Shard.here() then return 0 end
 local ws, kept = Moves.workspace(name), {}
 for _, item in ipairs(Moves.read_items(items)) do
   if Moves.take(ws, item) then

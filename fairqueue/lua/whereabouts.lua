@@ -5,12 +5,20 @@
 -- of jobs that have ended: ask again with `sure` if there are none
 local _, name, to, sure = unpack(ARGV)
 
+local function has_rate()
+  for _, number in ipairs(call('HKEYS', K.indexed_tasks())) do
+    local tat = call('ZSCORE', K.task_rates(), name .. ':' .. number)
+    if tat and tonumber(tat) > now then return true end
+  end
+end
+
 local function is_known()
   local own = call('HMGET', K.limits(), Moves.field('live', name), Moves.field('provider', name),
     Moves.field('pause', name))
   return own[1] or own[2] or own[3] or call('HEXISTS', K.workspaces(), name) == 1
     or call('EXISTS', K.dead_letters(name), K.dead_letters('!' .. name), K.scheduled(name),
       K.slots_of_workspace(name), K.requests_of_workspace(name), K.waiting_requests(name)) > 0
+    or has_rate()
 end
 
 if call('HEXISTS', K.limits(), 'moves') == 0 then return 0 end

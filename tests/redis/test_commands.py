@@ -67,7 +67,12 @@ CALLS = {
     "HLEN": _of("HLEN"),
     "HMGET": _of("HMGET", SOME),
     "HRANDFIELD": _of("HRANDFIELD", st.sampled_from([0, 8, 9, "x"])),
-    "HSCAN": _of("HSCAN", st.sampled_from([("0", "COUNT", 5), (0,), ("x",), (0, "COUNT", 0)])),
+    "HSCAN": _of(
+        "HSCAN",
+        st.sampled_from(
+            [("0", "COUNT", 5), (0,), ("x",), (0, "COUNT", 0), (0, "MATCH", "a*", "COUNT", 9)]
+        ),
+    ),
     "HSET": _of("HSET", PAIRS),
     "HSETNX": _of("HSETNX", WORDS, WORDS | NUMBERS),
     "LINDEX": _of("LINDEX", NUMBERS),

@@ -465,7 +465,7 @@ def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
     queue = processes.open(FROM)
     queue.publish(b"", queue="q", workspace="w7")
     home = queue.store.shards[0]
-    home.set_moves(FROM)
+    home.set_moves(FROM, TO)
     assert home.begin_move("w7", 4) == 0
     for change in (home.pause, home.set_limits):
         with pytest.raises(StoreUnavailable, match="moves to another shard"):

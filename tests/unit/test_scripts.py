@@ -42,6 +42,7 @@ READS = {
     "LLEN",
     "LPOS",
     "LRANGE",
+    "MATCH",
     "MAXLEN",
     "RANK",
     "COUNT",

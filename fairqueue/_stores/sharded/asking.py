@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.store import Store
 from fairqueue.errors import StoreUnavailable
 
@@ -30,7 +31,7 @@ class _Errors:
     def add(self, shard: Store, error: Exception) -> None:
         """Note what a shard raised."""
         self.found.append(error)
-        if isinstance(error, StoreUnavailable):
+        if isinstance(error, StoreUnavailable) and not isinstance(error, WorkspaceMoves):
             self._silent.add(shard.engine.server)
 
     def raise_first(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from fairqueue._shards import SHARDS_MOST, shard_of
 from fairqueue._stores.layout import LOOK_EVERY_SECONDS, read_mark, write_mark
-from fairqueue._stores.moves import Whereabouts
+from fairqueue._stores.moves import SETTINGS_AT_ONCE, Whereabouts
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue.errors import ConfigurationError, FairQueueError
@@ -21,10 +21,12 @@ KNOWN_AFTER_SECONDS = LOOK_EVERY_SECONDS + 10
 HELD_SECONDS = 30.0  # one that was killed keeps others from going on for so long
 WAITED_FOR_MOST = 16  # workspaces whose jobs end meanwhile
 POLL_SECONDS = 0.1
+GIVEN_MOST = 10  # times; each finds what has changed since the one before
 LEAST = 2  # one shard has no number, and other limits
-PLACES = ("workspaces", "dead_workspaces", "limits", "unique", "requests")
+PLACES = ("workspaces", "dead_workspaces", "limits", "unique", "requests", "task_rates")
 """Where a workspace may be named."""
 
+MARK = frozenset({"shards"})
 KEPT = frozenset(
     {"shards", "limits", "limits_with", "stored_by", "configured", "tasks", "indexed_tasks"}
 )
@@ -163,9 +165,9 @@ class Mover:
         every = self._all(shards)
         for shard in every[: max(0, self._to - shards)]:
             _refuse_jobs(shard)
-            _unlink(shard)
-            for retention, rows in self._store.shards[0].shard_settings():
-                shard.put_shard_settings(retention, rows)
+            # without its mark, a process that knew this shard would use it again
+            _unlink(shard, but=MARK)
+            _give_settings(self._store.shards[0], shard)
         self._mark(shards, self._to, of=every)
 
     def _open(self, shards: int) -> None:
@@ -174,8 +176,10 @@ class Mover:
         closed = [shard for shard in every if _moves_of(shard) is None]
         if closed:
             self._sleep(KNOWN_AFTER_SECONDS)
+            for shard in every[: max(0, self._to - shards)]:
+                _give_settings(self._store.shards[0], shard)  # those that knew of no new shards set
         for shard in closed:
-            shard.set_moves(shards)
+            shard.set_moves(shards, self._to)
 
     def _move_all(self, found: Moved) -> None:
         """Move until nothing is left but what is late."""
@@ -276,8 +280,6 @@ class Mover:
             if not n:
                 return total
             found = target.take_in_jobs(name, items)
-            if found is None:
-                raise FairQueueError(f"workspace {name!r} is moved by another process")
             if not found[1] or items == before:
                 raise _Stuck(name)
             before = items
@@ -313,6 +315,42 @@ def _checked(store: AnyStore, to: int) -> tuple[ShardedStore, int]:
             "each server of the URL has one at least"
         )
     return store, store.servers
+
+
+def _give_settings(source: Store, target: Store) -> None:
+    """Give a new shard the limits that concern all shards, until it has the same.
+
+    An operator may change them meanwhile, on the source first: so what a look finds may be old.
+    """
+    for _ in range(GIVEN_MOST):
+        (retention, here), (kept, there) = _settings_of(source), _settings_of(target)
+        rows = [[*row[:2], b"", b"", b""] for key, row in there.items() if key not in here]
+        rows += [
+            row for key, row in here.items() if _but_number(there.get(key)) != _but_number(row)
+        ]
+        if not rows and retention == kept:
+            return
+        for first in range(0, max(1, len(rows)), SETTINGS_AT_ONCE):
+            target.put_shard_settings(retention, rows[first : first + SETTINGS_AT_ONCE])
+
+
+def _settings_of(shard: Store) -> tuple[bytes, dict[tuple[bytes, ...], list[bytes]]]:
+    """Return how long dead letters are kept, and the other settings by what they concern.
+
+    A task has another number on each shard.
+    """
+    kept, found = b"", dict[tuple[bytes, ...], list[bytes]]()
+    for retention, rows in shard.shard_settings():
+        kept = retention
+        for row in rows:
+            field, task = row[:2]
+            found[field.rpartition(b":")[0] if task else field, task] = row
+    return kept, found
+
+
+def _but_number(row: list[bytes] | None) -> list[bytes]:
+    """Leave out the field, which names a task by its number."""
+    return row[1:] if row else []
 
 
 def _moves_of(shard: Store) -> int | None:

@@ -61,19 +61,27 @@ class Shards:
 
         Raises WorkspaceMoves, a StoreUnavailable, for the moment in which it moves to another one.
         """
+        return self.placed(workspace)[0]
+
+    def placed(self, workspace: str) -> tuple[Store, str]:
+        """Return that, and how many shards this process has taken that from.
+
+        It may sleep before it uses the answer, for as long as it takes to change that number.
+        """
         layout = self.layout
-        if layout.is_old:
-            self._look_at(self.shards[layout.places(workspace)[0]].engine)
+        if layout.is_old and not self._look_at(self.shards[layout.places(workspace)[0]].engine):
+            self.look()  # it has lost its data, or is no shard any more: the others know
+        shards = str(layout.shards)
         at, to = layout.places(workspace)
         if at == to or workspace in layout.moved:
-            return self.shards[to]
+            return self.shards[to], shards
         found = self.whereabouts_on(self.shards[at], workspace, to)
         if found is Whereabouts.MOVING:
             raise WorkspaceMoves(workspace)
         if found is Whereabouts.MOVED:
             layout.has_moved(workspace)
-            return self.shards[to]
-        return self.shards[at]
+            return self.shards[to], shards
+        return self.shards[at], shards
 
     @staticmethod
     def whereabouts_on(shard: Store, workspace: str, to: int) -> Whereabouts:
@@ -84,24 +92,37 @@ class Shards:
         return found
 
     def look(self, shards: Sequence[Store] = ()) -> None:
-        """Look whether the number of shards changes, on the first of these that answers."""
-        if not self.layout.is_old:
-            return
+        """Look whether the number of shards changes, on the first of these that has its mark."""
+        if self.layout.is_old:
+            self._look(shards or self.shards)
+
+    def _look(self, shards: Sequence[Store]) -> None:
         silent: set[str] = set()
-        for shard in shards or self.shards:
+        began, has_answer = monotonic(), False
+        for shard in shards:
             if shard.engine.server in silent:
                 continue  # it would take as long not to answer
             try:
-                self._look_at(shard.engine)
+                if self._look_at(shard.engine):
+                    return
+                has_answer = True
             except StoreUnavailable:
                 silent.add(shard.engine.server)
-            else:
-                return
+        if has_answer:
+            self.layout.learn(None, began)
 
-    def _look_at(self, engine: Engine) -> None:
+    def has_changed(self, known: tuple[int, int | None]) -> bool:
+        """Look at once; return whether the shards are others than were known."""
+        self._look(self.shards)
+        return self.layout.known != known
+
+    def _look_at(self, engine: Engine) -> bool:
+        """Learn what a shard says; False: it has no mark."""
         sent = monotonic()
         mark = engine.command("GET", engine.keys.key("shards"))
-        self.layout.learn(mark, sent)
+        if mark is not None:
+            self.layout.learn(mark, sent)
+        return mark is not None
 
     def of_fence(self, fence: int) -> Store | None:
         """Return the shard that has issued a fence; None: it is of no shard here."""

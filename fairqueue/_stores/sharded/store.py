@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairqueue._shards import shard_of_fence
-from fairqueue._stores.engine import Engine
+from fairqueue._stores.engine import Engine, WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.layout import Layout, check_layout
 from fairqueue._stores.publishes import Outcome
@@ -69,7 +69,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         if not there:
             raise next(iter(away.values()))
         if self.layout.has_looked:  # it connects again, and follows what has changed meanwhile
-            self._look_at(there[0])
+            any(self._look_at(engine) for engine in there)
         for engine in there:
             engine.late_check = None
             self._check_layout(engine, there)
@@ -86,22 +86,48 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         shard.engine.check()
         self._check_layout(shard.engine, [shard.engine])
 
-    def publish(self, job: Job, admission: Admission) -> Published:
+    def publish(
+        self,
+        job: Job,
+        admission: Admission,
+        *,
+        shards: str = "",  # noqa: ARG002 - the arguments are those of a store of one shard
+    ) -> Published:
         """Enqueue a job on the shard of its workspace.
 
         Where its parent runs on another shard, the lease is looked at before, in a step of its own.
         """
-        home = self.home(job.workspace)
+        known = self.layout.known
+        try:
+            return self._publish(job, admission)
+        except WorkspaceMoves:
+            if not self.has_changed(known):
+                raise
+        return self._publish(job, admission)  # this process was stopped for long, and knows it now
+
+    def _publish(self, job: Job, admission: Admission) -> Published:
+        home, shards = self.placed(job.workspace)
         if self._ended_before(home, job, admission):
             return Published(Ended.REPEATED, job.id)
-        return home.publish(job, self._checked(home, job, admission))
+        self._bring_group(home, job, admission)
+        return home.publish(job, self._checked(home, job, admission), shards=shards)
 
     def _ended_before(self, home: Store, job: Job, admission: Admission) -> bool:
         """Whether a job that may be sent again has ended where its workspace was."""
-        left, _ = self.layout.places(job.workspace)
-        if admission.is_new or self.layout.to is None or left == home.engine.shard:
-            return False
-        return self.shards[left].has_ended(job.id)
+        left = None if admission.is_new else self._left(home, job.workspace)
+        return left is not None and left.has_ended(job.id)
+
+    def _bring_group(self, home: Store, job: Job, admission: Admission) -> None:
+        """Let a group in that was let in where its workspace was."""
+        left = admission.group and self._left(home, job.workspace)
+        if left and admission.group and left.has_group(admission.group):
+            home.admit_group(admission.group)
+
+    def _left(self, home: Store, workspace: str) -> Store | None:
+        """Return the shard that a workspace has left while their number changes."""
+        at, _ = self.layout.places(workspace)
+        is_there = self.layout.to is None or at == home.engine.shard
+        return None if is_there else self.shards[at]
 
     def _checked(self, home: Store, job: Job, admission: Admission) -> Admission:
         fence = admission.parent_fence
@@ -112,34 +138,46 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
             raise LeaseLost(job.id, job.workspace)
         return replace(admission, parent_fence=None)
 
-    def publish_many(self, jobs: Sequence[Pair]) -> list[Outcome]:
+    def publish_many(
+        self,
+        jobs: Sequence[Pair],
+        *,
+        shards: str = "",  # noqa: ARG002
+    ) -> list[Outcome]:
         """Publish each on its shard. Jobs of a group are let in together shard by shard."""
         outcomes: dict[int, Outcome] = {}
-        parts: dict[Store, list[tuple[int, Pair]]] = defaultdict(list)
-        homes: dict[str, Store] = {}
+        parts: dict[tuple[Store, str], list[tuple[int, Pair]]] = defaultdict(list)
+        homes: dict[str, tuple[Store, str]] = {}
+        brought: set[tuple[Store, str | None]] = set()
         for at, (job, admission) in enumerate(jobs):
             try:
-                home = homes.get(job.workspace) or self.home(job.workspace)
-                homes[job.workspace] = home
+                found = homes.get(job.workspace) or self.placed(job.workspace)
             except StoreUnavailable as error:
                 raise PublishInterrupted(str(error), ()) from error
+            homes[job.workspace] = found
+            home = found[0]
             try:
                 pair = job, self._checked(home, job, admission)
                 if self._ended_before(home, job, admission):
                     outcomes[at] = Published(Ended.REPEATED, job.id)
                     continue
+                if (home, admission.group) not in brought:
+                    self._bring_group(home, job, admission)
+                    brought.add((home, admission.group))
             except LeaseLost as error:
                 outcomes[at] = error
             else:
-                parts[home].append((at, pair))
-        for shard, part in parts.items():
+                parts[found].append((at, pair))
+        for (shard, known), part in parts.items():
             places = [at for at, _ in part]
             try:
-                found = shard.publish_many([pair for _, pair in part])
+                done = shard.publish_many([pair for _, pair in part], shards=known)
             except PublishInterrupted as error:
                 outcomes.update(zip(places, error.outcomes, strict=False))
+                if isinstance(error.__cause__, WorkspaceMoves):
+                    self.has_changed(self.layout.known)  # so that the next try finds it
                 raise PublishInterrupted(str(error), _beginning(outcomes)) from error
-            outcomes.update(zip(places, found, strict=True))
+            outcomes.update(zip(places, done, strict=True))
         return [outcomes[at] for at in range(len(jobs))]
 
     def renew(
@@ -185,7 +223,11 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
     def waiter(self, queues: Sequence[str]) -> Waiter:
         """Make a waiter for these queues on all shards."""
-        return ShardedWaiter([shard.waiter(queues) for shard in self.shards], self._woken.add)
+
+        def waiters_from(number: int) -> list[Waiter]:
+            return [shard.waiter(queues) for shard in self.shards[number:]]
+
+        return ShardedWaiter(waiters_from, self._woken.add)
 
     def take_woken(self) -> frozenset[int]:
         """Return the shards that took a token for us: each must be asked, or the token is lost."""

@@ -1,0 +1,284 @@
+"""Another number of shards: what processes that are late, stopped or killed may not break."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue import CapacityExceeded, FairQueue, FairQueueError, LeaseLost, StoreUnavailable
+from fairqueue._new_job import NewJob
+from fairqueue._shards import shard_of
+from fairqueue._stores.sharded import mover
+from fairqueue._stores.store import Store
+from fairqueue.errors import PublishInterrupted
+from fairqueue.testing import ManualClock
+from tests.shards.test_reshard import FROM, NAMES, TO, Killed, Namespace, processes
+
+__all__ = ["processes"]
+
+
+def moving(to: int = TO, shards: int = FROM) -> str:
+    """Name a workspace that changes its shard."""
+    return next(name for name in NAMES if shard_of(name, shards) != shard_of(name, to))
+
+
+def places(known: Namespace, shards: int = max(FROM, TO)) -> dict[int, int]:
+    """Count the jobs of each shard that has some."""
+    found = {n: known.shard(n).depth("q", running=True) for n in range(shards)}
+    return {n: depth for n, depth in found.items() if depth}
+
+
+def asleep(queue: FairQueue) -> None:
+    """Let a process stop between its look at the shards and its call."""
+    queue.store.layout.looked_at = float("inf")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("is_plain", [True, False], ids=["short way", "general way"])
+@pytest.mark.parametrize("to", [TO, 2])
+def test_a_publisher_that_slept_through_it_finds_its_shard(
+    processes: Namespace, to: int, *, is_plain: bool
+) -> None:
+    """It knows the old number, so the shard refuses, and it looks again: no job is misplaced."""
+    name = moving(to)
+    queue, late = processes.open(FROM), processes.open(FROM)
+    if not is_plain:
+        queue.admin.set_default_limits(capacity=100)
+    for each in (queue, late, queue):
+        each.publish(b"", queue="q", workspace=name, task="t")
+    asleep(late)
+    assert queue.admin.reshard(to).is_done
+    for _ in range(2):  # now the short way is open again
+        queue.publish(b"", queue="q", workspace=name, task="t")
+    late.publish(b"", queue="q", workspace=name, task="t")
+    assert places(processes) == {shard_of(name, to): 6}
+    asleep(late)
+    late.publish(b"", queue="q", workspace=name, task="t", delay_seconds=5)
+    assert processes.findings(to) == []
+
+
+def test_a_worker_that_slept_through_it_has_lost_its_job(
+    processes: Namespace, clock: ManualClock
+) -> None:
+    """Its shard is no more, and another one has its job: it ends, renews and publishes nothing."""
+    queue, late = processes.open(5), processes.open(5)
+    name = next(n for n in NAMES if shard_of(n, 5) > 1)
+    queue.publish(b"", queue="q", workspace=name)
+    [lease] = late.claim(["q"], 1).leases
+    asleep(late)
+    reaped = 0
+    while not reaped:
+        clock.advance(10)
+        reaped = queue.store.reap(max_deliveries=None)
+    assert queue.admin.reshard(2).is_done
+    [again] = queue.claim(["q"], 1).leases
+    assert (again.job.id, again.fence % 64) == (lease.job.id, shard_of(name, 2))
+    with pytest.raises(LeaseLost):
+        late.publish(b"", queue="q", workspace=name, parent_fence=lease.fence)
+    progress = [(lease.fence, 0.0)]
+    assert late.store.renew(progress, owner=lease.owner, lease_seconds=30).lost == {lease.fence}
+    with pytest.raises(LeaseLost):
+        late.ack(lease)
+    queue.ack(again)
+    assert places(processes) == {}
+
+
+def test_many_jobs_of_a_publisher_that_slept(processes: Namespace) -> None:
+    """They are refused at once, and the next try stores them where they belong."""
+    name = moving()
+    queue, late = processes.open(FROM), processes.open(FROM)
+    asleep(late)
+    assert queue.admin.reshard(TO).is_done
+    jobs = [NewJob(b"", "q", workspace=name) for _ in range(3)]
+    with pytest.raises(PublishInterrupted):
+        late.publish_many(jobs)
+    late.publish_many(jobs)
+    assert places(processes) == {shard_of(name, TO): 3}
+
+
+def test_a_shard_without_a_mark_tells_nothing(processes: Namespace) -> None:
+    """A process that knew a shard which was dropped asks the others, and does not go on there."""
+    old = processes.open(5)
+    queue = processes.open(5)
+    assert queue.admin.reshard(2).is_done
+    name = next(n for n in NAMES if shard_of(n, 5) > 1)
+    lost = processes.shard(shard_of(name, 5)).engine
+    lost.command("UNLINK", lost.keys.key("shards"))
+    old.publish(b"", queue="q", workspace=name)
+    assert places(processes) == {shard_of(name, 2): 1}
+
+
+def test_new_shards_keep_their_mark(processes: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While they are emptied again: a process that knew them learns there how many there are."""
+    queue, old = processes.open(4), processes.open(4)
+    assert queue.admin.reshard(2).is_done
+    put: list[int] = []
+    give = mover._give_settings
+
+    def meanwhile(source: Store, target: Store) -> None:
+        name = next(n for n in NAMES if shard_of(n, 4) == target.engine.shard)
+        old.publish(b"", queue="q", workspace=name)
+        old.store.layout.shards, old.store.layout.to = 4, None  # type: ignore[attr-defined]
+        put.append(shard_of(name, 2))
+        give(source, target)
+
+    old.store.layout.shards, old.store.layout.to = 4, None  # type: ignore[attr-defined]
+    monkeypatch.setattr(mover, "_give_settings", meanwhile)
+    monkeypatch.setattr(mover.Mover, "_open", lambda *_: (_ for _ in ()).throw(Killed))
+    with pytest.raises(Killed):
+        queue.admin.reshard(4)
+    assert put
+    assert set(places(processes)) == set(put)
+
+
+def test_a_job_that_was_cancelled_does_not_come_back(
+    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a move was killed it is on both shards: a cancel waits until it is on one."""
+    name = moving(2)
+    queue, killed = processes.open(FROM), processes.open(FROM)
+    queue.publish(b"", queue="q", workspace=name, job_id="x")
+    monkeypatch.setattr(Store, "drop_moved", lambda *_: (_ for _ in ()).throw(Killed))
+    with pytest.raises(Killed):
+        killed.admin.reshard(2)
+    monkeypatch.undo()
+    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
+    with pytest.raises(StoreUnavailable, match="moves to another shard"):
+        queue.admin.cancel("x")
+    clock.advance(31)
+    assert queue.admin.reshard(2).is_done
+    assert queue.admin.cancel("x") == "removed"
+    assert queue.claim(["q"], 1).leases == ()
+
+
+def test_jobs_of_others_are_found_beside_one_that_moves(processes: Namespace) -> None:
+    """A search goes on behind the shard that a workspace leaves, also on the same server."""
+    queue = processes.open(FROM)
+    name = moving()
+    for shard in queue.store.shards:
+        shard.set_moves(FROM, TO)
+    left = shard_of(name, FROM)
+    other = next(n for n in NAMES if shard_of(n, FROM) > left)
+    queue.publish(b"", queue="q", workspace=name, job_id="x")
+    queue.publish(b"", queue="q", workspace=other, job_id="x")
+    assert queue.store.shards[left].begin_move(name, shard_of(name, TO)) == 0
+    assert queue.admin.cancel("x") == "removed"
+    assert places(processes) == {left: 1}
+
+
+@pytest.mark.parametrize("change", ["pause", "resume", "limit", "limit of a task"])
+def test_what_is_set_while_it_begins_holds_on_new_shards(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Also where the process that sets it does not know of them yet."""
+    queue, other = processes.open(FROM), processes.open(FROM)
+    if change == "resume":
+        other.admin.pause(queue="q")
+    open_ = mover.Mover._open
+
+    def opened(self: mover.Mover, shards: int) -> None:
+        asleep(other)
+        if change == "pause":
+            other.admin.pause(queue="q")
+        elif change == "resume":
+            other.admin.resume(queue="q")
+        elif change == "limit":
+            other.admin.set_default_limits(concurrency=1)
+        else:
+            other.admin.set_task_limits("t", workspace_concurrency=1)
+        open_(self, shards)
+
+    monkeypatch.setattr(mover.Mover, "_open", opened)
+    assert queue.admin.reshard(TO).is_done
+    name = next(n for n in NAMES if shard_of(n, TO) >= FROM)
+    for _ in range(3):
+        queue.publish(b"", queue="q", workspace=name, task="t")
+    started = {"pause": 0, "resume": 3}.get(change, 1)
+    assert len(queue.claim(["q"], 3).leases) == started
+    assert processes.findings(TO) == []
+
+
+@pytest.mark.parametrize("of", ["task", "workspace"])
+def test_a_rate_is_not_used_twice(processes: Namespace, clock: ManualClock, of: str) -> None:
+    """Also where nothing else is known of its workspace any more."""
+    queue, name = processes.open(FROM), moving()
+    if of == "task":
+        queue.admin.set_task_limits("t", workspace_rate="1/h")
+    else:
+        queue.admin.set_default_limits(rate="1/h")
+    queue.publish(b"", queue="q", workspace=name, task="t")
+    [lease] = queue.claim(["q"], 1).leases
+    queue.ack(lease)
+    for _ in range(30):
+        clock.advance(1)
+        queue.claim(["q"], 1)
+    assert queue.admin.reshard(TO).is_done
+    queue.publish(b"", queue="q", workspace=name, task="t")
+    assert queue.claim(["q"], 1).leases == ()
+    clock.advance(3600)
+    assert len(queue.claim(["q"], 1).leases) == 1
+
+
+def test_an_idle_worker_is_woken_by_a_new_shard(processes: Namespace) -> None:
+    """Also by the waiter that it had before."""
+    queue, other = processes.open(FROM), processes.open(FROM)
+    name = next(n for n in NAMES if shard_of(n, TO) >= FROM)
+    waiter = queue.waiter(["q"])
+    waiter.arm(0.05)
+    assert not waiter.disarm()
+    assert other.admin.reshard(TO).is_done
+    assert queue.claim(["q"], 1).leases == ()
+    waiter.arm(30.0)
+    other.publish(b"", queue="q", workspace=name)
+    assert waiter.wait(30.0)
+    waiter.close()
+    assert len(queue.claim(["q"], 1).leases) == 1
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+def test_the_rest_of_a_group_is_let_in(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch, *, is_many: bool
+) -> None:
+    """Where its workspace has moved since the first of it, and is full."""
+    queue, name = processes.open(FROM), moving()
+    queue.admin.set_limits(name, capacity=1)
+    queue.publish(b"", queue="q", workspace=name, group="g")
+    end = mover.Mover._end
+
+    def put(group: str) -> None:
+        if not is_many:
+            queue.publish(b"", queue="q", workspace=name, group=group)
+            return
+        job = NewJob(b"", "q", workspace=name, group=group)
+        for outcome in queue.publish_many([job, job]):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    def meanwhile(self: mover.Mover, found: mover.Moved) -> None:
+        put("g")
+        with pytest.raises(CapacityExceeded):
+            put("another")
+        end(self, found)
+
+    monkeypatch.setattr(mover.Mover, "_end", meanwhile)
+    assert queue.admin.reshard(TO).is_done
+    assert places(processes) == {shard_of(name, TO): 3 if is_many else 2}
+    assert processes.findings(TO) == []
+
+
+def test_a_process_that_moves_too_late_changes_nothing(processes: Namespace) -> None:
+    """It was stopped, another one has ended its work: it pauses nothing, and prepares nothing."""
+    queue, name = processes.open(FROM), moving()
+    queue.publish(b"", queue="q", workspace=name)
+    left, at = (processes.shard(shard_of(name, n)) for n in (FROM, TO))
+    values = left.moving_workspace(name)
+    assert queue.admin.reshard(TO).is_done
+    queue.admin.set_limits(name, concurrency=2)
+    for late in (
+        lambda: left.begin_move(name, at.engine.shard),
+        lambda: at.expect_workspace(name, values),
+        lambda: left.end_move(name, at.engine.shard),
+    ):
+        with pytest.raises(FairQueueError, match="moved by another process"):
+            late()
+    assert queue.admin.list_pauses() == []
+    assert queue.store.get_limits("workspace", name)[-1].limits.concurrency == 2
