@@ -10,6 +10,7 @@ from fairqueue._shards import shard_of
 from fairqueue._stores.sharded import mover
 from fairqueue._stores.store import Store
 from fairqueue.errors import PublishInterrupted
+from fairqueue.explained import explain_wait
 from fairqueue.testing import ManualClock
 from tests.shards.test_reshard import FROM, NAMES, TO, Killed, Namespace, processes
 
@@ -282,3 +283,45 @@ def test_a_process_that_moves_too_late_changes_nothing(processes: Namespace) -> 
             late()
     assert queue.admin.list_pauses() == []
     assert queue.store.get_limits("workspace", name)[-1].limits.concurrency == 2
+
+
+def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> None:
+    """And where to: while its jobs end, in the middle, and once nothing is left on its shard."""
+    queue, name = processes.open(FROM), moving()
+    for n in range(3):
+        queue.publish(b"", queue="q", workspace=name, job_id=f"{n}")
+    left, at = (processes.shard(shard_of(name, n)) for n in (FROM, TO))
+    for n in range(TO):
+        engine = processes.shard(n).engine
+        engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
+        processes.shard(n).set_moves(FROM, TO)
+    [lease] = queue.claim(["q"], 1).leases
+    assert left.begin_move(name, at.engine.shard) == 1
+
+    def told() -> str:
+        clock.advance(3)
+        found = queue.admin.why(workspace=name)
+        [moves] = found.blockers
+        assert (moves.kind, moves.scope, moves.limit) == ("move", "workspace", at.engine.shard)
+        return "\n".join(explain_wait(found))
+
+    assert f"moves to shard {at.engine.shard}: workspace {name}, for 3.0 s" in told()
+    queue.ack(lease)
+    assert left.begin_move(name, at.engine.shard) == 0
+    assert "moves to shard" in told()
+    at.expect_workspace(name, left.moving_workspace(name))
+    items, _ = left.moving_jobs(name)
+    left.drop_moved(name, at.take_in_jobs(name, items)[0])
+    assert "moves to shard" in told()
+
+
+def test_the_doctor_finds_jobs_on_a_wrong_shard(processes: Namespace) -> None:
+    """Nothing that is known puts them there, so it says so."""
+    queue, name = processes.open(FROM), moving()
+    wrong = processes.shard((shard_of(name, FROM) + 1) % FROM)
+    queue.store.placed = lambda _: (wrong, "")  # type: ignore[attr-defined]
+    queue.publish(b"", queue="q", workspace=name)
+    [found] = queue.admin.checkup().findings
+    at = shard_of(name, FROM)
+    assert found.invariant == "I16"
+    assert f"{name!r} has jobs here, and belongs on shard {at}" in found.text

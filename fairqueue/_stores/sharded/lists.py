@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Literal, NoReturn
 
 from fairqueue._shards import SHARDS_MOST
+from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.fleet import Fleet, TakenSlot, fleet_of
 from fairqueue._stores.list_rows import Held
 from fairqueue._stores.lists import PAGE
@@ -146,19 +147,28 @@ class ShardedLists(Shards):
     ) -> Why:
         """Ask the workspace's shard, else each for the job; workers and leases are those of all.
 
-        The jobs and turns ahead are those of the workspace's shard.
+        The jobs and turns ahead are those of the workspace's shard. One that moves is asked for on
+        the shard that it leaves and, once nothing is left there, on the other one.
         """
         elsewhere: list[Why] = []
+        asked = self._places_of(workspace) if workspace else self.shards
 
         def ask(shard: Store) -> Why | None:
             why = shard.why(
                 workspace=workspace, job_id=job_id, queue=queue, fleet=fleet or self.fleet
             )
             elsewhere.append(why)
-            return None if why.state in NOT_HERE else why
+            is_left = why.state is JobState.IDLE and shard is not asked[-1]
+            return None if is_left or why.state in NOT_HERE else why
 
-        found = first(self._asked(workspace or ""), ask, nothing=None)
-        return found or min(elsewhere, key=lambda why: NOT_HERE[why.state])
+        found = first(asked, ask, nothing=None)
+        return found or min(elsewhere, key=lambda why: NOT_HERE.get(why.state, 0))
+
+    def _places_of(self, workspace: str) -> tuple[Store, ...]:
+        try:
+            return (self.home(workspace),)
+        except WorkspaceMoves:
+            return tuple(self.shards[n] for n in self.layout.places(workspace))
 
     def fleet(self) -> Fleet:
         """Return what the workers and leases of all shards are."""
