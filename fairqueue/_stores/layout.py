@@ -90,8 +90,8 @@ def check_layout(
     """Raise ConfigurationError where others have opened this shard's keys with other shards.
 
     Shard i is on server i modulo ``servers``; ``there`` are those that answer. One of several that
-    has no mark yet gets it. While the number of shards changes, a process may come with the old one
-    or with the new one.
+    has no mark yet gets it. While the number of shards changes, to its very end, a process may come
+    with the old one or with the new one.
     """
     key, sent = engine.keys.key("shards"), monotonic()
     mark = engine.command("GET", key)
@@ -102,7 +102,7 @@ def check_layout(
     if mark is None:
         return
     found, to = read_mark(mark)
-    if not {layout.shards, layout.to} & {found, to} - {None}:
+    if not {layout.shards, layout.to} & {found, to} - {None} and not _ends(layout, there):
         now = f"{found} shards" if to is None else f"their way from {found} to {to} shards"
         raise ConfigurationError(
             f"the jobs of namespace {engine.namespace!r} are on {now}, and this process is set up "
@@ -110,6 +110,14 @@ def check_layout(
             "'shards'"
         )
     layout.learn(mark, sent)
+
+
+def _ends(layout: Layout, there: Sequence[Engine]) -> bool:
+    """Whether the change from this number has not ended, although the new one is stored already."""
+    return any(
+        engine.command("HGET", engine.keys.key("limits"), "moves") == b"%d" % layout.shards
+        for engine in there
+    )
 
 
 def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, servers: int) -> None:

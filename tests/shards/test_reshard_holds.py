@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import CapacityExceeded, FairQueue, FairQueueError, LeaseLost, StoreUnavailable
+from fairqueue import (
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueue,
+    FairQueueError,
+    LeaseLost,
+    StoreUnavailable,
+)
 from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
 from fairqueue._stores.sharded import mover
@@ -198,6 +205,50 @@ def test_what_is_set_while_it_begins_holds_on_new_shards(
     assert processes.findings(TO) == []
 
 
+def test_a_command_that_was_killed_at_the_end_may_be_repeated(
+    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was: the new number is stored already, and the old one is still good."""
+    queue = processes.open(FROM)
+    queue.publish(b"", queue="q", workspace=moving())
+    killed = processes.open(FROM)
+    with monkeypatch.context() as patch:
+        mark = mover.Mover._mark
+
+        def last(self: mover.Mover, shards: int, to: int | None, *, of: list[Store]) -> None:
+            mark(self, shards, to, of=of)
+            if to is None:
+                raise Killed
+
+        patch.setattr(mover.Mover, "_mark", last)
+        with pytest.raises(Killed):
+            killed.admin.reshard(TO)
+    clock.advance(31)
+    assert processes.open(FROM).admin.reshard(TO).is_done
+    with pytest.raises(ConfigurationError, match="set up for 3"):
+        processes.open(FROM)
+
+
+def test_lists_have_the_new_shards(processes: Namespace) -> None:
+    """Also in a process that only looks, such as a dashboard or an exporter."""
+    queue, reader = processes.open(FROM), processes.open(FROM)
+    assert queue.admin.reshard(TO).is_done
+    name = next(n for n in NAMES if shard_of(n, TO) >= FROM)
+    queue.publish(b"", queue="q", workspace=name, job_id="x")
+    assert [row.workspace for row in reader.admin.stats().workspaces] == [name]
+    readers = [processes.open(TO) for _ in range(5)]
+    for each in readers:
+        each.store.layout.most = each.store.layout.shards = FROM  # type: ignore[attr-defined]
+        each.store._all = each.store._all[:FROM]  # type: ignore[attr-defined]
+    first, second, third, fourth, fifth = readers
+    assert first.store.depth("q") == 1
+    assert [row.queue for row in second.admin.list_queues()] == ["q"]
+    assert [job.job_id for job in third.store.waiting("q").jobs] == []
+    assert third.store.waiting("q", cursor=str(shard_of(name, TO))).jobs[0].job_id == "x"
+    assert fourth.admin.why("x").workspace == name
+    assert fifth.admin.cancel("x") == "removed"
+
+
 @pytest.mark.parametrize("of", ["task", "workspace"])
 def test_a_rate_is_not_used_twice(processes: Namespace, clock: ManualClock, of: str) -> None:
     """Also where nothing else is known of its workspace any more."""
@@ -313,6 +364,36 @@ def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> No
     items, _ = left.moving_jobs(name)
     left.drop_moved(name, at.take_in_jobs(name, items)[0])
     assert "moves to shard" in told()
+
+
+def test_others_are_listed_and_reported_beside_one_that_moves(
+    processes: Namespace, clock: ManualClock
+) -> None:
+    """It is counted on both of its shards; of it alone a failure is reported once more."""
+    queue, name = processes.open(FROM), moving()
+    other = next(n for n in NAMES if shard_of(n, FROM) == shard_of(n, TO))
+    for one in (name, other):
+        for n in range(150):
+            queue.publish(b"", queue="q", workspace=one, job_id=f"{one}-{n}")
+        queue.admin.cancel(f"{one}-0")
+    letters = queue.store.take_failure_notices(["q"], n=9, hold_seconds=60)
+    assert sorted(letter.job.workspace for letter in letters) == sorted([name, other])
+    left, at = (processes.shard(shard_of(name, n)) for n in (FROM, TO))
+    for n in range(TO):
+        engine = processes.shard(n).engine
+        engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
+        processes.shard(n).set_moves(FROM, TO)
+    assert left.begin_move(name, at.engine.shard) == 0
+    at.expect_workspace(name, left.moving_workspace(name))
+    items, _ = left.moving_jobs(name)
+    left.drop_moved(name, at.take_in_jobs(name, items)[0])
+    for found in (queue.admin.stats().workspaces, queue.store.snapshot([name, other]).workspaces):
+        assert {row.workspace: row.waiting for row in found} == {name: 149, other: 149}
+    assert queue.store.drop_failure_notices(letters) == 1
+    assert queue.admin.reshard(TO).is_done
+    clock.advance(60)
+    [again] = queue.store.take_failure_notices(["q"], n=9, hold_seconds=60)
+    assert again.job.workspace == name
 
 
 def test_the_doctor_finds_jobs_on_a_wrong_shard(processes: Namespace) -> None:

@@ -29,14 +29,12 @@ class ShardedLimits(Shards):
 
     def _in_turn(self) -> tuple[Store, ...]:
         """All shards, beginning at another one each time, so that none is left out for long."""
-        begin = next(self._turns) % len(self.shards)
-        return self.shards[begin:] + self.shards[:begin]
+        shards = self.every
+        begin = next(self._turns) % len(shards)
+        return shards[begin:] + shards[:begin]
 
     def _of_scope(self, scope: str, name: str) -> tuple[Store, ...]:
-        if scope == "workspace":
-            return (self.home(name),)
-        self.look()
-        return self.shards
+        return (self.home(name),) if scope == "workspace" else self.every
 
     def has_limits(self) -> bool:
         """Return whether limits were ever configured on every shard; False: one has lost them."""

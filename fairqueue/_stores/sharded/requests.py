@@ -50,6 +50,6 @@ class ShardedRequests(Shards):
     def count_requests(self, workspace: str) -> tuple[int, int, int]:
         """Count the requests in flight in all, and those of a workspace."""
         home = self.home(workspace)
-        counts = {shard: shard.count_requests(workspace) for shard in self.shards}
+        counts = {shard: shard.count_requests(workspace) for shard in self.every}
         in_all = sum(in_flight for in_flight, *_ in counts.values())
         return in_all, *counts[home][1:]

@@ -46,6 +46,12 @@ class Shards:
         return self._all
 
     @property
+    def every(self) -> tuple[Store, ...]:
+        """All that there are now: what asks all of them must not miss new ones."""
+        self.look()
+        return self.shards
+
+    @property
     def there(self) -> tuple[Store, ...]:
         """Those that have answered since this process connected."""
         return tuple(shard for shard in self.shards if shard.engine.late_check is None)
