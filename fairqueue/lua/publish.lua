@@ -44,7 +44,7 @@ local capacity, wide, tasks, moves, spread =
   unpack(call('HMGET', K.limits(), 'capacity', 'wide_capacity', 'tasks', 'moves', 'spread'))
 if moves then Shard.refuse_moved(name) end
 local is_known = shards == spread or shards == moves or shards == ''
-if spread and not is_known then error('MOVES ' .. name, 0) end -- a process that was stopped for long
+if spread and not is_known then error('MOVES ' .. name, 0) end -- its caller was stopped for long
 local lane_key = queue
 if tasks and task then
   local own = { 'configured:task:' .. task, 'live:task:' .. task, 'pause:task:' .. task }

@@ -23,7 +23,7 @@ from fairqueue.testing import ManualClock
 from tests.redis_scores import score_text_of
 
 Command = tuple[str | int | float, ...]
-OPTIONS = {"RANK", "COUNT", "LIMIT", "MAXLEN", "PX", "WITHSCORES"}
+OPTIONS = {"RANK", "COUNT", "LIMIT", "MATCH", "MAXLEN", "PX", "WITHSCORES"}
 
 KEYS = st.sampled_from(["k1", "k2", "k3"])
 WORDS = st.sampled_from(["a", "b", "c", "d", "\x00\xff{}:%", "", "10", "2"])

@@ -12,8 +12,8 @@ local READ_AT_ONCE = 100 -- elements that are looked at together
 local names_of_tasks = {}
 
 -- COLD
--- What a pause says while a workspace moves: what an operator has set, and then the move's own, with
--- the shard to which it goes.
+-- What a pause says while a workspace moves: what an operator has set, and then the move's own,
+-- with the shard to which it goes.
 function Moves.held(text, to)
   if find(text, 'moves=', 1, true) then return text end
   return (text ~= '' and text .. ' ' or '') .. 'paused=' .. now_text .. ' moves=' .. to
