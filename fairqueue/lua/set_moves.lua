@@ -11,6 +11,7 @@ if shards ~= '0' then
   call('HSET', K.limits(), 'moves', shards, 'spread', to)
   call('HDEL', K.tasks(), '#plain') -- see publish.lua
 else
+  Moves.lift_all() -- a process that came late may have left some
   call('HDEL', K.limits(), 'moves')
   call('UNLINK', K.moved())
 end

@@ -5,6 +5,5 @@ local _, name = unpack(ARGV)
 
 if call('HEXISTS', K.moved(), name) == 1 then return 0 end
 local field = Moves.field('pause', name)
-Limits.put(field, Moves.not_held(Moves.text(field)))
-Settle.workspace(Moves.workspace(name))
+Moves.lift(name, field, Moves.text(field))
 return 1

@@ -461,7 +461,7 @@ def test_a_job_waits_for_another_one_of_its_id(processes: Namespace) -> None:
 
 
 def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
-    """No pause or limit is lost meanwhile; what a stopped process has left behind is resumed."""
+    """No pause or limit is lost meanwhile; what a stopped process has left paused ends with it."""
     queue = processes.open(FROM)
     queue.publish(b"", queue="q", workspace="w7")
     home = queue.store.shards[0]
@@ -473,7 +473,7 @@ def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
     for search in (home.cancel, home.withdraw):
         with pytest.raises(StoreUnavailable, match="moves to another shard"):
             search(home.waiting("q", workspace="w7").jobs[0].job_id, "q")
-    home.set_moves(0)
     assert not queue.claim(["q"], 1).leases
-    queue.admin.resume(workspace="w7")
+    home.set_moves(0)
+    assert queue.admin.list_pauses() == []
     assert queue.claim(["q"], 1).leases

@@ -19,6 +19,21 @@ function Moves.held(text, to)
   return (text ~= '' and text .. ' ' or '') .. 'paused=' .. now_text .. ' moves=' .. to
 end
 
+-- Lift it; what an operator has set holds again, since when that was.
+function Moves.lift(name, field, text)
+  local stamp, before = call('HGET', K.stored_by(), field), Moves.not_held(text)
+  Limits.put(field, before)
+  if stamp and before ~= '' then call('HSET', K.stored_by(), field, stamp) end
+  Settle.workspace(Moves.workspace(name))
+end
+
+function Moves.lift_all()
+  for _, field in ipairs(call('SMEMBERS', K.limits_with('pauses'))) do
+    local name, text = match(field, '^pause:workspace:(.*)$'), Moves.text(field)
+    if name and find(text, 'moves=', 1, true) then Moves.lift(name, field, text) end
+  end
+end
+
 -- Whether workspaces move at all: a process that was stopped meanwhile may come too late.
 function Moves.are_under_way()
   return call('HEXISTS', K.limits(), 'moves') == 1
