@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fairqueue import (
@@ -247,6 +249,38 @@ def test_lists_have_the_new_shards(processes: Namespace) -> None:
     assert third.store.waiting("q", cursor=str(shard_of(name, TO))).jobs[0].job_id == "x"
     assert fourth.admin.why("x").workspace == name
     assert fifth.admin.cancel("x") == "removed"
+
+
+def test_a_workspace_goes_on_where_its_new_server_is_away(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is paused, and the next run moves it."""
+    queue, name = processes.open(FROM), moving()
+    queue.publish(b"", queue="q", workspace=name)
+    changing = processes.open(FROM)
+    move_all = mover.Mover._move_all
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("refused")
+
+    def lose(self: mover.Mover, found: mover.Moved) -> None:
+        at: Any = changing.store.shards[shard_of(name, TO)].engine
+        at.call, at.command, call, command = away, away, at.call, at.command
+        try:
+            move_all(self, found)
+        finally:
+            at.call, at.command = call, command
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mover.Mover, "_move_all", lose)
+        with pytest.raises(StoreUnavailable, match="refused"):
+            changing.admin.reshard(TO)
+    assert queue.admin.list_pauses() == []
+    queue.publish(b"", queue="q", workspace=name)
+    [lease] = queue.claim(["q"], 1).leases
+    queue.ack(lease)
+    assert changing.admin.reshard(TO).is_done
+    assert places(processes) == {shard_of(name, TO): 1}
 
 
 @pytest.mark.parametrize("of", ["task", "workspace"])

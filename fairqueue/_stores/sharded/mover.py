@@ -223,6 +223,7 @@ class Mover:
         """Move one if nothing of it runs; False: it waits for its jobs."""
         self._hold()
         name = move.workspace
+        _moves_of(move.target)  # raises while it is away: then the workspace goes on where it is
         if move.source.begin_move(name, move.target.engine.shard):
             if time.monotonic() < move.give_up_at:
                 return False
