@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from fairqueue import FairQueue, StoreUnavailable
+from tests.resharded import reshard
 from tests.system.ledger import wait_for
 from tests.unit.conftest import Shell
 
@@ -18,17 +17,6 @@ NAMES = [f"w{n}" for n in range(30)]
 @pytest.fixture
 def url(redis_url: str) -> str:
     return f"{redis_url}?shards=2"
-
-
-def reshard(url: str, namespace: str, *options: str) -> subprocess.Popen[str]:
-    """Start the command."""
-    command = [sys.executable, "-m", "fairqueue.cli", "reshard", "--url", url]
-    return subprocess.Popen(
-        [*command, "--namespace", namespace, "--json", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def test_a_live_system_changes_its_shards(url: str, namespace: str) -> None:
