@@ -14,6 +14,9 @@ from fairqueue.errors import ConfigurationError
 LOOK_EVERY_SECONDS = 5.0
 """A process uses what it knows of the shards no longer than this without looking again."""
 
+REMEMBERED_SECONDS = 15.0
+"""A change takes longer, so one that ended and began anew between two looks is not overlooked."""
+
 REMEMBERED_MOST = 10_000  # workspaces that have moved, in this process
 
 
@@ -55,7 +58,7 @@ class Layout:
         """Believe what was said at this time; None: no shard that answers has a mark."""
         if mark is not None:
             shards, to = read_mark(mark)
-            if (shards, to) != (self.shards, self.to):
+            if (shards, to) != self.known or sent - self.looked_at > REMEMBERED_SECONDS:
                 self.moved.clear()
             self.shards, self.to = shards, to
             self.most = max(self.most, shards, to or 0)

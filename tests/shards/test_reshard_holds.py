@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -249,6 +250,21 @@ def test_lists_have_the_new_shards(processes: Namespace) -> None:
     assert third.store.waiting("q", cursor=str(shard_of(name, TO))).jobs[0].job_id == "x"
     assert fourth.admin.why("x").workspace == name
     assert fifth.admin.cancel("x") == "removed"
+
+
+def test_a_process_that_was_idle_for_long_asks_again(processes: Namespace) -> None:
+    """It knows of a move by an earlier change of the same kind, which was turned back since."""
+    queue, idle, name = processes.open(FROM), processes.open(FROM), moving()
+    queue.publish(b"", queue="q", workspace=name)
+    for n in range(TO):
+        engine = processes.shard(n).engine
+        engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
+        processes.shard(n).set_moves(FROM, TO)
+    known: Any = idle.store.layout  # type: ignore[attr-defined]
+    known.shards, known.to, known.looked_at = FROM, TO, time.monotonic() - 60
+    known.has_moved(name)
+    idle.publish(b"", queue="q", workspace=name)
+    assert places(processes) == {shard_of(name, FROM): 2}
 
 
 def test_a_workspace_goes_on_where_its_new_server_is_away(
