@@ -17,6 +17,8 @@ from fairqueue import (
 )
 from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import mover
 from fairqueue._stores.store import Store
 from fairqueue.errors import PublishInterrupted
@@ -250,6 +252,26 @@ def test_lists_have_the_new_shards(processes: Namespace) -> None:
     assert third.store.waiting("q", cursor=str(shard_of(name, TO))).jobs[0].job_id == "x"
     assert fourth.admin.why("x").workspace == name
     assert fifth.admin.cancel("x") == "removed"
+
+
+def test_a_silent_server_is_not_asked_first_again(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many shards there are is asked of the one that told it the last time."""
+    queue = processes.open(FROM)
+    monkeypatch.setattr(Engine, "server", property(lambda engine: str(engine.shard)))
+    monkeypatch.setattr(RedisEngine, "server", Engine.server)
+    first: Any = queue.store.shards[0].engine
+    asked: list[object] = []
+
+    def silent(*command: object) -> object:
+        asked.append(command)
+        raise StoreUnavailable("silent")
+
+    first.command = silent
+    for _ in range(3):
+        queue.store.look()
+    assert len(asked) == 1
 
 
 def test_a_process_that_was_idle_for_long_asks_again(processes: Namespace) -> None:

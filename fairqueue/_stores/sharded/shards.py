@@ -33,6 +33,8 @@ class Shards:
     ) -> None:
         self._all, self._open = tuple(shards), open_shard
         self._growing = threading.Lock()
+        self._told_by = 0
+        """The shard that has told how many there are: it is asked first, others may be silent."""
         self.layout = layout or Layout(len(shards))
         """What this process knows of the shards; its clones know the same."""
 
@@ -105,7 +107,7 @@ class Shards:
     def _look(self, shards: Sequence[Store]) -> None:
         silent: set[str] = set()
         began, has_answer = monotonic(), False
-        for shard in shards:
+        for shard in sorted(shards, key=lambda shard: shard.engine.shard != self._told_by):
             if shard.engine.server in silent:
                 continue  # it would take as long not to answer
             try:
@@ -128,6 +130,7 @@ class Shards:
         mark = engine.command("GET", engine.keys.key("shards"))
         if mark is not None:
             self.layout.learn(mark, sent)
+            self._told_by = engine.shard
         return mark is not None
 
     def of_fence(self, fence: int) -> Store | None:
