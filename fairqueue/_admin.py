@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
-from fairqueue._dead import Dead, spacing_of
+from fairqueue._dead import spacing_of
 from fairqueue._lists import sample_of
+from fairqueue._reshard import Reshard
 from fairqueue._settings import (
     DefaultSettings,
     QueueSettings,
@@ -65,7 +66,7 @@ def _in_force(stored: Sequence[SourcedLimits]) -> dict[str, Limit]:
     return found
 
 
-class Admin(Dead):
+class Admin(Reshard):
     """What operators do to a queue: ``queue.admin``. Every call applies to waiting jobs at once.
 
     Live limits, set with ``set_…``, are stored in Redis. They override configured limits. A

@@ -116,6 +116,7 @@ class Claimers:
         here, and are not to be reported again, see :meth:`owed`.
         """
         with self._exclusive():
+            self._grow()
             self._return_owed()
             self._renew_recovered()
             call = _Call(self._by_shard(self._unfinished(finishes)), self._store.take_woken())
@@ -137,6 +138,16 @@ class Claimers:
                 raise call.failed
             self._owed += [finish for some in call.ends for finish in some]
             return self._told(min([*call.waits, *self._rests_left()], default=0.0))
+
+    def _grow(self) -> None:
+        """Ask new shards, too, while the number of shards grows."""
+        self._store.look(self.answering)
+        for shard in self._store.shards[len(self._each) :]:
+            claimer = Claimer(shard, self._settings, self._owner)
+            self.introduction.add(claimer.introduction)
+            self._order.add()
+            self._rests.append(Rest())
+            self._each.append(claimer)
 
     def _needed(self, left: set[int], n: int, call: _Call) -> set[int]:
         """Return which of these shards must be asked: all, until there are enough jobs."""
@@ -183,7 +194,7 @@ class Claimers:
 
     def _look(self, queues: Sequence[str], call: _Call) -> None:
         """Ask how the queues stand on shards that have told nothing lately."""
-        for number, shard in enumerate(self._store.shards):
+        for number, shard in enumerate(self._store.shards[: len(self._each)]):
             if self._order.is_old(number) and self._rests[number].seconds_left <= 0:
                 began = monotonic()
                 try:
@@ -206,7 +217,7 @@ class Claimers:
     @property
     def answering(self) -> tuple[Store, ...]:
         """The shards that do not rest."""
-        pairs = zip(self._store.shards, self._rests, strict=True)
+        pairs = zip(self._store.shards, self._rests, strict=False)
         return tuple(shard for shard, rest in pairs if rest.seconds_left <= 0)
 
     def _told(self, wait_seconds: float) -> Claimed:
@@ -372,7 +383,7 @@ class Claimers:
 
     def renewed(self, store: AnyStore, owner: str) -> None:
         """Leases were renewed: tell the operators of each shard what their owner does."""
-        for claimer, shard, rest in zip(self._each, store.shards, self._rests, strict=True):
+        for claimer, shard, rest in zip(self._each, store.shards, self._rests, strict=False):
             if rest.seconds_left <= 0:
                 claimer.renewed(shard, owner)
 

@@ -102,7 +102,13 @@ class Introductions:
     """Those that one process tells to several shards, as one."""
 
     def __init__(self, each: Sequence[Introduction]) -> None:
-        self._each = each
+        self._each = list(each)
+        self._described: Callable[[Introduction], None] = lambda _: None
+
+    def add(self, introduction: Introduction) -> None:
+        """Tell it to one shard more."""
+        self._described(introduction)
+        self._each.append(introduction)
 
     def describe(
         self,
@@ -113,8 +119,13 @@ class Introductions:
         slots: Number | None = None,
     ) -> None:
         """Set what is told, see :meth:`Introduction.describe`."""
-        for introduction in self._each:
+
+        def describe(introduction: Introduction) -> None:
             introduction.describe(node, software=software, queues=queues, slots=slots)
+
+        self._described = describe
+        for introduction in self._each:
+            describe(introduction)
 
     def restart(self) -> None:
         """Tell it to each shard with the next claim or renewal there."""

@@ -37,6 +37,11 @@ class ShardOrder:
         self._last, self._stays_until = 0, -inf
         """The shard that was served last, and until when it comes first."""
 
+    def add(self) -> None:
+        """There is one shard more, which has told nothing yet."""
+        self._told_at.append(-inf)
+        self._heads.append({})
+
     def times(self, queues: Sequence[str], others: Iterable[int] = ()) -> list[Time]:
         """Return what a claim from these queues tells a shard; it goes before none of the others.
 

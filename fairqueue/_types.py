@@ -358,15 +358,16 @@ class Blocker:
     """One reason why a job cannot start now."""
 
     kind: str
-    """``"pause"``, ``"concurrency"``, ``"rate"``, ``"time"`` (it is scheduled for later) or
-    ``"worker"`` (no living worker takes jobs from its queue, or none has come for 5 s)."""
+    """``"pause"``, ``"concurrency"``, ``"rate"``, ``"time"`` (it is scheduled for later),
+    ``"move"`` (``fairqueue reshard`` moves it to another shard) or ``"worker"`` (no living worker
+    takes jobs from its queue, or none has come for 5 s)."""
     scope: str
     """``"workspace"``, ``"group"``, ``"task"``, ``"workspace_task"`` (a task in this workspace),
     ``"queue"``, ``"total"`` or ``"job"``."""
     name: str
     """The name of that workspace, group, task or queue, or the job's id; empty for the total."""
     limit: float | None = None
-    """Largest number of running jobs, or of starts per second."""
+    """Largest number of running jobs, or of starts per second; of ``"move"`` the new shard."""
     used: int | None = None
     """Number of jobs running in that scope; of ``"worker"`` the living processes that take jobs
     from the queue; None: not known, since some do not say which queues they take."""

@@ -7,7 +7,7 @@ from itertools import chain
 from fairqueue._lists import Lists
 from fairqueue._stores.store import AnyStore
 from fairqueue.audit import Audit, Checkup, Finding, Mended, certain_findings, checkup, mend
-from fairqueue.audit.shards import named, of_servers
+from fairqueue.audit.shards import named, of_layout, of_servers
 
 
 class Upkeep(Lists):
@@ -38,6 +38,7 @@ class Upkeep(Lists):
         seen = _looks(store)
         told = chain(
             of_servers(store),
+            of_layout(store),
             checkup.remarks([look for look, _ in seen], self.list_workers()),
             checkup.limits_remark(self.list_limits()),
         )

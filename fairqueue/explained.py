@@ -84,6 +84,7 @@ def explain_remedy(blocker: Blocker) -> str | None:
     of = "workspace_" if blocker.scope == "workspace_task" else ""
     return {
         "pause": f"to resume it: fairqueue resume {where}",
+        "move": "it starts there; if no fairqueue reshard runs, run it again",
         "concurrency": f"to raise it: fairqueue limits set {of}concurrency=N {where}",
         "rate": f"to raise it: fairqueue limits set {of}rate=N/m {where}",
         "worker": BUSY if blocker.used else NO_WORKER,
@@ -131,6 +132,7 @@ def explain_blocker(blocker: Blocker, now: float) -> str:
     limit = blocker.limit or 0
     return {
         "pause": f"paused: {scope}{age}",
+        "move": f"moves to shard {limit:.0f}: {scope}{age}",
         "concurrency": f"concurrency limit: {scope} runs {blocker.used} of {limit:g}{age}",
         "rate": f"rate limit of {rate(limit)}: {scope}{age}; next start in {left}",
         "time": f"scheduled: due in {left}",

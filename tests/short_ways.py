@@ -6,7 +6,7 @@ from fairqueue._stores.linker import read_source
 
 SHORT_WAYS = {
     "publish": (
-        ("local may_go = task and plain and", "local may_go = false and"),
+        ("local may_go = task and", "local may_go = false and"),
         ("local raw = not is_stored and task", "local raw = false and task"),
     ),
     "claim": (("if known == false then", "if false then"),),

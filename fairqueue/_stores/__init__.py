@@ -49,8 +49,7 @@ def open_store(url: str, *, settings: Settings, client: Any = None) -> AnyStore:
     if is_cluster(urls[0]) and not is_given:
         raise ConfigurationError(
             "the URL names a Redis Cluster: say over how many shards the workspaces are spread, "
-            "such as shards=16; some more than it may ever have primaries, since their number "
-            "cannot be changed later"
+            "such as shards=16; some more than it may ever have primaries"
         )
     n = settings.shards if is_given else len(urls)
     if n < len(urls):
@@ -58,10 +57,12 @@ def open_store(url: str, *, settings: Settings, client: Any = None) -> AnyStore:
             f"setting 'shards' is {n}, but the URL names {len(urls)} servers: each has at least "
             "one shard"
         )
-    shards = [
-        Store(_open_engine(urls[shard % len(urls)], client, settings, shard)) for shard in range(n)
-    ]
-    return shards[0] if n == 1 else ShardedStore(shards, servers=len(urls))
+
+    def open_shard(shard: int) -> Store:
+        return Store(_open_engine(urls[shard % len(urls)], client, settings, shard))
+
+    shards = [open_shard(shard) for shard in range(n)]
+    return shards[0] if n == 1 else ShardedStore(shards, servers=len(urls), open_shard=open_shard)
 
 
 def _servers(url: str) -> list[str]:

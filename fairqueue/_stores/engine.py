@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from fairqueue._keys import Keys
+from fairqueue._keys import Keys, decode
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.scripts import load
@@ -19,8 +19,19 @@ from fairqueue.lists import Memory
 
 HEADED = frozenset({"jobs", "dead_letters"})
 """Kinds of keys whose values end in a payload, behind the first line break."""
+MOVES = re.compile(r"\bMOVES (\S+)")
 NEWER_FORMAT = re.compile(r"FORMAT (\d+) (\d+)")
 Value = str | bytes | int | float
+
+
+class WorkspaceMoves(StoreUnavailable):
+    """A workspace moves to another shard, so nothing can be done with it for a moment."""
+
+    def __init__(self, workspace: str) -> None:
+        super().__init__(
+            f"workspace {workspace!r} moves to another shard (fairqueue reshard): try again in a "
+            "moment"
+        )
 
 
 def bytes_of(value: Value) -> bytes:
@@ -92,16 +103,22 @@ class Engine(ABC):
         try:
             return self._run(operation, given)
         except Exception as error:
-            self._refuse_format(error)
+            self._tell(error)
             raise
+
+    def arguments_of(self, operation: str) -> tuple[str, ...]:
+        """Name the arguments of an operation, as its header does."""
+        return self._arguments[operation]
 
     def refuse_if_silent(self) -> None:
         """Raise StoreUnavailable while a worker stops and Redis does not answer."""
         if self.silent:
             raise StoreUnavailable("Redis does not answer while this worker stops")
 
-    def _refuse_format(self, error: Exception) -> None:
-        """Tell what a script says of keys that another release wrote."""
+    def _tell(self, error: Exception) -> None:
+        """Tell what a script says of keys that another release wrote, or that are elsewhere."""
+        if moving := MOVES.search(str(error)):
+            raise WorkspaceMoves(decode(moving[1])) from error
         found = NEWER_FORMAT.fullmatch(str(error))
         if found:
             raise ConfigurationError(

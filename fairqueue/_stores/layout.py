@@ -3,30 +3,124 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
 
 from fairqueue._keys import Keys
+from fairqueue._shards import shard_of
 from fairqueue._stores.engine import Engine
 from fairqueue.errors import ConfigurationError
 
+LOOK_EVERY_SECONDS = 5.0
+"""A process uses what it knows of the shards no longer than this without looking again."""
 
-def check_layout(engine: Engine, there: Sequence[Engine], *, shards: int, servers: int = 1) -> None:
+REMEMBERED_SECONDS = 15.0
+"""A change takes longer, so one that ended and began anew between two looks is not overlooked."""
+
+REMEMBERED_MOST = 10_000  # workspaces that have moved, in this process
+
+
+@dataclass(eq=False)
+class Layout:
+    """Over how many shards the workspaces are spread, as one process knows it.
+
+    While that changes, ``to`` is how many there will be. A workspace is then asked for on its old
+    shard, which knows whether it has moved.
+    """
+
+    shards: int
+    to: int | None = None
+    most: int = 0
+    """As many shards as this process has ever known: it goes on asking all of them."""
+    moved: set[str] = field(default_factory=set)
+    """Workspaces that are known to live on their new shard."""
+    looked_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.most = max(self.most, self.shards, self.to or 0)
+
+    @property
+    def known(self) -> tuple[int, int | None]:
+        """What is believed now: how many there are, and how many there will be."""
+        return self.shards, self.to
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether this process has been right about it once: from then on it follows."""
+        return self.looked_at > 0
+
+    @property
+    def is_old(self) -> bool:
+        """Whether to look again before it is used."""
+        return monotonic() - self.looked_at >= LOOK_EVERY_SECONDS
+
+    def learn(self, mark: bytes | None, sent: float) -> None:
+        """Believe what was said at this time; None: no shard that answers has a mark."""
+        if mark is not None:
+            shards, to = read_mark(mark)
+            if (shards, to) != self.known or sent - self.looked_at > REMEMBERED_SECONDS:
+                self.moved.clear()
+            self.shards, self.to = shards, to
+            self.most = max(self.most, shards, to or 0)
+        self.looked_at = sent
+
+    def places(self, workspace: str) -> tuple[int, int]:
+        """Return the shard of a workspace, and the one to which it goes: mostly the same."""
+        at = shard_of(workspace, self.shards)
+        return at, at if self.to is None else shard_of(workspace, self.to)
+
+    def has_moved(self, workspace: str) -> None:
+        """Remember that it has moved."""
+        if len(self.moved) >= REMEMBERED_MOST:
+            self.moved.clear()
+        self.moved.add(workspace)
+
+
+def read_mark(mark: bytes) -> tuple[int, int | None]:
+    """Read over how many shards a namespace is spread, and over how many it will be."""
+    shards, _, to = mark.decode().partition(">")
+    return int(shards), int(to) if to else None
+
+
+def write_mark(shards: int, to: int | None = None) -> str:
+    """Write that."""
+    return str(shards) if to is None else f"{shards}>{to}"
+
+
+def check_layout(
+    engine: Engine, there: Sequence[Engine], layout: Layout, *, servers: int = 1
+) -> None:
     """Raise ConfigurationError where others have opened this shard's keys with other shards.
 
     Shard i is on server i modulo ``servers``; ``there`` are those that answer. One of several that
-    has no mark yet gets it.
+    has no mark yet gets it. While the number of shards changes, to its very end, a process may come
+    with the old one or with the new one.
     """
-    key = engine.keys.key("shards")
+    key, sent = engine.keys.key("shards"), monotonic()
     mark = engine.command("GET", key)
-    if mark is None and shards > 1:
-        _refuse_other_data(engine, there, shards, servers)
-        engine.command("SET", key, shards, "NX")
+    if mark is None and layout.shards > 1:
+        _refuse_other_data(engine, there, layout.shards, servers)
+        engine.command("SET", key, write_mark(layout.shards, layout.to), "NX")
         mark = engine.command("GET", key)
-    if mark is not None and int(mark) != shards:
+    if mark is None:
+        return
+    found, to = read_mark(mark)
+    if not {layout.shards, layout.to} & {found, to} - {None} and not _ends(layout, there):
+        now = f"{found} shards" if to is None else f"their way from {found} to {to} shards"
         raise ConfigurationError(
-            f"the jobs of namespace {engine.namespace!r} are on {int(mark)} shards, and this "
-            f"process is set up for {shards}: give all processes the same servers and the same "
-            "setting 'shards'"
+            f"the jobs of namespace {engine.namespace!r} are on {now}, and this process is set up "
+            f"for {layout.shards}: give all processes the same servers and the same setting "
+            "'shards'"
         )
+    layout.learn(mark, sent)
+
+
+def _ends(layout: Layout, there: Sequence[Engine]) -> bool:
+    """Whether the change from this number has not ended, although the new one is stored already."""
+    return any(
+        engine.command("HGET", engine.keys.key("limits"), "moves") == b"%d" % layout.shards
+        for engine in there
+    )
 
 
 def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, servers: int) -> None:

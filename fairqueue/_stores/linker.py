@@ -84,6 +84,7 @@ MODULES = (
     "idempotency",
     "short_claim",
     "handover",
+    "moves",
 )
 """The shared modules, bottom up."""
 

@@ -62,7 +62,8 @@ class _Group:
 class Publishes:
     """Jobs that are published together, in calls of at most a hundred."""
 
-    def __init__(self, jobs: Sequence[tuple[Job, Admission]]) -> None:
+    def __init__(self, jobs: Sequence[tuple[Job, Admission]], shards: str = "") -> None:
+        self._shards = shards
         self._pairs = [(at, *pair) for at, pair in enumerate(jobs)]
         self._outcomes: list[Outcome] = []
         self._groups: dict[str, _Group] = {}
@@ -99,7 +100,7 @@ class Publishes:
         found = {at: self._rejection(admission) for at, _, admission in part}
         asked = [pair for pair in part if found[pair[0]] is None]
         if asked:
-            packed = b"".join(_packed(job, how, groups) for _, job, how in asked)
+            packed = b"".join(_packed(job, how, groups, self._shards) for _, job, how in asked)
             lines = "".join(self._groups[name].line() for name in groups)
             reply = call(lines, packed)
             answers = [reply] * len(asked) if isinstance(reply, int) else reply
@@ -125,11 +126,11 @@ class Publishes:
             return error
 
 
-def _packed(job: Job, admission: Admission, groups: dict[str, int]) -> bytes:
+def _packed(job: Job, admission: Admission, groups: dict[str, int], shards: str) -> bytes:
     """Write one job; its group is named by its number."""
     number = 0
     if admission.group is not None:
         number = groups.setdefault(admission.group, len(groups) + 1)
         admission = replace(admission, group=None)
-    text = replies.publish_text(job, admission).encode()
+    text = replies.publish_text(job, admission, shards).encode()
     return b"%d %d %d %b%b" % (number, len(text), len(job.payload), text, job.payload)

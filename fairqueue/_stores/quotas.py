@@ -218,6 +218,7 @@ class QuotaStore(OperatorStore):
         return [
             change._replace(quota=min(change.quota, most), epoch=epoch)
             for change, (epoch, most) in zip(changes, pairs, strict=True)
+            if epoch
         ]
 
     def note_quotas(self, changes: Sequence[Change], *, shards: int) -> int:

@@ -55,9 +55,9 @@ def job_text(job: Job) -> str:
     return f"{' '.join(names)} {job.priority} {encode(job.id)}"
 
 
-def publish_text(job: Job, admission: Admission) -> str:
+def publish_text(job: Job, admission: Admission, shards: str = "") -> str:
     """Write a job, and before it how it is published: few publishes have anything of that."""
-    how = "0" if admission.is_new else "1"
+    how = ("0" if admission.is_new else "1") + shards
     if job.delay_seconds or job.expires_seconds is not None or admission not in _USUAL:
         how = ",".join((how, *_options(job, admission)))
     return f"{how} {job_text(job)}"

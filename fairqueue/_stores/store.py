@@ -29,7 +29,8 @@ from fairqueue._shards import Time
 from fairqueue._stores import replies
 from fairqueue._stores.dead import DeadStore
 from fairqueue._stores.engine import Value
-from fairqueue._stores.layout import check_layout
+from fairqueue._stores.layout import Layout, check_layout
+from fairqueue._stores.moves import MovesStore
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
 from fairqueue._stores.quotas import QuotaStore
@@ -71,6 +72,12 @@ class AnyStore(DeadStore):
         """Return the shards whose waits have woken us since the last call."""
         return frozenset()
 
+    def look(self, shards: Sequence[Store] = ()) -> None:
+        """Look whether the number of shards changes, if it is time; see ``Layout``.
+
+        ``shards``: those that are asked, if not all.
+        """
+
     def check(self) -> None:
         """Raise ConfigurationError or StoreUnavailable if the server cannot keep the promises.
 
@@ -78,17 +85,20 @@ class AnyStore(DeadStore):
         """
         raise NotImplementedError
 
-    def publish(self, job: Job, admission: Admission) -> Published:
+    def publish(self, job: Job, admission: Admission, *, shards: str = "") -> Published:
         """Enqueue one job, unless its id was published before or its unique key is held.
 
         A job that is not started before it expires becomes a dead letter (``expired``) with a
         failure notice. Raises CapacityExceeded if a capacity is reached, and LeaseLost if the
-        parent's lease was lost.
+        parent's lease was lost. To one of several shards its caller says how many these are: it
+        raises WorkspaceMoves where that is no longer so.
         """
-        text = replies.publish_text(job, admission)
+        text = replies.publish_text(job, admission, shards)
         return replies.published(self._call("publish", job=text, payload=job.payload), job)
 
-    def publish_many(self, jobs: Sequence[tuple[Job, Admission]]) -> list[Outcome]:
+    def publish_many(
+        self, jobs: Sequence[tuple[Job, Admission]], *, shards: str = ""
+    ) -> list[Outcome]:
         """Publish each in turn, up to a hundred in one step; what publish returns or raises for it.
 
         Jobs of one group are let in together or not at all, as many as are given here: that is
@@ -98,7 +108,7 @@ class AnyStore(DeadStore):
         def call(groups: str, packed: bytes) -> Any:
             return self._call("publish_many", again=0, groups=groups, jobs=packed)
 
-        return Publishes(jobs).send(call)
+        return Publishes(jobs, shards).send(call)
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
@@ -199,7 +209,7 @@ class AnyStore(DeadStore):
         self.engine.close()
 
 
-class Store(QuotaStore, AnyStore):
+class Store(QuotaStore, MovesStore, AnyStore):
     """A store of one shard."""
 
     @property
@@ -210,7 +220,7 @@ class Store(QuotaStore, AnyStore):
     def check(self) -> None:
         """Check the server, and that it is not one of several shards."""
         self.engine.check()
-        check_layout(self.engine, [self.engine], shards=1)
+        check_layout(self.engine, [self.engine], Layout(1))
 
     def clone(self, *, timeout_seconds: float | None = None) -> Store:
         """Return the same store over separate connections."""

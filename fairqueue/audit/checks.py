@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fairqueue._keys import decode
+from fairqueue._shards import shard_of
 from fairqueue.audit.cleanup_checks import CLEANUP_CHECKS
 from fairqueue.audit.job_checks import JOB_CHECKS
 from fairqueue.audit.lease_checks import LEASE_CHECKS
@@ -225,6 +226,19 @@ def _nothing_is_set_aside(a: Audit) -> Iterator[Found]:
             yield ("aside", name), f"{what} was set aside at {since}: {how}"
 
 
+def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
+    mark = a.space.one("shards", "")
+    if not mark.isdigit() or "moves" in a.space.one("limits", {}):
+        return
+    kinds = ("scheduled", "slots_of_workspace", "dead_letters")
+    there = {names[0].removeprefix("!") for kind in kinds for names, _ in a.space.all(kind)}
+    there |= {ws.name for ws, flow in a.flows() if flow.lanes}
+    for name in there:
+        at = shard_of(decode(name), int(mark))
+        if at != a.space.shard:
+            yield ("stray", name), f"{decode(name)!r} has jobs here, and belongs on shard {at}"
+
+
 CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I1", _stands_where_it_should),
     ("I1", _ready_sets_are_the_flows),
@@ -242,6 +256,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I13", _nothing_is_set_aside),
     ("I13", _the_format_is_known),
     ("I14", _short_publishes_need_no_check),
+    ("I16", _workspaces_are_on_their_shard),
     *JOB_CHECKS,
     *LEASE_CHECKS,
     *NODE_CHECKS,

@@ -286,6 +286,7 @@ class Keyspace:
     """Every key of a namespace, by its kind and the names in it."""
 
     def __init__(self, engine: Engine) -> None:
+        self.shard = engine.shard
         self._by_kind: dict[str, dict[Names, Any]] = {kind: {} for kind in LAYOUT}
         self.strangers: list[str] = []
         """Keys under the prefix that are not in the layout."""

@@ -75,6 +75,7 @@ REMEDIES = {
     "request": "it ends when its process has ended, or renews it",
     "stranger": "another program writes it: give that one another prefix, and delete the key",
     "format": "look with the release that has written it",
+    "stray": "its jobs run here, beside those of its shard, until none is left",
     "unchecked": "mend the others first, and look again",
 }
 """What becomes of that which no repair touches."""

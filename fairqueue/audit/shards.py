@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fairqueue._stores.engine import Engine, Remark
+from fairqueue._stores.engine import Engine, Level, Remark
+from fairqueue._stores.layout import read_mark
 from fairqueue._stores.store import AnyStore
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.mended import Repair
@@ -19,6 +20,25 @@ def named(of_shards: Sequence[Iterable[T]]) -> Iterator[T]:
     for shard, found in enumerate(of_shards):
         for one in found:
             yield replace(one, text=f"shard {shard}: {one.text}") if len(of_shards) > 1 else one
+
+
+def of_layout(store: AnyStore) -> Iterator[Remark]:
+    """Say whether workspaces are on their way to another number of shards."""
+    if len(store.shards) == 1:
+        return
+    engine = store.shards[0].engine
+    mark = engine.command("GET", engine.keys.key("shards"))
+    shards, to = read_mark(mark) if mark else (0, None)
+    before = engine.command("HGET", engine.keys.key("limits"), "moves")
+    if to is None and before is None:
+        return
+    shards, to = (shards, to) if to is not None else (int(before), shards)
+    yield Remark(
+        Level.WARNING,
+        "shards",
+        f"workspaces are on their way from {shards} to {to} shards: if no 'fairqueue reshard' "
+        f"runs, run it again, with --to {to}",
+    )
 
 
 def of_servers(store: AnyStore) -> Iterator[Remark]:

@@ -16,6 +16,7 @@ from fairqueue.cli.metrics import metrics
 from fairqueue.cli.migrate import migrate
 from fairqueue.cli.pause import drain, pause, resume
 from fairqueue.cli.purge import purge
+from fairqueue.cli.reshard import reshard
 from fairqueue.cli.stats import stats
 from fairqueue.cli.top import top
 from fairqueue.cli.why import why, workspace
@@ -71,3 +72,4 @@ for command in OF_AN_APP:
     of_celery.add_command(command)
 main.add_command(demo)
 main.add_command(migrate)
+main.add_command(reshard)

@@ -12,7 +12,7 @@ local function grant(limit, shard, quota, seen)
   local whole = min(seen, own_name and Limits.stored_whole(what, scope, own_name) or seen)
   local line = Quotas.line(limit, tonumber(shards))
   local each = line[shard]
-  if not each.granted or quota < each.granted then return 0 end
+  if not each or not each.granted or quota < each.granted then return 0 end
   if Quotas.sum(line, whole, shard, quota) > whole then return 0 end
   each.granted, each.epoch = quota, Quotas.next_epoch(each.epoch)
   Quotas.save_line(limit, line)

@@ -7,7 +7,8 @@ local _, place, scope, cursor, count = unpack(ARGV)
 local PLACES = {
   workspaces = { 'HSCAN', K.workspaces() }, dead_workspaces = { 'ZSCAN', K.dead_workspaces() },
   nodes = { 'HSCAN', K.nodes() }, kinds = { 'HSCAN', K.kinds() }, tasks = { 'HSCAN', K.tasks() },
-  limits = { 'HSCAN', K.limits() },
+  limits = { 'HSCAN', K.limits() }, unique = { 'HSCAN', K.unique() },
+  requests = { 'ZSCAN', K.requests() }, task_rates = { 'ZSCAN', K.task_rates() },
 }
 local scan, key = unpack(PLACES[place])
 local following_cursor, found = unpack(call(scan, key, cursor, 'COUNT', count))
@@ -24,6 +25,8 @@ end
 
 for i = 1, #found, 2 do
   if place == 'limits' then add_limited(found[i], found[i + 1])
+  elseif place == 'requests' then insert(names, match(found[i], '^[^/]*/([^/]*)/'))
+  elseif place == 'unique' or place == 'task_rates' then insert(names, match(found[i], '^[^:]*'))
   elseif not match(found[i], '^[#!]') then insert(names, found[i])
   else
     local name = match(found[i], '^!(.+)$') -- with cancelled jobs; a task set aside

@@ -10,7 +10,7 @@ local noted = 0
 for limit, shard, epoch, quota in gmatch(changes, '(%S+) (%d+) (%d+) (%-?%d+)\n') do
   local line = Quotas.line(limit, tonumber(shards))
   local each = line[shard + 1]
-  if each.epoch == tonumber(epoch) then
+  if each and each.epoch == tonumber(epoch) then
     each.granted = tonumber(quota) >= 0 and tonumber(quota) or nil
     Quotas.save_line(limit, line)
     noted = noted + 1

@@ -10,7 +10,11 @@ if scope == 'task' then name = Shard.task_number(name) end
 local missing = scope == 'task' and how == 'paused' and SharedLimits.not_indexed({ name }) or {}
 if #missing > 0 then return { -2, name } end
 local field = concat({ 'pause', scope, name }, ':')
-local before = match(call('HGET', K.limits(), field) or '', '^%a*')
+local text = call('HGET', K.limits(), field) or ''
+local is_held = find(text, 'moves=', 1, true) and call('HEXISTS', K.limits(), 'moves') == 1
+if is_held then error('MOVES ' .. name, 0) end -- see moves.lua
+if scope == 'workspace' then Shard.refuse_moved(name) end
+local before = match(text, '^%a*')
 if how == '' then Limits.put(field, '') end
 if how ~= '' and how ~= before then Limits.put(field, how .. '=' .. now_text) end
 

@@ -4,26 +4,29 @@
 -- {2, scope, limit, waiting, start_interval, idle} rejected; the limit of what drains is -1,
 -- {3, id} that job holds the unique key, {4} stored in place of a dead job that held it
 -- job: how queue workspace task priority id
--- how: again[,delay,exempt,unnamed,parent,group,expires,unique_for,key]
+-- how: again[shards][,delay,exempt,unnamed,parent,group,expires,unique_for,key]
 -- again: 0 where the caller has just made the id, and sends this for the first time
+-- shards: how many the caller knows of, if there are several
 local _, job, payload = unpack(ARGV)
 local is_admitted, known = ARGV[4], ARGV[5] -- from publish_many.lua
 local how, queue, name, task_name, priority, id =
   match(job, '^(%S+) (%S+) (%S+) (%S*) (%S+) (.+)$')
 
 -- The short way: a job behind others of its lane changes nothing about where its workspace stands.
--- `plain` is there where nothing of the shard may reject it or give its task a lane of its own.
+-- `plain` is there where nothing of the shard may reject it or give its task a lane of its own; it
+-- is the number of shards, if there are several.
 local found = known or call('HMGET', K.tasks(), task_name, '#plain')
 local task, plain = found[1], found[2]
 local is_stored
-local may_go = task and plain and (known or call('HEXISTS', K.workspaces(), name) == 1)
-if may_go and how == '1' then -- to know which ids have ended takes the shard's time
+local may_go = task and plain == how:sub(2)
+  and (known or call('HEXISTS', K.workspaces(), name) == 1)
+if may_go and match(how, '^1') then -- to know which ids have ended takes the shard's time
   local beat = match(call('GET', K.meta()) or '', '^%d+ %d+ ([%d.]+) .* format=1$')
   local at = tonumber(now_text)
   may_go = beat and at >= tonumber(beat)
   if may_go and Shard.has_ended(id, at) then return 0 end
 end
-if may_go and #how == 1 then
+if may_go then
   if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload, '')) then return 0 end
   local done, length = pcall(call, 'RPUSHX', K.lane(name, queue, priority), Jobs.element(task, id))
   if done and length > 0 then return 1 end
@@ -31,14 +34,17 @@ if may_go and #how == 1 then
   if not (done or is_stored) then error(length, 0) end
 end
 -- LATER
-if #how == 1 then how = how .. ',0,0,0,,,,,' end
-local delay, exempt, unnamed, parent, group, expires, unique_for, key =
-  match(how, '^%d' .. string.rep(',([^,]*)', 8) .. '$')
+if not find(how, ',', 1, true) then how = how .. ',0,0,0,,,,,' end
+local shards, delay, exempt, unnamed, parent, group, expires, unique_for, key =
+  match(how, '^%d(%d*)' .. string.rep(',([^,]*)', 8) .. '$')
 if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } end
 if not is_stored and find(how, '^1') and Shard.has_ended(id, now) then return 0 end
 
-local capacity, wide, tasks =
-  unpack(call('HMGET', K.limits(), 'capacity', 'wide_capacity', 'tasks'))
+local capacity, wide, tasks, moves, spread =
+  unpack(call('HMGET', K.limits(), 'capacity', 'wide_capacity', 'tasks', 'moves', 'spread'))
+if moves then Shard.refuse_moved(name) end
+local is_known = shards == spread or shards == moves or shards == ''
+if spread and not is_known then error('MOVES ' .. name, 0) end -- its caller was stopped for long
 local lane_key = queue
 if tasks and task then
   local own = { 'configured:task:' .. task, 'live:task:' .. task, 'pause:task:' .. task }
@@ -104,5 +110,5 @@ if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
 if unnamed == '1' then Shard.count(K.without_workspace(), task_name) end
 
 Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
-if not plain then Enqueue.mark_plain(capacity, tasks) end
+if plain ~= shards and not moves then Enqueue.mark_plain(capacity, tasks, shards) end
 return was_dead and { 4 } or 1

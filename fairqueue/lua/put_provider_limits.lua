@@ -5,6 +5,7 @@
 -- RETURNS 1 if this changed the limits, else 0
 local _, name, text, age_seconds = unpack(ARGV)
 
+Shard.refuse_moved(name)
 local field = 'provider:workspace:' .. name
 local put, known = now - age_seconds, tonumber(call('ZSCORE', K.asked(), name) or 0)
 if put < known and known <= now then return 0 end -- ahead of now: the clock was set back

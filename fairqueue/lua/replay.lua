@@ -17,6 +17,7 @@ local function enter(ws, queue, one, record, due)
   Lanes.push(ws, Records.flow(ws, Lanes.key_of(queue, task)), priority, element)
 end
 
+Shard.refuse_moved(name)
 local ws, replayed, skipped = Records.workspace(name), 0, 0
 for _, one in ipairs(DeadLetters.chosen(name, id, until_then, skip, count)) do
   local letter = DeadLetters.read(name, one)

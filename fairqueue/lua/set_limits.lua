@@ -6,6 +6,7 @@ local _, scope, name, changes, by = unpack(ARGV)
 Limits.by = by
 Shard.write_when_full()
 
+if scope == 'workspace' then Shard.refuse_moved(name) end
 if scope == 'task' then name = Shard.task_number(name) end
 local field = concat({ 'live', scope, name }, ':')
 local stands, texts = {}, {}

@@ -151,7 +151,7 @@ def test_a_limit_over_all_shards_divides_its_slots_fairly(most: int, seconds: fl
     cluster = Cluster()
     names = uneven(2)
     cluster.store.set_limits("queue", "q", Limits(concurrency=most))
-    quotas = Quotas(cluster.store.shards, clock=lambda: cluster.t)
+    quotas = Quotas(lambda: cluster.store.shards, clock=lambda: cluster.t)
 
     def move() -> None:
         quotas.move()

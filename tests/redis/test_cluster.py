@@ -14,6 +14,7 @@ from redis.crc import key_slot
 
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue._shards import shard_of
+from fairqueue._stores.sharded import mover
 from fairqueue.cli import main
 from tests.nodes import Cluster, cluster, data_node, role_of
 from tests.system.ledger import wait_for
@@ -68,6 +69,28 @@ def test_a_wait_ends_with_a_job_on_any_node(queue: FairQueue) -> None:
             assert waiter.wait(30.0)
             waiter.close()
             assert len(queue.claim(["q"], 1).leases) == 1
+
+
+def test_the_number_of_shards_changes(
+    queue: FairQueue, nodes: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New shards are where their slots are; nothing is lost, and each limit holds."""
+    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
+    for name in NAMES:
+        for n in range(3):
+            queue.publish(b"x", queue="q", workspace=name, job_id=f"{name}-{n}")
+    for to in (13, 5):
+        assert queue.admin.reshard(to).is_done
+        leases = queue.claim(["q"], 100).leases
+        assert sorted(lease.job.workspace for lease in leases) == sorted(NAMES)
+        assert {lease.fence % 64 for lease in leases} == {shard_of(name, to) for name in NAMES}
+        for lease in leases:
+            queue.ack(lease)
+    for name in NAMES:
+        owner = nodes.owner(slot_of(namespace, shard_of(name, 5)))
+        assert owner.run("EXISTS", f"{{{namespace}:{shard_of(name, 5)}}}:jobs:q") == 1
+    assert queue.admin.audit() == []
 
 
 def of_shard(number: int) -> str:

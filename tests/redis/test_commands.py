@@ -23,7 +23,7 @@ from fairqueue.testing import ManualClock
 from tests.redis_scores import score_text_of
 
 Command = tuple[str | int | float, ...]
-OPTIONS = {"RANK", "COUNT", "LIMIT", "MAXLEN", "PX", "WITHSCORES"}
+OPTIONS = {"RANK", "COUNT", "LIMIT", "MATCH", "MAXLEN", "PX", "WITHSCORES"}
 
 KEYS = st.sampled_from(["k1", "k2", "k3"])
 WORDS = st.sampled_from(["a", "b", "c", "d", "\x00\xff{}:%", "", "10", "2"])
@@ -67,7 +67,12 @@ CALLS = {
     "HLEN": _of("HLEN"),
     "HMGET": _of("HMGET", SOME),
     "HRANDFIELD": _of("HRANDFIELD", st.sampled_from([0, 8, 9, "x"])),
-    "HSCAN": _of("HSCAN", st.sampled_from([("0", "COUNT", 5), (0,), ("x",), (0, "COUNT", 0)])),
+    "HSCAN": _of(
+        "HSCAN",
+        st.sampled_from(
+            [("0", "COUNT", 5), (0,), ("x",), (0, "COUNT", 0), (0, "MATCH", "a*", "COUNT", 9)]
+        ),
+    ),
     "HSET": _of("HSET", PAIRS),
     "HSETNX": _of("HSETNX", WORDS, WORDS | NUMBERS),
     "LINDEX": _of("LINDEX", NUMBERS),

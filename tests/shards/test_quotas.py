@@ -45,7 +45,7 @@ class Fleet:
     def __init__(self, stores: list[Store], clock: ManualClock) -> None:
         self.clock = clock
         self.store = ShardedStore(stores)
-        self.quotas = Quotas(stores, clock=clock)
+        self.quotas = Quotas(lambda: stores, clock=clock)
         self.worlds = [
             World(store, clock, _ids=count(10_000 * i)) for i, store in enumerate(stores)
         ]
@@ -866,7 +866,7 @@ def test_a_mover_that_dies_leaves_the_sum_too_low_at_worst(
             sums.begin()
         dies[0] = True
         with suppress(_Died):
-            Quotas(plain_fleet.store.shards, clock=plain_fleet.clock).move()
+            Quotas(lambda: plain_fleet.store.shards, clock=plain_fleet.clock).move()
         dies[0] = False
         if late and rng.random() < 0.3:
             engine, operation, arguments = rng.choice(late)

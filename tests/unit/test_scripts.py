@@ -16,13 +16,14 @@ from fairqueue._stores.store import Store
 
 NOT_OPERATIONS = {
     "check",
-    "waiter",
     "clone",
     "close",
     "fleet",
     "is_leased",
-    "take_woken",
+    "look",
     "quota_needs_from",
+    "take_woken",
+    "waiter",
 }
 """These run no script, or those of others."""
 WRITES_NOTHING = "-- WRITES nothing"
@@ -42,6 +43,7 @@ READS = {
     "LLEN",
     "LPOS",
     "LRANGE",
+    "MATCH",
     "MAXLEN",
     "RANK",
     "COUNT",

@@ -249,14 +249,15 @@ class Commands:
         entries: dict[bytes, Any] = self._read(key, kind)
         if not entries:
             return entries, 0, []
-        if options and (len(options) != 2 or options[0] != b"COUNT"):  # noqa: PLR2004
-            raise CommandError("syntax error")
-        most = integer(options[1]) if options else 10
-        if most < 1:
+        named = dict(zip(options[::2], options[1::2], strict=False))
+        begins = text(named.pop(b"MATCH", b"*"))
+        most = integer(named.pop(b"COUNT", 10))
+        if most < 1 or named or len(options) % 2 or not begins.endswith(b"*"):
             raise CommandError("syntax error")
         left = int(text(cursor)) or len(entries)
         start = 0 if len(entries) <= SMALL else max(0, left - most)
-        return entries, start, list(islice(entries, start, left))
+        page = islice(entries, start, left)
+        return entries, start, [name for name in page if name.startswith(begins[:-1])]
 
     def _page(self, following: int, entries: list[bytes]) -> Any:
         return self._table([b"%d" % following, self._table(entries)])

@@ -24,7 +24,7 @@ BEHIND_THE_KEY = {
     2: "HINCRBY HSET HSETNX LRANGE ZADD ZCOUNT ZINCRBY ZRANGE ZRANGEBYSCORE ZREVRANGE",
 }
 """Commands by how many arguments they take behind a key, at least."""
-OPTIONS = frozenset({"COUNT", "LIMIT", "MAXLEN", "PX", "RANK", "WITHSCORES"})
+OPTIONS = frozenset({"COUNT", "LIMIT", "MATCH", "MAXLEN", "PX", "RANK", "WITHSCORES"})
 ALLOWED = {b"OK", "OK"}
 BRING_SCRIPTS = {"EVAL", "SCRIPT|LOAD"}
 HIDDEN = "not found"

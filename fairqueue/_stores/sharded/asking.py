@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.store import Store
 from fairqueue.errors import StoreUnavailable
 
@@ -31,7 +32,7 @@ class Errors:
     def add(self, shard: Store, error: Exception) -> None:
         """Note what a shard raised."""
         self.found.append(error)
-        if isinstance(error, StoreUnavailable):
+        if isinstance(error, StoreUnavailable) and not isinstance(error, WorkspaceMoves):
             self.silent.add(shard.engine.server)
 
     def raise_first(self) -> None:
@@ -44,7 +45,7 @@ class Answers:
     """Asks shards, and leaves those alone that do not answer; errors are kept for later."""
 
     def __init__(self, shards: Sequence[Store], resting: Collection[str] = ()) -> None:
-        self._shards, self._resting = shards, resting
+        self.shards, self._resting = tuple(shards), resting
         self.errors = Errors()
         self.away: set[int] = set()
         """Shards that did not answer, or raised an error."""
@@ -56,13 +57,13 @@ class Answers:
         def keep(number: int, shard: Store) -> None:
             found[number] = ask(shard)
 
-        for number in range(len(self._shards)):
+        for number in range(len(self.shards)):
             self.ask(number, partial(keep, number))
         return found
 
     def ask(self, number: int, ask: Callable[[Store], object]) -> None:
         """Ask one, unless its server is silent or rests."""
-        shard = self._shards[number]
+        shard = self.shards[number]
         if self.errors.are_of(shard) or shard.engine.server in self._resting:
             self.away.add(number)
             return

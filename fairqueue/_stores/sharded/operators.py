@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 
+from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.sharded.asking import each, first, taken
 from fairqueue._stores.sharded.limits import ShardedLimits
 from fairqueue._stores.sharded.requests import ShardedRequests
@@ -23,11 +25,11 @@ class ShardedOperators(ShardedLimits, ShardedRequests):
 
     def reap(self, *, max_deliveries: int | None) -> int:
         """Process expired leases and due timers of every shard; return how many."""
-        return sum(each(self.shards, lambda shard: shard.reap(max_deliveries=max_deliveries)))
+        return sum(each(self.every, lambda shard: shard.reap(max_deliveries=max_deliveries)))
 
     def depth(self, queue: str, *, running: bool = False) -> int:
         """Count a queue's jobs on all shards."""
-        return sum(each(self.shards, lambda shard: shard.depth(queue, running=running)))
+        return sum(each(self.every, lambda shard: shard.depth(queue, running=running)))
 
     def declare(self, queue: str, *, plain: bool) -> None:
         """Store a queue's kind on every shard, later where one has not answered yet."""
@@ -51,7 +53,7 @@ class ShardedOperators(ShardedLimits, ShardedRequests):
         cancelled: bool = False,
     ) -> Iterator[int]:
         """Remove waiting and scheduled jobs, on one shard after the other."""
-        shards = (self.home(workspace),) if workspace else self.shards
+        shards = (self.home(workspace),) if workspace else self.every
         return chain.from_iterable(
             shard.purge(queue, workspace, task, cancelled=cancelled) for shard in shards
         )
@@ -62,15 +64,15 @@ class ShardedOperators(ShardedLimits, ShardedRequests):
         def cancel(shard: Store) -> Cancelled:
             return shard.cancel(job_id, queue)
 
-        return first(self.shards, cancel, nothing=Cancelled.NOT_FOUND)
+        return first(self.every, cancel, nothing=Cancelled.NOT_FOUND)
 
     def withdraw(self, job_id: str, queue: str) -> Job | None:
         """Cancel and return a waiting or scheduled job, of the first shard that has it."""
-        return first(self.shards, lambda shard: shard.withdraw(job_id, queue), nothing=None)
+        return first(self.every, lambda shard: shard.withdraw(job_id, queue), nothing=None)
 
     def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
         """Yield ids of jobs whose payload contains a text, of one shard after the other."""
-        return chain.from_iterable(shard.find(queue, text, words) for shard in self.shards)
+        return chain.from_iterable(shard.find(queue, text, words) for shard in self.every)
 
     def cancel_running(self, workspace: str) -> Iterator[int]:
         """Cancel all running jobs of a workspace."""
@@ -122,10 +124,14 @@ class ShardedOperators(ShardedLimits, ShardedRequests):
         return taken(self._in_turn(), take, n=n)
 
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
-        """Mark failures as reported, each on the shard of its workspace."""
+        """Mark failures as reported, each on the shard of its workspace.
+
+        One of a workspace that moves takes its notice along, and is reported again.
+        """
         of_shard = defaultdict[Store, list[DeadLetter]](list)
         for letter in letters:
-            of_shard[self.home(letter.job.workspace)].append(letter)
+            with suppress(WorkspaceMoves):
+                of_shard[self.home(letter.job.workspace)].append(letter)
         return sum(each(of_shard, lambda shard: shard.drop_failure_notices(of_shard[shard])))
 
     def import_message(

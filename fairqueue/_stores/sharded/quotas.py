@@ -60,10 +60,9 @@ class Quotas:
     """Moves quotas between shards; what it remembers decides only whose turn is next."""
 
     def __init__(
-        self, shards: Sequence[Store], *, clock: Callable[[], float] = time.monotonic
+        self, shards: Callable[[], Sequence[Store]], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._shards = tuple(shards)
-        self._clock = clock
+        self._shards_now, self._clock = shards, clock
         self._owed: dict[str, list[float]] = {}
         self._trust = Trust()
         self._old = OldQuotas()
@@ -77,6 +76,11 @@ class Quotas:
         self._missed_at = -TELL_MISSED_SECONDS
         self._full: dict[str, _Full] = {}
         self._rests: dict[str, Rest] = {}
+
+    @property
+    def _shards(self) -> Sequence[Store]:
+        """The shards, of which there may be more with each call."""
+        return self._shards_now()
 
     def tend(self, owner: str, *, seconds: float, has_moved: bool = False) -> tuple[bool, float]:
         """Ask whether this owner is to move them, and for how long that stays so.
@@ -226,7 +230,7 @@ class Quotas:
         missing: dict[int, list[str]] = defaultdict(list)
         for limit, of_shards in needs.items():
             if any(need.used + need.demand + 1 > need.quota for need in of_shards.values()):
-                for number in set(range(len(self._shards))) - set(of_shards) - asked.away:
+                for number in set(range(len(asked.shards))) - set(of_shards) - asked.away:
                     missing[number].append(limit)
         without: dict[str, set[int]] = defaultdict(set)
 
@@ -294,11 +298,14 @@ class Quotas:
 
     def _limits(self, first: Store, needs: Mapping[str, Mapping[int, Need]]) -> list[_Limit]:
         lines = first.quota_ledger(list(needs), shards=len(self._shards))
-        nothing = [0.0] * len(self._shards)
-        return [
-            _Limit(name, of_shards, line, self._owed.get(name, nothing))
-            for (name, of_shards), line in zip(needs.items(), lines, strict=True)
-        ]
+        found = []
+        for (name, of_shards), line in zip(needs.items(), lines, strict=True):
+            there = {number: need for number, need in of_shards.items() if number < len(line)}
+            if there:  # the others are shards that are no more
+                owed = self._owed.get(name, ())[: len(line)]
+                new = [0.0] * (len(line) - len(owed))
+                found.append(_Limit(name, there, line, [*owed, *new]))
+        return found
 
     def _settle(self, first: Store, changes: Sequence[Change], asked: Answers) -> None:
         opened = first.open_quotas(changes, shards=len(self._shards))
@@ -354,7 +361,7 @@ class _Limit:
     def to_forget(self, without: Mapping[str, set[int]]) -> Iterator[Change]:
         """Give what is granted to shards that do not have the limit: they cannot give it back."""
         for number in without.get(self.name, ()):
-            if self.line[number].quota is not None:
+            if number < len(self.line) and self.line[number].quota is not None:
                 yield Change(self.name, number, -1, self.line[number].epoch)
 
     def to_settle(self) -> Iterator[Change]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 
 from fairqueue._stores import replies
+from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.sharded.asking import each
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.store import Store
@@ -36,7 +38,8 @@ class ShardedRequests(Shards):
         """Renew all tickets of an owner, on every shard; return how many it has in all."""
         of_shard = defaultdict[Store, list[str]](list)
         for ticket in tickets:
-            of_shard[self._of_ticket(ticket)].append(ticket)
+            with suppress(WorkspaceMoves):  # what moves takes them along
+                of_shard[self._of_ticket(ticket)].append(ticket)
 
         def renew(shard: Store) -> int:
             some = of_shard.get(shard, ())
@@ -47,6 +50,6 @@ class ShardedRequests(Shards):
     def count_requests(self, workspace: str) -> tuple[int, int, int]:
         """Count the requests in flight in all, and those of a workspace."""
         home = self.home(workspace)
-        counts = {shard: shard.count_requests(workspace) for shard in self.shards}
+        counts = {shard: shard.count_requests(workspace) for shard in self.every}
         in_all = sum(in_flight for in_flight, *_ in counts.values())
         return in_all, *counts[home][1:]

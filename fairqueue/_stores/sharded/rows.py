@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fairqueue._keys import encode
 from fairqueue._stores.fleet import TakenSlot
 from fairqueue._stores.limits_text import WIDE
-from fairqueue._types import Blocker, Why, WithoutWorkspace
+from fairqueue._types import Blocker, Why, WithoutWorkspace, WorkspaceStats
 from fairqueue.lists import PauseRow, QueueRow, Runnable, TaskRow
 
 R = TypeVar("R")
@@ -77,6 +77,15 @@ def pause(rows: Sequence[PauseRow]) -> PauseRow:
     waiting = _known(rows, "waiting")
     first = min(rows, key=attrgetter("since"))
     return replace(first, waiting=sum(waiting) if waiting else None)
+
+
+def workspace(rows: Sequence[WorkspaceStats]) -> WorkspaceStats:
+    """Add up what stands on the two shards between which it moves; else there is one."""
+    return replace(
+        rows[0],
+        **_added(rows, "waiting", "scheduled", "running", "dead"),
+        oldest_wait_seconds=max(_known(rows, "oldest_wait_seconds"), default=None),
+    )
 
 
 def without_workspace(

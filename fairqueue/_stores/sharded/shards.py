@@ -2,44 +2,145 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from time import monotonic
 
-from fairqueue._shards import shard_of, shard_of_fence
+from fairqueue._shards import shard_of_fence
+from fairqueue._stores.engine import Engine, WorkspaceMoves
+from fairqueue._stores.layout import Layout
+from fairqueue._stores.moves import Whereabouts
 from fairqueue._stores.sharded.quotas import Quotas
 from fairqueue._stores.store import Store
+from fairqueue.errors import ConfigurationError, StoreUnavailable
+
+OpenShard = Callable[[int], Store]
+
+
+def cannot_open(shard: int) -> Store:
+    """Refuse a shard that this process was not set up for."""
+    raise ConfigurationError(f"shard {shard} is new: restart this process with more shards")
 
 
 class Shards:
     """The parts of a sharded store ask its shards by these."""
 
-    def __init__(self, shards: Sequence[Store]) -> None:
-        self._all = tuple(shards)
+    def __init__(
+        self,
+        shards: Sequence[Store],
+        *,
+        open_shard: OpenShard = cannot_open,
+        layout: Layout | None = None,
+    ) -> None:
+        self._all, self._open = tuple(shards), open_shard
         for shard in self._all:
             shard.is_spread = len(self._all) > 1
-        self.quotas = Quotas(self._all)
+        self._growing = threading.Lock()
+        self._told_by = 0
+        """The shard that has told how many there are: it is asked first, others may be silent."""
+        self.layout = layout or Layout(len(shards))
+        """What this process knows of the shards; its clones know the same."""
+        self.quotas = Quotas(lambda: self.shards)
         """What moves the parts of limits that are wider than a shard."""
 
     @property
     def shards(self) -> tuple[Store, ...]:
         """Each shard as a store of its own, in their order."""
+        if len(self._all) < self.layout.most:
+            with self._growing:
+                while len(self._all) < self.layout.most:
+                    shard = self._open(len(self._all))
+                    shard.is_spread = True
+                    self._all += (shard,)
         return self._all
+
+    @property
+    def every(self) -> tuple[Store, ...]:
+        """All that there are now: what asks all of them must not miss new ones."""
+        self.look()
+        return self.shards
 
     @property
     def there(self) -> tuple[Store, ...]:
         """Those that have answered since this process connected."""
-        return tuple(shard for shard in self._all if shard.engine.late_check is None)
+        return tuple(shard for shard in self.shards if shard.engine.late_check is None)
 
     def later(self, call: Callable[[Store], object]) -> None:
         """Make a call to each of the others once it answers, before any other call to it."""
-        for shard in self._all:
+        for shard in self.shards:
             if shard.engine.late_check is not None:
                 shard.engine.late_check.then(call)
 
     def home(self, workspace: str) -> Store:
-        """Return the shard on which a workspace lives."""
-        return self._all[shard_of(workspace, len(self._all))]
+        """Return the shard on which a workspace lives.
+
+        Raises WorkspaceMoves, a StoreUnavailable, for the moment in which it moves to another one.
+        """
+        return self.placed(workspace)[0]
+
+    def placed(self, workspace: str) -> tuple[Store, str]:
+        """Return that, and how many shards this process has taken that from.
+
+        It may sleep before it uses the answer, for as long as it takes to change that number.
+        """
+        layout = self.layout
+        if layout.is_old and not self._look_at(self.shards[layout.places(workspace)[0]].engine):
+            self.look()  # it has lost its data, or is no shard any more: the others know
+        shards = str(layout.shards)
+        at, to = layout.places(workspace)
+        if at == to or workspace in layout.moved:
+            return self.shards[to], shards
+        found = self.whereabouts_on(self.shards[at], workspace, to)
+        if found is Whereabouts.MOVING:
+            raise WorkspaceMoves(workspace)
+        if found is Whereabouts.MOVED:
+            layout.has_moved(workspace)
+            return self.shards[to], shards
+        return self.shards[at], shards
+
+    @staticmethod
+    def whereabouts_on(shard: Store, workspace: str, to: int) -> Whereabouts:
+        """Return where a workspace lives, as the shard says that it leaves."""
+        found = shard.whereabouts(workspace, to)
+        if found is Whereabouts.UNKNOWN and not any(shard.moving_keys(workspace)):
+            return shard.whereabouts(workspace, to, sure=True)
+        return found
+
+    def look(self, shards: Sequence[Store] = ()) -> None:
+        """Look whether the number of shards changes, on the first of these that has its mark."""
+        if self.layout.is_old:
+            self._look(shards or self.shards)
+
+    def _look(self, shards: Sequence[Store]) -> None:
+        silent: set[str] = set()
+        began, has_answer = monotonic(), False
+        for shard in sorted(shards, key=lambda shard: shard.engine.shard != self._told_by):
+            if shard.engine.server in silent:
+                continue  # it would take as long not to answer
+            try:
+                if self._look_at(shard.engine):
+                    return
+                has_answer = True
+            except StoreUnavailable:
+                silent.add(shard.engine.server)
+        if has_answer:
+            self.layout.learn(None, began)
+
+    def has_changed(self, known: tuple[int, int | None]) -> bool:
+        """Look at once; return whether the shards are others than were known."""
+        self._look(self.shards)
+        return self.layout.known != known
+
+    def _look_at(self, engine: Engine) -> bool:
+        """Learn what a shard says; False: it has no mark."""
+        sent = monotonic()
+        mark = engine.command("GET", engine.keys.key("shards"))
+        if mark is not None:
+            self.layout.learn(mark, sent)
+            self._told_by = engine.shard
+        return mark is not None
 
     def of_fence(self, fence: int) -> Store | None:
         """Return the shard that has issued a fence; None: it is of no shard here."""
         number = shard_of_fence(fence)
-        return self._all[number] if number < len(self._all) else None
+        return self.shards[number] if number < len(self.shards) else None

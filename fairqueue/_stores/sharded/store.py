@@ -7,18 +7,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fairqueue._shards import shard_of, shard_of_fence
-from fairqueue._stores.engine import Engine
+from fairqueue._shards import shard_of_fence
+from fairqueue._stores.engine import Engine, WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
-from fairqueue._stores.layout import check_layout
+from fairqueue._stores.layout import Layout, check_layout
 from fairqueue._stores.limits_text import WIDE
 from fairqueue._stores.publishes import Outcome
 from fairqueue._stores.sharded.lists import ShardedLists
 from fairqueue._stores.sharded.operators import ShardedOperators
+from fairqueue._stores.sharded.shards import OpenShard, cannot_open
 from fairqueue._stores.sharded.waiter import ShardedWaiter
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Job, Published, Renewed
+from fairqueue._types import Outcome as Ended
 from fairqueue.errors import (
     CapacityExceeded,
     FairQueueError,
@@ -41,9 +43,17 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
     owner numbers are made to each shard by a claimer of its own, see ``fairqueue._claimers``.
     """
 
-    def __init__(self, shards: Sequence[Store], *, servers: int = 1) -> None:
-        super().__init__(shards)
-        self._servers = servers
+    def __init__(
+        self,
+        shards: Sequence[Store],
+        *,
+        servers: int = 1,
+        open_shard: OpenShard = cannot_open,
+        layout: Layout | None = None,
+    ) -> None:
+        super().__init__(shards, open_shard=open_shard, layout=layout)
+        self.servers = servers
+        """How many the URL names: shard i is on server i modulo this."""
         self._woken: set[int] = set()
 
     def check(self) -> None:
@@ -63,6 +73,8 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         there = [engine for engine in engines if engine.server not in away]
         if not there:
             raise next(iter(away.values()))
+        if self.layout.has_looked:  # it connects again, and follows what has changed meanwhile
+            any(self._look_at(engine) for engine in there)
         for engine in there:
             engine.late_check = None
             self._check_layout(engine, there)
@@ -73,25 +85,30 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
                 shard.engine.late_check = LateCheck(shard, [self._check_late])
 
     def _check_layout(self, engine: Engine, there: Sequence[Engine]) -> None:
-        check_layout(engine, there, shards=len(self.shards), servers=self._servers)
+        check_layout(engine, there, self.layout, servers=self.servers)
 
     def _check_late(self, shard: Store) -> None:
         shard.engine.check()
         self._check_layout(shard.engine, [shard.engine])
 
-    def publish(self, job: Job, admission: Admission) -> Published:
+    def publish(
+        self,
+        job: Job,
+        admission: Admission,
+        *,
+        shards: str = "",  # noqa: ARG002 - the arguments are those of a store of one shard
+    ) -> Published:
         """Enqueue a job on the shard of its workspace.
 
         Where its parent runs on another shard, the lease is looked at before, in a step of its own.
         """
-        home, admission = self.home(job.workspace), self._checked(job, admission)
-        for _ in range(MOVES):
-            try:
-                return home.publish(job, admission)
-            except CapacityExceeded as error:
-                if not self._make_room(home, [error]):
-                    raise self._told_whole(error) from None
-        return home.publish(job, admission)
+        known = self.layout.known
+        try:
+            return self._publish(job, admission)
+        except WorkspaceMoves:
+            if not self.has_changed(known):
+                raise
+        return self._publish(job, admission)  # this process was stopped for long, and knows it now
 
     def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:
         """Let a shard have what others have left of a capacity that it has met."""
@@ -113,47 +130,99 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         scope, limit, _, *rest = error.args
         return CapacityExceeded(scope, limit, waiting, *rest)
 
-    def _checked(self, job: Job, admission: Admission) -> Admission:
+    def _publish(self, job: Job, admission: Admission) -> Published:
+        home, shards = self.placed(job.workspace)
+        if self._ended_before(home, job, admission):
+            return Published(Ended.REPEATED, job.id)
+        self._bring_group(home, job, admission)
+        admission = self._checked(home, job, admission)
+        for _ in range(MOVES):
+            try:
+                return home.publish(job, admission, shards=shards)
+            except CapacityExceeded as error:
+                if not self._make_room(home, [error]):
+                    raise self._told_whole(error) from None
+        return home.publish(job, admission, shards=shards)
+
+    def _ended_before(self, home: Store, job: Job, admission: Admission) -> bool:
+        """Whether a job that may be sent again has ended where its workspace was."""
+        left = None if admission.is_new else self._left(home, job.workspace)
+        return left is not None and left.has_ended(job.id)
+
+    def _bring_group(self, home: Store, job: Job, admission: Admission) -> None:
+        """Let a group in that was let in where its workspace was."""
+        left = admission.group and self._left(home, job.workspace)
+        if left and admission.group and left.has_group(admission.group):
+            home.admit_group(admission.group)
+
+    def _left(self, home: Store, workspace: str) -> Store | None:
+        """Return the shard that a workspace has left while their number changes."""
+        at, _ = self.layout.places(workspace)
+        is_there = self.layout.to is None or at == home.engine.shard
+        return None if is_there else self.shards[at]
+
+    def _checked(self, home: Store, job: Job, admission: Admission) -> Admission:
         fence = admission.parent_fence
-        if fence is None or shard_of_fence(fence) == shard_of(job.workspace, len(self.shards)):
+        if fence is None or shard_of_fence(fence) == home.engine.shard:
             return admission
         parent = self.of_fence(fence)
         if parent is None or not parent.is_leased(fence):
             raise LeaseLost(job.id, job.workspace)
         return replace(admission, parent_fence=None)
 
-    def publish_many(self, jobs: Sequence[Pair]) -> list[Outcome]:
+    def publish_many(
+        self,
+        jobs: Sequence[Pair],
+        *,
+        shards: str = "",  # noqa: ARG002
+    ) -> list[Outcome]:
         """Publish each on its shard. Jobs of a group are let in together shard by shard."""
         outcomes: dict[int, Outcome] = {}
-        parts: dict[Store, list[tuple[int, Pair]]] = defaultdict(list)
+        parts: dict[tuple[Store, str], list[tuple[int, Pair]]] = defaultdict(list)
+        homes: dict[str, tuple[Store, str]] = {}
+        brought: set[tuple[Store, str | None]] = set()
         for at, (job, admission) in enumerate(jobs):
             try:
-                pair = job, self._checked(job, admission)
+                found = homes.get(job.workspace) or self.placed(job.workspace)
+            except StoreUnavailable as error:
+                raise PublishInterrupted(str(error), ()) from error
+            homes[job.workspace] = found
+            home = found[0]
+            try:
+                pair = job, self._checked(home, job, admission)
+                if self._ended_before(home, job, admission):
+                    outcomes[at] = Published(Ended.REPEATED, job.id)
+                    continue
+                if (home, admission.group) not in brought:
+                    self._bring_group(home, job, admission)
+                    brought.add((home, admission.group))
             except LeaseLost as error:
                 outcomes[at] = error
             else:
-                parts[self.home(job.workspace)].append((at, pair))
-        for shard, part in parts.items():
+                parts[found].append((at, pair))
+        for (shard, known), part in parts.items():
             places = [at for at, _ in part]
             try:
-                found = self._publish_part(shard, [pair for _, pair in part])
+                done = self._publish_part(shard, [pair for _, pair in part], known)
             except PublishInterrupted as error:
                 outcomes.update(zip(places, error.outcomes, strict=False))
+                if isinstance(error.__cause__, WorkspaceMoves):
+                    self.has_changed(self.layout.known)  # so that the next try finds it
                 raise PublishInterrupted(str(error), _beginning(outcomes)) from error
-            outcomes.update(zip(places, found, strict=True))
+            outcomes.update(zip(places, done, strict=True))
         return [outcomes[at] for at in range(len(jobs))]
 
-    def _publish_part(self, shard: Store, pairs: Sequence[Pair]) -> list[Outcome]:
+    def _publish_part(self, shard: Store, pairs: Sequence[Pair], shards: str) -> list[Outcome]:
         """Publish on one shard; what a capacity refused there once more if others have room."""
-        outcomes = shard.publish_many(pairs)
+        outcomes = shard.publish_many(pairs, shards=shards)
         for _ in range(MOVES):
-            outcomes, is_done = self._once_more(shard, pairs, outcomes)
+            outcomes, is_done = self._once_more(shard, pairs, shards, outcomes)
             if is_done:
                 break
         return outcomes
 
     def _once_more(
-        self, shard: Store, pairs: Sequence[Pair], outcomes: list[Outcome]
+        self, shard: Store, pairs: Sequence[Pair], shards: str, outcomes: list[Outcome]
     ) -> tuple[list[Outcome], bool]:
         """Publish again what a capacity refused; True: nothing more can be done."""
         refused = {n: one for n, one in enumerate(outcomes) if isinstance(one, CapacityExceeded)}
@@ -163,7 +232,8 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
             return [told.get(id(outcome), outcome) for outcome in outcomes], True
         known = {n: one for n, one in enumerate(outcomes) if n not in refused}
         try:
-            known.update(zip(refused, shard.publish_many([pairs[n] for n in refused]), strict=True))
+            again = shard.publish_many([pairs[n] for n in refused], shards=shards)
+            known.update(zip(refused, again, strict=True))
         except PublishInterrupted as error:
             known.update(zip(refused, error.outcomes, strict=False))
             raise PublishInterrupted(str(error), _beginning(known)) from error
@@ -212,7 +282,11 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
     def waiter(self, queues: Sequence[str]) -> Waiter:
         """Make a waiter for these queues on all shards."""
-        return ShardedWaiter([shard.waiter(queues) for shard in self.shards], self._woken.add)
+
+        def waiters_from(number: int) -> list[Waiter]:
+            return [shard.waiter(queues) for shard in self.shards[number:]]
+
+        return ShardedWaiter(waiters_from, self._woken.add)
 
     def take_woken(self) -> frozenset[int]:
         """Return the shards that took a token for us: each must be asked, or the token is lost."""
@@ -222,8 +296,12 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
     def clone(self, *, timeout_seconds: float | None = None) -> ShardedStore:
         """Clone each shard."""
-        clones = [shard.clone(timeout_seconds=timeout_seconds) for shard in self.shards]
-        return ShardedStore(clones, servers=self._servers)
+
+        def open_shard(shard: int) -> Store:
+            return self.shards[shard].clone(timeout_seconds=timeout_seconds)
+
+        clones = [open_shard(n) for n in range(len(self.shards))]
+        return ShardedStore(clones, servers=self.servers, open_shard=open_shard, layout=self.layout)
 
     def close(self) -> None:
         """Close all."""

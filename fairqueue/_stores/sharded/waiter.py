@@ -69,9 +69,14 @@ class ShardedWaiter(Waiter):
     A shard that does not answer is not waited for, and rests: its connection may take its time-out.
     """
 
-    def __init__(self, waiters: Sequence[Waiter], on_woken: Callable[[int], object]) -> None:
-        self._waiters, self._on_woken = waiters, on_woken
-        self._rests = [Rest() for _ in waiters]
+    def __init__(
+        self, waiters_from: Callable[[int], Sequence[Waiter]], on_woken: Callable[[int], object]
+    ) -> None:
+        """``waiters_from`` makes those of the shards from this number on; there may be new ones."""
+        self._waiters_from, self._on_woken = waiters_from, on_woken
+        self._waiters: list[Waiter] = []
+        self._rests: list[Rest] = []
+        self._grow()
         self._armed: dict[int, Waiter] = {}
         self._watch: _Epoll | _Kqueue | None = None
         self.answered_by = 0.0
@@ -82,6 +87,7 @@ class ShardedWaiter(Waiter):
             return
         away = None
         self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
+        self._grow()
         pairs = list(zip(self._waiters, self._rests, strict=True))
         with self._whole_or_closed():
             for waiter, rest in [pair for pair in pairs if pair[1].seconds_left <= 0] or pairs:
@@ -98,6 +104,11 @@ class ShardedWaiter(Waiter):
                     self._armed[fd] = waiter
         if away is not None and not self._armed:
             raise away
+
+    def _grow(self) -> None:
+        for waiter in self._waiters_from(len(self._waiters)):
+            self._waiters.append(waiter)
+            self._rests.append(Rest())
 
     @contextmanager
     def _whole_or_closed(self) -> Iterator[None]:

@@ -21,6 +21,10 @@ function DeadLetters.read(name, id)
   return call('HGET', K.dead_letters(name), id)
 end
 
+function DeadLetters.write(name, id, letter)
+  call('HSET', K.dead_letters(name), id, letter)
+end
+
 function DeadLetters.queue_of(letter)
   return match(letter, '^%S+ (%S+)')
 end
@@ -48,7 +52,7 @@ end
 -- it by itself.
 function DeadLetters.add(name, queue, id, reason, deliveries, record, has_notice, details)
   DeadLetters.take(name, id)
-  call('HSET', K.dead_letters(name), id,
+  DeadLetters.write(name, id,
     concat({ now_text, queue, reason, int(deliveries),
       details ~= '' and details or nil }, ' ') .. '\n' .. record)
   call('ZADD', K.dead_letters_by_age(name), now_text, id)

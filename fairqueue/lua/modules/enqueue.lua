@@ -106,9 +106,10 @@ function Enqueue.rejection_of_group(entries)
 end
 
 -- A publish may take the short way from now on: no capacity can reject a job, no task has a lane of
--- its own, and Redis's clock is not behind.
-function Enqueue.mark_plain(has_capacity, has_tasks)
-  if not (has_capacity or has_tasks) and offset == '0' then call('HSET', K.tasks(), '#plain', 1) end
+-- its own, and Redis's clock is not behind. The mark is the number of shards that they know of.
+function Enqueue.mark_plain(has_capacity, has_tasks, shards)
+  if has_capacity or has_tasks or offset ~= '0' then return end
+  call('HSET', K.tasks(), '#plain', shards)
 end
 
 -- Unique keys, of a workspace and task: one job at a time holds each.

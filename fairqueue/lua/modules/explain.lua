@@ -162,7 +162,12 @@ function Explain.blockers(ws, flow, task)
   local queue, total = Limits.of_queue(Records.node(flow.queue))
   Explain.paused(blockers, 'total', '-', total)
   Explain.paused(blockers, 'queue', flow.queue, queue)
-  Explain.paused(blockers, 'workspace', ws.name, own)
+  if own.moves then
+    Explain.note(blockers, 'move', 'workspace', ws.name,
+      { limit = own.moves, since = num(own.paused) })
+  else
+    Explain.paused(blockers, 'workspace', ws.name, own)
+  end
   Explain.paused(blockers, 'task', task, Limits.any('tasks') and Limits.of_task(task) or {})
   local limits = Explain.limits(ws, flow, task)
   local would_block = own.would and limits or {}

@@ -126,7 +126,8 @@ function Limits.are_of_workspaces(queue)
   for field in pairs(limit_fields) do
     local scope = match(field, ':(%a+):')
     local is_own = scope == 'workspace' or scope == 'default'
-    if not is_own and field ~= 'capacity' and field ~= 'configured' then return false end
+    local is_mark = field == 'capacity' or field == 'configured'
+    if not (is_own or is_mark or field == 'moves' or field == 'spread') then return false end
   end
   return true
 end

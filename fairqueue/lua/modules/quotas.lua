@@ -142,12 +142,21 @@ function Quotas.needs(rows, scope, name, own_name, only)
   end
 end
 
--- The ledger's line of a limit: {granted, epoch} of each shard. granted nil: not known.
-function Quotas.line(limit, shards)
-  local line = {}
+-- How many shards there are, by the mark of this one; `shards`: as its caller knows it. While that
+-- number changes, those that come and those that go.
+function Quotas.shards(shards)
+  local from, to = match(call('GET', K.shards()) or '', '^(%d+)>?(%d*)$')
+  return from and max(tonumber(from), tonumber(to) or 0) or tonumber(shards)
+end
+
+-- The ledger's line of a limit: {granted, epoch} of each shard. granted nil: not known. A shard that
+-- is no more has nothing: when the change of their number ends, no job runs there.
+function Quotas.line(limit, known)
+  local line, shards = {}, Quotas.shards(known)
   for granted, epoch in gmatch(call('HGET', K.quota_ledger(), limit) or '', '(%S+):(%d+)') do
     insert(line, { granted = tonumber(granted), epoch = tonumber(epoch) })
   end
+  for i = #line, shards + 1, -1 do line[i] = nil end
   for i = #line + 1, shards do line[i] = { epoch = 0 } end
   return line
 end

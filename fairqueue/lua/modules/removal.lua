@@ -47,6 +47,7 @@ end
 -- What stands in the lanes of a workspace, of one queue or of all (''); of all, also what is
 -- scheduled.
 function Removal.waiting(ws, queue, most)
+  Shard.refuse_moved(ws.name)
   local n = 0
   for _, flow in ipairs(Flows.all(ws)) do
     if n < most and flow.lanes ~= '' and (queue == '' or flow.queue == queue) then
@@ -107,6 +108,7 @@ end
 -- The same for good: return its workspace, which the caller settles, or nil if it waits nowhere.
 function Removal.by_record(queue, id, record)
   local name, task, priority = Jobs.identity_of(record)
+  Shard.refuse_moved(name)
   local ws, element = Records.workspace(name), Jobs.element(task, id)
   if not Removal.pick(ws, queue, priority, element) then return end
   Removal.job(queue, element)

@@ -169,6 +169,18 @@ function Shard.drop_groups()
 end
 
 -- COLD
+-- Raise where a workspace moves, to this shard or away from it, or has moved: see moves.lua.
+function Shard.refuse_moved(name)
+  local pause, moves = unpack(call('HMGET', K.limits(), 'pause:workspace:' .. name, 'moves'))
+  local comes = moves and pause and match(pause, 'moves=(%d+)$') == Shard.here()
+  if comes or call('HEXISTS', K.moved(), name) == 1 then error('MOVES ' .. name, 0) end
+end
+
+-- The number of this shard; nil: there is only this one.
+function Shard.here()
+  return match(P, ':(%d+)}:$')
+end
+
 -- For what must act on a full Redis: it refuses a script only at a first write that may grow, and
 -- this one frees.
 function Shard.write_when_full()

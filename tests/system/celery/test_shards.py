@@ -14,6 +14,7 @@ from celery import chord, group
 from kombu.exceptions import OperationalError
 
 from tests.nodes import Spread, spread
+from tests.resharded import judge, play
 from tests.system.celery.conftest import Shop
 from tests.system.ledger import wait_for
 from tests.system.needs import needs
@@ -247,6 +248,25 @@ def test_an_outage_longer_than_a_lease(wide_shop: SpreadShop) -> None:
     for name in outage.away:
         for n in range(4):
             wide_shop.ledger.wait("end", 1, workspace=name, n=n)
+
+
+@pytest.mark.slow
+def test_the_number_of_shards_changes_under_load(wide_shop: SpreadShop) -> None:
+    """A worker and a producer go on, from two shards to four and back, while the command is killed.
+
+    Nothing is lost, nothing runs twice, and no workspace is above its limit.
+    """
+    url = wide_shop.url(workspace_concurrency=1, lease_seconds=60)
+    worker = wide_shop.worker("-P", "prefork", "-c", "4", url=url).ready()
+    publisher = wide_shop.publisher(url)
+    keeps_on = {"max_retries": 999, "interval_max": 0.1}
+
+    def publish(n: int, name: str) -> None:
+        publisher.send("work", n, workspace=name, retry_policy=keeps_on)
+
+    sent = play(wide_shop.servers.url, wide_shop.namespace, publish, 2, 4, 2)
+    judge(wide_shop.ledger, sent)
+    assert worker.stop() == 0
 
 
 def test_processes_start_while_the_second_server_is_away(wide_shop: SpreadShop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from fairqueue import StoreUnavailable
 from tests.nodes import Spread, spread
+from tests.resharded import judge, play
 from tests.system.dramatiq.conftest import Mill, message
 from tests.system.ledger import wait_for
 
@@ -52,6 +54,30 @@ def test_actors_run_on_both_servers(wide_mill: Mill, servers: Spread, number: st
 
     assert ran(wide_mill) == Counter((name, n) for name in names for n in range(4))
     assert max(wide_mill.ledger.most_at_once(workspace=name) for name in names) <= 2
+
+
+@pytest.mark.slow
+def test_the_number_of_shards_changes_under_load(wide_mill: Mill, servers: Spread) -> None:
+    """A worker and a producer go on, from two shards to four and back, while the command is killed.
+
+    Nothing is lost, nothing runs twice, and no workspace is above its limit.
+    """
+    settings = wide_mill.settings(workspace_concurrency=1, lease_seconds=60)
+    wide_mill.worker("-p", "1", "-t", "4", settings=settings).ready()
+    broker = wide_mill.broker(settings)
+
+    def publish(n: int, name: str) -> None:
+        sent = message("work", n, workspace=name, seconds=0.0)
+        while True:
+            try:
+                broker.enqueue(sent)
+            except StoreUnavailable:
+                time.sleep(0.05)
+            else:
+                return
+
+    sent = play(servers.url, wide_mill.namespace, publish, 2, 4, 2)
+    judge(wide_mill.ledger, sent)
 
 
 @pytest.mark.slow

@@ -1,0 +1,151 @@
+"""What one shard is asked while workspaces move to another number of shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Any
+
+from fairqueue._keys import encode
+from fairqueue._stores.operators import OperatorStore
+from fairqueue.errors import FairQueueError
+
+ITEMS_AT_ONCE = 100
+KEYS_AT_ONCE = 5000  # of all workspaces: Redis passes those of others quickly
+KEYS_IN_STEP = 500
+SETTINGS_AT_ONCE = 200
+
+
+class Whereabouts(IntEnum):
+    """Where a workspace lives, as the shard says that it leaves."""
+
+    HERE = 0
+    MOVING = 1
+    MOVED = 2
+    UNKNOWN = 3
+    """Nothing is known of it there but, perhaps, unique keys of jobs that have ended."""
+
+
+def _late(workspace: str) -> FairQueueError:
+    return FairQueueError(f"workspace {workspace!r} is moved by another process")
+
+
+class MovesStore(OperatorStore):
+    """The steps of a move; each is atomic and may be repeated."""
+
+    def whereabouts(self, workspace: str, to: int, *, sure: bool = False) -> Whereabouts:
+        """Return where a workspace lives that goes to shard ``to``.
+
+        One that is not known here has moved from now on; ``sure``: also if there are unique keys.
+        """
+        name = encode(workspace)
+        return Whereabouts(self._call("whereabouts", workspace=name, to=to, sure=int(sure)))
+
+    def has_ended(self, job_id: str) -> bool:
+        """Return whether a job of this id ended here a minute or two ago at most."""
+        return bool(self._call("has_ended", id=encode(job_id)))
+
+    def has_group(self, group: str) -> bool:
+        """Return whether the first of a group was let in here an hour or two ago at most."""
+        return bool(self._call("has_group", group=encode(group)))
+
+    def admit_group(self, group: str) -> None:
+        """Let the rest of a group in."""
+        self._call("admit_group", group=encode(group))
+
+    def set_moves(self, shards: int, to: int = 0) -> None:
+        """Let publishes ask whether their workspace has moved from ``shards``; 0: forget it."""
+        self._call("set_moves", shards=shards, to=to)
+
+    def hold_moves(self, owner: str, seconds: float) -> bool:
+        """Be the one process that moves workspaces for so long; False: another one is."""
+        return bool(self._call("hold_moves", owner=encode(owner), seconds=seconds))
+
+    def begin_move(self, workspace: str, to: int) -> int:
+        """Let nothing of it start; return how many of its jobs run. With 0 it is moving now."""
+        running = int(self._call("begin_move", workspace=encode(workspace), to=to))
+        if running < 0:
+            raise _late(workspace)
+        return running
+
+    def undo_move(self, workspace: str) -> bool:
+        """Let its jobs start here again; False: it is moving already."""
+        return bool(self._call("undo_move", workspace=encode(workspace)))
+
+    def moving_workspace(self, workspace: str) -> list[bytes]:
+        """Return its limits and what else :meth:`expect_workspace` takes."""
+        found: list[Any] = self._call("moving_workspace", workspace=encode(workspace))
+        return found
+
+    def expect_workspace(self, workspace: str, values: Sequence[bytes]) -> None:
+        """Prepare for one that moves here: its limits hold, and nothing of it starts yet."""
+        names = self.engine.arguments_of("expect_workspace")[2:]
+        given = dict(zip(names, values, strict=True))
+        if not self._call("expect_workspace", workspace=encode(workspace), **given):
+            raise _late(workspace)
+
+    def moving_jobs(self, workspace: str) -> tuple[bytes, int]:
+        """Return a page of its jobs and dead letters, in their order, and how many these are."""
+        name = encode(workspace)
+        items, n = self._call("moving_jobs", workspace=name, count=ITEMS_AT_ONCE)
+        return items, int(n)
+
+    def take_in_jobs(self, workspace: str, items: bytes) -> tuple[bytes, int]:
+        """Store such a page; return which of them are here now, and how many these are.
+
+        A job stays away while another workspace of this
+        shard has one of the same id.
+        """
+        found = self._call("take_in_jobs", workspace=encode(workspace), items=items)
+        if not found:  # it is not expected here
+            raise _late(workspace)
+        return found[0], int(found[1])
+
+    def drop_moved(self, workspace: str, items: bytes) -> bool:
+        """Remove what the other shard has taken in; False: the workspace does not move."""
+        return bool(self._call("drop_moved", workspace=encode(workspace), items=items))
+
+    def moving_keys(self, workspace: str) -> Iterator[bytes]:
+        """Yield pages of unique keys that still count although their jobs have ended."""
+        cursor = b""
+        while cursor != b"0":
+            cursor, keys = self._call(
+                "moving_keys",
+                workspace=encode(workspace),
+                cursor=cursor or b"0",
+                count=KEYS_AT_ONCE,
+            )
+            if keys:
+                yield keys
+
+    def take_in_keys(self, workspace: str, keys: bytes) -> None:
+        """Store such a page."""
+        lines = keys.split(b"\n")
+        for first in range(0, len(lines), KEYS_IN_STEP):
+            some = b"\n".join(lines[first : first + KEYS_IN_STEP])
+            self._call("take_in_keys", workspace=encode(workspace), keys=some)
+
+    def admit_workspace(self, workspace: str) -> None:
+        """Let its jobs start: all of it is here."""
+        self._call("admit_workspace", workspace=encode(workspace))
+
+    def end_move(self, workspace: str, to: int) -> bool:
+        """Keep nothing of it but where it is now; False: something of it is left."""
+        done = int(self._call("end_move", workspace=encode(workspace), to=to))
+        if done < 0:
+            raise _late(workspace)
+        return bool(done)
+
+    def shard_settings(self) -> Iterator[tuple[bytes, list[list[bytes]]]]:
+        """Yield pages of the limits that concern all shards: retention, and rows."""
+        cursor = b""
+        while cursor != b"0":
+            cursor, retention, *rows = self._call(
+                "shard_settings", cursor=cursor or b"0", count=SETTINGS_AT_ONCE
+            )
+            yield retention, rows
+
+    def put_shard_settings(self, retention: bytes, rows: Sequence[Sequence[bytes]]) -> None:
+        """Store such a page."""
+        text = b"".join(field + b"\n" for row in rows for field in row)
+        self._call_indexed("put_shard_settings", retention=retention, rows=text)

@@ -1,0 +1,381 @@
+"""Moves the workspaces of a namespace to another number of shards, one by one."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from fairqueue._shards import SHARDS_MOST, shard_of
+from fairqueue._stores.layout import LOOK_EVERY_SECONDS, read_mark, write_mark
+from fairqueue._stores.moves import SETTINGS_AT_ONCE, Whereabouts
+from fairqueue._stores.sharded.store import ShardedStore
+from fairqueue._stores.store import AnyStore, Store
+from fairqueue.errors import ConfigurationError, FairQueueError
+
+KNOWN_AFTER_SECONDS = LOOK_EVERY_SECONDS + 10
+"""By then every process has looked, and what it sent before has come or was given up."""
+
+HELD_SECONDS = 30.0  # one that was killed keeps others from going on for so long
+WAITED_FOR_MOST = 16  # workspaces whose jobs end meanwhile
+POLL_SECONDS = 0.1
+GIVEN_MOST = 10  # times; each finds what has changed since the one before
+LEAST = 2  # one shard has no number, and other limits
+PLACES = ("workspaces", "dead_workspaces", "limits", "unique", "requests", "task_rates")
+"""Where a workspace may be named."""
+
+MARK = frozenset({"shards"})
+KEPT = frozenset(
+    {"shards", "limits", "limits_with", "stored_by", "configured", "tasks", "indexed_tasks"}
+)
+"""Of a shard that is no more: processes that run go on asking it, and find their limits there."""
+
+
+@dataclass
+class Moved:
+    """What has moved, and what has not."""
+
+    shards: int
+    to: int
+    workspaces: int = 0
+    """That have moved, or would."""
+    jobs: int = 0
+    """Of these, dead ones included."""
+    late: list[str] = field(default_factory=list)
+    """Workspaces whose jobs ran for too long, or whose job met another of the same id."""
+    is_done: bool = False
+    """All live on their new shards, and all processes know it."""
+
+
+@dataclass
+class _Move:
+    """A workspace that goes from one shard to another."""
+
+    workspace: str
+    source: Store
+    target: Store
+    give_up_at: float = 0.0
+
+
+class _Stuck(FairQueueError):
+    """A job cannot move now."""
+
+
+class Mover:
+    """Moves them; started again after an error or a kill, it goes on."""
+
+    def __init__(
+        self, store: AnyStore, to: int, *, wait_seconds: float, progress: Callable[[int], object]
+    ) -> None:
+        self._store, self._servers = _checked(store, to)
+        self._to, self._wait_seconds, self._progress = to, wait_seconds, progress
+        self._owner = secrets.token_hex(8)
+        self._held_at = 0.0
+        self._done: set[str] = set()
+
+    def survey(self) -> Moved:
+        """Count what would move; changes nothing."""
+        found = Moved(self._read()[0], self._to)
+        for source in self._store.shards[: found.shards]:
+            names = sorted({move.workspace for move in self._leaving(source, found.shards)})
+            for first in range(0, len(names), 100):
+                rows = source.snapshot(names[first : first + 100]).workspaces
+                some = [
+                    row for row in rows if row.waiting or row.scheduled or row.running or row.dead
+                ]
+                found.workspaces += len(some)
+                found.jobs += sum(row.waiting + row.scheduled + row.dead for row in some)
+        return found
+
+    def run(self) -> Moved:
+        """Move all; return what did, and what is left for another run."""
+        with self._alone():
+            shards, is_under_way = self._read()
+            found = Moved(shards, self._to)
+            if shards != self._to:
+                if not is_under_way:
+                    self._begin(shards)
+                self._open(shards)
+                self._move_all(found)
+                if not found.late:
+                    self._end(found)
+            found.is_done = not found.late
+        return found
+
+    def _read(self) -> tuple[int, bool]:
+        """Return over how many shards they are spread, and whether some have moved already."""
+        first = self._store.shards[0]
+        mark = first.engine.command("GET", first.engine.keys.key("shards"))
+        shards, to = read_mark(mark)
+        if to not in {None, self._to}:
+            raise ConfigurationError(
+                f"workspaces are on their way from {shards} to {to} shards: let that end first, "
+                f"with --to {to}"
+            )
+        if to is not None:
+            return shards, True
+        before = first.engine.command("HGET", first.engine.keys.key("limits"), "moves")
+        if before is not None and shards != self._to:
+            raise ConfigurationError(
+                f"the change from {int(before)} to {shards} shards has not ended: run it again, "
+                f"with --to {shards}"
+            )
+        return (shards, False) if before is None else (int(before), True)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._hold()
+        try:
+            yield
+        finally:
+            with suppress(FairQueueError):
+                self._store.shards[0].hold_moves(self._owner, 0)
+
+    def _hold(self) -> None:
+        """Say that this process is at work; raise if another one is."""
+        if time.monotonic() - self._held_at < HELD_SECONDS / 6:
+            return
+        self._held_at = time.monotonic()
+        if not self._store.shards[0].hold_moves(self._owner, HELD_SECONDS):
+            raise FairQueueError(
+                "another process changes the number of shards: wait until it has ended; one that "
+                f"was killed is forgotten after {HELD_SECONDS:g} s"
+            )
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._hold()
+            time.sleep(min(left, HELD_SECONDS / 10))
+
+    def _all(self, shards: int) -> list[Store]:
+        """Return all that there were or will be, the first one last."""
+        self._store.layout.most = max(self._store.layout.most, shards, self._to)
+        return list(reversed(self._store.shards[: max(shards, self._to)]))
+
+    def _mark(self, shards: int, to: int | None, *, of: list[Store]) -> None:
+        for shard in of:
+            key = shard.engine.keys.key("shards")
+            shard.engine.command("SET", key, write_mark(shards, to))
+
+    def _begin(self, shards: int) -> None:
+        """Prepare new shards, and say on all of them what is about to happen."""
+        every = self._all(shards)
+        for shard in every[: max(0, self._to - shards)]:
+            _refuse_jobs(shard)
+            # without its mark, a process that knew this shard would use it again
+            _unlink(shard, but=MARK)
+            _give_settings(self._store.shards[0], shard)
+        self._mark(shards, self._to, of=every)
+
+    def _open(self, shards: int) -> None:
+        """Let no process go on as before."""
+        every = self._all(shards)
+        closed = [shard for shard in every if _moves_of(shard) is None]
+        if closed:
+            self._sleep(KNOWN_AFTER_SECONDS)
+            for shard in every[: max(0, self._to - shards)]:
+                _give_settings(self._store.shards[0], shard)  # those that knew of no new shards set
+        for shard in closed:
+            shard.set_moves(shards, self._to)
+
+    def _move_all(self, found: Moved) -> None:
+        """Move until nothing is left but what is late."""
+        late: set[str] = set()
+        n = -1
+        while n != found.workspaces:
+            n = found.workspaces
+            for source in self._store.shards[: found.shards]:
+                self._move_from(source, found, late)
+        found.late = sorted(late)
+
+    def _move_from(self, source: Store, found: Moved, late: set[str]) -> None:
+        leaving = (m for m in self._leaving(source, found.shards) if m.workspace not in late)
+        waiting: dict[str, _Move] = {}
+        try:
+            for move in leaving:
+                if move.workspace in waiting or not self._is_there(move):
+                    continue
+                move.give_up_at = time.monotonic() + self._wait_seconds
+                waiting[move.workspace] = move
+                self._go_on(waiting, found, late, most=WAITED_FOR_MOST)
+            self._go_on(waiting, found, late, most=1)
+        except BaseException:
+            for move in waiting.values():
+                with suppress(Exception):
+                    move.source.undo_move(move.workspace)
+            raise
+
+    def _go_on(self, waiting: dict[str, _Move], found: Moved, late: set[str], *, most: int) -> None:
+        """Move those whose jobs have ended, until fewer than ``most`` wait."""
+        while waiting:
+            for move in list(waiting.values()):
+                if not self._step(move, found, late):
+                    continue
+                del waiting[move.workspace]
+            if len(waiting) < most:
+                return
+            self._sleep(POLL_SECONDS)
+
+    def _step(self, move: _Move, found: Moved, late: set[str]) -> bool:
+        """Move one if nothing of it runs; False: it waits for its jobs."""
+        self._hold()
+        name = move.workspace
+        _moves_of(move.target)  # raises while it is away: then the workspace goes on where it is
+        if move.source.begin_move(name, move.target.engine.shard):
+            if time.monotonic() < move.give_up_at:
+                return False
+            move.source.undo_move(name)
+            late.add(name)
+            return True
+        try:
+            found.jobs += self._move(move)
+            found.workspaces += 1
+        except _Stuck:
+            late.add(name)
+        return True
+
+    def _leaving(self, source: Store, shards: int) -> Iterator[_Move]:
+        """Give the workspaces that are named on a shard and go to another one."""
+        seen: set[str] = set()
+        for place in PLACES:
+            for page in source.names(place, "workspace"):
+                for name in page:
+                    at, to = shard_of(name, shards), shard_of(name, self._to)
+                    if name not in seen and at == source.engine.shard != to:
+                        seen.add(name)
+                        self._store.layout.most = max(self._store.layout.most, self._to)
+                        yield _Move(name, source, self._store.shards[to])
+
+    def _is_there(self, move: _Move) -> bool:
+        """Whether anything of it is left on its old shard."""
+        self._hold()
+        found = self._store.whereabouts_on(move.source, move.workspace, move.target.engine.shard)
+        return found in {Whereabouts.HERE, Whereabouts.MOVING}
+
+    def _move(self, move: _Move) -> int:
+        """Move one that nothing is running of; return how many jobs and dead letters."""
+        source, target, name = move.source, move.target, move.workspace
+        values = source.moving_workspace(name)
+        n, is_over = 0, False
+        while not is_over:
+            self._hold()
+            target.expect_workspace(name, values)
+            n += self._move_jobs(move)
+            for keys in source.moving_keys(name):
+                target.take_in_keys(name, keys)
+            self._hold()
+            target.expect_workspace(name, values)  # with flows, it keeps its estimates
+            target.admit_workspace(name)
+            is_over = source.end_move(name, target.engine.shard)
+        return n
+
+    def _move_jobs(self, move: _Move) -> int:
+        source, target, name = move.source, move.target, move.workspace
+        total, before = 0, b""
+        while True:
+            self._hold()
+            items, n = source.moving_jobs(name)
+            if not n:
+                return total
+            found = target.take_in_jobs(name, items)
+            if not found[1] or items == before:
+                raise _Stuck(name)
+            before = items
+            source.drop_moved(name, found[0])
+            total += found[1]
+            self._progress(found[1])
+
+    def _end(self, found: Moved) -> None:
+        """All have moved: say so, and forget where they were once every process knows it."""
+        every = self._all(found.shards)
+        self._mark(self._to, None, of=every)
+        self._sleep(KNOWN_AFTER_SECONDS)
+        self._move_all(found)  # what came in the meantime
+        if found.late:
+            return
+        for shard in every[: max(0, found.shards - self._to)]:
+            if not _has_jobs(shard):
+                _unlink(shard, but=KEPT)
+        for shard in every:
+            shard.set_moves(0)
+
+
+def _checked(store: AnyStore, to: int) -> tuple[ShardedStore, int]:
+    if not isinstance(store, ShardedStore) or to < LEAST:
+        raise ConfigurationError(
+            "a namespace without shards stays without, and one with shards keeps two at least, "
+            "since its limits and keys are others: use another namespace for the other way, and "
+            "let this one run empty"
+        )
+    if to > SHARDS_MOST or to < store.servers:
+        raise ConfigurationError(
+            f"there may be {max(LEAST, store.servers)} to {SHARDS_MOST} shards here, not {to}: "
+            "each server of the URL has one at least"
+        )
+    return store, store.servers
+
+
+def _give_settings(source: Store, target: Store) -> None:
+    """Give a new shard the limits that concern all shards, until it has the same.
+
+    An operator may change them meanwhile, on the source first: so what a look finds may be old.
+    """
+    for _ in range(GIVEN_MOST):
+        (retention, here), (kept, there) = _settings_of(source), _settings_of(target)
+        rows = [[*row[:2], b"", b"", b""] for key, row in there.items() if key not in here]
+        rows += [
+            row for key, row in here.items() if _but_number(there.get(key)) != _but_number(row)
+        ]
+        if not rows and retention == kept:
+            return
+        for first in range(0, max(1, len(rows)), SETTINGS_AT_ONCE):
+            target.put_shard_settings(retention, rows[first : first + SETTINGS_AT_ONCE])
+
+
+def _settings_of(shard: Store) -> tuple[bytes, dict[tuple[bytes, ...], list[bytes]]]:
+    """Return how long dead letters are kept, and the other settings by what they concern.
+
+    A task has another number on each shard.
+    """
+    kept, found = b"", dict[tuple[bytes, ...], list[bytes]]()
+    for retention, rows in shard.shard_settings():
+        kept = retention
+        for row in rows:
+            field, task = row[:2]
+            found[field.rpartition(b":")[0] if task else field, task] = row
+    return kept, found
+
+
+def _but_number(row: list[bytes] | None) -> list[bytes]:
+    """Leave out the field, which names a task by its number."""
+    return row[1:] if row else []
+
+
+def _moves_of(shard: Store) -> int | None:
+    found = shard.engine.command("HGET", shard.engine.keys.key("limits"), "moves")
+    return None if found is None else int(found)
+
+
+def _has_jobs(shard: Store) -> bool:
+    kinds = ("jobs:", "leases", "dead_letters:")
+    keys = (entry.key.decode(errors="replace") for entry in shard.engine.dump(payloads=False))
+    return any(key.removeprefix(shard.engine.keys.prefix).startswith(kinds) for key in keys)
+
+
+def _refuse_jobs(shard: Store) -> None:
+    if _has_jobs(shard):
+        raise ConfigurationError(
+            f"there are jobs already where shard {shard.engine.shard} of namespace "
+            f"{shard.engine.namespace!r} would be: look at them, and remove its keys"
+        )
+
+
+def _unlink(shard: Store, *, but: frozenset[str] = frozenset()) -> None:
+    """Remove what an earlier use of a shard has left, but these kinds of keys."""
+    for entry in list(shard.engine.dump(payloads=False)):
+        rest = entry.key.decode(errors="replace").removeprefix(shard.engine.keys.prefix)
+        if rest.partition(":")[0] not in but:
+            shard.engine.command("UNLINK", entry.key)

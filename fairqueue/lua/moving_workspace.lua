@@ -1,0 +1,37 @@
+-- What belongs to a workspace that moves, beside its jobs and dead letters.
+-- ARGV now workspace
+-- RETURNS {live, provider, pause, stamps, asked, lost, observed, tat, estimates, rates, requests}
+-- stamps: a line of each; estimates, rates: :task=number ...; requests (in flight): ticket=seconds
+-- WRITES nothing
+local _, name = unpack(ARGV)
+local ws = Records.workspace(name)
+local found, stamps = {}, ''
+
+for _, source in ipairs({ 'live', 'provider', 'pause' }) do
+  local field = Moves.field(source, name)
+  insert(found, Moves.not_held(Moves.text(field)))
+  stamps = stamps .. (call('HGET', K.stored_by(), field) or '') .. '\n'
+end
+insert(found, stamps)
+insert(found, call('ZSCORE', K.asked(), name) or '')
+insert(found, call('HGET', K.lost(), name) or '')
+insert(found, call('HGET', K.observed(), name) or '')
+insert(found, ws.tat)
+
+local estimates, rates = {}, {}
+for number, seconds in gmatch(ws.duration_estimates, ';(%d+)=([^;]+)') do
+  insert(estimates, ':' .. Moves.task_name(number) .. '=' .. seconds)
+end
+for _, number in ipairs(call('HKEYS', K.indexed_tasks())) do
+  local tat = call('ZSCORE', K.task_rates(), name .. ':' .. number)
+  if tat then insert(rates, ':' .. Moves.task_name(number) .. '=' .. tat) end
+end
+insert(found, concat(estimates, ' '))
+insert(found, concat(rates, ' '))
+local requests = {}
+for _, ticket in ipairs(call('SMEMBERS', K.requests_of_workspace(name))) do
+  local ends = call('ZSCORE', K.request_owners(), Requests.owner_of(ticket)) or now
+  insert(requests, ticket .. '=' .. num(max(1, ends - now)))
+end
+insert(found, concat(requests, ' '))
+return found

@@ -1,0 +1,34 @@
+-- Store limits that concern all shards on one that is new.
+-- ARGV now retention rows
+-- RETURNS 1, or {-2, task...}: the leases of these tasks must be indexed before
+-- rows: field task stamp, text and configured text in lines of five
+local _, retention, rows = unpack(ARGV)
+
+local read, tasks = {}, {}
+for field, task, text, stamp, configured in
+  gmatch(rows, '([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n') do
+  if task ~= '' then
+    local number = Shard.task_number(task:sub(2))
+    field = match(field, '^%a+:task:') .. number
+    insert(tasks, number)
+  end
+  insert(read, { field = field, text = text, stamp = stamp, configured = configured })
+end
+local missing = SharedLimits.not_indexed(tasks)
+if #missing > 0 then return { -2, unpack(missing) } end
+
+if retention ~= '' then call('SET', K.retention(), retention) end
+for _, row in ipairs(read) do
+  if row.field ~= '' then Limits.put(row.field, row.text) end
+  if row.stamp ~= '' then call('HSET', K.stored_by(), row.field, row.stamp) end
+  if row.configured ~= '' then
+    call('HSET', K.configured(), row.field, row.configured)
+    call('HSET', K.limits(), 'configured', 1)
+  elseif row.field ~= '' and row.text == '' then
+    call('HDEL', K.configured(), row.field)
+  end
+end
+for _, number in ipairs(tasks) do Settle.shared_limit('/' .. number) end
+Shard.load().drain = '0'
+Wakeups.touch_all()
+return 1

@@ -1,0 +1,14 @@
+-- Store unique keys that jobs of a workspace have left behind which moves to this shard.
+-- ARGV now workspace keys
+-- RETURNS 1
+local _, name, keys = unpack(ARGV)
+
+for task, queue, id, until_then, key in gmatch(keys, ':(%S*) (%S+) (%S+) (%S+) ([^\n]+)') do
+  local number = Shard.task_number(task)
+  local field = concat({ name, number, key }, ':')
+  if call('HEXISTS', K.unique(), field) == 0 then
+    Moves.take_key({ name = name }, number, { key = ':' .. key, queue = queue, id = id,
+      until_then = until_then })
+  end
+end
+return 1

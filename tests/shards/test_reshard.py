@@ -1,0 +1,479 @@
+"""Another number of shards for a namespace in use: nothing is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fairqueue import ConfigurationError, FairQueue, FairQueueError, Settings, StoreUnavailable
+from fairqueue._new_job import NewJob
+from fairqueue._shards import shard_of
+from fairqueue._stores import replies
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.engine import Database
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.sharded import ShardedStore, mover
+from fairqueue._stores.store import Store
+from fairqueue.audit import audit
+from fairqueue.lists import WaitingJob
+from fairqueue.testing import ManualClock
+
+NAMES = [f"w{n}" for n in range(12)]
+FROM, TO = 3, 5
+
+
+@dataclass(eq=False)
+class Namespace:
+    """Processes that open the same keys, each with its own number of shards."""
+
+    name: str
+    kind: Callable[..., Engine]
+    clock: ManualClock
+    queues: list[FairQueue] = field(default_factory=list)
+
+    def open(self, shards: int, **options: Any) -> FairQueue:
+        """Start a process."""
+        store = ShardedStore([self.shard(n) for n in range(shards)], open_shard=self.shard)
+        settings = Settings(namespace=self.name, workspace_concurrency=3, **options)
+        self.queues.append(FairQueue(store=store, settings=settings))
+        self.queues[-1].connect()
+        return self.queues[-1]
+
+    def shard(self, n: int) -> Store:
+        """Open one shard."""
+        return Store(self.kind(namespace=self.name, shard=n), clock=self.clock)
+
+    def findings(self, shards: int) -> list[object]:
+        """Say what the auditor finds on any shard."""
+        return [found for n in range(shards) for found in audit(self.shard(n).engine)]
+
+
+@pytest.fixture(params=["memory", "redis"])
+def processes(
+    request: pytest.FixtureRequest,
+    clock: ManualClock,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Namespace]:
+    """Those of one namespace, which know a new number of shards at once."""
+    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
+    kind: Callable[..., Engine] = partial(MemoryEngine, Database())
+    if request.param == "redis":
+        kind = partial(RedisEngine, request.getfixturevalue("redis_client"))
+    found = Namespace(namespace, kind, clock)
+    yield found
+    for queue in found.queues:
+        queue.close()
+
+
+def fill(queue: FairQueue, clock: ManualClock) -> None:
+    """Give each workspace a job in each state but running, and what else it may have."""
+    queue.admin.set_task_limits("t1", workspace_concurrency=1)
+    for name in NAMES:
+        put = partial(queue.publish, queue="q", workspace=name)
+        for n in range(4):
+            put(b"first", task="early", job_id=f"{name}-returned-{n}")
+        leases = queue.claim(["q"], 3).leases
+        queue.reject(leases[0], reason="broken")
+        for lease in reversed(leases[1:]):
+            queue.release(lease, counted=True)
+        for n in range(6):
+            put(f"job {n}".encode(), task=f"t{n % 2}", priority=n % 3, job_id=f"{name}-{n}")
+        queue.admin.cancel(f"{name}-3")
+        queue.publish(b"", queue="other", workspace=name, task="t1", job_id=f"{name}-other")
+        put(b"later", task="t0", delay_seconds=50, job_id=f"{name}-later")
+        put(b"ends", task="t0", expires_seconds=500, job_id=f"{name}-ends")
+        put(b"one", task="t0", unique_key="a key: 1", job_id=f"{name}-unique")
+        put(b"gone", task="t1", unique_key="k", unique_for=900, job_id=f"{name}-gone")
+        queue.admin.cancel(f"{name}-gone")
+        clock.advance(0.01)
+    queue.admin.set_limits("w1", concurrency=2, weight=3)
+    queue.admin.set_default_limits(capacity=1000)
+    queue.admin.pause(workspace="w2")
+    queue.admin.drain(workspace="w3")
+    queue.admin.pause(queue="other")
+
+
+def picture(queue: FairQueue) -> dict[str, Any]:
+    """Tell all that is to stay as it is."""
+    admin = queue.admin
+    waiting = {
+        (name, of): [
+            replace(job, seconds=0) for job in queue.store.waiting(of, workspace=name, n=100).jobs
+        ]
+        for name in NAMES
+        for of in ("q", "other")
+    }
+    dead = {name: admin.dead_letters(name) for name in NAMES}
+    return {
+        "waiting": waiting,
+        "dead": dead,
+        "stats": {
+            row.workspace: (row.waiting, row.scheduled, row.dead, row.limit)
+            for row in admin.stats().workspaces
+        },
+        "limits": {name: queue.store.get_limits("workspace", name) for name in NAMES},
+        "task": queue.store.get_limits("task", "t1"),
+        "pauses": sorted(
+            (row.scope, row.name, row.state, row.since) for row in queue.store.pauses()
+        ),
+        "depth": {of: queue.store.depth(of) for of in ("q", "other")},
+    }
+
+
+@pytest.mark.parametrize("to", [TO, 2])
+def test_everything_of_a_workspace_is_as_before(
+    processes: Namespace, clock: ManualClock, to: int
+) -> None:
+    """Its jobs and their order, dead letters, limits and pauses; and every invariant holds."""
+    queue = processes.open(FROM)
+    fill(queue, clock)
+    before = picture(queue)
+    found = queue.admin.reshard(to)
+    moving = {name for name in NAMES if shard_of(name, FROM) != shard_of(name, to)}
+    assert (found.is_done, found.late, found.workspaces) == (True, [], len(moving))
+    assert picture(queue) == before
+    assert picture(processes.open(to)) == before
+    assert processes.findings(max(FROM, to)) == []
+    for name in NAMES:
+        for n in range(FROM):
+            if n != shard_of(name, to):
+                [row] = processes.shard(n).snapshot([name]).workspaces or [None]
+                assert row is None or row.waiting + row.scheduled + row.dead == 0
+
+
+class Killed(BaseException):
+    """The process is gone: it can do nothing more."""
+
+
+@dataclass(eq=False)
+class Executioner:
+    """Kills one process at its nth step, before the step or when its reply was lost."""
+
+    at: int
+    after: bool
+    steps: int = 0
+
+    def step(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Count the calls of one process."""
+
+        def call(*args: Any, **values: Any) -> Any:
+            self.steps += 1
+            if self.steps > self.at or (self.steps == self.at and not self.after):
+                raise Killed
+            reply = run(*args, **values)
+            if self.steps == self.at:
+                raise Killed
+            return reply
+
+        return call
+
+    def watch(self, queue: FairQueue, shards: int) -> None:
+        """Count the calls to all shards that there are or will be."""
+        queue.store.layout.most = shards  # type: ignore[attr-defined]
+        for shard in queue.store.shards:
+            engine: Any = shard.engine
+            engine.call, engine.command = self.step(engine.call), self.step(engine.command)
+            engine.dump = self.step(engine.dump)
+
+
+SOME = ("w0", "w4", "w10")
+"""One of them goes to a new shard, one leaves the third, and one stays."""
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "reply lost"])
+@pytest.mark.parametrize(("shards", "to"), [(FROM, TO), (FROM, 2)])
+def test_it_goes_on_wherever_it_was_killed(
+    clock: ManualClock,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    shards: int,
+    to: int,
+    *,
+    after: bool,
+) -> None:
+    """At every fourth of its steps: another run finds everything, and moves the rest."""
+    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("tests.shards.test_reshard.NAMES", list(SOME))
+    at, is_over = -1 if after else -3, False
+    while not is_over:
+        at += 4
+        known = Namespace(f"{namespace}-{at}", partial(MemoryEngine, Database()), clock)
+        queue = known.open(shards)
+        fill(queue, clock)
+        before = picture(queue)
+        killed, doom = known.open(shards), Executioner(at, after=after)
+        doom.watch(killed, max(shards, to))
+        try:
+            killed.admin.reshard(to)
+            is_over = True
+        except Killed:
+            clock.advance(31)
+            assert known.open(shards_now(known)).admin.reshard(to).is_done
+        assert picture(known.open(to)) == before, at
+        assert known.findings(max(shards, to)) == [], at
+    assert at > 30
+
+
+def shards_now(known: Namespace) -> int:
+    """Tell a number of shards that a process may come with."""
+    engine = known.shard(0).engine
+    return int(engine.command("GET", engine.keys.key("shards")).decode().partition(">")[0])
+
+
+def test_processes_that_run_follow(
+    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs are published and run all the while, by old processes and new ones, each once."""
+    old = processes.open(FROM)
+    put: set[str] = set()
+    refused: list[str] = []
+    run: list[str] = []
+    drop = Store.drop_moved
+
+    def publish(queue: FairQueue, *names: str) -> None:
+        for name in names:
+            try:
+                put.add(queue.publish(b"", queue="q", workspace=name, task="t"))
+            except StoreUnavailable:
+                refused.append(name)
+
+    def claim(queue: FairQueue) -> None:
+        claimed = queue.claim(["q"], 2)
+        run.extend(lease.job.id for lease in claimed.leases)
+        for lease in claimed.leases:
+            queue.ack(lease)
+
+    def meanwhile(shard: Store, workspace: str, items: bytes) -> bool:
+        done = drop(shard, workspace, items)
+        for queue in (old, processes.open(FROM), processes.open(TO)):
+            publish(queue, *NAMES, f"new-{len(put)}", f"more-{len(put)}")
+            claim(queue)
+        assert set(refused) == {workspace}
+        refused.clear()
+        return done
+
+    publish(old, *NAMES * 3)
+    monkeypatch.setattr(Store, "drop_moved", meanwhile)
+    found = old.admin.reshard(TO)
+    monkeypatch.undo()
+    assert found.is_done
+    publish(old, *NAMES)
+    while len(run) < len(put):
+        n = len(run)
+        claim(old)
+        assert len(run) > n
+    assert sorted(run) == sorted(put)
+    assert all(
+        shard_of(name, TO) == n
+        for n in range(TO)
+        for page in processes.shard(n).names("workspaces", "workspace")
+        for name in page
+    )
+
+
+def test_a_workspace_waits_for_its_running_jobs(processes: Namespace) -> None:
+    """For so long; then it stays where it is, runs on, and moves with another call."""
+    queue = processes.open(FROM)
+    [name] = [name for name in NAMES if (shard_of(name, FROM), shard_of(name, TO)) == (0, 4)][:1]
+    for _ in range(3):
+        queue.publish(b"", queue="q", workspace=name)
+    [lease] = queue.claim(["q"], 1).leases
+    found = queue.admin.reshard(TO, wait_seconds=0.2)
+    assert (found.is_done, found.late, found.workspaces) == (False, [name], 0)
+    assert queue.admin.list_pauses() == []
+    queue.publish(b"", queue="q", workspace=name, exempt=True, parent_fence=lease.fence)
+    [second] = queue.claim(["q"], 1).leases
+    queue.ack(lease)
+    queue.ack(second)
+    keeper = queue.store.clone()
+    assert queue.admin.reshard(TO).is_done
+    assert processes.shard(4).depth("q") == 2
+    leases = queue.claim(["q"], 2).leases
+    assert [lease.fence % 64 for lease in leases] == [4, 4]
+    progress = [(lease.fence, 0.0) for lease in leases]
+    assert not keeper.renew(progress, owner=leases[0].owner, lease_seconds=30).lost
+
+
+def test_one_at_a_time(processes: Namespace, clock: ManualClock) -> None:
+    """A second one is refused, until the first is forgotten; so is another number."""
+    queue = processes.open(FROM)
+    queue.publish(b"", queue="q", workspace=NAMES[0])
+    assert processes.shard(0).hold_moves("another", 30.0)
+    with pytest.raises(FairQueueError, match="another process changes the number"):
+        queue.admin.reshard(TO)
+    clock.advance(31)
+    assert queue.admin.reshard(TO).is_done
+    assert queue.admin.reshard(TO).workspaces == 0
+
+
+def test_processes_must_agree(processes: Namespace) -> None:
+    """With the old number or the new one while it changes; then with the new one only."""
+    queue = processes.open(FROM)
+    for name in NAMES:
+        queue.publish(b"", queue="q", workspace=name)
+    leases = [lease for _ in NAMES for lease in queue.claim(["q"], 1).leases]
+    assert not queue.admin.reshard(TO, wait_seconds=0).is_done
+    [told] = [one for one in queue.admin.checkup().remarks if one.about == "shards"]
+    assert "from 3 to 5 shards" in told.text
+    for shards in (FROM, TO):
+        processes.open(shards).publish(b"", queue="q", workspace="late", job_id="the same")
+    with pytest.raises(ConfigurationError, match="on their way from 3 to 5 shards"):
+        processes.open(4)
+    with pytest.raises(ConfigurationError, match="let that end first, with --to 5"):
+        queue.admin.reshard(4)
+    for lease in leases:
+        queue.ack(lease)
+    assert queue.admin.reshard(TO).is_done
+    assert not [one for one in queue.admin.checkup().remarks if one.about == "shards"]
+    assert processes.open(TO).store.depth("q") == 1
+    with pytest.raises(ConfigurationError, match="on 5 shards, and this process is set up for 3"):
+        processes.open(FROM)
+    queue.connect()  # it has followed
+
+
+def test_one_shard_is_another_matter(processes: Namespace) -> None:
+    """A namespace without shards has no number, and other limits."""
+    queue = processes.open(FROM)
+    plain = FairQueue(store=Store(processes.kind(namespace=f"{processes.name}-plain")))
+    for refused, to in ((queue, 1), (plain, 2), (queue, 65)):
+        with pytest.raises(ConfigurationError, match=r"without shards|there may be 2 to 64"):
+            refused.admin.reshard(to)
+
+
+def test_a_unique_key_still_counts(processes: Namespace) -> None:
+    """Of a job that waits, and of one that has ended before its time was over."""
+    queue = processes.open(FROM)
+    for name in NAMES:
+        queue.publish(b"", queue="q", workspace=name, unique_key="k", unique_for=100)
+        queue.publish(b"", queue="r", workspace=name, unique_key="l", task="t")
+    while leases := queue.claim(["q"], 9).leases:
+        for lease in leases:
+            queue.ack(lease)
+    assert queue.admin.reshard(TO).is_done
+    for name in NAMES:
+        for key, task in (("k", ""), ("l", "t")):
+            again = queue.publish(b"", queue="q", workspace=name, unique_key=key, task=task)
+            assert again.outcome == "existing", (name, key)
+
+
+def test_an_id_that_has_ended_is_refused_meanwhile(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeated publish stores nothing, although the job ended where its workspace was."""
+    queue = processes.open(FROM)
+    for name in NAMES:
+        queue.publish(b"", queue="q", workspace=name, job_id=f"{name}-ended")
+    while leases := queue.claim(["q"], 9).leases:
+        for lease in leases:
+            queue.ack(lease)
+    put, end = queue.publish, mover.Mover._end
+
+    def repeat(self: mover.Mover, found: mover.Moved) -> None:
+        jobs = [(name, f"{name}-ended") for name in NAMES]
+        assert {put(b"", queue="q", workspace=n, job_id=i).outcome for n, i in jobs} == {"repeated"}
+        many = [NewJob(b"", "q", workspace=name, job_id=job) for name, job in jobs]
+        assert {one.outcome for one in queue.publish_many(many)} == {"repeated"}  # type: ignore[union-attr]
+        end(self, found)
+
+    monkeypatch.setattr(mover.Mover, "_end", repeat)
+    for name in NAMES:  # something to move
+        queue.publish(b"", queue="q", workspace=name)
+    assert queue.admin.reshard(TO).is_done
+
+
+def test_requests_in_flight_go_with_their_workspace(processes: Namespace) -> None:
+    """They count on the new shard at once, are renewed there, and end there."""
+    queue = processes.open(FROM)
+    [name] = [name for name in NAMES if (shard_of(name, FROM), shard_of(name, TO)) == (0, 4)][:1]
+    queue.admin.set_limits(name, requests=2)
+    tickets = [replies.ticket("web", name, n) for n in range(3)]
+
+    def admit(ticket: str) -> bool:
+        asked = queue.store.admit_request(ticket, lease_seconds=30, waiting_most=1)
+        return asked.state == "in_flight"
+
+    assert [admit(ticket) for ticket in tickets] == [True, True, False]
+    assert queue.admin.reshard(TO).is_done
+    assert processes.findings(TO) == []
+    assert processes.shard(4).count_requests(name) == (2, 2, 0)
+    assert queue.store.renew_requests("web", lease_seconds=30) == 2
+    assert not admit(tickets[2])
+    assert queue.store.end_request(tickets[0])
+    assert admit(tickets[2])
+
+
+def waiting(queue: FairQueue, of: str, name: str) -> list[WaitingJob]:
+    """Read all pages of what waits in a workspace."""
+    found: list[WaitingJob] = []
+    page = queue.store.waiting(of, workspace=name)
+    while page.cursor:
+        found += page.jobs
+        page = queue.store.waiting(of, workspace=name, cursor=page.cursor)
+    return [*found, *page.jobs]
+
+
+def test_many_jobs_move_in_their_order(processes: Namespace, clock: ManualClock) -> None:
+    """Page by page, with holes in the middle and at the head, in several queues and lanes."""
+    queue = processes.open(FROM)
+    [name] = [name for name in NAMES if (shard_of(name, FROM), shard_of(name, TO)) == (0, 4)][:1]
+    for n in range(450):
+        task, of = f"t{n % 3}", f"q{n % 2}"
+        queue.publish(b"x" * n, queue=of, workspace=name, task=task, job_id=f"{n}")
+    assert queue.admin.purge(workspace=name, task="t0") == 150
+    for n in range(0, 300, 7):
+        queue.admin.cancel(f"{n}")
+    clock.advance(1)
+    before = [waiting(queue, of, name) for of in ("q0", "q1")]
+    assert sum(map(len, before)) == 300 - 28
+    found = queue.admin.reshard(TO)
+    assert (found.workspaces, found.jobs > 250) == (1, True)
+    assert [waiting(queue, of, name) for of in ("q0", "q1")] == before
+    assert processes.findings(TO) == []
+
+
+def test_a_job_waits_for_another_one_of_its_id(processes: Namespace) -> None:
+    """On the new shard another workspace has it in use: nothing is lost, and both run."""
+    queue = processes.open(FROM)
+    names = [f"n{n}" for n in range(99)]
+    moves = next(name for name in names if shard_of(name, FROM) == 2)
+    to = shard_of(moves, 2)
+    stays = next(name for name in names if shard_of(name, FROM) == to)
+    for name in (stays, moves):
+        queue.publish(name.encode(), queue="q", workspace=name, job_id="x")
+    assert queue.admin.reshard(2).late == [moves]
+    with pytest.raises(StoreUnavailable, match="moves to another shard"):
+        queue.publish(b"", queue="q", workspace=moves)
+    run = []
+    for _ in range(2):
+        [lease] = queue.claim(["q"], 9).leases
+        run.append(lease.job.payload.decode())
+        queue.ack(lease)
+        assert queue.admin.reshard(2).is_done
+    assert run == [stays, moves]
+
+
+def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
+    """No pause or limit is lost meanwhile; what a stopped process has left paused ends with it."""
+    queue = processes.open(FROM)
+    queue.publish(b"", queue="q", workspace="w7")
+    home = queue.store.shards[0]
+    home.set_moves(FROM, TO)
+    assert home.begin_move("w7", 4) == 0
+    for change in (home.pause, home.set_limits):
+        with pytest.raises(StoreUnavailable, match="moves to another shard"):
+            change("workspace", "w7", None)
+    for search in (home.cancel, home.withdraw):
+        with pytest.raises(StoreUnavailable, match="moves to another shard"):
+            search(home.waiting("q", workspace="w7").jobs[0].job_id, "q")
+    assert not queue.claim(["q"], 1).leases
+    home.set_moves(0)
+    assert queue.admin.list_pauses() == []
+    assert queue.claim(["q"], 1).leases

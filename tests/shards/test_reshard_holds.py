@@ -1,0 +1,480 @@
+"""Another number of shards: what processes that are late, stopped or killed may not break."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from fairqueue import (
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueue,
+    FairQueueError,
+    LeaseLost,
+    StoreUnavailable,
+)
+from fairqueue._new_job import NewJob
+from fairqueue._shards import shard_of
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.sharded import mover
+from fairqueue._stores.store import Store
+from fairqueue.errors import PublishInterrupted
+from fairqueue.explained import explain_wait
+from fairqueue.testing import ManualClock
+from tests.shards.test_reshard import FROM, NAMES, TO, Killed, Namespace, processes
+
+__all__ = ["processes"]
+
+
+def moving(to: int = TO, shards: int = FROM) -> str:
+    """Name a workspace that changes its shard."""
+    return next(name for name in NAMES if shard_of(name, shards) != shard_of(name, to))
+
+
+def places(known: Namespace, shards: int = max(FROM, TO)) -> dict[int, int]:
+    """Count the jobs of each shard that has some."""
+    found = {n: known.shard(n).depth("q", running=True) for n in range(shards)}
+    return {n: depth for n, depth in found.items() if depth}
+
+
+def asleep(queue: FairQueue) -> None:
+    """Let a process stop between its look at the shards and its call."""
+    queue.store.layout.looked_at = float("inf")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("is_plain", [True, False], ids=["short way", "general way"])
+@pytest.mark.parametrize("to", [TO, 2])
+def test_a_publisher_that_slept_through_it_finds_its_shard(
+    processes: Namespace, to: int, *, is_plain: bool
+) -> None:
+    """It knows the old number, so the shard refuses, and it looks again: no job is misplaced."""
+    name = moving(to)
+    queue, late = processes.open(FROM), processes.open(FROM)
+    if not is_plain:
+        queue.admin.set_default_limits(capacity=100)
+    for each in (queue, late, queue):
+        each.publish(b"", queue="q", workspace=name, task="t")
+    asleep(late)
+    assert queue.admin.reshard(to).is_done
+    for _ in range(2):  # now the short way is open again
+        queue.publish(b"", queue="q", workspace=name, task="t")
+    late.publish(b"", queue="q", workspace=name, task="t")
+    assert places(processes) == {shard_of(name, to): 6}
+    asleep(late)
+    late.publish(b"", queue="q", workspace=name, task="t", delay_seconds=5)
+    assert processes.findings(to) == []
+
+
+def test_a_worker_that_slept_through_it_has_lost_its_job(
+    processes: Namespace, clock: ManualClock
+) -> None:
+    """Its shard is no more, and another one has its job: it ends, renews and publishes nothing."""
+    queue, late = processes.open(5), processes.open(5)
+    name = next(n for n in NAMES if shard_of(n, 5) > 1)
+    queue.publish(b"", queue="q", workspace=name)
+    [lease] = late.claim(["q"], 1).leases
+    asleep(late)
+    reaped = 0
+    while not reaped:
+        clock.advance(10)
+        reaped = queue.store.reap(max_deliveries=None)
+    assert queue.admin.reshard(2).is_done
+    [again] = queue.claim(["q"], 1).leases
+    assert (again.job.id, again.fence % 64) == (lease.job.id, shard_of(name, 2))
+    with pytest.raises(LeaseLost):
+        late.publish(b"", queue="q", workspace=name, parent_fence=lease.fence)
+    progress = [(lease.fence, 0.0)]
+    assert late.store.renew(progress, owner=lease.owner, lease_seconds=30).lost == {lease.fence}
+    with pytest.raises(LeaseLost):
+        late.ack(lease)
+    queue.ack(again)
+    assert places(processes) == {}
+
+
+def test_many_jobs_of_a_publisher_that_slept(processes: Namespace) -> None:
+    """They are refused at once, and the next try stores them where they belong."""
+    name = moving()
+    queue, late = processes.open(FROM), processes.open(FROM)
+    asleep(late)
+    assert queue.admin.reshard(TO).is_done
+    jobs = [NewJob(b"", "q", workspace=name) for _ in range(3)]
+    with pytest.raises(PublishInterrupted):
+        late.publish_many(jobs)
+    late.publish_many(jobs)
+    assert places(processes) == {shard_of(name, TO): 3}
+
+
+def test_a_shard_without_a_mark_tells_nothing(processes: Namespace) -> None:
+    """A process that knew a shard which was dropped asks the others, and does not go on there."""
+    old = processes.open(5)
+    queue = processes.open(5)
+    assert queue.admin.reshard(2).is_done
+    name = next(n for n in NAMES if shard_of(n, 5) > 1)
+    lost = processes.shard(shard_of(name, 5)).engine
+    lost.command("UNLINK", lost.keys.key("shards"))
+    old.publish(b"", queue="q", workspace=name)
+    assert places(processes) == {shard_of(name, 2): 1}
+
+
+def test_new_shards_keep_their_mark(processes: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While they are emptied again: a process that knew them learns there how many there are."""
+    queue, old = processes.open(4), processes.open(4)
+    assert queue.admin.reshard(2).is_done
+    put: list[int] = []
+    give = mover._give_settings
+
+    def meanwhile(source: Store, target: Store) -> None:
+        name = next(n for n in NAMES if shard_of(n, 4) == target.engine.shard)
+        old.publish(b"", queue="q", workspace=name)
+        old.store.layout.shards, old.store.layout.to = 4, None  # type: ignore[attr-defined]
+        put.append(shard_of(name, 2))
+        give(source, target)
+
+    old.store.layout.shards, old.store.layout.to = 4, None  # type: ignore[attr-defined]
+    monkeypatch.setattr(mover, "_give_settings", meanwhile)
+    monkeypatch.setattr(mover.Mover, "_open", lambda *_: (_ for _ in ()).throw(Killed))
+    with pytest.raises(Killed):
+        queue.admin.reshard(4)
+    assert put
+    assert set(places(processes)) == set(put)
+
+
+def test_a_job_that_was_cancelled_does_not_come_back(
+    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a move was killed it is on both shards: a cancel waits until it is on one."""
+    name = moving(2)
+    queue, killed = processes.open(FROM), processes.open(FROM)
+    queue.publish(b"", queue="q", workspace=name, job_id="x")
+    monkeypatch.setattr(Store, "drop_moved", lambda *_: (_ for _ in ()).throw(Killed))
+    with pytest.raises(Killed):
+        killed.admin.reshard(2)
+    monkeypatch.undo()
+    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
+    with pytest.raises(StoreUnavailable, match="moves to another shard"):
+        queue.admin.cancel("x")
+    clock.advance(31)
+    assert queue.admin.reshard(2).is_done
+    assert queue.admin.cancel("x") == "removed"
+    assert queue.claim(["q"], 1).leases == ()
+
+
+def test_jobs_of_others_are_found_beside_one_that_moves(processes: Namespace) -> None:
+    """A search goes on behind the shard that a workspace leaves, also on the same server."""
+    queue = processes.open(FROM)
+    name = moving()
+    for shard in queue.store.shards:
+        shard.set_moves(FROM, TO)
+    left = shard_of(name, FROM)
+    other = next(n for n in NAMES if shard_of(n, FROM) > left)
+    queue.publish(b"", queue="q", workspace=name, job_id="x")
+    queue.publish(b"", queue="q", workspace=other, job_id="x")
+    assert queue.store.shards[left].begin_move(name, shard_of(name, TO)) == 0
+    assert queue.admin.cancel("x") == "removed"
+    assert places(processes) == {left: 1}
+
+
+@pytest.mark.parametrize("change", ["pause", "resume", "limit", "limit of a task"])
+def test_what_is_set_while_it_begins_holds_on_new_shards(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Also where the process that sets it does not know of them yet."""
+    queue, other = processes.open(FROM), processes.open(FROM)
+    if change == "resume":
+        other.admin.pause(queue="q")
+    open_ = mover.Mover._open
+
+    def opened(self: mover.Mover, shards: int) -> None:
+        asleep(other)
+        if change == "pause":
+            other.admin.pause(queue="q")
+        elif change == "resume":
+            other.admin.resume(queue="q")
+        elif change == "limit":
+            other.admin.set_default_limits(concurrency=1)
+        else:
+            other.admin.set_task_limits("t", workspace_concurrency=1)
+        open_(self, shards)
+
+    monkeypatch.setattr(mover.Mover, "_open", opened)
+    assert queue.admin.reshard(TO).is_done
+    name = next(n for n in NAMES if shard_of(n, TO) >= FROM)
+    for _ in range(3):
+        queue.publish(b"", queue="q", workspace=name, task="t")
+    started = {"pause": 0, "resume": 3}.get(change, 1)
+    assert len(queue.claim(["q"], 3).leases) == started
+    assert processes.findings(TO) == []
+
+
+def test_a_command_that_was_killed_at_the_end_may_be_repeated(
+    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was: the new number is stored already, and the old one is still good."""
+    queue = processes.open(FROM)
+    queue.publish(b"", queue="q", workspace=moving())
+    killed = processes.open(FROM)
+    with monkeypatch.context() as patch:
+        mark = mover.Mover._mark
+
+        def last(self: mover.Mover, shards: int, to: int | None, *, of: list[Store]) -> None:
+            mark(self, shards, to, of=of)
+            if to is None:
+                raise Killed
+
+        patch.setattr(mover.Mover, "_mark", last)
+        with pytest.raises(Killed):
+            killed.admin.reshard(TO)
+    clock.advance(31)
+    assert processes.open(FROM).admin.reshard(TO).is_done
+    with pytest.raises(ConfigurationError, match="set up for 3"):
+        processes.open(FROM)
+
+
+def test_lists_have_the_new_shards(processes: Namespace) -> None:
+    """Also in a process that only looks, such as a dashboard or an exporter."""
+    queue, reader = processes.open(FROM), processes.open(FROM)
+    assert queue.admin.reshard(TO).is_done
+    name = next(n for n in NAMES if shard_of(n, TO) >= FROM)
+    queue.publish(b"", queue="q", workspace=name, job_id="x")
+    assert [row.workspace for row in reader.admin.stats().workspaces] == [name]
+    readers = [processes.open(TO) for _ in range(5)]
+    for each in readers:
+        each.store.layout.most = each.store.layout.shards = FROM  # type: ignore[attr-defined]
+        each.store._all = each.store._all[:FROM]  # type: ignore[attr-defined]
+    first, second, third, fourth, fifth = readers
+    assert first.store.depth("q") == 1
+    assert [row.queue for row in second.admin.list_queues()] == ["q"]
+    assert [job.job_id for job in third.store.waiting("q").jobs] == []
+    assert third.store.waiting("q", cursor=str(shard_of(name, TO))).jobs[0].job_id == "x"
+    assert fourth.admin.why("x").workspace == name
+    assert fifth.admin.cancel("x") == "removed"
+
+
+def test_a_silent_server_is_not_asked_first_again(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many shards there are is asked of the one that told it the last time."""
+    queue = processes.open(FROM)
+    monkeypatch.setattr(Engine, "server", property(lambda engine: str(engine.shard)))
+    monkeypatch.setattr(RedisEngine, "server", Engine.server)
+    first: Any = queue.store.shards[0].engine
+    asked: list[object] = []
+
+    def silent(*command: object) -> object:
+        asked.append(command)
+        raise StoreUnavailable("silent")
+
+    first.command = silent
+    for _ in range(3):
+        queue.store.look()
+    assert len(asked) == 1
+
+
+def test_a_process_that_was_idle_for_long_asks_again(processes: Namespace) -> None:
+    """It knows of a move by an earlier change of the same kind, which was turned back since."""
+    queue, idle, name = processes.open(FROM), processes.open(FROM), moving()
+    queue.publish(b"", queue="q", workspace=name)
+    for n in range(TO):
+        engine = processes.shard(n).engine
+        engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
+        processes.shard(n).set_moves(FROM, TO)
+    known: Any = idle.store.layout  # type: ignore[attr-defined]
+    known.shards, known.to, known.looked_at = FROM, TO, time.monotonic() - 60
+    known.has_moved(name)
+    idle.publish(b"", queue="q", workspace=name)
+    assert places(processes) == {shard_of(name, FROM): 2}
+
+
+def test_a_workspace_goes_on_where_its_new_server_is_away(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is paused, and the next run moves it."""
+    queue, name = processes.open(FROM), moving()
+    queue.publish(b"", queue="q", workspace=name)
+    changing = processes.open(FROM)
+    move_all = mover.Mover._move_all
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("refused")
+
+    def lose(self: mover.Mover, found: mover.Moved) -> None:
+        at: Any = changing.store.shards[shard_of(name, TO)].engine
+        at.call, at.command, call, command = away, away, at.call, at.command
+        try:
+            move_all(self, found)
+        finally:
+            at.call, at.command = call, command
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mover.Mover, "_move_all", lose)
+        with pytest.raises(StoreUnavailable, match="refused"):
+            changing.admin.reshard(TO)
+    assert queue.admin.list_pauses() == []
+    queue.publish(b"", queue="q", workspace=name)
+    [lease] = queue.claim(["q"], 1).leases
+    queue.ack(lease)
+    assert changing.admin.reshard(TO).is_done
+    assert places(processes) == {shard_of(name, TO): 1}
+
+
+@pytest.mark.parametrize("of", ["task", "workspace"])
+def test_a_rate_is_not_used_twice(processes: Namespace, clock: ManualClock, of: str) -> None:
+    """Also where nothing else is known of its workspace any more."""
+    queue, name = processes.open(FROM), moving()
+    if of == "task":
+        queue.admin.set_task_limits("t", workspace_rate="1/h")
+    else:
+        queue.admin.set_default_limits(rate="1/h")
+    queue.publish(b"", queue="q", workspace=name, task="t")
+    [lease] = queue.claim(["q"], 1).leases
+    queue.ack(lease)
+    for _ in range(30):
+        clock.advance(1)
+        queue.claim(["q"], 1)
+    assert queue.admin.reshard(TO).is_done
+    queue.publish(b"", queue="q", workspace=name, task="t")
+    assert queue.claim(["q"], 1).leases == ()
+    clock.advance(3600)
+    assert len(queue.claim(["q"], 1).leases) == 1
+
+
+def test_an_idle_worker_is_woken_by_a_new_shard(processes: Namespace) -> None:
+    """Also by the waiter that it had before."""
+    queue, other = processes.open(FROM), processes.open(FROM)
+    name = next(n for n in NAMES if shard_of(n, TO) >= FROM)
+    waiter = queue.waiter(["q"])
+    waiter.arm(0.05)
+    assert not waiter.disarm()
+    assert other.admin.reshard(TO).is_done
+    assert queue.claim(["q"], 1).leases == ()
+    waiter.arm(30.0)
+    other.publish(b"", queue="q", workspace=name)
+    assert waiter.wait(30.0)
+    waiter.close()
+    assert len(queue.claim(["q"], 1).leases) == 1
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+def test_the_rest_of_a_group_is_let_in(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch, *, is_many: bool
+) -> None:
+    """Where its workspace has moved since the first of it, and is full."""
+    queue, name = processes.open(FROM), moving()
+    queue.admin.set_limits(name, capacity=1)
+    queue.publish(b"", queue="q", workspace=name, group="g")
+    end = mover.Mover._end
+
+    def put(group: str) -> None:
+        if not is_many:
+            queue.publish(b"", queue="q", workspace=name, group=group)
+            return
+        job = NewJob(b"", "q", workspace=name, group=group)
+        for outcome in queue.publish_many([job, job]):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    def meanwhile(self: mover.Mover, found: mover.Moved) -> None:
+        put("g")
+        with pytest.raises(CapacityExceeded):
+            put("another")
+        end(self, found)
+
+    monkeypatch.setattr(mover.Mover, "_end", meanwhile)
+    assert queue.admin.reshard(TO).is_done
+    assert places(processes) == {shard_of(name, TO): 3 if is_many else 2}
+    assert processes.findings(TO) == []
+
+
+def test_a_process_that_moves_too_late_changes_nothing(processes: Namespace) -> None:
+    """It was stopped, another one has ended its work: it pauses nothing, and prepares nothing."""
+    queue, name = processes.open(FROM), moving()
+    queue.publish(b"", queue="q", workspace=name)
+    left, at = (processes.shard(shard_of(name, n)) for n in (FROM, TO))
+    values = left.moving_workspace(name)
+    assert queue.admin.reshard(TO).is_done
+    queue.admin.set_limits(name, concurrency=2)
+    for late in (
+        lambda: left.begin_move(name, at.engine.shard),
+        lambda: at.expect_workspace(name, values),
+        lambda: left.end_move(name, at.engine.shard),
+    ):
+        with pytest.raises(FairQueueError, match="moved by another process"):
+            late()
+    assert queue.admin.list_pauses() == []
+    assert queue.store.get_limits("workspace", name)[-1].limits.concurrency == 2
+
+
+def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> None:
+    """And where to: while its jobs end, in the middle, and once nothing is left on its shard."""
+    queue, name = processes.open(FROM), moving()
+    for n in range(3):
+        queue.publish(b"", queue="q", workspace=name, job_id=f"{n}")
+    left, at = (processes.shard(shard_of(name, n)) for n in (FROM, TO))
+    for n in range(TO):
+        engine = processes.shard(n).engine
+        engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
+        processes.shard(n).set_moves(FROM, TO)
+    [lease] = queue.claim(["q"], 1).leases
+    assert left.begin_move(name, at.engine.shard) == 1
+
+    def told() -> str:
+        clock.advance(3)
+        found = queue.admin.why(workspace=name)
+        [moves] = found.blockers
+        assert (moves.kind, moves.scope, moves.limit) == ("move", "workspace", at.engine.shard)
+        return "\n".join(explain_wait(found))
+
+    assert f"moves to shard {at.engine.shard}: workspace {name}, for 3.0 s" in told()
+    queue.ack(lease)
+    assert left.begin_move(name, at.engine.shard) == 0
+    assert "moves to shard" in told()
+    at.expect_workspace(name, left.moving_workspace(name))
+    items, _ = left.moving_jobs(name)
+    left.drop_moved(name, at.take_in_jobs(name, items)[0])
+    assert "moves to shard" in told()
+
+
+def test_others_are_listed_and_reported_beside_one_that_moves(
+    processes: Namespace, clock: ManualClock
+) -> None:
+    """It is counted on both of its shards; of it alone a failure is reported once more."""
+    queue, name = processes.open(FROM), moving()
+    other = next(n for n in NAMES if shard_of(n, FROM) == shard_of(n, TO))
+    for one in (name, other):
+        for n in range(150):
+            queue.publish(b"", queue="q", workspace=one, job_id=f"{one}-{n}")
+        queue.admin.cancel(f"{one}-0")
+    letters = queue.store.take_failure_notices(["q"], n=9, hold_seconds=60)
+    assert sorted(letter.job.workspace for letter in letters) == sorted([name, other])
+    left, at = (processes.shard(shard_of(name, n)) for n in (FROM, TO))
+    for n in range(TO):
+        engine = processes.shard(n).engine
+        engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
+        processes.shard(n).set_moves(FROM, TO)
+    assert left.begin_move(name, at.engine.shard) == 0
+    at.expect_workspace(name, left.moving_workspace(name))
+    items, _ = left.moving_jobs(name)
+    left.drop_moved(name, at.take_in_jobs(name, items)[0])
+    for found in (queue.admin.stats().workspaces, queue.store.snapshot([name, other]).workspaces):
+        assert {row.workspace: row.waiting for row in found} == {name: 149, other: 149}
+    assert queue.store.drop_failure_notices(letters) == 1
+    assert queue.admin.reshard(TO).is_done
+    clock.advance(60)
+    [again] = queue.store.take_failure_notices(["q"], n=9, hold_seconds=60)
+    assert again.job.workspace == name
+
+
+def test_the_doctor_finds_jobs_on_a_wrong_shard(processes: Namespace) -> None:
+    """Nothing that is known puts them there, so it says so."""
+    queue, name = processes.open(FROM), moving()
+    wrong = processes.shard((shard_of(name, FROM) + 1) % FROM)
+    queue.store.placed = lambda _: (wrong, "")  # type: ignore[attr-defined]
+    queue.publish(b"", queue="q", workspace=name)
+    [found] = queue.admin.checkup().findings
+    at = shard_of(name, FROM)
+    assert found.invariant == "I16"
+    assert f"{name!r} has jobs here, and belongs on shard {at}" in found.text
