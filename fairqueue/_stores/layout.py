@@ -15,7 +15,7 @@ LOOK_EVERY_SECONDS = 5.0
 """A process uses what it knows of the shards no longer than this without looking again."""
 
 REMEMBERED_SECONDS = 15.0
-"""A change takes longer, so one that ended and began anew between two looks is not overlooked."""
+"""A change takes longer, so one that ended and began again between two looks is not overlooked."""
 
 REMEMBERED_MOST = 10_000  # workspaces that have moved, in this process
 
