@@ -8,7 +8,7 @@ local following_cursor, found = unpack(call('HSCAN', K.quota_ledger(), cursor, '
 local rows = { following_cursor }
 for i = 1, #found, 2 do
   local queue = match(found[i], '^%a+:queue:(.*)$')
-  if queue and Limits.is_settled(found[i + 1]) and Limits.grants(found[i + 1])
+  if queue and Quotas.is_settled(found[i + 1]) and Quotas.grants(found[i + 1])
     and concat(Limits.texts('configured:queue:' .. queue, 'live:queue:' .. queue)) == ''
     and call('HEXISTS', K.nodes(), queue) == 0 and call('HEXISTS', K.kinds(), queue) == 0 then
     insert(rows, found[i])

@@ -234,11 +234,11 @@ function Cleanup.tasks(cursor, progress)
 end
 
 function Cleanup.quotas(cursor)
-  return Cleanup.fields(K.quotas(), cursor, Limits.drop_quota)
+  return Cleanup.fields(K.quotas(), cursor, Quotas.drop)
 end
 
 function Cleanup.quota_ledger(cursor)
-  return Cleanup.fields(K.quota_ledger(), cursor, Limits.drop_granted)
+  return Cleanup.fields(K.quota_ledger(), cursor, Quotas.drop_granted)
 end
 
 function Cleanup.part(n)

@@ -1,7 +1,6 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
 local FEW = 32 -- up to this many fields are read at once, more are read by name
-local QUOTA_KEPT_SECONDS = 86400 -- after its last change, once it is not needed
 local NONE = { weight = 1, burst = 1 }
 local limits_by_text, limits_of_task = {}, {}
 local limit_fields, limit_marks, has_none
@@ -175,36 +174,6 @@ function Limits.stored_whole(what, scope, name)
   if scope == 'queue' then insert(texts, 1, 'configured:queue_default:') end
   local all = concat(Limits.texts(unpack(texts)), ' ')
   return tonumber(match(all, '.*whole_' .. what .. '=([^ ]+)')) -- the last one counts
-end
-
--- A quota goes whose limit is gone, or that is nothing: later, until then its epoch refuses what
--- comes late.
-function Limits.drop_quota(limit, text)
-  if Limits.is_old_quota(limit, text) then call('HDEL', K.quotas(), limit) end
-end
-
-function Limits.drop_granted(limit, text)
-  if Limits.is_old_quota(limit, text, true) then call('HDEL', K.quota_ledger(), limit) end
-end
-
-function Limits.is_old_quota(limit, text, names_tasks)
-  local what, scope, name = match(limit, '^(%a+):(%a+):(.*)$')
-  if not what or not Limits.is_settled(text) then return false end
-  if not Limits.grants(text) then return true end
-  if names_tasks and scope == 'task' then name = Shard.known_task(name) end
-  return not (name and Limits.stored_whole(what, scope, name))
-end
-
--- Whether nothing has changed for long; text: `quota epoch`, or `granted:epoch` of each shard.
-function Limits.is_settled(text)
-  for epoch in gmatch(text, '[ :](%d+)') do
-    if now < epoch / 1000000 + QUOTA_KEPT_SECONDS then return false end
-  end
-  return true
-end
-
-function Limits.grants(text)
-  return find(' ' .. text, ' [1-9]%d*:') ~= nil or find(text, '^[1-9]%d* ') ~= nil
 end
 
 -- A limit as people know it, which may be wider than this shard.

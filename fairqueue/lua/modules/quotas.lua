@@ -7,6 +7,7 @@ local FLOWS_LOOKED_AT = 24 -- of each node that are looked at: they stand for th
 local NODES_LOOKED_AT = 200 -- of queues or a task's nodes, up to as many with jobs:
 local NODES_WITH_JOBS = 32
 local flows_left = 500 -- that this call looks at; behind these 2 of each node
+local QUOTA_KEPT_SECONDS = 86400 -- after its last change, once it is not needed
 local WHATS = { 'concurrency', 'capacity' }
 
 -- COLD
@@ -149,8 +150,8 @@ function Quotas.shards(shards)
   return from and max(tonumber(from), tonumber(to) or 0) or tonumber(shards)
 end
 
--- The ledger's line of a limit: {granted, epoch} of each shard. granted nil: not known. A shard that
--- is no more has nothing: when the change of their number ends, no job runs there.
+-- The ledger's line of a limit: {granted, epoch} of each shard. granted nil: not known.
+-- A shard that is no more has nothing: when the change of their number ends, no job runs there.
 function Quotas.line(limit, known)
   local line, shards = {}, Quotas.shards(known)
   for granted, epoch in gmatch(call('HGET', K.quota_ledger(), limit) or '', '(%S+):(%d+)') do
@@ -182,4 +183,34 @@ function Quotas.sum(line, whole, shard, granted)
     sum = sum + (i == shard and granted or each.granted or math.floor(whole / #line))
   end
   return sum
+end
+
+-- A quota goes whose limit is gone, or that is nothing: later, until then its epoch refuses what
+-- comes late.
+function Quotas.drop(limit, text)
+  if Quotas.is_old(limit, text) then call('HDEL', K.quotas(), limit) end
+end
+
+function Quotas.drop_granted(limit, text)
+  if Quotas.is_old(limit, text, true) then call('HDEL', K.quota_ledger(), limit) end
+end
+
+function Quotas.is_old(limit, text, names_tasks)
+  local what, scope, name = Quotas.parse(limit)
+  if not what or not Quotas.is_settled(text) then return false end
+  if not Quotas.grants(text) then return true end
+  if names_tasks and scope == 'task' then name = Shard.known_task(name) end
+  return not (name and Limits.stored_whole(what, scope, name))
+end
+
+-- Whether nothing has changed for long; text: `quota epoch`, or `granted:epoch` of each shard.
+function Quotas.is_settled(text)
+  for epoch in gmatch(text, '[ :](%d+)') do
+    if now < epoch / 1000000 + QUOTA_KEPT_SECONDS then return false end
+  end
+  return true
+end
+
+function Quotas.grants(text)
+  return find(' ' .. text, ' [1-9]%d*:') ~= nil or find(text, '^[1-9]%d* ') ~= nil
 end
