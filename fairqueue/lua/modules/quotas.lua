@@ -143,11 +143,12 @@ function Quotas.needs(rows, scope, name, own_name, only)
   end
 end
 
--- How many shards there are, by the mark of this one; `shards`: as its caller knows it. While that
--- number changes, those that come and those that go.
-function Quotas.shards(shards)
+-- How many shards may have a quota, by what this one has stored, else as its caller knows it. While
+-- their number changes, to its very end, those that come and those that go.
+function Quotas.shards(known)
   local from, to = match(call('GET', K.shards()) or '', '^(%d+)>?(%d*)$')
-  return from and max(tonumber(from), tonumber(to) or 0) or tonumber(shards)
+  if not from then return tonumber(known) end
+  return max(tonumber(from), tonumber(to) or 0, tonumber(call('HGET', K.limits(), 'moves')) or 0)
 end
 
 -- The ledger's line of a limit: {granted, epoch} of each shard. granted nil: not known.

@@ -1,0 +1,91 @@
+"""Limits over all shards while their number changes: the sum holds, and all of it is used after."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue import FairQueue, Lease
+from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.store import Store
+from fairqueue.testing import ManualClock
+from tests.shards.test_reshard import FROM, NAMES, TO, Namespace, processes
+
+__all__ = ["processes"]
+
+LIMIT = 4
+TOTAL = "concurrency:total:"
+
+
+class Runs:
+    """Jobs that run in several processes, never more than the limit."""
+
+    def __init__(self) -> None:
+        self.leases: list[tuple[FairQueue, Lease]] = []
+        self.done: list[str] = []
+
+    def claim(self, queue: FairQueue) -> None:
+        self.leases += [(queue, lease) for lease in queue.claim(["q"], 10).leases]
+        assert len(self.leases) <= LIMIT
+
+    def end(self, n: int = 1) -> None:
+        for queue, lease in self.leases[:n]:
+            queue.ack(lease)
+            self.done.append(lease.job.id)
+        del self.leases[:n]
+
+
+def move(queue: FairQueue, clock: ManualClock) -> None:
+    """As its mover does, twice a second."""
+    clock.advance(0.5)
+    store = queue.store
+    assert isinstance(store, ShardedStore)
+    store.quotas.move()
+
+
+@pytest.mark.parametrize("to", [TO, 2])
+def test_a_limit_holds_while_the_number_changes(
+    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, to: int
+) -> None:
+    """Jobs run all the while, in processes that move quotas; then no slot is lost."""
+    old = processes.open(FROM, total_concurrency=LIMIT)
+    put = [
+        old.publish(b"", queue="q", workspace=name, job_id=f"{name}-{n}")
+        for name in NAMES
+        for n in range(4)
+    ]
+    runs = Runs()
+    move(old, clock)
+    runs.claim(old)
+    assert len(runs.leases) == LIMIT
+    begin = Store.begin_move
+    new: list[FairQueue] = []
+
+    def meanwhile(shard: Store, workspace: str, target: int) -> int:
+        new[:] = new or [processes.open(to, total_concurrency=LIMIT)]
+        for queue in (old, *new):
+            move(queue, clock)
+            runs.claim(queue)
+        runs.end(2)
+        return begin(shard, workspace, target)
+
+    monkeypatch.setattr(Store, "begin_move", meanwhile)
+    assert old.admin.reshard(to).is_done
+    monkeypatch.undo()
+    assert processes.shard(0).quota_ledger([TOTAL], shards=FROM)[0][to:] == []
+    for _ in range(3):
+        move(old, clock)
+    runs.claim(old)
+    assert len(runs.leases) == LIMIT
+    while runs.leases:
+        runs.end(LIMIT)
+        move(new[0], clock)
+        runs.claim(old)
+    assert sorted(runs.done) == sorted(put)
+    late = processes.open(to, total_concurrency=LIMIT)
+    for name in NAMES:
+        late.publish(b"", queue="q", workspace=name)
+    for _ in range(3):
+        move(late, clock)
+    runs.claim(late)
+    assert len(runs.leases) == LIMIT
+    assert processes.findings(to) == []
