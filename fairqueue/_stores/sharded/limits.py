@@ -102,7 +102,7 @@ class ShardedLimits(Shards):
         if scope == "workspace":
             set_limits(self.home(name))
         else:
-            on_all(self.shards, scope, name, set_limits, need_first=_has_wide(scope, limits))
+            on_all(self.every, scope, name, set_limits, need_first=_has_wide(scope, limits))
         if scope in WIDE and len(self.shards) > 1:
             self.quotas.move_soon([(scope, name)])
 

@@ -178,7 +178,7 @@ class Quotas:
             return False
         asked, found = self._asked_in_time(scope, name)
         needs = _by_limit(found).get(limit, {})
-        number, used = self._shards.index(shard), sum(need.used for need in needs.values())
+        number, used = shard.engine.shard, sum(need.used for need in needs.values())
         if number not in needs:
             return False
         room = needs[number].whole - used

@@ -40,7 +40,7 @@ class Shards:
         """The shard that has told how many there are: it is asked first, others may be silent."""
         self.layout = layout or Layout(len(shards))
         """What this process knows of the shards; its clones know the same."""
-        self.quotas = Quotas(lambda: self.shards)
+        self.quotas = Quotas(lambda: self.used)
         """What moves the parts of limits that are wider than a shard."""
 
     @property
@@ -53,6 +53,11 @@ class Shards:
                     shard.is_spread = True
                     self._all += (shard,)
         return self._all
+
+    @property
+    def used(self) -> tuple[Store, ...]:
+        """Those that have workspaces now, or will have: not what was there before a change."""
+        return self.shards[: max(self.layout.shards, self.layout.to or 0)]
 
     @property
     def every(self) -> tuple[Store, ...]:
