@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from fairqueue._claimer import Claimer, Owner, claim_when_woken, renewed_leases
 from fairqueue._introduction import Introductions
 from fairqueue._settings import Settings
-from fairqueue._shard_order import ShardOrder
+from fairqueue._shard_order import EmptyShards, ShardOrder
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.sharded.rest import Rest
 from fairqueue._stores.store import AnyStore, Store
@@ -80,6 +80,7 @@ class Claimers:
         self.introduction = Introductions([claimer.introduction for claimer in self._each])
         self._order = ShardOrder(len(self._each))
         self._rests = [Rest() for _ in self._each]
+        self._empty = EmptyShards()
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._reset()
 
@@ -122,6 +123,10 @@ class Claimers:
             if n > 0 and not call.woken:
                 self._look(queues, call)
             left = set(range(len(self._each)))
+            if call.woken:
+                empty = self._empty.seconds_left(queues, but=call.woken)
+                call.waits += empty.values()
+                left -= empty.keys()
             while left := self._needed(left, n, call):
                 number = self._next(queues, left, call)
                 wanted = max(0, n - len(self._leases))
@@ -174,6 +179,7 @@ class Claimers:
             return False
         self._rests[number].answered()
         self._order.note(number, queues, part.stands)
+        self._empty.note(number, queues, part.wait_seconds if len(part.leases) < n else 0.0)
         if part.leases:
             self._order.served(number)
         self._leases += part.leases
@@ -200,6 +206,7 @@ class Claimers:
 
     def _fail(self, number: int, error: FairQueueError, call: _Call, began: float) -> None:
         call.failed = error
+        self._empty.forget(number)
         call.silent.add(self._server(number))
         self._note(number, error, began)
 

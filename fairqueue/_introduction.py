@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.metadata import version
 
 from fairqueue._stores.store import AnyStore
@@ -19,13 +20,18 @@ Queues = Callable[[], Sequence[str]]
 Number = Callable[[], int | None]
 
 
+@cache  # it is read from a file, and there is one introduction for each shard
+def _own_version() -> str:
+    return f"fairqueue/{version('fairqueue')}"
+
+
 class Introduction:
     """Tells it with the first claim, every half minute, and once the queues are others."""
 
     def __init__(self) -> None:
         self.node = ""
         """The name that the framework gives this worker."""
-        self.software = f"fairqueue/{version('fairqueue')}"
+        self.software = _own_version()
         self._queues: Queues | None = None
         self._slots: Number | None = None
         self.restart()

@@ -53,6 +53,8 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "request_owners": (),  # zset: owner by when its tickets end unless it is renewed
     "request_turns": (),  # zset: turn:workspace that waits, by requests in flight per weight
     "request_queue": (),  # hash: workspace with waiting requests -> its turn; # -> the last one
+    "quotas": (),  # hash: limit:scope:name -> this shard's part of a limit wider than a shard
+    "quota_ledger": (),  # hash: limit:scope:name -> each shard's part and epoch; '': the mover
     "confirmed": (),  # string: touched before each wait for replicas, and never read
     # one per name
     "ready": ("node",),  # zset: arrival:workspace by tag; a node is a queue or an inner node

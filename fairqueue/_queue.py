@@ -20,6 +20,7 @@ from fairqueue._limit_provider import LimitProvider
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._new_job import NewJob, as_one_group, checked
 from fairqueue._own_limits import OwnLimits
+from fairqueue._quota_mover import QuotaMover
 from fairqueue._requests import Requests
 from fairqueue._settings import Settings, split_settings
 from fairqueue._similar_names import SimilarNames
@@ -101,6 +102,7 @@ class FairQueue:
         """What this process sees happen, for ``fairqueue.metrics``; off until that turns it on."""
         self.tracing = Tracing(is_on=self.settings.tracing)
         """Spans of publishes and runs (for adapters)."""
+        self._quota_mover = QuotaMover(self.store, self.tally)
         self._similar_names = SimilarNames(self.settings.workspaces)
         self._provider: LimitProvider | None = None
         if brings_limits and self.settings.limit_provider is not None:
@@ -297,6 +299,7 @@ class FairQueue:
         check_queues(queues, n)
         self._connected()
         if n > 0:
+            self._quota_mover.start()
             self._own_limits.restore_if_lost(self._claimer.answering)
         claimed = self._claimer.claim(queues, n, finishes)
         if not claimed.leases and wait_seconds > 0 and n > 0:
@@ -437,6 +440,7 @@ class FairQueue:
         """Close all connections; the queue can be used again and reconnects."""
         if self._provider is not None:
             self._provider.close()
+        self._quota_mover.stop()
         self._claimer.close()
         self.requests.close()
         self.store.close()

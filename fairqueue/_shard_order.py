@@ -53,7 +53,7 @@ class ShardOrder:
     def _most(self, others: Iterable[int], queue: str) -> float | None:
         """Return how far a head may be that is served before those of other shards."""
         heads = (self._heads[n].get(queue) for n in others)
-        known = [head for head in heads if head is not None]
+        known = [head for head in heads if head is not None and head < inf]
         if not known:
             return None
         return max(min(known), self._seen[queue]) + self._pace.of(queue) * OLD_SECONDS
@@ -95,6 +95,32 @@ class ShardOrder:
         """Return how far a queue is ahead of the present there; at it, where nothing was ready."""
         head = self._heads[shard].get(queue)
         return 0.0 if head is None else head - self._seen[queue]
+
+
+class EmptyShards:
+    """Which shards had no job for a worker, and until when: what comes earlier wakes it."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, tuple[tuple[str, ...], float]] = {}
+
+    def note(self, shard: int, queues: Sequence[str], seconds: float) -> None:
+        """It has none in these queues for so long; 0, or without end: it may have some."""
+        self.forget(shard)
+        if 0.0 < seconds < inf:
+            self._until[shard] = tuple(queues), monotonic() + seconds
+
+    def forget(self, shard: int) -> None:
+        """It may have some."""
+        self._until.pop(shard, None)
+
+    def seconds_left(self, queues: Sequence[str], *, but: Container[int]) -> dict[int, float]:
+        """Return for how long each has none in these queues, without those that woke the worker."""
+        now, same = monotonic(), tuple(queues)
+        return {
+            shard: until - now
+            for shard, (of_queues, until) in self._until.items()
+            if of_queues == same and until > now and shard not in but
+        }
 
 
 class _Pace:

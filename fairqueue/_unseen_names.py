@@ -10,6 +10,7 @@ from itertools import chain, islice
 from fairqueue._keys import encode
 from fairqueue._similar_names import folded
 from fairqueue._stores.store import AnyStore
+from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.admin")
 
@@ -26,9 +27,15 @@ MOST_COMPARED = 10_000
 def warn_of_unseen(store: AnyStore, scope: str, name: str) -> None:
     """Log a warning if no job, limit or pause names this workspace, queue or task now.
 
-    It is no error: limits may be set before the first job comes.
+    It is no error: limits may be set before the first job comes. Where one of several shards is
+    away, there is no hint: what is to be done can be done on the others.
     """
-    hint = hint_of_unseen(store, scope, name)
+    try:
+        hint = hint_of_unseen(store, scope, name)
+    except StoreUnavailable:
+        if len(store.shards) == 1:
+            raise
+        return
     if hint is not None:
         log.warning("%s", hint)
 

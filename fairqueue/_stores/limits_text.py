@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -13,6 +13,15 @@ from fairqueue.errors import ConfigurationError
 from fairqueue.lists import StoredLimitsRow
 
 TEXTS = frozenset({"parent", "fairness"})
+WHOLE = "whole_"
+"""Before the name of a limit that is wider than the shard, which has a quota of it."""
+WIDE = {
+    "total": ("concurrency", "capacity"),
+    "queue_default": ("concurrency", "capacity"),
+    "queue": ("concurrency", "capacity"),
+    "task": ("concurrency",),
+}
+"""The limits of each scope that several shards keep by quotas."""
 
 
 class SourcedLimits(NamedTuple):
@@ -29,10 +38,17 @@ def sourced(source: bytes, text: bytes, stamp: bytes) -> SourcedLimits:
     return SourcedLimits(source.decode(), limits_in(text.decode()), stamp_in(stamp.decode()))
 
 
-def text_of(limits: Limits) -> str:
-    """Write what is set."""
+def text_of(limits: Limits, *, wide: Collection[str] = (), unset: str | None = None) -> str:
+    """Write what is set; ``wide``: the limits of which each shard has a quota.
+
+    ``unset``: a word for what is not set.
+    """
     named = ((f.name, getattr(limits, f.name)) for f in fields(limits))
-    return " ".join(f"{name}={_word(value)}" for name, value in named if value is not None)
+    return " ".join(
+        f"{WHOLE if name in wide else ''}{name}={unset if value is None else _word(value)}"
+        for name, value in named
+        if value is not None or unset
+    )
 
 
 def too_high(name: str, limits: Limits, most: int) -> ConfigurationError:
@@ -49,7 +65,7 @@ def _word(value: float | str) -> str:
 
 def limits_in(text: str) -> Limits:
     """Read back what is set."""
-    words = dict(word.split("=", 1) for word in text.split())
+    words = dict(word.removeprefix(WHOLE).split("=", 1) for word in text.split())
     named = {f.name: words[f.name] for f in fields(Limits) if f.name in words}
     return Limits(**{name: _value(name, word) for name, word in named.items()})
 
@@ -92,7 +108,7 @@ def replaced(change: Sequence[bytes], task_name: Callable[[bytes], str]) -> str:
 
 
 def _words_in(text: str) -> dict[str, str]:
-    words = (word.partition("=") for word in text.split())
+    words = (word.removeprefix(WHOLE).partition("=") for word in text.split())
     return {name: _printable(decode(value)) for name, _, value in words if name != "named"}
 
 
@@ -103,7 +119,7 @@ def _printable(text: str) -> str:
 def named(field: bytes, text: bytes, stamp: bytes) -> StoredLimitsRow | None:
     """Read one field of limits with its name; None: it is a pause, or sets nothing."""
     source, scope, name = field.decode().split(":", 2)
-    words = (word.split("=", 1) for word in text.decode().split())
+    words = (word.removeprefix(WHOLE).split("=", 1) for word in text.decode().split())
     limits = {limit: _value(limit, value) for limit, value in words if limit not in INTERNAL}
     known = stamp_in(stamp.decode()) or (None, None)
     if source == "pause" or not limits:
@@ -124,18 +140,26 @@ def _default(stored: StoredLimits) -> str:
     return " ".join(filter(None, (exempt, fairness, limits)))
 
 
-def _fields(stored: StoredLimits) -> Iterator[tuple[str, str]]:
+def names_wide(stored: StoredLimits) -> bool:
+    """Whether a configuration has a limit that several shards keep by quotas."""
+    return any(WHOLE in text for _, text in configured(stored, spread=True))
+
+
+def _fields(stored: StoredLimits, wide: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:
+    def text(scope: str, limits: Limits) -> str:
+        return text_of(limits, wide=wide.get(scope, ()))
+
     yield "configured:default:", _default(stored)
-    yield "configured:total:", text_of(stored.total)
+    yield "configured:total:", text("total", stored.total)
     yield "configured:observe:", "" if stored.enforced else "observe=1"
     yield "configured:provider:", "on=1" if stored.provided else ""
-    yield "configured:queue_default:", text_of(stored.queue_default)
+    yield "configured:queue_default:", text("queue_default", stored.queue_default)
     for name, limits in stored.workspaces.items():
         yield f"configured:workspace:{encode(name)}", text_of(limits) or "named=1"
     for name, limits in stored.queues.items():
-        yield f"configured:queue:{encode(name)}", text_of(limits)
+        yield f"configured:queue:{encode(name)}", text("queue", limits)
     for name, limits in stored.tasks.items():
-        yield f"configured:task:{encode(name)}", text_of(limits)
+        yield f"configured:task:{encode(name)}", text("task", limits)
 
 
 def retention(stored: StoredLimits) -> str:
@@ -146,6 +170,9 @@ def retention(stored: StoredLimits) -> str:
     return " ".join("-" if bound is None else repr(bound) for bound in kept)
 
 
-def configured(stored: StoredLimits) -> Iterator[tuple[str, str]]:
-    """Give every field that a configuration sets; none at all if it sets no limit."""
-    yield from ((field, text) for field, text in _fields(stored) if text)
+def configured(stored: StoredLimits, *, spread: bool = False) -> Iterator[tuple[str, str]]:
+    """Give every field that a configuration sets; none at all if it sets no limit.
+
+    ``spread``: for one of several shards, which has quotas of what is wider than itself.
+    """
+    yield from ((field, text) for field, text in _fields(stored, WIDE if spread else {}) if text)

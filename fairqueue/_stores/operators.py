@@ -42,6 +42,8 @@ class OperatorStore:
         self._clock = clock
         self._tasks: dict[bytes, str] = {}
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self.is_spread = False
+        """Whether this is one of several shards: it has quotas of limits wider than itself."""
 
     def _call(self, operation: str, /, **arguments: Value) -> Any:
         now = repr(self._clock()) if self._clock else ""
@@ -102,7 +104,8 @@ class OperatorStore:
         stored ones are taken away only if it ``erases``. ``on_replaced`` is called with sentences
         about other limits that were replaced, at most 20, and how many there were.
         """
-        fields = "".join(f"{field} {text}\n" for field, text in limits_text.configured(limits))
+        fields_of = limits_text.configured(limits, spread=self.is_spread)
+        fields = "".join(f"{field} {text}\n" for field, text in fields_of)
         is_ours, provider_is_gone, n, *changes = self._call_indexed(
             "configure",
             authoritative=int(authoritative),
@@ -128,14 +131,20 @@ class OperatorStore:
             forgotten = int(self._call("forget_provider_limits", count=FORGOTTEN_AT_ONCE))
             yield forgotten
 
-    def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
+    def set_limits(
+        self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
+    ) -> None:
         """Set live limits, which override configured ones; None removes them.
+
+        Those that it does not set stay as they are, unless it ``replaces`` all of this scope.
 
         ``scope``: ``"workspace"``, ``"task"``, ``"queue"``, ``"default"`` or ``"total"``. They
         apply to jobs already waiting. Raises ConfigurationError, and changes nothing, if the
         workspace's reserve would exceed its concurrency.
         """
-        changes = limits_text.text_of(limits) if limits else ""
+        wide = limits_text.WIDE.get(scope, ()) if self.is_spread else ()
+        unset = "-" if replaces else None
+        changes = limits_text.text_of(limits, wide=wide, unset=unset) if limits else ""
         stands = self._call_indexed(
             "set_limits",
             scope=scope,

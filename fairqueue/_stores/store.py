@@ -33,6 +33,7 @@ from fairqueue._stores.layout import Layout, check_layout
 from fairqueue._stores.moves import MovesStore
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
+from fairqueue._stores.quotas import QuotaStore
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import (
     Admission,
@@ -208,7 +209,7 @@ class AnyStore(DeadStore):
         self.engine.close()
 
 
-class Store(MovesStore, AnyStore):
+class Store(MovesStore, QuotaStore, AnyStore):
     """A store of one shard."""
 
     @property

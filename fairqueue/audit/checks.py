@@ -93,8 +93,9 @@ def _limits_hold(a: Audit) -> Iterator[Found]:
         most = (a.levels.of_shared(f"/{task}") or {}).get("workspace_concurrency", len(slots))
         levels.append((f"task {task} of {decode(name)!r}", len(slots), {"concurrency": most}))
     for where, used, limits in levels:
-        if used > limits.get("concurrency", used):
-            yield ("limits",), f"{where} runs {used} of {limits['concurrency']:.0f}"
+        most = limits.get("whole_concurrency", limits.get("concurrency", used))
+        if used > most:
+            yield ("limits",), f"{where} runs {used} of {most:.0f}"
 
 
 def _runnable_work_has_a_token(a: Audit) -> Iterator[Found]:

@@ -37,6 +37,7 @@ class Checkup:
 def remarks(looks: Sequence[Audit], workers: Sequence[WorkerRow]) -> Iterator[Remark]:
     """Give what a look at each shard and the known workers tell."""
     yield from named([_left_alone(look) for look in looks])
+    yield from _unshared(looks)
     yield from _workers(workers)
     yield from named([_unusual(look) for look in looks])
 
@@ -45,6 +46,7 @@ def _left_alone(look: Audit) -> Iterator[Remark]:
     yield from _stuck_queues(look)
     yield from _overdue(look)
     yield from _notices(look)
+    yield from _quotas(look)
 
 
 def _unusual(look: Audit) -> Iterator[Remark]:
@@ -98,6 +100,42 @@ def _notices(a: Audit) -> Iterator[Remark]:
                 "that queue that knows their tasks"
             )
             yield Remark(Level.PROBLEM, "notices", text)
+
+
+def _quotas(a: Audit) -> Iterator[Remark]:
+    """Limits over all shards that no process moves between them; the first shard knows."""
+    moved = (a.space.one("quota_ledger", {}).get("") or "").rpartition(" ")[2]
+    if moved and a.space.of("limits_with", "whole") and float(moved) < a.now - LATE_SECONDS:
+        text = (
+            f"no worker has moved quotas of limits over all shards for {a.now - float(moved):,.0f} "
+            "s: each shard keeps its part, whatever jobs wait there; start a worker, or see what "
+            "the workers log"
+        )
+        yield Remark(Level.WARNING, "quotas", text)
+
+
+def _unshared(looks: Sequence[Audit]) -> Iterator[Remark]:
+    """Limits over all shards that some shards do not have, or have otherwise."""
+    found = [dict(_wide(look)) for look in looks]
+    for field in sorted({field for of_shard in found for field in of_shard}):
+        texts = [of_shard.get(field, "none") for of_shard in found]
+        if len(set(texts)) > 1:
+            source, scope, name = field.split(":", 2)
+            told = ", ".join(f"{text} on shard {n}" for n, text in enumerate(texts))
+            text = (
+                f"the {source} limits of {scope} {decode(name)!r} differ: {told}; a shard was "
+                "away when they were set or removed: do that again"
+            )
+            yield Remark(Level.WARNING, "quotas", text)
+
+
+def _wide(a: Audit) -> Iterator[tuple[str, str]]:
+    """The fields of limits over all shards, with a task's name in place of its number."""
+    fields, tasks = a.space.one("limits", {}), a.space.one("tasks", {})
+    for field in a.space.of("limits_with", "whole"):
+        source, scope, name = field.split(":", 2)
+        name = tasks.get(f"#{name}", name) if scope == "task" else name
+        yield f"{source}:{scope}:{name}", fields.get(field, "none")
 
 
 def _workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:

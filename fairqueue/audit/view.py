@@ -89,7 +89,7 @@ class Audit:
 
     def __init__(self, space: Keyspace, now: float) -> None:
         self.space = space
-        self.levels = Levels(space.one("limits", {}))
+        self.levels = Levels(space.one("limits", {}), space.one("quotas", {}))
         text = space.one("meta", NO_META)
         self.meta_can_be_read = bool(_META.match(text))
         meta = (text if self.meta_can_be_read else NO_META).replace(" spread ", " ").split()

@@ -117,5 +117,8 @@ else
   Wakeups.unwatch(owner, all, poll_seconds)
 end
 Idempotency.keep(owner, number, concat({ lost, reply[3], concat(fences, ' ') }, '|'), lease_seconds)
+for _, stand in ipairs(stands or {}) do
+  stand.is_closed = not Limits.is_open(Records.node(stand.queue))
+end
 if #Shard.aside > 0 then reply[3] = reply[3] .. ' ' .. Shard.told() end
 return stands and Across.after(stands, reply) or reply

@@ -58,14 +58,14 @@ end
 for field in pairs(stored) do
   if not configured[field] then
     note_replaced(field)
-    Limits.put(field, '')
+    Limits.put(field, '', stored[field])
   end
 end
 for field, text in pairs(configured) do
   call('HSET', K.configured(), field, text)
   if stored[field] ~= text then
     if next(stored) then note_replaced(field) end
-    Limits.put(field, text)
+    Limits.put(field, text, stored[field])
   end
 end
 if configured['configured:observe:'] ~= stored['configured:observe:'] then

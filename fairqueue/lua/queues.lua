@@ -10,7 +10,8 @@ local function row(queue)
   local limits = Limits.of_queue(node)
   local own, texts = limits.would or limits, {}
   for i, limit in ipairs({ 'concurrency', 'capacity' }) do
-    texts[i] = own[limit] and num(own[limit]) or '-'
+    local most = Limits.whole(own, limit)
+    texts[i] = most and num(most) or '-'
   end
   for i, hold in ipairs({ 'paused', 'draining' }) do
     texts[i + 2] = limits[hold] and num(limits[hold]) or '-'

@@ -8,37 +8,7 @@
 -- WRITES nothing
 local _, queue, from, count = unpack(ARGV)
 local left = tonumber(count) -- flows that this call looks at
-local room_of = {} -- by workspace, which may stand in several nodes
 local oldest, is_whole = nil, 1
-
--- How many starts a rate allows at this moment.
-local function starts_of(limits, tat)
-  return limits.rate and max(0, math.floor(limits.burst - max(0, tat - now) * limits.rate + 1e-9))
-end
-
-local function least(...)
-  local found
-  for i = 1, select('#', ...) do
-    local n = select(i, ...)
-    found = n and min(n, found or n) or found
-  end
-  return found
-end
-
-local function room_of_workspace(ws)
-  if room_of[ws.name] == nil then
-    local limits = Limits.of_workspace(ws)
-    local below = limits.concurrency and max(0, limits.concurrency - Limits.usage_of(ws))
-    room_of[ws.name] = least(below, starts_of(limits, tonumber(ws.tat))) or false
-  end
-  return room_of[ws.name]
-end
-
-local function room_of_task(ws, flow)
-  local limits = flow.task and Limits.of_task(flow.task)
-  local most = limits and limits.workspace_concurrency
-  return most and max(0, most - call('SCARD', K.slots_of_workspace_task(ws.name, flow.task)))
-end
 
 local function note_wait(flow, element)
   local id = element and Jobs.id_of(element)
@@ -62,19 +32,7 @@ local function of_flow(ws, flow)
     jobs = jobs + Lanes.length(ws, flow, priority)
     note_waits(ws, flow, priority)
   end
-  local room = room_of_workspace(ws)
-  local startable = least(jobs, room, room_of_task(ws, flow))
-  if room then room_of[ws.name] = room - startable end
-  return jobs, startable
-end
-
-local function room_of_node(b)
-  local limits = SharedLimits.limits_of(b.limit_key)
-  if not limits then return nil end
-  local used = limits.concurrency and call('SCARD', K.slots_of_shared_limit(b.limit_key))
-  local shared = limits.rate and SharedLimitRecords.of(b.limit_key)
-  return least(used and max(0, limits.concurrency - used),
-    shared and b.limit_key:sub(1, 1) ~= '@' and starts_of(limits, shared.tat))
+  return jobs, Room.take(ws, flow, jobs)
 end
 
 local of_members
@@ -85,7 +43,7 @@ local function of_node(b)
   local looked, jobs, startable = of_members(b, 0, members)
   local times = looked > 0 and members / looked or 0
   if looked < members then is_whole = 0 end
-  return jobs * times, least(startable * times, room_of_node(b)) or 0
+  return jobs * times, Room.least(startable * times, Room.of_node(b)) or 0
 end
 
 -- What no record names is passed, since this changes nothing: a claim mends it.
@@ -119,6 +77,6 @@ local looked, jobs, startable = of_members(node, tonumber(from), left)
 local limits, total = Limits.of_queue(node)
 local below = limits.concurrency
   and limits.concurrency - call('HLEN', K.slots_of_queue(queue))
-local room = least(below, total.concurrency and total.concurrency - call('ZCARD', K.expiry()))
+local room = Room.least(below, total.concurrency and total.concurrency - call('ZCARD', K.expiry()))
 return { call('ZCARD', K.ready(queue)), looked, is_whole, num(jobs), num(startable),
   oldest and num(max(0, oldest)) or '', room and num(room) or '' }

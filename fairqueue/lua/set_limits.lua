@@ -10,20 +10,21 @@ if scope == 'workspace' then Shard.refuse_moved(name) end
 if scope == 'task' then name = Shard.task_number(name) end
 local field = concat({ 'live', scope, name }, ':')
 local stands, texts = {}, {}
-local all = (call('HGET', K.limits(), field) or '') .. ' ' .. changes
+local before = call('HGET', K.limits(), field) or ''
+local all = before .. ' ' .. changes
 for key, value in gmatch(all, '([%w_]+)=(%S+)') do
   stands[key] = value ~= '-' and value or nil
 end
 for key, value in pairs(stands) do insert(texts, key .. '=' .. value) end
 table.sort(texts)
 local text = changes ~= '' and concat(texts, ' ') or ''
-if match(changes, 'reserve=') then
+if stands.reserve and match(changes, 'reserve=') then
   local most = tonumber(stands.concurrency) or Limits.concurrency_below_live(name)
   if most and tonumber(stands.reserve) > most then return { most } end
 end
 local missing = scope == 'task' and text ~= '' and SharedLimits.not_indexed({ name }) or {}
 if #missing > 0 then return { -2, name } end
-Limits.put(field, text)
+Limits.put(field, text, before)
 
 if scope == 'workspace' then
   Settle.workspace(Records.workspace(name))

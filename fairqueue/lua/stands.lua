@@ -3,4 +3,8 @@
 -- RETURNS head,seen;... of each queue
 local _, queues, times = unpack(ARGV)
 Shard.write_when_full()
-return Across.told(Across.before(queues, times))
+local stands = Across.before(queues, times)
+for _, stand in ipairs(stands) do
+  stand.is_closed = not Limits.is_open(Records.node(stand.queue))
+end
+return Across.told(stands)

@@ -12,7 +12,7 @@ local function row(name, number)
   local limits = Limits.any('tasks') and Limits.of_task(number) or {}
   local own, texts = limits.would or limits, {}
   for i, what in ipairs(LIMITS) do
-    local limit = what == 'paused' and limits[what] or own[what]
+    local limit = what == 'paused' and limits[what] or Limits.whole(own, what)
     texts[i] = limit and num(limit) or '-'
   end
   if not own.rate then texts[4] = '-' end -- a burst is there without a rate, by default

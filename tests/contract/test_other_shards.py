@@ -103,3 +103,15 @@ def test_virtual_time_starts_again_beside_other_shards(world: World) -> None:
         assert not worker.take()
     world.publish("light", queue="q")
     assert virtual_time() < 10
+
+
+def test_a_closed_queue_goes_last(world: World) -> None:
+    """Nothing would be served there, so it must not be asked first, nor hold other shards back."""
+    world.publish("ada", "one", queue="q")
+    world.store.set_limits("queue", "q", Limits(concurrency=0))
+    assert claim(world, {"q": UNBOUNDED}).stands[0].head == inf
+    assert world.store.stands(["q"], [UNBOUNDED])[0].head == inf
+    world.store.set_limits("queue", "q", None)
+    head = world.store.stands(["q"], [UNBOUNDED])[0].head
+    assert head is not None
+    assert head < inf

@@ -24,6 +24,7 @@ from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.sharded.quotas import Quotas
 from fairqueue._stores.sharded.rest import Rest
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Finish
@@ -142,6 +143,28 @@ def play(seconds: float = 120.0, *, job_seconds: float = 1.0) -> list[float]:
 def test_workspaces_on_different_shards_have_equal_shares() -> None:
     """Though one shard has six times as many of them as another."""
     assert jain(play()) > 0.98
+
+
+@pytest.mark.parametrize(("most", "seconds"), [(8, 50.0), (2, 160.0)])
+def test_a_limit_over_all_shards_divides_its_slots_fairly(most: int, seconds: float) -> None:
+    """By weight, wherever the workspaces live, also where there are fewer slots than shards."""
+    cluster = Cluster()
+    names = uneven(2)
+    cluster.store.set_limits("queue", "q", Limits(concurrency=most))
+    quotas = Quotas(cluster.store.shards, clock=lambda: cluster.t)
+
+    def move() -> None:
+        quotas.move()
+        cluster.at(cluster.t + 0.5, move)
+
+    for name in names:
+        cluster.at(0.0, partial(cluster.begins, name, partial(cluster.random.expovariate, 1.0)))
+    cluster.at(0.0, move)
+    cluster.until(seconds)
+    used = [cluster.used[name] for name in names]
+    assert jain(used) > 0.96
+    assert min(used) > 0.6 * sum(used) / len(used)
+    assert sum(used) > 0.9 * most * seconds
 
 
 def test_shards_in_turn_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -436,6 +436,16 @@ def test_a_new_worker_at_a_full_redis(own_server: EmbeddedServer) -> None:
         assert worker.depth("q") == 0
 
 
+def test_quotas_move_at_a_full_redis(own_server: EmbeddedServer) -> None:
+    """A limit over all shards that is set while Redis is full lets jobs go on."""
+    with FairQueue(own_server.url, shards=4) as queue:
+        for n in range(20):
+            queue.publish(b"x" * 1000, queue="q", workspace=f"w{n}")
+        own_server.client().config_set("maxmemory", 1)
+        queue.admin.set_queue_limits("q", concurrency=3)
+        assert len(queue.claim(["q"], 16).leases) == 3
+
+
 def test_a_worker_of_several_shards_at_a_full_redis(own_server: EmbeddedServer) -> None:
     """It asks how they stand before its first claim."""
     with FairQueue(own_server.url, shards=4) as queue:

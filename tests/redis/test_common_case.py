@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import FairQueue, Lease, NewJob
+from fairqueue import FairQueue, Lease, Limits, NewJob
 from fairqueue.adapters import Finish
 
 OF_THE_CALL = {"evalsha", "info", "config"}
@@ -44,6 +44,15 @@ def _queue(url: str, namespace: str, **limits: Any) -> FairQueue:
     lease = queue.claim(["q"]).leases[0]
     queue.claim(["q"], finishes=[Finish(lease.fence, seconds=0.002)])
     return queue
+
+
+def test_commands_of_a_limit(redis_url: str, namespace: str, count: Count) -> None:
+    """On one shard none of them looks for what only several have."""
+    with _queue(redis_url, namespace) as queue:
+        queue.admin.set_total_limits(concurrency=3)
+        store = queue.store
+        most = Limits(concurrency=4)
+        assert count(lambda: store.set_limits("total", "", most)) == 23
 
 
 @pytest.mark.parametrize(

@@ -438,13 +438,7 @@ def test_a_limit_providers_answers_are_forgotten_on_all_shards(
 
 
 WIDE = {
-    "total_concurrency=5": StoredLimits(total=Limits(concurrency=5)),
-    "total_capacity=5": StoredLimits(total=Limits(capacity=5)),
-    "total_requests=5": StoredLimits(total=Limits(requests=5)),
-    "queue_capacity=5": StoredLimits(queue_default=Limits(capacity=5)),
-    "queues['mail'].concurrency=5": StoredLimits(queues={"mail": Limits(concurrency=5)}),
-    "queues['mail'].capacity=0": StoredLimits(queues={"mail": Limits(capacity=0)}),
-    "tasks['t'].concurrency=5": StoredLimits(tasks={"t": Limits(concurrency=5)}),
+    "total_requests=5": StoredLimits(total=Limits(requests=5, concurrency=9)),
     "tasks['t'].rate=0.5": StoredLimits(tasks={"t": Limits(rate=0.5)}),
     "tasks['t'].rate=0.5, tasks['t'].burst=2.0": StoredLimits(
         tasks={"t": Limits(rate=0.5, burst=2.0)}
@@ -454,7 +448,7 @@ WIDE = {
 
 
 @pytest.mark.parametrize(("said", "stored"), WIDE.items(), ids=WIDE)
-def test_a_configured_limit_wider_than_a_shard_is_refused(
+def test_a_configured_limit_without_quotas_is_refused(
     shards: Shards, said: str, stored: StoredLimits
 ) -> None:
     """The error names the setting, its value, why, and what to do; nothing is stored."""
@@ -469,14 +463,12 @@ def test_a_configured_limit_wider_than_a_shard_is_refused(
 @pytest.mark.parametrize(
     ("said", "scope", "name", "limits"),
     [
-        ("total_concurrency=5", "total", "", Limits(concurrency=5)),
         ("total_requests=5", "total", "", Limits(requests=5)),
-        ("queues['q'].capacity=5", "queue", "q", Limits(capacity=5)),
         ("tasks['t'].burst=5", "task", "t", Limits(burst=5, workspace_concurrency=1)),
         ("workspaces['eu'].parent='org'", "workspace", "eu", Limits(parent="org")),
     ],
 )
-def test_a_live_limit_wider_than_a_shard_is_refused(
+def test_a_live_limit_without_quotas_is_refused(
     shards: Shards, said: str, scope: str, name: str, limits: Limits
 ) -> None:
     """Nothing is stored; what may be stored from before can be taken away."""

@@ -188,6 +188,38 @@ def test_a_waiter_can_be_watched_and_used_again(queue: FairQueue) -> None:
         assert not shard.engine.command("EXISTS", shard.engine.keys.key("token", "q"))
 
 
+def test_who_is_woken_asks_no_shard_that_had_no_job(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes there wakes it, too; a claim without a wake-up asks all."""
+    queue.connect()
+    asked: list[int] = []
+    for number, shard in enumerate(queue.store.shards):
+
+        def claim(*args: Any, _claim: Any = shard.claim, _number: int = number, **more: Any) -> Any:
+            asked.append(_number)
+            return _claim(*args, **more)
+
+        monkeypatch.setattr(shard, "claim", claim)
+    waiter = queue.waiter(["q"])
+    assert not queue.claim(["q"], 4).leases
+    assert sorted(asked) == [0, 1, 2]
+    for number in (1, 1, 2):
+        asked.clear()
+        waiter.arm(20.0)
+        queue.publish(b"x", queue="q", workspace=of_shard(number))
+        assert waiter.wait(20.0)
+        claimed = queue.claim(["q"], 4)
+        [lease] = claimed.leases
+        assert asked == [number] == [shard_of_fence(lease.fence)]
+        assert claimed.wait_seconds > 0
+        queue.ack(lease)
+    waiter.close()
+    for number in (0, 1):
+        queue.publish(b"x", queue="q", workspace=of_shard(number))
+    assert len(queue.claim(["q"], 4).leases) == 2
+
+
 def test_a_wait_leaves_a_shard_alone_that_is_away(
     queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

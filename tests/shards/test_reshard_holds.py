@@ -254,6 +254,30 @@ def test_lists_have_the_new_shards(processes: Namespace) -> None:
     assert fifth.admin.cancel("x") == "removed"
 
 
+def test_limits_over_all_shards_do_not_follow(processes: Namespace) -> None:
+    """They are refused before and meanwhile; afterwards their parts are of the new shards."""
+    queue, old = processes.open(FROM), processes.open(FROM)
+    queue.admin.set_total_limits(concurrency=2)
+    with pytest.raises(ConfigurationError, match="limits over all shards"):
+        queue.admin.reshard(TO)
+    queue.admin.unset_total_limits()
+    queue.publish(b"", queue="q", workspace=moving())
+    [lease] = queue.claim(["q"], 1).leases
+    assert not queue.admin.reshard(TO, wait_seconds=0).is_done
+    with pytest.raises(ConfigurationError, match="while their number changes"):
+        queue.admin.set_total_limits(concurrency=2)
+    queue.ack(lease)
+    assert queue.admin.reshard(TO).is_done
+    old.admin.set_total_limits(concurrency=2)
+    for name in NAMES:
+        old.publish(b"", queue="q", workspace=name)
+    started = 0
+    for _ in range(9):
+        old.store.quotas.move()  # type: ignore[attr-defined]
+        started += len(old.claim(["q"], 9).leases)
+    assert started == 2
+
+
 def test_a_silent_server_is_not_asked_first_again(
     processes: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

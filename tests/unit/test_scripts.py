@@ -21,6 +21,7 @@ NOT_OPERATIONS = {
     "fleet",
     "is_leased",
     "look",
+    "quota_needs_from",
     "take_woken",
     "waiter",
 }

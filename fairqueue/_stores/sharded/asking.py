@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from fairqueue._stores.engine import WorkspaceMoves
@@ -14,7 +15,7 @@ T = TypeVar("T")
 PROBED_QUEUE = "probe"  # any name will do
 
 
-class _Errors:
+class Errors:
     """What went wrong at some shards, and the servers that do not answer.
 
     The other shards of such a server would take as long not to answer.
@@ -22,22 +23,55 @@ class _Errors:
 
     def __init__(self) -> None:
         self.found: list[Exception] = []
-        self._silent: set[str] = set()
+        self.silent: set[str] = set()
 
     def are_of(self, shard: Store) -> bool:
         """Whether its server is silent."""
-        return shard.engine.server in self._silent
+        return shard.engine.server in self.silent
 
     def add(self, shard: Store, error: Exception) -> None:
         """Note what a shard raised."""
         self.found.append(error)
         if isinstance(error, StoreUnavailable) and not isinstance(error, WorkspaceMoves):
-            self._silent.add(shard.engine.server)
+            self.silent.add(shard.engine.server)
 
     def raise_first(self) -> None:
         """Raise the first one, if there is any."""
         if self.found:
             raise self.found[0]
+
+
+class Answers:
+    """Asks shards, and leaves those alone that do not answer; errors are kept for later."""
+
+    def __init__(self, shards: Sequence[Store], resting: Collection[str] = ()) -> None:
+        self._shards, self._resting = shards, resting
+        self.errors = Errors()
+        self.away: set[int] = set()
+        """Shards that did not answer, or raised an error."""
+
+    def all(self, ask: Callable[[Store], T]) -> dict[int, T]:
+        """Ask every shard; return the answers by the numbers of those that gave one."""
+        found: dict[int, T] = {}
+
+        def keep(number: int, shard: Store) -> None:
+            found[number] = ask(shard)
+
+        for number in range(len(self._shards)):
+            self.ask(number, partial(keep, number))
+        return found
+
+    def ask(self, number: int, ask: Callable[[Store], object]) -> None:
+        """Ask one, unless its server is silent or rests."""
+        shard = self._shards[number]
+        if self.errors.are_of(shard) or shard.engine.server in self._resting:
+            self.away.add(number)
+            return
+        try:
+            ask(shard)
+        except Exception as error:  # noqa: BLE001 - the first one is raised when all were asked
+            self.errors.add(shard, error)
+            self.away.add(number)
 
 
 def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
@@ -46,7 +80,7 @@ def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
     So a shard that is away does not keep the others from what must be done on each of them.
     """
     answers: list[T] = []
-    errors = _Errors()
+    errors = Errors()
     for shard in shards:
         if not errors.are_of(shard):
             try:
@@ -59,7 +93,7 @@ def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
 
 def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: T) -> T:
     """Return the first answer that is not ``nothing``; without one the first error is raised."""
-    errors = _Errors()
+    errors = Errors()
     for shard in shards:
         if errors.are_of(shard):
             continue
@@ -109,7 +143,7 @@ def taken(shards: Iterable[Store], take: Callable[[Store, int], list[T]], *, n: 
     would be left alone until that ends. The next call meets the error again.
     """
     found: list[T] = []
-    errors = _Errors()
+    errors = Errors()
     for shard in shards:
         if len(found) >= n:
             break

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, count
+from itertools import chain, count, islice
 
 from fairqueue._stores.layout import Layout
-from fairqueue._stores.limits_text import SourcedLimits
+from fairqueue._stores.limits_text import WIDE, SourcedLimits, names_wide
+from fairqueue._stores.quotas import PAGE
 from fairqueue._stores.sharded.asking import each, taken
+from fairqueue._stores.sharded.missed_limits import on_all
 from fairqueue._stores.sharded.shards import OpenShard, Shards, cannot_open
 from fairqueue._stores.sharded.wide_limits import refuse_wide_configuration, refuse_wide_limits
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits, StoredLimits
+from fairqueue._utils import process_name
+from fairqueue.errors import ConfigurationError
 
 
 class ShardedLimits(Shards):
@@ -56,9 +60,10 @@ class ShardedLimits(Shards):
         """Store limits on every shard; ``on_replaced`` is called once, for the most replaced.
 
         With ``defers`` one that has not answered yet gets them as soon as it does. Raises
-        ConfigurationError, and changes nothing, if one of them is wider than a shard.
+        ConfigurationError, and changes nothing, for those of which shards can have no quota.
         """
         refuse_wide_configuration(limits, shards=len(self.shards))
+        self._refuse_meanwhile(bool(names_wide(limits)))
         replaced: list[tuple[Sequence[str], int]] = []
 
         def configure(shard: Store) -> bool:
@@ -74,20 +79,44 @@ class ShardedLimits(Shards):
         same = all(each(self.there if defers else self.shards, configure))
         if replaced and on_replaced is not None:
             on_replaced(*max(replaced, key=lambda change: change[1]))
+        if names_wide(limits):
+            self.quotas.move_if_first(process_name(), _named(limits))
         return same
+
+    def _refuse_meanwhile(self, is_wide: bool) -> None:  # noqa: FBT001
+        """Raise while the number of shards changes: each part of such a limit belongs to one."""
+        self.look()
+        if is_wide and self.layout.to is not None:
+            raise ConfigurationError(
+                "limits over all shards cannot be set while their number changes (fairqueue "
+                "reshard): set them when it has ended"
+            )
 
     def forget_provider_limits(self) -> Iterator[int]:
         """Forget what a limit provider said, on one shard after the other."""
         return chain.from_iterable(shard.forget_provider_limits() for shard in self.shards)
 
-    def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
-        """Set live limits; ConfigurationError if one of them is wider than a shard.
+    def set_limits(
+        self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
+    ) -> None:
+        """Set live limits; ConfigurationError for those of which shards can have no quota.
 
-        Of all scopes but a workspace this is one step for each shard: call it again after an error.
+        Of all scopes but a workspace this is one step for each shard. Where one is away, it gets
+        them later from a process that claims.
         """
         if limits is not None:
             refuse_wide_limits(scope, name, limits, shards=len(self.shards))
-        each(self._of_scope(scope, name), lambda shard: shard.set_limits(scope, name, limits))
+            self._refuse_meanwhile(bool(_has_wide(scope, limits)))
+
+        def set_limits(shard: Store) -> None:
+            shard.set_limits(scope, name, limits, replaces=replaces)
+
+        if scope == "workspace":
+            set_limits(self.home(name))
+        else:
+            on_all(self.every, scope, name, set_limits, need_first=_has_wide(scope, limits))
+        if scope in WIDE and len(self.shards) > 1:
+            self.quotas.move_soon([(scope, name)])
 
     def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
         """Return the limits of a scope; what is stored on all shards is asked of the first."""
@@ -120,3 +149,16 @@ class ShardedLimits(Shards):
     def expire_provider_limits(self, workspace: str) -> bool:
         """Make a workspace's answer stale; False: the provider was never asked for it."""
         return self.home(workspace).expire_provider_limits(workspace)
+
+
+def _has_wide(scope: str, limits: Limits | None) -> bool:
+    return limits is not None and any(
+        getattr(limits, each) is not None for each in WIDE.get(scope, ())
+    )
+
+
+def _named(limits: StoredLimits) -> list[tuple[str, str]]:
+    """Return the first scopes that a configuration names; what it has more is moved by workers."""
+    queues = (("queue", name) for name in limits.queues)
+    tasks = (("task", name) for name in limits.tasks)
+    return list(islice(chain([("total", "")], queues, tasks), PAGE))

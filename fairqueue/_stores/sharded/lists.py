@@ -162,7 +162,8 @@ class ShardedLists(Shards):
             return None if is_left or why.state in NOT_HERE else why
 
         found = first(asked, ask, nothing=None)
-        return found or min(elsewhere, key=lambda why: NOT_HERE.get(why.state, 0))
+        found = found or min(elsewhere, key=lambda why: NOT_HERE.get(why.state, 0))
+        return rows.why(found, self.quotas.used)
 
     def _places_of(self, workspace: str) -> tuple[Store, ...]:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -163,6 +163,7 @@ class Mover:
     def _begin(self, shards: int) -> None:
         """Prepare new shards, and say on all of them what is about to happen."""
         every = self._all(shards)
+        _refuse_wide(self._store.shards[:shards])
         for shard in every[: max(0, self._to - shards)]:
             _refuse_jobs(shard)
             # without its mark, a process that knew this shard would use it again
@@ -176,6 +177,7 @@ class Mover:
         closed = [shard for shard in every if _moves_of(shard) is None]
         if closed:
             self._sleep(KNOWN_AFTER_SECONDS)
+            _refuse_wide(every)
             for shard in every[: max(0, self._to - shards)]:
                 _give_settings(self._store.shards[0], shard)  # those that knew of no new shards set
         for shard in closed:
@@ -363,6 +365,15 @@ def _has_jobs(shard: Store) -> bool:
     kinds = ("jobs:", "leases", "dead_letters:")
     keys = (entry.key.decode(errors="replace") for entry in shard.engine.dump(payloads=False))
     return any(key.removeprefix(shard.engine.keys.prefix).startswith(kinds) for key in keys)
+
+
+def _refuse_wide(shards: Sequence[Store]) -> None:
+    if any(shard.missed_limits()[0] for shard in shards):
+        raise ConfigurationError(
+            "there are limits over all shards, whose parts cannot follow another number of them: "
+            "take away those of the total, of queues, and the concurrency of tasks, and set them "
+            "again when this has ended"
+        )
 
 
 def _refuse_jobs(shard: Store) -> None:

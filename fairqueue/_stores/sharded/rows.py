@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from statistics import fmean
 from typing import Any, TypeVar
 
+from fairqueue._keys import encode
 from fairqueue._stores.fleet import TakenSlot
-from fairqueue._types import WithoutWorkspace, WorkspaceStats
+from fairqueue._stores.limits_text import WIDE
+from fairqueue._types import Blocker, Why, WithoutWorkspace, WorkspaceStats
 from fairqueue.lists import PauseRow, QueueRow, Runnable, TaskRow
 
 R = TypeVar("R")
@@ -111,3 +113,32 @@ def slots(parts: Sequence[tuple[list[TakenSlot], int]]) -> tuple[list[TakenSlot]
     part = min((len(found) / n for found, n in parts if found and n), default=1.0)
     kept = [slot for found, n in parts for slot in found[: max(1, round(min(1.0, part) * n))]]
     return kept, sum(n for _, n in parts)
+
+
+def why(found: Why, used: Callable[[Collection[str]], Mapping[str, int]]) -> Why:
+    """Say of limits that are wider than a shard how much all shards use."""
+    every = [blocker for at in found.positions for blocker in at.blockers + at.would_block]
+    wide = {_limit(blocker) for blocker in every if _is_wide(blocker)}
+    if not wide:
+        return found
+    in_all = used(wide)
+
+    def told(blockers: tuple[Blocker, ...]) -> tuple[Blocker, ...]:
+        return tuple(
+            replace(one, used=in_all.get(_limit(one), one.used)) if _is_wide(one) else one
+            for one in blockers
+        )
+
+    positions = tuple(
+        replace(at, blockers=told(at.blockers), would_block=told(at.would_block))
+        for at in found.positions
+    )
+    return replace(found, positions=positions, blockers=told(found.blockers))
+
+
+def _is_wide(blocker: Blocker) -> bool:
+    return blocker.kind == "concurrency" and blocker.scope in WIDE
+
+
+def _limit(blocker: Blocker) -> str:
+    return f"concurrency:{blocker.scope}:{encode(blocker.name)}"

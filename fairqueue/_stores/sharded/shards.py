@@ -10,6 +10,7 @@ from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import Engine, WorkspaceMoves
 from fairqueue._stores.layout import Layout
 from fairqueue._stores.moves import Whereabouts
+from fairqueue._stores.sharded.quotas import Quotas
 from fairqueue._stores.store import Store
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
@@ -37,6 +38,9 @@ class Shards:
         """The shard that has told how many there are: it is asked first, others may be silent."""
         self.layout = layout or Layout(len(shards))
         """What this process knows of the shards; its clones know the same."""
+        for shard in self._all:
+            shard.is_spread = len(self._all) > 1
+        self._quotas = len(self._all), Quotas(self._all)
 
     @property
     def shards(self) -> tuple[Store, ...]:
@@ -44,8 +48,21 @@ class Shards:
         if len(self._all) < self.layout.most:
             with self._growing:
                 while len(self._all) < self.layout.most:
-                    self._all += (self._open(len(self._all)),)
+                    shard = self._open(len(self._all))
+                    shard.is_spread = True
+                    self._all += (shard,)
         return self._all
+
+    @property
+    def quotas(self) -> Quotas:
+        """What moves the parts of limits that are wider than a shard.
+
+        While the number of shards changes there are no such limits; afterwards it is another one.
+        """
+        n = self.layout.shards
+        if self._quotas[0] != n:
+            self._quotas = n, Quotas(self.shards[:n])
+        return self._quotas[1]
 
     @property
     def every(self) -> tuple[Store, ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import Engine, WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.layout import Layout, check_layout
+from fairqueue._stores.limits_text import WIDE
 from fairqueue._stores.publishes import Outcome
 from fairqueue._stores.sharded.lists import ShardedLists
 from fairqueue._stores.sharded.operators import ShardedOperators
@@ -21,6 +22,7 @@ from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Job, Published, Renewed
 from fairqueue._types import Outcome as Ended
 from fairqueue.errors import (
+    CapacityExceeded,
     FairQueueError,
     LeaseLost,
     PublishInterrupted,
@@ -29,6 +31,9 @@ from fairqueue.errors import (
 
 log = logging.getLogger("fairqueue")
 Pair = tuple[Job, Admission]
+MOVES = 3
+"""How often a publish lets its shard have what others have left of a capacity: another publish
+may take it before."""
 
 
 class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
@@ -105,12 +110,39 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
                 raise
         return self._publish(job, admission)  # this process was stopped for long, and knows it now
 
+    def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:
+        """Let a shard have what others have left of a capacity that it has met."""
+        wanted: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for error in rejections:
+            if _is_wide(error):
+                wanted[_scope(error)].append(error.jobs)
+        if len(self.shards) == 1:
+            return False
+        room = self.quotas.make_room
+        made = [room(*of, shard, sum(ns), least=min(ns)) for of, ns in wanted.items()]
+        return any(made)
+
+    def _told_whole(self, error: CapacityExceeded) -> CapacityExceeded:
+        """Say how many jobs wait on all shards, as far as that is known."""
+        waiting = self.quotas.waiting(*_scope(error)) if _is_wide(error) else None
+        if waiting is None:
+            return error
+        scope, limit, _, *rest = error.args
+        return CapacityExceeded(scope, limit, waiting, *rest)
+
     def _publish(self, job: Job, admission: Admission) -> Published:
         home, shards = self.placed(job.workspace)
         if self._ended_before(home, job, admission):
             return Published(Ended.REPEATED, job.id)
         self._bring_group(home, job, admission)
-        return home.publish(job, self._checked(home, job, admission), shards=shards)
+        admission = self._checked(home, job, admission)
+        for _ in range(MOVES):
+            try:
+                return home.publish(job, admission, shards=shards)
+            except CapacityExceeded as error:
+                if not self._make_room(home, [error]):
+                    raise self._told_whole(error) from None
+        return home.publish(job, admission, shards=shards)
 
     def _ended_before(self, home: Store, job: Job, admission: Admission) -> bool:
         """Whether a job that may be sent again has ended where its workspace was."""
@@ -171,7 +203,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         for (shard, known), part in parts.items():
             places = [at for at, _ in part]
             try:
-                done = shard.publish_many([pair for _, pair in part], shards=known)
+                done = self._publish_part(shard, [pair for _, pair in part], known)
             except PublishInterrupted as error:
                 outcomes.update(zip(places, error.outcomes, strict=False))
                 if isinstance(error.__cause__, WorkspaceMoves):
@@ -179,6 +211,33 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
                 raise PublishInterrupted(str(error), _beginning(outcomes)) from error
             outcomes.update(zip(places, done, strict=True))
         return [outcomes[at] for at in range(len(jobs))]
+
+    def _publish_part(self, shard: Store, pairs: Sequence[Pair], known: str) -> list[Outcome]:
+        """Publish on one shard; what a capacity refused there once more if others have room."""
+        outcomes = shard.publish_many(pairs, shards=known)
+        for _ in range(MOVES):
+            outcomes, is_done = self._once_more(shard, pairs, outcomes, known)
+            if is_done:
+                break
+        return outcomes
+
+    def _once_more(
+        self, shard: Store, pairs: Sequence[Pair], outcomes: list[Outcome], shards: str
+    ) -> tuple[list[Outcome], bool]:
+        """Publish again what a capacity refused; True: nothing more can be done."""
+        refused = {n: one for n, one in enumerate(outcomes) if isinstance(one, CapacityExceeded)}
+        rejections = {id(error): error for error in refused.values()}  # those of a group share one
+        if not self._make_room(shard, rejections.values()):
+            told = {same: self._told_whole(error) for same, error in rejections.items()}
+            return [told.get(id(outcome), outcome) for outcome in outcomes], True
+        known = {n: one for n, one in enumerate(outcomes) if n not in refused}
+        try:
+            again = shard.publish_many([pairs[n] for n in refused], shards=shards)
+            known.update(zip(refused, again, strict=True))
+        except PublishInterrupted as error:
+            known.update(zip(refused, error.outcomes, strict=False))
+            raise PublishInterrupted(str(error), _beginning(known)) from error
+        return [known[n] for n in range(len(outcomes))], False
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
@@ -248,6 +307,14 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         """Close all."""
         for shard in self.shards:
             shard.close()
+
+
+def _is_wide(error: CapacityExceeded) -> bool:
+    return error.scope in WIDE and not error.draining
+
+
+def _scope(error: CapacityExceeded) -> tuple[str, str]:
+    return error.scope, error.queue if error.scope == "queue" else ""
 
 
 def _beginning(outcomes: dict[int, Outcome]) -> list[Outcome]:

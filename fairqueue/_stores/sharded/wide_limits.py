@@ -1,7 +1,7 @@
-"""Refuses limits that are wider than a shard: what each shard counts for itself cannot keep them.
+"""Refuses what several shards cannot keep of limits that are wider than a shard.
 
-A shard sees its own workspaces only. Limits of a workspace, and of a task in each workspace, are
-counted where that workspace lives, so they are exact. Pauses and drains count nothing.
+Limits of a workspace, and of a task in each workspace, are counted where that workspace lives.
+Concurrency and capacity of wider scopes are kept by quotas, see ``quotas.py``; the rest is refused.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from itertools import chain
 from fairqueue._types import Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
 
-_COUNTED = ("concurrency", "capacity", "rate", "burst", "requests")
-WIDE = {
+_COUNTED = ("rate", "burst", "requests")
+REFUSED = {
     "total": _COUNTED,
     "queue_default": _COUNTED,
     "queue": _COUNTED,
-    "task": ("concurrency", "rate", "burst"),
+    "task": ("rate", "burst"),
     "workspace": ("parent",),
     "default": ("parent",),
 }
-"""The limits of each scope that concern workspaces of several shards."""
+"""The limits of each scope that concern workspaces of several shards, and have no quotas."""
 
 
 def refuse_wide_limits(scope: str, name: str, limits: Limits, *, shards: int) -> None:
@@ -43,7 +43,7 @@ def refuse_wide_configuration(stored: StoredLimits, *, shards: int) -> None:
 
 
 def _wide(scope: str, name: str, limits: Limits) -> Iterator[str]:
-    for limit in WIDE[scope]:
+    for limit in REFUSED[scope]:
         value = getattr(limits, limit)
         if value is not None:
             yield f"{_setting(scope, name, limit)}={value!r}"

@@ -50,11 +50,13 @@ function Across.served(stands, queues, n)
   return concat(served, ' '), served[1] and n or 0
 end
 
--- Keep it, and say it: `head,seen`; without a head nothing is ready.
+-- Keep it, and say it: `head,seen`; without a head nothing is ready, and a head of a queue that is
+-- closed, as by a limit, is infinitely far.
 function Across.keep(stand)
   local text = num(stand.seen) .. ' ' .. num(stand.ahead) .. (stand.at and ' 0' or ' 1')
   if text ~= stand.text then call('HSET', K.across(), stand.queue, text) end
-  return (stand.at and num(stand.at) or '') .. ',' .. num(stand.seen)
+  local head = stand.is_closed and 'inf' or stand.at and num(stand.at)
+  return (stand.at and head or '') .. ',' .. num(stand.seen)
 end
 
 -- Where they stand, without a claim.

@@ -233,10 +233,19 @@ function Cleanup.tasks(cursor, progress)
   return following_cursor
 end
 
+function Cleanup.quotas(cursor)
+  return Cleanup.fields(K.quotas(), cursor, Limits.drop_quota)
+end
+
+function Cleanup.quota_ledger(cursor)
+  return Cleanup.fields(K.quota_ledger(), cursor, Limits.drop_granted)
+end
+
 function Cleanup.part(n)
   local parts = { Cleanup.dead_letters, Cleanup.queues, Cleanup.kinds, Cleanup.unique,
     Cleanup.keyed, Cleanup.lost, Cleanup.observed, Cleanup.without_workspace, Cleanup.shared_limits,
-    Cleanup.indexed_tasks, Cleanup.jobs, Cleanup.task_keys, Cleanup.tasks, Cleanup.task_rates }
+    Cleanup.indexed_tasks, Cleanup.jobs, Cleanup.task_keys, Cleanup.tasks, Cleanup.task_rates,
+    Cleanup.quotas, Cleanup.quota_ledger }
   return parts[n]
 end
 

@@ -24,7 +24,7 @@ end
 -- A draining scope has no capacity; its limit is then told as -1.
 function Enqueue.full(scope, limits, waiting, at, wanted)
   if waiting + wanted <= limits.capacity then return nil end
-  local limit = limits.draining and -1 or limits.capacity
+  local limit = limits.draining and -1 or Limits.whole(limits, 'capacity')
   local idle = at.last_start ~= '0' and num(now - at.last_start) or '-1'
   return { 2, scope, limit, waiting, at.start_interval, idle }
 end

@@ -24,21 +24,25 @@ function Explain.last_start(fences)
   return last
 end
 
-function Explain.full(blockers, scope, name, limit, key, since)
+-- whole: of a limit that is wider than this shard.
+function Explain.full(blockers, scope, name, limit, key, since, whole)
   local used = limit and call('SCARD', key)
   if not limit or used < limit then return end
   since = since or not blockers.brief and used <= SEEN
     and Explain.last_start(call('SMEMBERS', key)) or nil
-  Explain.note(blockers, 'concurrency', scope, name, { limit = limit, used = used, since = since })
+  Explain.note(blockers, 'concurrency', scope, name,
+    { limit = whole or limit, used = used, since = since })
 end
 
-function Explain.full_queue(blockers, name, limit)
+function Explain.full_queue(blockers, name, limits)
+  local limit = limits.concurrency
   local used, fences = limit and call('HLEN', K.slots_of_queue(name)), {}
   if not limit or used < limit then return end
   local running = not blockers.brief and used <= SEEN and call('HGETALL', K.slots_of_queue(name))
   for i = 2, running and #running or 0, 2 do insert(fences, running[i]) end
   Explain.note(blockers, 'concurrency', 'queue', name,
-    { limit = limit, used = used, since = Explain.last_start(fences) })
+    { limit = Limits.whole(limits, 'concurrency'), used = used,
+      since = Explain.last_start(fences) })
 end
 
 function Explain.paused(blockers, scope, name, limits)
@@ -61,7 +65,7 @@ function Explain.total(blockers, limits)
   local since = not blockers.brief and used <= SEEN
     and Explain.last_start(call('ZRANGE', K.expiry(), 0, -1)) or nil
   Explain.note(blockers, 'concurrency', 'total', '-',
-    { limit = limits.concurrency, used = used, since = since })
+    { limit = Limits.whole(limits, 'concurrency'), used = used, since = since })
 end
 
 -- Since when a flow, or an inner node above it that this shared limit closes, is in this state.
@@ -85,7 +89,7 @@ function Explain.task_limits(blockers, ws, flow, task)
       Explain.since(flow, 'task_rate'))
   end
   Explain.full(blockers, 'task', task, limits.concurrency, K.slots_of_shared_limit(key),
-    Explain.since(flow, 'at_limit', key))
+    Explain.since(flow, 'at_limit', key), limits.whole_concurrency)
   Explain.rate(blockers, 'task', task, limits, SharedLimitRecords.of(key).tat,
     Explain.since(flow, 'rate', key))
 end
@@ -108,7 +112,7 @@ function Explain.limits(ws, flow, task, brief)
   Explain.rate(blockers, 'workspace', ws.name, own, tonumber(ws.tat), Explain.since(flow, 'rate'))
   Explain.task_limits(blockers, ws, flow, task)
   Explain.group_limits(blockers, ws, flow)
-  Explain.full_queue(blockers, flow.queue, queue.concurrency)
+  Explain.full_queue(blockers, flow.queue, queue)
   Explain.total(blockers, total)
   return blockers
 end

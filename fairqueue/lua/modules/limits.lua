@@ -1,7 +1,9 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
 local FEW = 32 -- up to this many fields are read at once, more are read by name
+local QUOTA_KEPT_SECONDS = 86400 -- after its last change, once it is not needed
 local NONE = { weight = 1, burst = 1 }
+local MARKS = { capacity = true, configured = true, moves = true, spread = true }
 local limits_by_text, limits_of_task = {}, {}
 local limit_fields, limit_marks, has_none
 Limits.by = '' -- the process that stores limits; none for those of a provider
@@ -38,6 +40,7 @@ function Limits.merged(texts)
   for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
     limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
   end
+  limits.is_wide = limits.whole_concurrency or limits.whole_capacity
   if limits.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
   limits_by_text[key] = limits
@@ -82,6 +85,10 @@ function Limits.of_queue(node)
       'pause:queue:' .. node.queue, 'configured:observe:')
     node.total = Limits.merged({ texts[1], texts[2], texts[6], texts[8] })
     node.limits = Limits.merged({ texts[3], texts[4], texts[5], texts[7], texts[8] })
+    if node.total.is_wide then node.total = Limits.within_quota(node.total, 'total:') end
+    if node.limits.is_wide then
+      node.limits = Limits.within_quota(node.limits, 'queue:' .. node.queue)
+    end
   end
   return node.limits, node.total
 end
@@ -119,9 +126,7 @@ function Limits.are_of_workspaces(queue)
   if not limit_fields then return Limits.none_is_wide(queue) end
   for field in pairs(limit_fields) do
     local scope = match(field, ':(%a+):')
-    local is_own = scope == 'workspace' or scope == 'default'
-    local is_mark = field == 'capacity' or field == 'configured'
-    if not (is_own or is_mark or field == 'moves' or field == 'spread') then return false end
+    if scope ~= 'workspace' and scope ~= 'default' and not MARKS[field] then return false end
   end
   return true
 end
@@ -138,7 +143,72 @@ end
 -- Limits that are only observed: everything but pauses and drains goes to `would`.
 function Limits.observed(would)
   return { weight = would.weight, burst = 1, parent = would.parent, fairness = would.fairness,
-    exempt = would.exempt, paused = would.paused, draining = would.draining, would = would }
+    exempt = would.exempt, paused = would.paused, draining = would.draining,
+    is_wide = would.is_wide, would = would }
+end
+
+-- What a limit that is wider than a shard leaves to this one: its quota, and without one nothing.
+-- The whole stays beside it, for people.
+function Limits.within_quota(limits, where)
+  local quotas = call('HMGET', K.quotas(), 'concurrency:' .. where, 'capacity:' .. where)
+  local own = Limits.bounded(limits, quotas)
+  own.would = own.would and Limits.bounded(own.would, quotas)
+  return own
+end
+
+function Limits.bounded(limits, quotas)
+  local own = {}
+  for name, value in pairs(limits) do own[name] = value end
+  for i, what in ipairs({ 'concurrency', 'capacity' }) do
+    local whole = own['whole_' .. what]
+    if whole then own[what] = min(whole, tonumber(match(quotas[i] or '0', '^%d+'))) end
+  end
+  if own.draining then own.capacity = 0 end
+  return own
+end
+
+-- The whole limit as it is stored here; nil: there is none.
+function Limits.stored_whole(what, scope, name)
+  local own = scope .. ':' .. name
+  local texts = { 'configured:' .. own, 'live:' .. own }
+  if scope == 'queue' then insert(texts, 1, 'configured:queue_default:') end
+  local all = concat(Limits.texts(unpack(texts)), ' ')
+  return tonumber(match(all, '.*whole_' .. what .. '=([^ ]+)')) -- the last one counts
+end
+
+-- A quota goes whose limit is gone, or that is nothing: later, until then its epoch refuses what
+-- comes late.
+function Limits.drop_quota(limit, text)
+  if Limits.is_old_quota(limit, text) then call('HDEL', K.quotas(), limit) end
+end
+
+function Limits.drop_granted(limit, text)
+  if Limits.is_old_quota(limit, text, true) then call('HDEL', K.quota_ledger(), limit) end
+end
+
+function Limits.is_old_quota(limit, text, names_tasks)
+  local what, scope, name = match(limit, '^(%a+):(%a+):(.*)$')
+  if not what or not Limits.is_settled(text) then return false end
+  if not Limits.grants(text) then return true end
+  if names_tasks and scope == 'task' then name = Shard.known_task(name) end
+  return not (name and Limits.stored_whole(what, scope, name))
+end
+
+-- Whether nothing has changed for long; text: `quota epoch`, or `granted:epoch` of each shard.
+function Limits.is_settled(text)
+  for epoch in gmatch(text, '[ :](%d+)') do
+    if now < epoch / 1000000 + QUOTA_KEPT_SECONDS then return false end
+  end
+  return true
+end
+
+function Limits.grants(text)
+  return find(' ' .. text, ' [1-9]%d*:') ~= nil or find(text, '^[1-9]%d* ') ~= nil
+end
+
+-- A limit as people know it, which may be wider than this shard.
+function Limits.whole(limits, what)
+  return limits['whole_' .. what] or limits[what]
 end
 
 -- False: it has no limit of its own and is not paused, so it has no node either.
@@ -147,7 +217,9 @@ function Limits.of_task(number)
     local texts = Limits.texts('configured:task:' .. number, 'live:task:' .. number,
       'pause:task:' .. number, 'configured:observe:')
     local has_own = texts[1] ~= '' or texts[2] ~= '' or find(texts[3], 'paused') ~= nil
-    limits_of_task[number] = has_own and Limits.merged(texts)
+    local limits = has_own and Limits.merged(texts)
+    if limits and limits.is_wide then limits = Limits.within_quota(limits, 'task:' .. number) end
+    limits_of_task[number] = limits
   end
   return limits_of_task[number]
 end
@@ -182,8 +254,9 @@ function Limits.concurrency_below_live(name)
 end
 
 -- Set or delete one field. Some kinds of fields are listed, so that none of the others is read to
--- find out whether there are any.
-function Limits.put(field, text)
+-- find out whether there are any. before: the text that it replaces, where that may be of a limit
+-- wider than a shard, so that one of a single shard does not look.
+function Limits.put(field, text, before)
   if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
   if text == '' then call('HDEL', K.stored_by(), field)
   elseif Limits.by ~= '' then call('HSET', K.stored_by(), field, now_text .. ' ' .. Limits.by) end
@@ -192,6 +265,8 @@ function Limits.put(field, text)
   Limits.list('capacity', field, has_capacity)
   local is_wide = scope ~= 'workspace' and scope ~= 'default'
   Limits.list('wide_capacity', field, has_capacity and is_wide)
+  if find(text, 'whole_') then Limits.list('whole', field, true)
+  elseif before and find(before, 'whole_') then Limits.list('whole', field, false) end
   Limits.list('tasks', field, is_set and scope == 'task')
   Limits.list('reserves', field, find(text, 'reserve='))
   Limits.list('pauses', field, is_set and match(field, '^pause:'))
@@ -200,7 +275,7 @@ end
 
 function Limits.list(what, field, belongs)
   call(belongs and 'SADD' or 'SREM', K.limits_with(what), field)
-  if what ~= 'reserves' and what ~= 'pauses' then Limits.mark(what) end
+  if what ~= 'reserves' and what ~= 'pauses' and what ~= 'whole' then Limits.mark(what) end
 end
 
 -- Note whether there is any: where there is none, publishes and claims do not look.

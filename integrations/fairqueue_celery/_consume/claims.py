@@ -114,17 +114,17 @@ class Claims:
         worker = worker_of(self._channel)
         return self if worker is None else worker
 
-    def _processes(self) -> int:
-        pool = self.pool
-        return 1 if pool is self else most_jobs(pool)
-
-    def _free(self) -> int:
-        """Jobs that can start now; a consumer without processes takes one after the other."""
+    def _room(self) -> tuple[int, int]:
+        """Processes, and jobs that can start now; without any, jobs are taken one by one."""
         pool = self.pool
         occupied = self._leases.count(pool)
-        if pool is not self:
-            return most_jobs(pool) - occupied
-        return min(1, (self._channel.qos.prefetch_count or MOST_UNACKED) - occupied)
+        if pool is self:
+            return 1, min(1, (self._channel.qos.prefetch_count or MOST_UNACKED) - occupied)
+        processes = most_jobs(pool)
+        return processes, processes - occupied
+
+    def _free(self) -> int:
+        return self._room()[1]
 
     def took(self, seconds: float) -> None:
         """A job of this channel occupied its process for this long."""
@@ -170,13 +170,13 @@ class Claims:
         self._channel.deliver(self._ahead.popleft()[0])
         return True
 
-    def _wanted(self) -> int:
+    def _wanted(self, room: tuple[int, int] | None = None) -> int:
         """How many jobs to claim now."""
         if not self.queues:
             return 0
-        processes = self._processes()
+        processes, free = room or self._room()
         ahead = self._claim_ahead.jobs(processes, at_most=most_ahead(processes))
-        return max(0, max(0, self._free()) + ahead - len(self._ahead))
+        return max(0, max(0, free) + ahead - len(self._ahead))
 
     def _call_is_due(self) -> bool:
         return self._overfull or self._endings_are_due() or self._is_hungry()
@@ -194,8 +194,9 @@ class Claims:
     def _is_hungry(self) -> bool:
         if self.waiting:
             return False
-        wanted = self._wanted()
-        if self._free() > 0 and not self._ahead:
+        room = self._room()
+        wanted = self._wanted(room)
+        if room[1] > 0 and not self._ahead:
             return wanted > 0
         return wanted > 0 and wanted >= len(self._ahead)
 

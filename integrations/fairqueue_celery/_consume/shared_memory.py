@@ -18,6 +18,9 @@ TRIES = 16
 WORD = struct.Struct("=Q")
 DEADLINE = struct.Struct("=d")
 ENTRY_BYTES = 2 * WORD.size
+FENCES = struct.Struct("=" + "Q8x" * TRIES)
+PIDS = struct.Struct("=" + "8xQ" * TRIES)
+ENDS = struct.Struct("=" + "8xd" * TRIES)
 
 LOST = 0.0
 """In place of a deadline: the lease is gone."""
@@ -30,17 +33,17 @@ class _Page:
     """Entries of a fence and one value, each in one of a few places. Made before the pool forks."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, ENTRIES * ENTRY_BYTES)
+        self._memory = mmap.mmap(-1, (ENTRIES + TRIES - 1) * ENTRY_BYTES)
 
     def _find(self, fence: int) -> int | None:
-        for at in self._places(fence):
-            if WORD.unpack_from(self._memory, at)[0] == fence:
-                return at
-        return None
+        first = self._first(fence)
+        fences = FENCES.unpack_from(self._memory, first)  # one call: this is done for every job
+        return first + fences.index(fence) * ENTRY_BYTES if fence in fences else None
 
     @staticmethod
-    def _places(fence: int) -> list[int]:
-        return [(fence + i) % ENTRIES * ENTRY_BYTES for i in range(TRIES)]
+    def _first(fence: int) -> int:
+        """The first of the places that an entry may have, which are side by side."""
+        return fence % ENTRIES * ENTRY_BYTES
 
 
 class Deadlines(_Page):
@@ -54,7 +57,9 @@ class Deadlines(_Page):
         """The lease is good until then."""
         at = self._find(fence)
         if at is None:  # a free place, else the one whose lease ended first
-            at = min(self._places(fence), key=lambda at: abs(self._deadline(at)))
+            first = self._first(fence)
+            ends = [*map(abs, ENDS.unpack_from(self._memory, first))]
+            at = first + ends.index(min(ends)) * ENTRY_BYTES
         elif self._deadline(at) < 0:
             deadline = -deadline
         self._write(at, fence, deadline)
@@ -98,9 +103,10 @@ class Runs(_Page):
 
     def begin(self, fence: int) -> None:
         """This process runs the job of this lease from now on."""
-        places = self._places(fence)
-        at = next((at for at in places if self._pid_at(at) <= OVER), places[0])
-        self._write(at, fence, os.getpid())
+        first = self._first(fence)
+        pids = PIDS.unpack_from(self._memory, first)
+        free = next((i for i, pid in enumerate(pids) if pid <= OVER), 0)
+        self._write(first + free * ENTRY_BYTES, fence, os.getpid())
 
     def end(self, fence: int) -> None:
         """The run is over and its result stored."""

@@ -1,0 +1,176 @@
+-- Limits that are wider than a shard: what this one has of each, its quota, and what it needs.
+-- A limit is named `what:scope:name`, as in concurrency:queue:mail. A task is known here by its
+-- number and elsewhere by its name.
+--   quotas: limit -> quota epoch
+--   quota_ledger: limit -> granted:epoch of each shard, on the first shard; -: not known yet
+local FLOWS_LOOKED_AT = 24 -- of each node that are looked at: they stand for the others
+local NODES_LOOKED_AT = 200 -- of queues or a task's nodes, up to as many with jobs:
+local NODES_WITH_JOBS = 32
+local flows_left = 500 -- that this call looks at; behind these 2 of each node
+local WHATS = { 'concurrency', 'capacity' }
+
+-- COLD
+function Quotas.parse(limit)
+  return match(limit, '^(%a+):(%a+):(.*)$')
+end
+
+-- How it is named in this shard's records; nil: its task is not known here.
+function Quotas.own_name(scope, name)
+  if scope == 'task' then return Shard.known_task(name) end
+  return name
+end
+
+function Quotas.used(what, scope, own_name)
+  if what == 'capacity' then
+    return scope == 'total' and Lanes.total_depth() or Lanes.depth_of(own_name)
+  end
+  if scope == 'total' then return call('ZCARD', K.expiry()) end
+  if scope == 'queue' then return call('HLEN', K.slots_of_queue(own_name)) end
+  return call('SCARD', K.slots_of_shared_limit('/' .. own_name))
+end
+
+-- Its quota and the epoch of that.
+function Quotas.of(what, scope, own_name)
+  local text = call('HGET', K.quotas(), concat({ what, scope, own_name }, ':')) or '0 0'
+  local quota, epoch = match(text, '^(%d+) (%d+)$')
+  return tonumber(quota) or 0, epoch or '0'
+end
+
+-- How many jobs of a node could start, and what its flows weigh of which jobs run or could start.
+function Quotas.demand_of_node(node)
+  local members, tagged = call('ZCARD', K.ready(node.id)), call('ZCARD', K.finish(node.id))
+  local active = tagged > 0 and tagged - call('ZCARD', K.indebted(node.id)) or 0
+  local looked, startable, weight = 0, 0, 0
+  local most = max(2, min(FLOWS_LOOKED_AT, math.floor(flows_left / 4)))
+  for _, member in ipairs(call('ZRANGE', K.ready(node.id), 0, most - 1)) do
+    local its_startable, its_weight = Quotas.demand_of(node, member:sub(17))
+    looked, startable, weight = looked + 1, startable + its_startable, weight + its_weight
+  end
+  if looked == 0 then return 0, active end
+  return startable * members / looked, weight * max(members, active) / looked
+end
+
+-- What no record names is passed, since this changes nothing: a claim mends it.
+function Quotas.demand_of(node, name)
+  if match(name, '[/@]') then
+    if call('HEXISTS', K.inner_nodes(), name) == 0 then return 0, 0 end
+    local inner = Records.inner_node(name)
+    local startable, weight = Quotas.demand_of_node(inner)
+    return Room.least(startable, Room.of_node(inner)), weight
+  end
+  flows_left = flows_left - 1
+  local ws, jobs = Records.workspace(name), 0
+  local flow = Records.flow(ws, node.lane_key, true)
+  if not flow or flow.node ~= node.id then return 0, 0 end
+  for priority in gmatch(flow.lanes, '%d+') do
+    jobs = jobs + Lanes.length(ws, flow, priority)
+  end
+  return Room.take(ws, flow, jobs), Limits.of_workspace(ws).weight
+end
+
+-- What some of these need, beginning at another one each time: they stand for the others.
+function Quotas.demand_of_some(names, has_jobs, demand_of)
+  local n, looked, with_jobs, startable, weight = #names, 0, 0, 0, 0
+  local from = n > NODES_LOOKED_AT and math.floor(now * 1000) % n or 0
+  while looked < min(n, NODES_LOOKED_AT) and with_jobs < NODES_WITH_JOBS do
+    looked = looked + 1
+    local name = names[(from + looked - 1) % n + 1]
+    if has_jobs(name) then
+      local its_startable, its_weight = demand_of(name)
+      with_jobs = with_jobs + 1
+      startable, weight = startable + its_startable, weight + its_weight
+    end
+  end
+  if looked == 0 then return 0, 0 end
+  return startable * n / looked, weight * n / looked
+end
+
+-- Of a queue, unless it is paused; of_all: what the total could start, so no more than its limit
+-- lets start.
+function Quotas.demand_of_queue(queue, of_all)
+  local node = Records.node(queue)
+  local limits, total = Limits.of_queue(node)
+  if limits.paused or total.paused then return 0, 0 end
+  local startable, weight = Quotas.demand_of_node(node)
+  local room = of_all and limits.concurrency
+    and max(0, limits.concurrency - call('HLEN', K.slots_of_queue(queue)))
+  return Room.least(startable, room or nil), weight
+end
+
+function Quotas.demand_of_task(number)
+  local limits = Limits.of_task(number)
+  if not limits or limits.paused then return 0, 0 end
+  local ids = call('SMEMBERS', K.nodes_of_shared_limit('/' .. number))
+  return Quotas.demand_of_some(ids, Quotas.has_jobs, function(id)
+    local inner = call('HEXISTS', K.inner_nodes(), id) == 1 and Records.inner_node(id)
+    local queue_limits, total = Limits.of_queue(Records.node(match(id, '^[^/@]+')))
+    if not inner or queue_limits.paused or total.paused then return 0, 0 end
+    return Quotas.demand_of_node(inner)
+  end)
+end
+
+function Quotas.has_jobs(id)
+  return call('EXISTS', K.ready(id)) == 1 or call('EXISTS', K.finish(id)) == 1
+end
+
+function Quotas.demand_of_all()
+  return Quotas.demand_of_some(call('HKEYS', K.nodes()), Quotas.has_jobs, function(queue)
+    return Quotas.demand_of_queue(queue, true)
+  end)
+end
+
+-- Jobs that could start but for this limit, and what their flows weigh. What will be
+-- published is not known, so a capacity has no demand.
+function Quotas.demand(what, scope, own_name)
+  if what == 'capacity' then return 0, 1 end
+  if scope == 'total' then return Quotas.demand_of_all() end
+  if scope == 'queue' then return Quotas.demand_of_queue(own_name) end
+  return Quotas.demand_of_task(own_name)
+end
+
+-- What each limit of a scope needs here: `limit whole quota epoch used demand weight`.
+function Quotas.needs(rows, scope, name, own_name, only)
+  for _, what in ipairs(WHATS) do
+    local is_asked = own_name and (not only or only == '' or only == what)
+    local whole = is_asked and Limits.stored_whole(what, scope, own_name)
+    if whole then
+      local quota, epoch = Quotas.of(what, scope, own_name)
+      local demand, weight = Quotas.demand(what, scope, own_name)
+      insert(rows, concat({ concat({ what, scope, name }, ':'), num(whole), int(quota), epoch,
+        int(Quotas.used(what, scope, own_name)), num(demand), num(weight) }, ' '))
+    end
+  end
+end
+
+-- The ledger's line of a limit: {granted, epoch} of each shard. granted nil: not known.
+function Quotas.line(limit, shards)
+  local line = {}
+  for granted, epoch in gmatch(call('HGET', K.quota_ledger(), limit) or '', '(%S+):(%d+)') do
+    insert(line, { granted = tonumber(granted), epoch = tonumber(epoch) })
+  end
+  for i = #line + 1, shards do line[i] = { epoch = 0 } end
+  return line
+end
+
+function Quotas.save_line(limit, line)
+  local texts = {}
+  for i, each in ipairs(line) do
+    texts[i] = (each.granted and int(each.granted) or '-') .. ':' .. int(each.epoch)
+  end
+  call('HSET', K.quota_ledger(), limit, concat(texts, ' '))
+end
+
+-- An epoch is above the last one, and above the time in microseconds: so it is where the ledger has
+-- lost its newest writes.
+function Quotas.next_epoch(epoch)
+  return max(epoch + 1, math.floor(now * 1000000))
+end
+
+-- What is granted in all if one shard has `granted`. One that has not told counts as an even share.
+function Quotas.sum(line, whole, shard, granted)
+  local sum = 0
+  for i, each in ipairs(line) do
+    sum = sum + (i == shard and granted or each.granted or math.floor(whole / #line))
+  end
+  return sum
+end

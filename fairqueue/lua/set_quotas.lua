@@ -1,0 +1,32 @@
+-- Set quotas of limits that are wider than a shard, each only if its epoch is newer.
+-- ARGV now changes
+-- RETURNS for each {quota or what is used, whichever is more}; -1: there is a newer one
+-- changes: "limit quota epoch" of each, one in a line
+local _, changes = unpack(ARGV)
+Shard.write_when_full()
+local replies, settled = {}, {}
+
+local function set(what, scope, name, quota, epoch)
+  local own_name = scope == 'task' and Shard.task_number(name) or name
+  local before, known = Quotas.of(what, scope, own_name)
+  if tonumber(epoch) < tonumber(known) then return -1 end
+  if tonumber(epoch) == tonumber(known) then
+    quota = before
+  else
+    local limit = concat({ what, scope, own_name }, ':')
+    call('HSET', K.quotas(), limit, int(quota) .. ' ' .. epoch)
+    if what == 'concurrency' then insert(settled, { scope = scope, name = own_name }) end
+  end
+  return max(tonumber(quota), Quotas.used(what, scope, own_name))
+end
+
+for limit, quota, epoch in gmatch(changes, '(%S+) (%d+) (%d+)\n') do
+  local what, scope, name = Quotas.parse(limit)
+  insert(replies, int(set(what, scope, name, quota, epoch)))
+end
+for _, each in ipairs(settled) do
+  if each.scope == 'task' then Settle.shared_limit('/' .. each.name)
+  elseif each.scope == 'queue' then Wakeups.touched[each.name] = true
+  else Wakeups.touch_all() end
+end
+return replies
