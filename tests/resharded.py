@@ -52,6 +52,7 @@ def play(
                     send()
                     if kills < KILLS and first.command("HEXISTS", limits, "moves"):
                         process.kill()
+                        process.wait()  # else the next publish might wait for what it has left
                 said = process.communicate()
                 if kills < KILLS:
                     first.command("HDEL", moved, "")  # not for 30 s

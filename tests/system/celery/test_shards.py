@@ -6,6 +6,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -259,10 +260,16 @@ def test_the_number_of_shards_changes_under_load(wide_shop: SpreadShop) -> None:
     url = wide_shop.url(workspace_concurrency=1, lease_seconds=60)
     worker = wide_shop.worker("-P", "prefork", "-c", "4", url=url).ready()
     publisher = wide_shop.publisher(url)
-    keeps_on = {"max_retries": 999, "interval_max": 0.1}
+
+    def is_accepted(n: int, name: str) -> bool:
+        try:  # kombu's retries do not wait while the connection is sound
+            publisher.send("work", n, workspace=name, retry_policy={"max_retries": 0})
+        except OperationalError:
+            return False
+        return True
 
     def publish(n: int, name: str) -> None:
-        publisher.send("work", n, workspace=name, retry_policy=keeps_on)
+        wait_for(partial(is_accepted, n, name))
 
     sent = play(wide_shop.servers.url, wide_shop.namespace, publish, 2, 4, 2)
     judge(wide_shop.ledger, sent)
