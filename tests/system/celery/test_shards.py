@@ -252,6 +252,7 @@ def test_an_outage_longer_than_a_lease(wide_shop: SpreadShop) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # each change waits for half a minute, and a busy machine for more
 def test_the_number_of_shards_changes_under_load(wide_shop: SpreadShop) -> None:
     """A worker and a producer go on, from two shards to four and back, while the command is killed.
 

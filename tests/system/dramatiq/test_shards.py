@@ -57,6 +57,7 @@ def test_actors_run_on_both_servers(wide_mill: Mill, servers: Spread, number: st
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # each change waits for half a minute, and a busy machine for more
 def test_the_number_of_shards_changes_under_load(wide_mill: Mill, servers: Spread) -> None:
     """A worker and a producer go on, from two shards to four and back, while the command is killed.
 
