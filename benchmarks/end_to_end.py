@@ -34,9 +34,10 @@ class Turn:
 def run(worker: Worker, client: Any, count: int) -> Turn:
     """Measure a backlog; then publish while the worker works, from first call to last start."""
     spent = {}
-    with worker.held():
-        worker.publish(count)
-    with spending(client) as spent[BACKLOG]:
+    with ExitStack() as spends:
+        with worker.held():
+            worker.publish(count)
+            spent[BACKLOG] = spends.enter_context(spending(client))
         starts = worker.starts(count)
     backlog = (count - 1) / (starts[-1] - starts[0])
     time.sleep(SETTLE_SECONDS)
