@@ -104,7 +104,7 @@ class EmptyShards:
         self._until: dict[int, tuple[tuple[str, ...], float]] = {}
 
     def note(self, shard: int, queues: Sequence[str], seconds: float) -> None:
-        """It has none in these queues for so long; 0, or without end: it may have some."""
+        """It has none in these queues for this long; 0, or without end: it may have some."""
         self.forget(shard)
         if 0.0 < seconds < inf:
             self._until[shard] = tuple(queues), monotonic() + seconds

@@ -87,6 +87,18 @@ def write_mark(shards: int, to: int | None = None) -> str:
     return str(shards) if to is None else f"{shards}>{to}"
 
 
+def mark_of(engine: Engine) -> bytes | None:
+    """Return what a shard says of their number; None: it has lost its data, or is new."""
+    mark: bytes | None = engine.command("GET", engine.keys.key("shards"))
+    return mark
+
+
+def moves_from(engine: Engine) -> int | None:
+    """Return how many shards there were, to the very end of a change; None: there is no change."""
+    found = engine.command("HGET", engine.keys.key("limits"), "moves")
+    return None if found is None else int(found)
+
+
 def check_layout(
     engine: Engine, there: Sequence[Engine], layout: Layout, *, servers: int = 1
 ) -> None:
@@ -96,12 +108,13 @@ def check_layout(
     has no mark yet gets it. While the number of shards changes, to its very end, a process may come
     with the old one or with the new one.
     """
-    key, sent = engine.keys.key("shards"), monotonic()
-    mark = engine.command("GET", key)
+    sent = monotonic()
+    mark = mark_of(engine)
     if mark is None and layout.shards > 1:
         _refuse_other_data(engine, there, layout.shards, servers)
-        engine.command("SET", key, write_mark(layout.shards, layout.to), "NX")
-        mark = engine.command("GET", key)
+        text = write_mark(layout.shards, layout.to)
+        engine.command("SET", engine.keys.key("shards"), text, "NX")
+        mark = mark_of(engine)
     if mark is None:
         return
     found, to = read_mark(mark)
@@ -117,10 +130,7 @@ def check_layout(
 
 def _ends(layout: Layout, there: Sequence[Engine]) -> bool:
     """Whether the change from this number has not ended, although the new one is stored already."""
-    return any(
-        engine.command("HGET", engine.keys.key("limits"), "moves") == b"%d" % layout.shards
-        for engine in there
-    )
+    return any(moves_from(engine) == layout.shards for engine in there)
 
 
 def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, servers: int) -> None:

@@ -93,8 +93,7 @@ class MovesStore(OperatorStore):
     def take_in_jobs(self, workspace: str, items: bytes) -> tuple[bytes, int]:
         """Store such a page; return which of them are here now, and how many these are.
 
-        A job stays away while another workspace of this
-        shard has one of the same id.
+        A job stays away while another workspace of this shard has one of the same id.
         """
         found = self._call("take_in_jobs", workspace=encode(workspace), items=items)
         if not found:  # it is not expected here

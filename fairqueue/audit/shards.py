@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fairqueue._stores.engine import Engine, Level, Remark
-from fairqueue._stores.layout import read_mark
+from fairqueue._stores.layout import mark_of, moves_from, read_mark
 from fairqueue._stores.store import AnyStore
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.mended import Repair
@@ -27,12 +27,13 @@ def of_layout(store: AnyStore) -> Iterator[Remark]:
     if len(store.shards) == 1:
         return
     engine = store.shards[0].engine
-    mark = engine.command("GET", engine.keys.key("shards"))
+    mark = mark_of(engine)
     shards, to = read_mark(mark) if mark else (0, None)
-    before = engine.command("HGET", engine.keys.key("limits"), "moves")
-    if to is None and before is None:
-        return
-    shards, to = (shards, to) if to is not None else (int(before), shards)
+    if to is None:
+        before = moves_from(engine)
+        if before is None:
+            return
+        shards, to = before, shards
     yield Remark(
         Level.WARNING,
         "shards",

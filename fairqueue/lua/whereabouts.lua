@@ -21,7 +21,7 @@ local function is_known()
     or has_rate()
 end
 
-if call('HEXISTS', K.limits(), 'moves') == 0 then return 0 end
+if not Moves.are_under_way() then return 0 end
 local at = call('HGET', K.moved(), name)
 if at then return find(at, '^>') and 1 or 2 end
 if is_known() then return 0 end

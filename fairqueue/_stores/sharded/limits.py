@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, count, islice
+from itertools import chain, islice
 
-from fairqueue._stores.layout import Layout
 from fairqueue._stores.limits_text import WIDE, SourcedLimits, names_wide
 from fairqueue._stores.quotas import PAGE
 from fairqueue._stores.sharded.asking import each, taken
 from fairqueue._stores.sharded.missed_limits import on_all
-from fairqueue._stores.sharded.shards import OpenShard, Shards, cannot_open
+from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.sharded.wide_limits import refuse_wide_configuration, refuse_wide_limits
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits, StoredLimits
@@ -19,22 +18,6 @@ from fairqueue._utils import process_name
 
 class ShardedLimits(Shards):
     """A configuration is stored whole on every shard, so that its digest is the same on all."""
-
-    def __init__(
-        self,
-        shards: Sequence[Store],
-        *,
-        open_shard: OpenShard = cannot_open,
-        layout: Layout | None = None,
-    ) -> None:
-        super().__init__(shards, open_shard=open_shard, layout=layout)
-        self._turns = count()
-
-    def _in_turn(self) -> tuple[Store, ...]:
-        """All shards, beginning at another one each time, so that none is left out for long."""
-        shards = self.every
-        begin = next(self._turns) % len(shards)
-        return shards[begin:] + shards[:begin]
 
     def _of_scope(self, scope: str, name: str) -> tuple[Store, ...]:
         return (self.home(name),) if scope == "workspace" else self.every
@@ -132,7 +115,7 @@ class ShardedLimits(Shards):
                 n=left, older_seconds=older_seconds, forget_seconds=forget_seconds
             )
 
-        return taken(self._in_turn(), take, n=n)
+        return taken(self.in_turn, take, n=n)
 
     def expire_provider_limits(self, workspace: str) -> bool:
         """Make a workspace's answer stale; False: the provider was never asked for it."""

@@ -9,7 +9,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from fairqueue._shards import SHARDS_MOST, shard_of
-from fairqueue._stores.layout import LOOK_EVERY_SECONDS, read_mark, write_mark
+from fairqueue._stores.layout import (
+    LOOK_EVERY_SECONDS,
+    mark_of,
+    moves_from,
+    read_mark,
+    write_mark,
+)
 from fairqueue._stores.moves import SETTINGS_AT_ONCE, Whereabouts
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import AnyStore, Store
@@ -106,8 +112,10 @@ class Mover:
 
     def _read(self) -> tuple[int, bool]:
         """Return over how many shards they are spread, and whether some have moved already."""
-        first = self._store.shards[0]
-        mark = first.engine.command("GET", first.engine.keys.key("shards"))
+        first = self._store.shards[0].engine
+        mark = mark_of(first)
+        if mark is None:
+            raise FairQueueError("the first shard has just lost its data: connect again")
         shards, to = read_mark(mark)
         if to not in {None, self._to}:
             raise ConfigurationError(
@@ -116,13 +124,13 @@ class Mover:
             )
         if to is not None:
             return shards, True
-        before = first.engine.command("HGET", first.engine.keys.key("limits"), "moves")
+        before = moves_from(first)
         if before is not None and shards != self._to:
             raise ConfigurationError(
-                f"the change from {int(before)} to {shards} shards has not ended: run it again, "
+                f"the change from {before} to {shards} shards has not ended: run it again, "
                 f"with --to {shards}"
             )
-        return (shards, False) if before is None else (int(before), True)
+        return (shards, False) if before is None else (before, True)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -173,7 +181,7 @@ class Mover:
     def _open(self, shards: int) -> None:
         """Let no process go on as before."""
         every = self._all(shards)
-        closed = [shard for shard in every if _moves_of(shard) is None]
+        closed = [shard for shard in every if moves_from(shard.engine) is None]
         if closed:
             self._sleep(KNOWN_AFTER_SECONDS)
             for shard in every[: max(0, self._to - shards)]:
@@ -223,7 +231,8 @@ class Mover:
         """Move one if nothing of it runs; False: it waits for its jobs."""
         self._hold()
         name = move.workspace
-        _moves_of(move.target)  # raises while it is away: then the workspace goes on where it is
+        # Raises while the target is away: then the workspace goes on where it is.
+        moves_from(move.target.engine)
         if move.source.begin_move(name, move.target.engine.shard):
             if time.monotonic() < move.give_up_at:
                 return False
@@ -352,11 +361,6 @@ def _settings_of(shard: Store) -> tuple[bytes, dict[tuple[bytes, ...], list[byte
 def _but_number(row: list[bytes] | None) -> list[bytes]:
     """Leave out the field, which names a task by its number."""
     return row[1:] if row else []
-
-
-def _moves_of(shard: Store) -> int | None:
-    found = shard.engine.command("HGET", shard.engine.keys.key("limits"), "moves")
-    return None if found is None else int(found)
 
 
 def _has_jobs(shard: Store) -> bool:

@@ -121,7 +121,7 @@ class ShardedOperators(ShardedLimits, ShardedRequests):
         def take(shard: Store, left: int) -> list[DeadLetter]:
             return shard.take_failure_notices(queues, n=left, hold_seconds=hold_seconds)
 
-        return taken(self._in_turn(), take, n=n)
+        return taken(self.in_turn, take, n=n)
 
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
         """Mark failures as reported, each on the shard of its workspace.

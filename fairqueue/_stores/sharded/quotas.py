@@ -35,7 +35,7 @@ TENURE_SECONDS = 3.0
 NO_ROOM_SECONDS = 0.25
 """For so long after it found none, a process does not look for room again."""
 PAGES = 20
-"""Of limits that one look asks each shard for; the next look goes on behind them."""
+"""Pages of limits for which one look asks each shard; the next look goes on behind them."""
 FORGET_SECONDS = 600.0
 """What is remembered of a limit that is not looked at any more is kept for so long."""
 CHANGES = 100
@@ -132,7 +132,7 @@ class Quotas:
         return moved
 
     def _next_needs(self, shard: Store) -> list[Need]:
-        """Say what a shard needs of the next limits: of so many that a look is short."""
+        """Say what a shard needs of the next limits: of a few, so that a look is short."""
         needs, self._places[shard] = shard.quota_needs_from(
             self._places.get(shard, Place()), pages=PAGES
         )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import count
 from time import monotonic
 
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import Engine, WorkspaceMoves
-from fairqueue._stores.layout import Layout
+from fairqueue._stores.layout import Layout, mark_of
 from fairqueue._stores.moves import Whereabouts
 from fairqueue._stores.sharded.quotas import Quotas
 from fairqueue._stores.store import Store
@@ -36,11 +37,12 @@ class Shards:
         for shard in self._all:
             shard.is_spread = len(self._all) > 1
         self._growing = threading.Lock()
+        self._turns = count()
         self._told_by = 0
         """The shard that has told how many there are: it is asked first, others may be silent."""
         self.layout = layout or Layout(len(shards))
         """What this process knows of the shards; its clones know the same."""
-        self.quotas = Quotas(lambda: self.used)
+        self.quotas = Quotas(lambda: self.in_use)
         """What moves the parts of limits that are wider than a shard."""
 
     @property
@@ -55,7 +57,7 @@ class Shards:
         return self._all
 
     @property
-    def used(self) -> tuple[Store, ...]:
+    def in_use(self) -> tuple[Store, ...]:
         """Those that have workspaces now, or will have: not what was there before a change."""
         return self.shards[: max(self.layout.shards, self.layout.to or 0)]
 
@@ -64,6 +66,13 @@ class Shards:
         """All that there are now: what asks all of them must not miss new ones."""
         self.look()
         return self.shards
+
+    @property
+    def in_turn(self) -> tuple[Store, ...]:
+        """The same, from another one on each time, so that none is left out for long."""
+        shards = self.every
+        begin = next(self._turns) % len(shards)
+        return shards[begin:] + shards[:begin]
 
     @property
     def there(self) -> tuple[Store, ...]:
@@ -139,7 +148,7 @@ class Shards:
     def _look_at(self, engine: Engine) -> bool:
         """Learn what a shard says; False: it has no mark."""
         sent = monotonic()
-        mark = engine.command("GET", engine.keys.key("shards"))
+        mark = mark_of(engine)
         if mark is not None:
             self.layout.learn(mark, sent)
             self._told_by = engine.shard
