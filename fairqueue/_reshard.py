@@ -25,10 +25,11 @@ class Reshard(Dead):
     ) -> Moved:
         """Move workspaces one by one until they are spread over ``to`` shards; return what moved.
 
-        Nothing of a workspace starts while it moves, and its publishes raise StoreUnavailable for a
-        moment. One whose jobs still run after ``wait_seconds`` stays, and is ``late``: call this
-        again. So it may be after any error. Processes that run follow by themselves; new ones may
-        come with either number until it is done. ``dry_run`` counts what would move.
+        Nothing of a workspace starts while it moves, and its publishes wait, or raise
+        StoreUnavailable after 2 s. One whose jobs still run after ``wait_seconds`` stays, and is
+        ``late``: call this again. So it may be after any error. Processes that run follow by
+        themselves; new ones may come with either number until it is done. ``dry_run`` counts what
+        would move.
 
         Raises ConfigurationError for a namespace without shards, an impossible number, or another
         one than a change that has not ended; FairQueueError while another process does this.

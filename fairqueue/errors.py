@@ -169,9 +169,9 @@ class StoreUnavailable(FairQueueError):
 class PublishInterrupted(StoreUnavailable):
     """The store became unavailable in the middle of a ``publish_many``.
 
-    ``outcomes`` are those of the first jobs, one for each. The next hundred may be stored or not;
-    those after them are not. Publish all of them again with the same ``job_id``: none is stored
-    twice.
+    ``outcomes`` are those of the first jobs, one for each. Of the others the next
+    hundred may be stored, and over several shards any. Publish all of them again with the same
+    ``job_id``: none is stored twice.
     """
 
     def __init__(self, reason: str, outcomes: Sequence[Any] = ()) -> None:
@@ -183,7 +183,8 @@ class BatchInterrupted(StoreUnavailable):
     """The store became unavailable while a batch was published.
 
     ``stored`` has the framework's ids of the tasks or messages that were published for sure, and
-    ``unknown`` those of the others: at most a hundred of these were published, too.
+    ``unknown`` those of the others: at most a hundred of these were published, too, or over several
+    shards any.
     """
 
     stored: Sequence[str] = ()

@@ -9,6 +9,7 @@ from typing import Any
 from fairqueue._fairness import retry_after
 from fairqueue._keys import decode, encode
 from fairqueue._shards import Time
+from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._types import (
     CANCELLED,
     Admission,
@@ -30,6 +31,7 @@ from fairqueue._types import (
 from fairqueue.errors import CapacityExceeded, LeaseLost
 
 FENCES_PER_SECOND = 1e6
+MOVES = 6
 TaskName = Callable[[bytes], str]
 """Tells the name of a task by its number."""
 
@@ -90,6 +92,8 @@ def published(reply: int | Sequence[Any], job: Job) -> Published:
     status, *rest = words
     if status == -1:
         raise LeaseLost(job.id, job.workspace)
+    if status == MOVES:
+        raise WorkspaceMoves(job.workspace)
     if status not in OUTCOMES:
         raise refusal(rest, job)
     return Published(OUTCOMES[status], decode(rest[0]) if rest else job.id)

@@ -2,7 +2,8 @@
 -- ARGV now job payload
 -- RETURNS 1 stored, 0 repeated, {-1} parent's lease lost,
 -- {2, scope, limit, waiting, start_interval, idle} rejected; the limit of what drains is -1,
--- {3, id} that job holds the unique key, {4} stored in place of a dead job that held it
+-- {3, id} that job holds the unique key, {4} stored in place of a dead job that held it,
+-- {6} its workspace moves to another shard, or the caller knows other shards
 -- job: how queue workspace task priority id
 -- how: again[shards][,delay,exempt,unnamed,parent,group,expires,unique_for,key]
 -- again: 0 where the caller has just made the id, and sends this for the first time
@@ -42,9 +43,8 @@ if not is_stored and find(how, '^1') and Shard.has_ended(id, now) then return 0 
 
 local capacity, wide, tasks, moves, spread =
   unpack(call('HMGET', K.limits(), 'capacity', 'wide_capacity', 'tasks', 'moves', 'spread'))
-if moves then Shard.refuse_moved(name) end
 local is_known = shards == spread or shards == moves or shards == ''
-if spread and not is_known then error('MOVES ' .. name, 0) end -- its caller was stopped for long
+if spread and not is_known or moves and Shard.has_moved(name) then return { 6 } end
 local lane_key = queue
 if tasks and task then
   local own = { 'configured:task:' .. task, 'live:task:' .. task, 'pause:task:' .. task }

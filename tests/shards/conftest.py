@@ -76,6 +76,12 @@ def both(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> 
         engine.close()
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publish does not wait for a workspace that moves, since the test moves it."""
+    monkeypatch.setattr("fairqueue._stores.sharded.store.PAUSES_SECONDS", (0.0,))
+
+
 @pytest.fixture
 def servers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each shard has a server of its own: one may be away without the others."""

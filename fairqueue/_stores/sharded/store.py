@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,6 +32,13 @@ from fairqueue.errors import (
 
 log = logging.getLogger("fairqueue")
 Pair = tuple[Job, Admission]
+Parts = dict[tuple[Store, str], list[tuple[int, Pair]]]
+"""Jobs with their places among all, by shard and what this process knew of the shards."""
+
+PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)
+"""A publish tries again after each while its workspace moves: that takes some milliseconds for each
+hundred jobs."""
+
 MOVES = 3
 """How often a publish lets its shard have what others have left of a capacity: another publish
 may take it before."""
@@ -101,14 +109,20 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         """Enqueue a job on the shard of its workspace.
 
         Where its parent runs on another shard, the lease is looked at before, in a step of its own.
+        While its workspace moves it waits for some 2 s, and then raises WorkspaceMoves.
         """
-        known = self.layout.known
-        try:
-            return self._publish(job, admission)
-        except WorkspaceMoves:
-            if not self.has_changed(known):
-                raise
-        return self._publish(job, admission)  # this process was stopped for long, and knows it now
+        for pause in PAUSES_SECONDS:
+            known = self.layout.known
+            try:
+                return self._publish(job, admission)
+            except WorkspaceMoves:
+                self._await_move(known, pause)
+        return self._publish(job, admission)
+
+    def _await_move(self, known: tuple[int, int | None], seconds: float) -> None:
+        """Wait for a moment, unless this process has only slept through a change of the shards."""
+        if not self.has_changed(known):
+            time.sleep(seconds)
 
     def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:
         """Let a shard have what others have left of a capacity that it has met."""
@@ -176,17 +190,57 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         *,
         shards: str = "",  # noqa: ARG002
     ) -> list[Outcome]:
-        """Publish each on its shard. Jobs of a group are let in together shard by shard."""
+        """Publish each on its shard. Jobs of a group are let in together shard by shard.
+
+        Those of a workspace that moves are published again as by :meth:`publish`, and hold up no
+        others.
+        """
         outcomes: dict[int, Outcome] = {}
-        parts: dict[tuple[Store, str], list[tuple[int, Pair]]] = defaultdict(list)
-        homes: dict[str, tuple[Store, str]] = {}
-        brought: set[tuple[Store, str | None]] = set()
-        for at, (job, admission) in enumerate(jobs):
+        for pause in PAUSES_SECONDS:
+            known = self.layout.known
+            if self._publish_left(jobs, outcomes) is None:
+                break
+            self._await_move(known, pause)
+        else:
+            if moving := self._publish_left(jobs, outcomes):
+                raise PublishInterrupted(str(moving), _beginning(outcomes)) from moving
+        return [outcomes[at] for at in range(len(jobs))]
+
+    def _publish_left(
+        self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]
+    ) -> WorkspaceMoves | None:
+        """Publish those that have no outcome; return why some still have none."""
+        try:
+            parts, moving = self._parts(jobs, outcomes)
+        except StoreUnavailable as error:
+            raise PublishInterrupted(str(error), _beginning(outcomes)) from error
+        for (shard, known), part in parts.items():
+            places = [at for at, _ in part]
             try:
-                found = homes.get(job.workspace) or self.placed(job.workspace)
-            except StoreUnavailable as error:
-                raise PublishInterrupted(str(error), ()) from error
-            homes[job.workspace] = found
+                done = self._publish_part(shard, [pair for _, pair in part], known)
+            except PublishInterrupted as error:
+                _keep(outcomes, places, error.outcomes)
+                raise PublishInterrupted(str(error), _beginning(outcomes)) from error
+            moving = _keep(outcomes, places, done) or moving
+        return moving
+
+    def _parts(
+        self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]
+    ) -> tuple[Parts, WorkspaceMoves | None]:
+        """Place those that have no outcome, but for workspaces that move: see why for these."""
+        parts: Parts = defaultdict(list)
+        homes: dict[str, tuple[Store, str] | WorkspaceMoves] = {}
+        brought: set[tuple[Store, str | None]] = set()
+        moving = None
+        for at, (job, admission) in enumerate(jobs):
+            if at in outcomes:
+                continue
+            if job.workspace not in homes:
+                homes[job.workspace] = self._placed_or_moves(job.workspace)
+            found = homes[job.workspace]
+            if isinstance(found, WorkspaceMoves):
+                moving = found
+                continue
             home = found[0]
             try:
                 pair = job, self._checked(home, job, admission)
@@ -200,17 +254,13 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
                 outcomes[at] = error
             else:
                 parts[found].append((at, pair))
-        for (shard, known), part in parts.items():
-            places = [at for at, _ in part]
-            try:
-                done = self._publish_part(shard, [pair for _, pair in part], known)
-            except PublishInterrupted as error:
-                outcomes.update(zip(places, error.outcomes, strict=False))
-                if isinstance(error.__cause__, WorkspaceMoves):
-                    self.has_changed(self.layout.known)  # so that the next try finds it
-                raise PublishInterrupted(str(error), _beginning(outcomes)) from error
-            outcomes.update(zip(places, done, strict=True))
-        return [outcomes[at] for at in range(len(jobs))]
+        return parts, moving
+
+    def _placed_or_moves(self, workspace: str) -> tuple[Store, str] | WorkspaceMoves:
+        try:
+            return self.placed(workspace)
+        except WorkspaceMoves as error:
+            return error
 
     def _publish_part(self, shard: Store, pairs: Sequence[Pair], shards: str) -> list[Outcome]:
         """Publish on one shard; what a capacity refused there once more if others have room."""
@@ -315,6 +365,19 @@ def _is_wide(error: CapacityExceeded) -> bool:
 
 def _scope(error: CapacityExceeded) -> tuple[str, str]:
     return error.scope, error.queue if error.scope == "queue" else ""
+
+
+def _keep(
+    outcomes: dict[int, Outcome], places: Sequence[int], found: Sequence[Outcome]
+) -> WorkspaceMoves | None:
+    """Keep what is known now; return why the others are to be published again."""
+    moving = None
+    for at, outcome in zip(places, found, strict=False):
+        if isinstance(outcome, WorkspaceMoves):
+            moving = outcome
+        else:
+            outcomes[at] = outcome
+    return moving
 
 
 def _beginning(outcomes: dict[int, Outcome]) -> list[Outcome]:

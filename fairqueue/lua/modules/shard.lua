@@ -169,11 +169,15 @@ function Shard.drop_groups()
 end
 
 -- COLD
--- Raise where a workspace moves, to this shard or away from it, or has moved: see moves.lua.
-function Shard.refuse_moved(name)
+-- Whether a workspace moves, to this shard or away from it, or has moved: see moves.lua.
+function Shard.has_moved(name)
   local pause, moves = unpack(call('HMGET', K.limits(), 'pause:workspace:' .. name, 'moves'))
   local comes = moves and pause and match(pause, 'moves=(%d+)$') == Shard.here()
-  if comes or call('HEXISTS', K.moved(), name) == 1 then error('MOVES ' .. name, 0) end
+  return comes or call('HEXISTS', K.moved(), name) == 1
+end
+
+function Shard.refuse_moved(name)
+  if Shard.has_moved(name) then error('MOVES ' .. name, 0) end
 end
 
 -- The number of this shard; nil: there is only this one.
