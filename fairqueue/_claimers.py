@@ -159,8 +159,8 @@ class Claimers:
     def _next(self, queues: Sequence[str], left: set[int], call: _Call) -> int:
         """Return the shard to ask; those that rest are the last."""
         called = {number for number, ends in enumerate(call.ends) if ends}
-        turns = [number for number in self._order.ranked(queues, called) if number in left]
-        return next((n for n in turns if self._rests[n].seconds_left <= 0), turns[0])
+        awake = [number for number in left if self._rests[number].seconds_left <= 0]
+        return self._order.first(queues, awake or left, called)
 
     def _ask(
         self, number: int, queues: Sequence[str], n: int, ends: Sequence[Finish], call: _Call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from math import inf
 from time import monotonic
 
@@ -78,18 +78,22 @@ class ShardOrder:
         if shard != self._last or now >= self._stays_until:
             self._last, self._stays_until = shard, now + STAY_SECONDS
 
-    def ranked(self, queues: Sequence[str], called: Container[int] = ()) -> list[int]:
-        """Return the shards, first the one that is furthest behind in one of these queues.
+    def first(
+        self, queues: Sequence[str], among: Collection[int], called: Container[int] = ()
+    ) -> int:
+        """Return which of some shards is furthest behind in one of these queues.
 
-        Before it comes the one that was served just now, if it is ``called`` anyway, to end jobs.
+        The one that was served just now goes before it, if it is ``called`` anyway, to end jobs.
         """
-        stays = self._last in called and monotonic() < self._stays_until
+        if self._last in called and self._last in among and monotonic() < self._stays_until:
+            return self._last
+        return min(among, key=lambda shard: (self._least(shard, queues), random.random()))  # noqa: S311 - no secret
 
-        def ahead(shard: int) -> tuple[bool, float, float]:
-            least = min((self._ahead(shard, queue) for queue in queues), default=0.0)
-            return not (stays and shard == self._last), least, random.random()  # noqa: S311 - no secret
-
-        return sorted(range(len(self._heads)), key=ahead)
+    def _least(self, shard: int, queues: Sequence[str]) -> float:
+        """Return how far the queue that is furthest behind there is ahead of the present."""
+        if len(queues) == 1:  # the usual case, and a claim may ask for it some thousand times
+            return self._ahead(shard, queues[0])
+        return min((self._ahead(shard, queue) for queue in queues), default=0.0)
 
     def _ahead(self, shard: int, queue: str) -> float:
         """Return how far a queue is ahead of the present there; at it, where nothing was ready."""

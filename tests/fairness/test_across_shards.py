@@ -9,7 +9,7 @@ import heapq
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -171,11 +171,11 @@ def test_shards_in_turn_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule is what does it: each shard would give as much, to few or to many."""
     turns = itertools.count()
 
-    def rotate(*_: object) -> list[int]:
-        first = next(turns) % SHARDS
-        return [*range(first, SHARDS), *range(first)]
+    def rotate(_order: ShardOrder, _queues: object, among: Collection[int], *_: object) -> int:
+        begin = next(turns)
+        return min(among, key=lambda shard: (shard - begin) % SHARDS)
 
-    monkeypatch.setattr(ShardOrder, "ranked", rotate)
+    monkeypatch.setattr(ShardOrder, "first", rotate)
     monkeypatch.setattr(ShardOrder, "_most", lambda *_: None)
     assert jain(play()) < 0.9
 

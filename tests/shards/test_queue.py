@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -326,8 +326,11 @@ def test_what_an_interrupt_left_holds_up_no_other_shard(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
+    def second_first(_queues: object, left: Collection[int], _called: object) -> int:
+        return 1 if 1 in left else min(left)
+
     with monkeypatch.context() as patch:
-        patch.setattr(queue._claimer._order, "ranked", lambda _: [1, 0, 2])  # type: ignore[union-attr]
+        patch.setattr(queue._claimer._order, "first", second_first)  # type: ignore[union-attr]
         patch.setattr(first, "_run", interrupt)
         with pytest.raises(KeyboardInterrupt):
             queue.claim(["q"], 2)
