@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import NamedTuple
 
 from fairqueue._keys import Keys
 from fairqueue._shards import shard_of
@@ -20,16 +21,63 @@ REMEMBERED_SECONDS = 15.0
 REMEMBERED_MOST = 10_000  # workspaces that have moved, in this process
 
 
+class Mark(NamedTuple):
+    """Over how many shards the workspaces are spread, as each shard stores it.
+
+    Written as ``5`` at first, then as ``3.1`` with the number of changes, and as ``3.1>5.2`` while
+    workspaces move from three shards to five.
+    """
+
+    shards: int
+    changes: int = 0
+    """How often their number has changed: what was true before the last is not taken for now."""
+    to: int | None = None
+    """How many there will be; None: there is no change."""
+
+    def __str__(self) -> str:
+        return self.version if self.to is None else f"{self.version}>{self.ended.version}"
+
+    @property
+    def version(self) -> str:
+        """What a publish says of it, the same to the end of a change."""
+        return f"{self.shards}.{self.changes}" if self.changes else str(self.shards)
+
+    @property
+    def ended(self) -> Mark:
+        """What holds when the change has ended."""
+        return self if self.to is None else Mark(self.to, self.changes + 1)
+
+    @property
+    def most(self) -> int:
+        """How many there are now, those that come or go included."""
+        return max(self.shards, self.to or 0)
+
+
+def read_mark(text: bytes | str) -> Mark:
+    """Read one."""
+    now, _, to = (text.decode() if isinstance(text, bytes) else text).partition(">")
+    shards, _, changes = now.partition(".")
+    return Mark(int(shards), int(changes or 0), int(to.partition(".")[0]) if to else None)
+
+
+def newest(marks: Iterable[Mark | None]) -> Mark | None:
+    """Return the newest; None: there is none."""
+    return max(marks, key=age_of, default=None)
+
+
+def age_of(mark: Mark | None) -> tuple[int, bool]:
+    """Say how new a mark is; it sorts those of a namespace."""
+    return (-1, False) if mark is None else (mark.changes, mark.to is not None)
+
+
 @dataclass(eq=False)
 class Layout:
     """Over how many shards the workspaces are spread, as one process knows it.
 
-    While that changes, ``to`` is how many there will be. A workspace is then asked for on its old
-    shard, which knows whether it has moved.
+    While that changes, a workspace is asked for on its old shard, which knows whether it has moved.
     """
 
-    shards: int
-    to: int | None = None
+    mark: Mark
     most: int = 0
     """As many shards as this process has ever known: it goes on asking all of them."""
     moved: set[str] = field(default_factory=set)
@@ -37,12 +85,7 @@ class Layout:
     looked_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self.most = max(self.most, self.shards, self.to or 0)
-
-    @property
-    def known(self) -> tuple[int, int | None]:
-        """What is believed now: how many there are, and how many there will be."""
-        return self.shards, self.to
+        self.most = max(self.most, self.mark.most)
 
     @property
     def has_looked(self) -> bool:
@@ -54,20 +97,27 @@ class Layout:
         """Whether to look again before it is used."""
         return monotonic() - self.looked_at >= LOOK_EVERY_SECONDS
 
-    def learn(self, mark: bytes | None, sent: float) -> None:
+    def is_told(self, mark: Mark | None, by: int) -> bool:
+        """Whether to believe what this shard says.
+
+        One that is no shard any more keeps its last mark, and one that has lost its newest writes
+        may have an older one.
+        """
+        return mark is not None and by < mark.most and mark.changes >= self.mark.changes
+
+    def learn(self, mark: Mark | None, sent: float) -> None:
         """Believe what was said at this time; None: no shard that answers has a mark."""
         if mark is not None:
-            shards, to = read_mark(mark)
-            if (shards, to) != self.known or sent - self.looked_at > REMEMBERED_SECONDS:
+            if mark != self.mark or sent - self.looked_at > REMEMBERED_SECONDS:
                 self.moved.clear()
-            self.shards, self.to = shards, to
-            self.most = max(self.most, shards, to or 0)
+            self.mark = mark
+            self.most = max(self.most, mark.most)
         self.looked_at = sent
 
     def places(self, workspace: str) -> tuple[int, int]:
         """Return the shard of a workspace, and the one to which it goes: mostly the same."""
-        at = shard_of(workspace, self.shards)
-        return at, at if self.to is None else shard_of(workspace, self.to)
+        at, to = shard_of(workspace, self.mark.shards), self.mark.to
+        return at, at if to is None else shard_of(workspace, to)
 
     def has_moved(self, workspace: str) -> None:
         """Remember that it has moved."""
@@ -76,61 +126,60 @@ class Layout:
         self.moved.add(workspace)
 
 
-def read_mark(mark: bytes) -> tuple[int, int | None]:
-    """Read over how many shards a namespace is spread, and over how many it will be."""
-    shards, _, to = mark.decode().partition(">")
-    return int(shards), int(to) if to else None
-
-
-def write_mark(shards: int, to: int | None = None) -> str:
-    """Write that."""
-    return str(shards) if to is None else f"{shards}>{to}"
-
-
-def mark_of(engine: Engine) -> bytes | None:
+def mark_of(engine: Engine) -> Mark | None:
     """Return what a shard says of their number; None: it has lost its data, or is new."""
-    mark: bytes | None = engine.command("GET", engine.keys.key("shards"))
-    return mark
+    found: bytes | None = engine.command("GET", engine.keys.key("shards"))
+    return None if found is None else read_mark(found)
 
 
-def moves_from(engine: Engine) -> int | None:
+def moves_from(engine: Engine) -> Mark | None:
     """Return how many shards there were, to the very end of a change; None: there is no change."""
-    found = engine.command("HGET", engine.keys.key("limits"), "moves")
-    return None if found is None else int(found)
+    found: bytes | None = engine.command("HGET", engine.keys.key("limits"), "moves")
+    return None if found is None else read_mark(found)
 
 
-def check_layout(
-    engine: Engine, there: Sequence[Engine], layout: Layout, *, servers: int = 1
-) -> None:
-    """Raise ConfigurationError where others have opened this shard's keys with other shards.
+def check_layout(engines: Sequence[Engine], layout: Layout, *, servers: int = 1) -> None:
+    """Raise ConfigurationError where others have opened these shards' keys with other shards.
 
-    Shard i is on server i modulo ``servers``; ``there`` are those that answer. One of several that
-    has no mark yet gets it. While the number of shards changes, to its very end, a process may come
-    with the old one or with the new one.
+    Shard i is on server i modulo ``servers``. One of several that has no mark yet gets it. While
+    the number of shards changes, to its very end, a process may come with the old one or with the
+    new one.
     """
     sent = monotonic()
-    mark = mark_of(engine)
-    if mark is None and layout.shards > 1:
-        _refuse_other_data(engine, there, layout.shards, servers)
-        text = write_mark(layout.shards, layout.to)
-        engine.command("SET", engine.keys.key("shards"), text, "NX")
-        mark = mark_of(engine)
-    if mark is None:
+    marks = {engine: mark_of(engine) for engine in engines}
+    # the newest first, and at last those that have none: they are given what the others say
+    for engine in sorted(marks, key=lambda each: age_of(marks[each]), reverse=True):
+        mark = marks[engine]
+        if mark is None and layout.mark.shards > 1:
+            _refuse_other_data(engine, engines, layout.mark.shards, servers)
+            engine.command("SET", engine.keys.key("shards"), str(layout.mark), "NX")
+            marks[engine] = mark = mark_of(engine)
+        if mark is not None and mark.changes >= layout.mark.changes:
+            _refuse_other_number(engine, engines, layout.mark, mark)
+        if layout.is_told(mark, engine.shard):
+            layout.learn(mark, sent)
+
+
+def _refuse_other_number(engine: Engine, there: Sequence[Engine], known: Mark, mark: Mark) -> None:
+    if _numbers(known) & _numbers(mark) or _ends(known, there):
         return
-    found, to = read_mark(mark)
-    if not {layout.shards, layout.to} & {found, to} - {None} and not _ends(layout, there):
-        now = f"{found} shards" if to is None else f"their way from {found} to {to} shards"
-        raise ConfigurationError(
-            f"the jobs of namespace {engine.namespace!r} are on {now}, and this process is set up "
-            f"for {layout.shards}: give all processes the same servers and the same setting "
-            "'shards'"
-        )
-    layout.learn(mark, sent)
+    now = f"{mark.shards} shards"
+    if mark.to is not None:
+        now = f"their way from {mark.shards} to {mark.to} shards"
+    raise ConfigurationError(
+        f"the jobs of namespace {engine.namespace!r} are on {now}, and this process is set up for "
+        f"{known.shards}: give all processes the same servers and the same setting 'shards'"
+    )
 
 
-def _ends(layout: Layout, there: Sequence[Engine]) -> bool:
+def _numbers(mark: Mark) -> set[int | None]:
+    return {mark.shards, mark.to} - {None}
+
+
+def _ends(known: Mark, there: Sequence[Engine]) -> bool:
     """Whether the change from this number has not ended, although the new one is stored already."""
-    return any(moves_from(engine) == layout.shards for engine in there)
+    changes = filter(None, map(moves_from, there))
+    return any(before.shards == known.shards for before in changes)
 
 
 def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, servers: int) -> None:

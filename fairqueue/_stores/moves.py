@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from fairqueue._keys import encode
+from fairqueue._stores.layout import Mark
 from fairqueue._stores.operators import OperatorStore
 from fairqueue.errors import FairQueueError
 
@@ -53,9 +54,10 @@ class MovesStore(OperatorStore):
         """Let the rest of a group in."""
         self._call("admit_group", group=encode(group))
 
-    def set_moves(self, shards: int, to: int = 0) -> None:
-        """Let publishes ask whether their workspace has moved from ``shards``; 0: forget it."""
-        self._call("set_moves", shards=shards, to=to)
+    def set_moves(self, change: Mark | None) -> None:
+        """Let publishes ask whether their workspace has moved; None: no more."""
+        versions = (change.version, change.ended.version) if change else ("", "")
+        self._call("set_moves", shards=versions[0], to=versions[1])
 
     def hold_moves(self, owner: str, seconds: float) -> bool:
         """Be the one process that moves workspaces for so long; False: another one is."""

@@ -29,7 +29,7 @@ from fairqueue._shards import Time
 from fairqueue._stores import replies
 from fairqueue._stores.dead import DeadStore
 from fairqueue._stores.engine import Value
-from fairqueue._stores.layout import Layout, check_layout
+from fairqueue._stores.layout import Layout, Mark, check_layout
 from fairqueue._stores.moves import MovesStore
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
@@ -220,7 +220,7 @@ class Store(QuotaStore, MovesStore, AnyStore):
     def check(self) -> None:
         """Check the server, and that it is not one of several shards."""
         self.engine.check()
-        check_layout(self.engine, [self.engine], Layout(1))
+        check_layout([self.engine], Layout(Mark(1)))
 
     def clone(self, *, timeout_seconds: float | None = None) -> Store:
         """Return the same store over separate connections."""

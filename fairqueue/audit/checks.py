@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fairqueue._keys import decode
 from fairqueue._shards import shard_of
+from fairqueue._stores.layout import read_mark
 from fairqueue.audit.cleanup_checks import CLEANUP_CHECKS
 from fairqueue.audit.job_checks import JOB_CHECKS
 from fairqueue.audit.lease_checks import LEASE_CHECKS
@@ -227,14 +228,15 @@ def _nothing_is_set_aside(a: Audit) -> Iterator[Found]:
 
 
 def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
-    mark = a.space.one("shards", "")
-    if not mark.isdigit() or "moves" in a.space.one("limits", {}):
+    text = a.space.one("shards", "")
+    mark = read_mark(text) if text else None
+    if mark is None or mark.to is not None or "moves" in a.space.one("limits", {}):
         return
     kinds = ("scheduled", "slots_of_workspace", "dead_letters")
     there = {names[0].removeprefix("!") for kind in kinds for names, _ in a.space.all(kind)}
     there |= {ws.name for ws, flow in a.flows() if flow.lanes}
     for name in there:
-        at = shard_of(decode(name), int(mark))
+        at = shard_of(decode(name), mark.shards)
         if at != a.space.shard:
             yield ("stray", name), f"{decode(name)!r} has jobs here, and belongs on shard {at}"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fairqueue._stores.engine import Engine, Level, Remark
-from fairqueue._stores.layout import mark_of, moves_from, read_mark
+from fairqueue._stores.layout import mark_of, moves_from
 from fairqueue._stores.store import AnyStore
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.mended import Repair
@@ -27,18 +27,17 @@ def of_layout(store: AnyStore) -> Iterator[Remark]:
     if len(store.shards) == 1:
         return
     engine = store.shards[0].engine
-    mark = mark_of(engine)
-    shards, to = read_mark(mark) if mark else (0, None)
-    if to is None:
-        before = moves_from(engine)
-        if before is None:
-            return
-        shards, to = before, shards
+    mark, before = mark_of(engine), moves_from(engine)
+    if mark is None:
+        return
+    change = before._replace(to=mark.shards) if before and mark.to is None else mark
+    if change.to is None:
+        return
     yield Remark(
         Level.WARNING,
         "shards",
-        f"workspaces are on their way from {shards} to {to} shards: if no 'fairqueue reshard' "
-        f"runs, run it again, with --to {to}",
+        f"workspaces are on their way from {change.shards} to {change.to} shards: if no 'fairqueue "
+        f"reshard' runs, run it again, with --to {change.to}",
     )
 
 

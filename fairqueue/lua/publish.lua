@@ -7,7 +7,7 @@
 -- job: how queue workspace task priority id
 -- how: again[shards][,delay,exempt,unnamed,parent,group,expires,unique_for,key]
 -- again: 0 where the caller has just made the id, and sends this for the first time
--- shards: how many the caller knows of, if there are several
+-- shards: how many the caller knows of, if there are several, and how often that has changed: 3.1
 local _, job, payload = unpack(ARGV)
 local is_admitted, known = ARGV[4], ARGV[5] -- from publish_many.lua
 local how, queue, name, task_name, priority, id =
@@ -15,7 +15,7 @@ local how, queue, name, task_name, priority, id =
 
 -- The short way: a job behind others of its lane changes nothing about where its workspace stands.
 -- `plain` is there where nothing of the shard may reject it or give its task a lane of its own; it
--- is the number of shards, if there are several.
+-- is what callers say of the shards, if there are several.
 local found = known or call('HMGET', K.tasks(), task_name, '#plain')
 local task, plain = found[1], found[2]
 local is_stored
@@ -37,7 +37,7 @@ end
 -- LATER
 if not find(how, ',', 1, true) then how = how .. ',0,0,0,,,,,' end
 local shards, delay, exempt, unnamed, parent, group, expires, unique_for, key =
-  match(how, '^%d(%d*)' .. string.rep(',([^,]*)', 8) .. '$')
+  match(how, '^%d([%d.]*)' .. string.rep(',([^,]*)', 8) .. '$')
 if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } end
 if not is_stored and find(how, '^1') and Shard.has_ended(id, now) then return 0 end
 

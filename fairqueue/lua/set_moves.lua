@@ -2,12 +2,13 @@
 -- From now on publishes ask whether their workspace has moved.
 -- ARGV now shards to
 -- RETURNS 1
--- shards: how many there were; 0: forget which have moved, since all processes know it
--- to: how many there will be; from then on a publish that knows neither number is refused
+-- shards: how many there were, as a publish says it; empty: forget which have moved, since all
+-- processes know it
+-- to: how many there will be; from then on a publish that says neither is refused
 local _, shards, to = unpack(ARGV)
 
 Shard.write_when_full()
-if shards ~= '0' then
+if shards ~= '' then
   call('HSET', K.limits(), 'moves', shards, 'spread', to)
   call('HDEL', K.tasks(), '#plain') -- see publish.lua
 else

@@ -14,6 +14,7 @@ from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Engine
+from fairqueue._stores.layout import Mark, mark_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.redis import RedisEngine
@@ -225,7 +226,9 @@ def test_it_goes_on_wherever_it_was_killed(
 def shards_now(known: Namespace) -> int:
     """Tell a number of shards that a process may come with."""
     engine = known.shard(0).engine
-    return int(engine.command("GET", engine.keys.key("shards")).decode().partition(">")[0])
+    mark = mark_of(engine)
+    assert mark is not None
+    return mark.shards
 
 
 def test_processes_that_run_follow(
@@ -376,12 +379,12 @@ def test_an_id_that_has_ended_is_refused_meanwhile(
             queue.ack(lease)
     put, end = queue.publish, mover.Mover._end
 
-    def repeat(self: mover.Mover, found: mover.Moved) -> None:
+    def repeat(self: mover.Mover, change: Mark, found: mover.Moved) -> None:
         jobs = [(name, f"{name}-ended") for name in NAMES]
         assert {put(b"", queue="q", workspace=n, job_id=i).outcome for n, i in jobs} == {"repeated"}
         many = [NewJob(b"", "q", workspace=name, job_id=job) for name, job in jobs]
         assert {one.outcome for one in queue.publish_many(many)} == {"repeated"}  # type: ignore[union-attr]
-        end(self, found)
+        end(self, change, found)
 
     monkeypatch.setattr(mover.Mover, "_end", repeat)
     for name in NAMES:  # something to move
@@ -465,7 +468,7 @@ def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
     queue = processes.open(FROM)
     queue.publish(b"", queue="q", workspace="w7")
     home = queue.store.shards[0]
-    home.set_moves(FROM, TO)
+    home.set_moves(Mark(FROM, to=TO))
     assert home.begin_move("w7", 4) == 0
     for change in (home.pause, home.set_limits):
         with pytest.raises(StoreUnavailable, match="moves to another shard"):
@@ -474,6 +477,6 @@ def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
         with pytest.raises(StoreUnavailable, match="moves to another shard"):
             search(home.waiting("q", workspace="w7").jobs[0].job_id, "q")
     assert not queue.claim(["q"], 1).leases
-    home.set_moves(0)
+    home.set_moves(None)
     assert queue.admin.list_pauses() == []
     assert queue.claim(["q"], 1).leases

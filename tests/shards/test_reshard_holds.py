@@ -18,6 +18,7 @@ from fairqueue import (
 from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
 from fairqueue._stores.engine import Engine
+from fairqueue._stores.layout import Mark
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import mover
 from fairqueue._stores.store import Store
@@ -126,11 +127,11 @@ def test_new_shards_keep_their_mark(processes: Namespace, monkeypatch: pytest.Mo
     def meanwhile(source: Store, target: Store) -> None:
         name = next(n for n in NAMES if shard_of(n, 4) == target.engine.shard)
         old.publish(b"", queue="q", workspace=name)
-        old.store.layout.shards, old.store.layout.to = 4, None  # type: ignore[attr-defined]
+        old.store.layout.mark = Mark(4)  # type: ignore[attr-defined]
         put.append(shard_of(name, 2))
         give(source, target)
 
-    old.store.layout.shards, old.store.layout.to = 4, None  # type: ignore[attr-defined]
+    old.store.layout.mark = Mark(4)  # type: ignore[attr-defined]
     monkeypatch.setattr(mover, "_give_settings", meanwhile)
     monkeypatch.setattr(mover.Mover, "_open", lambda *_: (_ for _ in ()).throw(Killed))
     with pytest.raises(Killed):
@@ -165,7 +166,7 @@ def test_jobs_of_others_are_found_beside_one_that_moves(processes: Namespace) ->
     queue = processes.open(FROM)
     name = moving()
     for shard in queue.store.shards:
-        shard.set_moves(FROM, TO)
+        shard.set_moves(Mark(FROM, to=TO))
     left = shard_of(name, FROM)
     other = next(n for n in NAMES if shard_of(n, FROM) > left)
     queue.publish(b"", queue="q", workspace=name, job_id="x")
@@ -185,7 +186,7 @@ def test_what_is_set_while_it_begins_holds_on_new_shards(
         other.admin.pause(queue="q")
     open_ = mover.Mover._open
 
-    def opened(self: mover.Mover, shards: int) -> None:
+    def opened(self: mover.Mover, mark: Mark) -> None:
         asleep(other)
         if change == "pause":
             other.admin.pause(queue="q")
@@ -195,7 +196,7 @@ def test_what_is_set_while_it_begins_holds_on_new_shards(
             other.admin.set_default_limits(concurrency=1)
         else:
             other.admin.set_task_limits("t", workspace_concurrency=1)
-        open_(self, shards)
+        open_(self, mark)
 
     monkeypatch.setattr(mover.Mover, "_open", opened)
     assert queue.admin.reshard(TO).is_done
@@ -217,9 +218,9 @@ def test_a_command_that_was_killed_at_the_end_may_be_repeated(
     with monkeypatch.context() as patch:
         mark = mover.Mover._mark
 
-        def last(self: mover.Mover, shards: int, to: int | None, *, of: list[Store]) -> None:
-            mark(self, shards, to, of=of)
-            if to is None:
+        def last(self: mover.Mover, new: Mark, *, of: list[Store]) -> None:
+            mark(self, new, of=of)
+            if new.to is None:
                 raise Killed
 
         patch.setattr(mover.Mover, "_mark", last)
@@ -240,7 +241,7 @@ def test_lists_have_the_new_shards(processes: Namespace) -> None:
     assert [row.workspace for row in reader.admin.stats().workspaces] == [name]
     readers = [processes.open(TO) for _ in range(5)]
     for each in readers:
-        each.store.layout.most = each.store.layout.shards = FROM  # type: ignore[attr-defined]
+        each.store.layout.mark, each.store.layout.most = Mark(FROM), FROM  # type: ignore[attr-defined]
         each.store._all = each.store._all[:FROM]  # type: ignore[attr-defined]
     first, second, third, fourth, fifth = readers
     assert first.store.depth("q") == 1
@@ -278,9 +279,9 @@ def test_a_process_that_was_idle_for_long_asks_again(processes: Namespace) -> No
     for n in range(TO):
         engine = processes.shard(n).engine
         engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
-        processes.shard(n).set_moves(FROM, TO)
+        processes.shard(n).set_moves(Mark(FROM, to=TO))
     known: Any = idle.store.layout  # type: ignore[attr-defined]
-    known.shards, known.to, known.looked_at = FROM, TO, time.monotonic() - 60
+    known.mark, known.looked_at = Mark(FROM, to=TO), time.monotonic() - 60
     known.has_moved(name)
     idle.publish(b"", queue="q", workspace=name)
     assert places(processes) == {shard_of(name, FROM): 2}
@@ -374,11 +375,11 @@ def test_the_rest_of_a_group_is_let_in(
             if isinstance(outcome, Exception):
                 raise outcome
 
-    def meanwhile(self: mover.Mover, found: mover.Moved) -> None:
+    def meanwhile(self: mover.Mover, change: Mark, found: mover.Moved) -> None:
         put("g")
         with pytest.raises(CapacityExceeded):
             put("another")
-        end(self, found)
+        end(self, change, found)
 
     monkeypatch.setattr(mover.Mover, "_end", meanwhile)
     assert queue.admin.reshard(TO).is_done
@@ -414,7 +415,7 @@ def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> No
     for n in range(TO):
         engine = processes.shard(n).engine
         engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
-        processes.shard(n).set_moves(FROM, TO)
+        processes.shard(n).set_moves(Mark(FROM, to=TO))
     [lease] = queue.claim(["q"], 1).leases
     assert left.begin_move(name, at.engine.shard) == 1
 
@@ -451,7 +452,7 @@ def test_others_are_listed_and_reported_beside_one_that_moves(
     for n in range(TO):
         engine = processes.shard(n).engine
         engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
-        processes.shard(n).set_moves(FROM, TO)
+        processes.shard(n).set_moves(Mark(FROM, to=TO))
     assert left.begin_move(name, at.engine.shard) == 0
     at.expect_workspace(name, left.moving_workspace(name))
     items, _ = left.moving_jobs(name)

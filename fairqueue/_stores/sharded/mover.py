@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from fairqueue._shards import SHARDS_MOST, shard_of
 from fairqueue._stores.layout import (
     LOOK_EVERY_SECONDS,
+    Mark,
     mark_of,
     moves_from,
-    read_mark,
-    write_mark,
+    newest,
 )
 from fairqueue._stores.moves import SETTINGS_AT_ONCE, Whereabouts
 from fairqueue._stores.sharded.store import ShardedStore
@@ -83,7 +83,7 @@ class Mover:
 
     def survey(self) -> Moved:
         """Count what would move; changes nothing."""
-        found = Moved(self._read()[0], self._to)
+        found = Moved(self._read().shards, self._to)
         for source in self._store.shards[: found.shards]:
             names = sorted({move.workspace for move in self._leaving(source, found.shards)})
             for first in range(0, len(names), 100):
@@ -98,39 +98,43 @@ class Mover:
     def run(self) -> Moved:
         """Move all; return what did, and what is left for another run."""
         with self._alone():
-            shards, is_under_way = self._read()
-            found = Moved(shards, self._to)
-            if shards != self._to:
-                if not is_under_way:
-                    self._begin(shards)
-                self._open(shards)
+            change = self._read()
+            found = Moved(change.shards, self._to)
+            if change.to is not None:
+                if not self._has_begun(change):
+                    self._begin(change)
+                self._open(change)
                 self._move_all(found)
                 if not found.late:
-                    self._end(found)
+                    self._end(change, found)
             found.is_done = not found.late
         return found
 
-    def _read(self) -> tuple[int, bool]:
-        """Return over how many shards they are spread, and whether some have moved already."""
+    def _read(self) -> Mark:
+        """Return the change that is to be made, or that is under way; without one there is none."""
         first = self._store.shards[0].engine
-        mark = mark_of(first)
+        mark = newest(mark_of(shard.engine) for shard in self._store.shards)
         if mark is None:
-            raise FairQueueError("the first shard has just lost its data: connect again")
-        shards, to = read_mark(mark)
-        if to not in {None, self._to}:
+            raise FairQueueError("the shards have just lost their data: connect again")
+        if mark.to not in {None, self._to}:
             raise ConfigurationError(
-                f"workspaces are on their way from {shards} to {to} shards: let that end first, "
-                f"with --to {to}"
+                f"workspaces are on their way from {mark.shards} to {mark.to} shards: let that end "
+                f"first, with --to {mark.to}"
             )
-        if to is not None:
-            return shards, True
         before = moves_from(first)
-        if before is not None and shards != self._to:
-            raise ConfigurationError(
-                f"the change from {before} to {shards} shards has not ended: run it again, "
-                f"with --to {shards}"
-            )
-        return (shards, False) if before is None else (before, True)
+        if mark.to is None and before is not None:
+            if mark.shards != self._to:
+                raise ConfigurationError(
+                    f"the change from {before.shards} to {mark.shards} shards has not ended: run "
+                    f"it again, with --to {mark.shards}"
+                )
+            return before._replace(to=mark.shards)
+        return mark if mark.shards == self._to else mark._replace(to=self._to)
+
+    def _has_begun(self, change: Mark) -> bool:
+        """Whether all shards have been marked: then workspaces may have moved."""
+        engines = [shard.engine for shard in self._all(change)]
+        return any(map(moves_from, engines)) or all(mark_of(each) == change for each in engines)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -158,36 +162,41 @@ class Mover:
             self._hold()
             time.sleep(min(left, HELD_SECONDS / 10))
 
-    def _all(self, shards: int) -> list[Store]:
+    def _all(self, change: Mark) -> list[Store]:
         """Return all that there were or will be, the first one last."""
-        self._store.layout.most = max(self._store.layout.most, shards, self._to)
-        return list(reversed(self._store.shards[: max(shards, self._to)]))
+        self._store.layout.most = max(self._store.layout.most, change.most)
+        return list(reversed(self._store.shards[: change.most]))
 
-    def _mark(self, shards: int, to: int | None, *, of: list[Store]) -> None:
+    def _new(self, change: Mark) -> list[Store]:
+        return self._all(change)[: change.most - change.shards]
+
+    def _mark(self, mark: Mark, *, of: list[Store]) -> None:
         for shard in of:
-            key = shard.engine.keys.key("shards")
-            shard.engine.command("SET", key, write_mark(shards, to))
+            shard.engine.command("SET", shard.engine.keys.key("shards"), str(mark))
 
-    def _begin(self, shards: int) -> None:
+    def _begin(self, change: Mark) -> None:
         """Prepare new shards, and say on all of them what is about to happen."""
-        every = self._all(shards)
-        for shard in every[: max(0, self._to - shards)]:
+        for shard in self._new(change):
             _refuse_jobs(shard)
             # without its mark, a process that knew this shard would use it again
             _unlink(shard, but=MARK)
+            limits = shard.engine.keys.key("limits")  # a publish that knew it before is refused
+            shard.engine.command("HSET", limits, "spread", change.version)
             _give_settings(self._store.shards[0], shard)
-        self._mark(shards, self._to, of=every)
+        # the first one first: to no other number from then on
+        *others, first = self._all(change)
+        self._mark(change, of=[first, *others])
 
-    def _open(self, shards: int) -> None:
+    def _open(self, change: Mark) -> None:
         """Let no process go on as before."""
-        every = self._all(shards)
+        every = self._all(change)
         closed = [shard for shard in every if moves_from(shard.engine) is None]
         if closed:
             self._sleep(KNOWN_AFTER_SECONDS)
-            for shard in every[: max(0, self._to - shards)]:
+            for shard in self._new(change):
                 _give_settings(self._store.shards[0], shard)  # those that knew of no new shards set
         for shard in closed:
-            shard.set_moves(shards, self._to)
+            shard.set_moves(change)
 
     def _move_all(self, found: Moved) -> None:
         """Move until nothing is left but what is late."""
@@ -297,19 +306,19 @@ class Mover:
             total += found[1]
             self._progress(found[1])
 
-    def _end(self, found: Moved) -> None:
+    def _end(self, change: Mark, found: Moved) -> None:
         """All have moved: say so, and forget where they were once every process knows it."""
-        every = self._all(found.shards)
-        self._mark(self._to, None, of=every)
+        every = self._all(change)
+        self._mark(change.ended, of=every)
         self._sleep(KNOWN_AFTER_SECONDS)
         self._move_all(found)  # what came in the meantime
         if found.late:
             return
-        for shard in every[: max(0, found.shards - self._to)]:
+        for shard in every[: change.most - change.ended.shards]:
             if not _has_jobs(shard):
                 _unlink(shard, but=KEPT)
         for shard in every:
-            shard.set_moves(0)
+            shard.set_moves(None)
 
 
 def _checked(store: AnyStore, to: int) -> tuple[ShardedStore, int]:

@@ -9,7 +9,7 @@ from time import monotonic
 
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import Engine, WorkspaceMoves
-from fairqueue._stores.layout import Layout, mark_of
+from fairqueue._stores.layout import Layout, Mark, age_of, mark_of
 from fairqueue._stores.moves import Whereabouts
 from fairqueue._stores.sharded.quotas import Quotas
 from fairqueue._stores.store import Store
@@ -40,7 +40,7 @@ class Shards:
         self._turns = count()
         self._told_by = 0
         """The shard that has told how many there are: it is asked first, others may be silent."""
-        self.layout = layout or Layout(len(shards))
+        self.layout = layout or Layout(Mark(len(shards)))
         """What this process knows of the shards; its clones know the same."""
         self.quotas = Quotas(lambda: self.in_use)
         """What moves the parts of limits that are wider than a shard."""
@@ -59,7 +59,7 @@ class Shards:
     @property
     def in_use(self) -> tuple[Store, ...]:
         """Those that have workspaces now, or will have: not what was there before a change."""
-        return self.shards[: max(self.layout.shards, self.layout.to or 0)]
+        return self.shards[: self.layout.mark.most]
 
     @property
     def every(self) -> tuple[Store, ...]:
@@ -93,14 +93,14 @@ class Shards:
         return self.placed(workspace)[0]
 
     def placed(self, workspace: str) -> tuple[Store, str]:
-        """Return that, and how many shards this process has taken that from.
+        """Return that, and the version of the number of shards this process has taken that from.
 
         It may sleep before it uses the answer, for as long as it takes to change that number.
         """
         layout = self.layout
         if layout.is_old and not self._look_at(self.shards[layout.places(workspace)[0]].engine):
             self.look()  # it has lost its data, or is no shard any more: the others know
-        shards = str(layout.shards)
+        shards = layout.mark.version
         at, to = layout.places(workspace)
         if at == to or workspace in layout.moved:
             return self.shards[to], shards
@@ -125,34 +125,39 @@ class Shards:
         if self.layout.is_old:
             self._look(shards or self.shards)
 
-    def _look(self, shards: Sequence[Store]) -> None:
+    def _look(self, shards: Sequence[Store], *, at_all: bool = False) -> None:
         silent: set[str] = set()
-        began, has_answer = monotonic(), False
+        began, said = monotonic(), dict[int, Mark | None]()
         for shard in sorted(shards, key=lambda shard: shard.engine.shard != self._told_by):
-            if shard.engine.server in silent:
+            number, server = shard.engine.shard, shard.engine.server
+            if server in silent:
                 continue  # it would take as long not to answer
             try:
-                if self._look_at(shard.engine):
-                    return
-                has_answer = True
+                said[number] = mark_of(shard.engine)
             except StoreUnavailable:
-                silent.add(shard.engine.server)
-        if has_answer:
-            self.layout.learn(None, began)
+                silent.add(server)
+                continue
+            if not at_all and self.layout.is_told(said[number], number):
+                break
+        told = [number for number, mark in said.items() if self.layout.is_told(mark, number)]
+        if said:  # without one that is told, all have lost their data, or their newest writes
+            self._told_by = max(told or said, key=lambda number: age_of(said[number]))
+            self.layout.learn(said[self._told_by], began)
 
-    def has_changed(self, known: tuple[int, int | None]) -> bool:
-        """Look at once; return whether the shards are others than were known."""
-        self._look(self.shards)
-        return self.layout.known != known
+    def has_changed(self, known: Mark) -> bool:
+        """Look at all of them at once; return whether the shards are others than were known."""
+        self._look(self.shards, at_all=True)
+        return self.layout.mark != known
 
     def _look_at(self, engine: Engine) -> bool:
-        """Learn what a shard says; False: it has no mark."""
+        """Learn what a shard says; False: it has no mark, or one of the past."""
         sent = monotonic()
         mark = mark_of(engine)
-        if mark is not None:
-            self.layout.learn(mark, sent)
-            self._told_by = engine.shard
-        return mark is not None
+        if not self.layout.is_told(mark, engine.shard):
+            return False
+        self.layout.learn(mark, sent)
+        self._told_by = engine.shard
+        return True
 
     def of_fence(self, fence: int) -> Store | None:
         """Return the shard that has issued a fence; None: it is of no shard here."""

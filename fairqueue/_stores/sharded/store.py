@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fairqueue._shards import shard_of_fence
-from fairqueue._stores.engine import Engine, WorkspaceMoves
+from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
-from fairqueue._stores.layout import Layout, check_layout
+from fairqueue._stores.layout import Layout, Mark, check_layout
 from fairqueue._stores.limits_text import WIDE
 from fairqueue._stores.publishes import Outcome
 from fairqueue._stores.sharded.lists import ShardedLists
@@ -85,19 +85,16 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
             any(self._look_at(engine) for engine in there)
         for engine in there:
             engine.late_check = None
-            self._check_layout(engine, there)
+        check_layout(there, self.layout, servers=self.servers)
         for shard in self.shards:
             if shard.engine.server in away:
                 reason = away[shard.engine.server]
                 log.warning("shard %d does not answer: %s", shard.engine.shard, reason)
                 shard.engine.late_check = LateCheck(shard, [self._check_late])
 
-    def _check_layout(self, engine: Engine, there: Sequence[Engine]) -> None:
-        check_layout(engine, there, self.layout, servers=self.servers)
-
     def _check_late(self, shard: Store) -> None:
         shard.engine.check()
-        self._check_layout(shard.engine, [shard.engine])
+        check_layout([shard.engine], self.layout, servers=self.servers)
 
     def publish(
         self,
@@ -112,14 +109,14 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         While its workspace moves it waits for some 2 s, and then raises WorkspaceMoves.
         """
         for pause in PAUSES_SECONDS:
-            known = self.layout.known
+            known = self.layout.mark
             try:
                 return self._publish(job, admission)
             except WorkspaceMoves:
                 self._await_move(known, pause)
         return self._publish(job, admission)
 
-    def _await_move(self, known: tuple[int, int | None], seconds: float) -> None:
+    def _await_move(self, known: Mark, seconds: float) -> None:
         """Wait for a moment, unless this process has only slept through a change of the shards."""
         if not self.has_changed(known):
             time.sleep(seconds)
@@ -172,7 +169,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
     def _left(self, home: Store, workspace: str) -> Store | None:
         """Return the shard that a workspace has left while their number changes."""
         at, _ = self.layout.places(workspace)
-        is_there = self.layout.to is None or at == home.engine.shard
+        is_there = self.layout.mark.to is None or at == home.engine.shard
         return None if is_there else self.shards[at]
 
     def _checked(self, home: Store, job: Job, admission: Admission) -> Admission:
@@ -197,7 +194,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         """
         outcomes: dict[int, Outcome] = {}
         for pause in PAUSES_SECONDS:
-            known = self.layout.known
+            known = self.layout.mark
             if self._publish_left(jobs, outcomes) is None:
                 break
             self._await_move(known, pause)

@@ -106,7 +106,7 @@ function Enqueue.rejection_of_group(entries)
 end
 
 -- A publish may take the short way from now on: no capacity can reject a job, no task has a lane of
--- its own, and Redis's clock is not behind. The mark is the number of shards that they know of.
+-- its own, and Redis's clock is not behind. The mark is what they say of the shards.
 function Enqueue.mark_plain(has_capacity, has_tasks, shards)
   if has_capacity or has_tasks or offset ~= '0' then return end
   call('HSET', K.tasks(), '#plain', shards)

@@ -146,9 +146,10 @@ end
 -- How many shards may have a quota, by what this one has stored, else as its caller knows it. While
 -- their number changes, to its very end, those that come and those that go.
 function Quotas.shards(known)
-  local from, to = match(call('GET', K.shards()) or '', '^(%d+)>?(%d*)$')
+  local from, to = match(call('GET', K.shards()) or '', '^(%d+)[%d.]*>?(%d*)')
   if not from then return tonumber(known) end
-  return max(tonumber(from), tonumber(to) or 0, tonumber(call('HGET', K.limits(), 'moves')) or 0)
+  local moves = match(call('HGET', K.limits(), 'moves') or '0', '^%d+')
+  return max(tonumber(from), tonumber(to) or 0, tonumber(moves))
 end
 
 -- The ledger's line of a limit: {granted, epoch} of each shard. granted nil: not known.

@@ -1,0 +1,133 @@
+"""What each shard stores of their number, and which of that a process believes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairqueue import ConfigurationError
+from fairqueue._shards import shard_of
+from fairqueue._stores.layout import Mark, mark_of, read_mark
+from fairqueue._stores.sharded import mover
+from fairqueue.testing import ManualClock
+from tests.shards.test_reshard import FROM, NAMES, TO, Killed, Namespace, processes
+from tests.shards.test_reshard_holds import asleep, moving, places
+
+__all__ = ["processes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("5", Mark(5)),
+        ("5>3.1", Mark(5, to=3)),
+        ("3.1", Mark(3, 1)),
+        ("3.1>16.2", Mark(3, 1, 16)),
+    ],
+)
+def test_a_mark_is_read_as_it_was_written(text: str, mark: Mark) -> None:
+    """With the number of changes, once there was one."""
+    assert read_mark(text) == mark
+    assert str(mark) == text
+
+
+def test_a_shard_that_was_dropped_is_not_believed(processes: Namespace) -> None:
+    """It keeps the mark of the change by which it went, and none after that concerns it."""
+    queue, old = processes.open(4), processes.open(4)
+    assert queue.admin.reshard(2).is_done
+    assert processes.open(2).admin.reshard(3).is_done
+    store: Any = old.store
+    store._told_by = 3
+    name = next(n for n in NAMES if shard_of(n, 2) != shard_of(n, 3))
+    old.publish(b"", queue="q", workspace=name)
+    assert store.layout.mark == Mark(3, 2)
+    assert places(processes) == {2: 1}
+
+
+@pytest.mark.parametrize("is_plain", [True, False], ids=["short way", "general way"])
+def test_a_publisher_slept_until_the_number_goes_back(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch, *, is_plain: bool
+) -> None:
+    """It says the number that will be, but of the time before: its workspace has yet to move."""
+    name = moving()
+    queue, late = processes.open(FROM), processes.open(FROM)
+    if not is_plain:
+        queue.admin.set_default_limits(capacity=100)
+    queue.publish(b"", queue="q", workspace=name, task="t")
+    asleep(late)
+    assert queue.admin.reshard(TO).is_done
+    move_all, found = mover.Mover._move_all, dict[int, int]()
+
+    def meanwhile(self: mover.Mover, moved: mover.Moved) -> None:
+        late.publish(b"", queue="q", workspace=name, task="t")
+        found.update(places(processes))
+        monkeypatch.setattr(mover.Mover, "_move_all", move_all)
+        move_all(self, moved)
+
+    monkeypatch.setattr(mover.Mover, "_move_all", meanwhile)
+    assert queue.admin.reshard(FROM).is_done
+    assert found == {shard_of(name, TO): 2}
+    assert places(processes) == {shard_of(name, FROM): 2}
+
+
+def test_a_change_that_was_killed_while_it_began_goes_on_to_no_other_number(
+    processes: Namespace, clock: ManualClock
+) -> None:
+    """Only some shards know of it, and the first one does."""
+    killed = processes.open(FROM)
+    store: Any = killed.store
+    store.layout.most = TO
+    for shard in store.shards[1:]:
+        run = shard.engine.command
+
+        def dies(name: str, *arguments: object, run: Any = run) -> object:
+            if name == "SET":
+                raise Killed
+            return run(name, *arguments)
+
+        shard.engine.command = dies
+    with pytest.raises(Killed):
+        killed.admin.reshard(TO)
+    clock.advance(31)
+    assert [mark_of(processes.shard(n).engine) for n in (0, 1)] == [Mark(FROM, to=TO), Mark(FROM)]
+    with pytest.raises(ConfigurationError, match=f"let that end first, with --to {TO}"):
+        processes.open(FROM).admin.reshard(TO - 1)
+    queue = processes.open(FROM)
+    queue.publish(b"", queue="q", workspace=moving())
+    assert queue.admin.reshard(TO).is_done
+    assert places(processes) == {shard_of(moving(), TO): 1}
+    assert processes.findings(TO) == []
+
+
+@pytest.mark.parametrize("lost", [None, str(FROM)], ids=["its data", "its newest writes"])
+def test_a_shard_that_has_lost_its_mark_misleads_none(
+    processes: Namespace, lost: str | None
+) -> None:
+    """Others know better, and give it theirs if it has none."""
+    queue = processes.open(FROM)
+    assert queue.admin.reshard(TO).is_done
+    engine = processes.shard(0).engine
+    key = engine.keys.key("shards")
+    engine.command(*(("UNLINK", key) if lost is None else ("SET", key, lost)))
+    name = next(n for n in NAMES if shard_of(n, FROM) == 0 != shard_of(n, TO))
+    queue.publish(b"", queue="q", workspace=name)
+    new = processes.open(TO)
+    new.publish(b"", queue="q", workspace=name)
+    assert places(processes) == {shard_of(name, TO): 2}
+    assert mark_of(engine) == (Mark(TO, 1) if lost is None else Mark(FROM))
+    with pytest.raises(ConfigurationError, match=f"are on {TO} shards"):
+        processes.open(FROM)
+
+
+def test_a_namespace_that_was_emptied_begins_again(processes: Namespace) -> None:
+    """By a process that runs, too: what it knew is older than that."""
+    queue = processes.open(FROM)
+    assert queue.admin.reshard(TO).is_done
+    for n in range(TO):
+        engine = processes.shard(n).engine
+        for entry in list(engine.dump()):
+            engine.command("UNLINK", entry.key)
+    processes.open(2)
+    queue.publish(b"", queue="q", workspace=NAMES[0])
+    assert places(processes) == {shard_of(NAMES[0], 2): 1}
