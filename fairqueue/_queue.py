@@ -94,15 +94,15 @@ class FairQueue:
         self._own_limits = OwnLimits(self.settings, self.store, authoritative=authoritative)
         self.admin = Admin(self._connected, self.settings)
         """Operations: limits, pause and drain, cancel and purge, dead letters, ``why``."""
-        self.requests = Requests(self._connected, self.settings, before=self._ask_provider)
-        """Places for web requests in flight."""
         self.missing_workspace = MissingWorkspace(self.settings)
         """What becomes of a publish whose workspace is not found (for adapters)."""
         self.tally = Tally(self.settings.metrics_workspaces)
         """What this process sees happen, for ``fairqueue.metrics``; off until that turns it on."""
         self.tracing = Tracing(is_on=self.settings.tracing)
         """Spans of publishes and runs (for adapters)."""
-        self._quota_mover = QuotaMover(self.store, self.tally)
+        mover = self._quota_mover = QuotaMover(self.store, self.tally)
+        self.requests = Requests(self._connected, self.settings, self._ask_provider, mover.start)
+        """Places for web requests in flight."""
         self._similar_names = SimilarNames(self.settings.workspaces)
         self._provider: LimitProvider | None = None
         if brings_limits and self.settings.limit_provider is not None:

@@ -76,10 +76,11 @@ class Requests:
         self,
         connected: Callable[[], AnyStore],
         settings: Settings,
-        *,
         before: Callable[[str], None],
+        on_full: Callable[[], None],
     ) -> None:
         self._connected, self._settings, self._before = connected, settings, before
+        self._on_full = on_full
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._reset()
 
@@ -144,6 +145,8 @@ class Requests:
             self._forget(ticket, is_reported=False)
             raise
         ticket.is_in_flight = reply.state == "in_flight"
+        if reply.scope == "total":
+            self._on_full()
         if reply.state == "rejected":
             self._forget(ticket)
             raise _rejected(ticket, reply)

@@ -488,6 +488,6 @@ class AdmittedRequest:
     state: str
     """``"in_flight"``, ``"waits"`` or ``"rejected"``."""
     scope: str = ""
-    """Of a rejected one: what is full, ``"workspace"`` or ``"total"``."""
+    """Of one that is rejected, or begins to wait: what is full, ``"workspace"`` or ``"total"``."""
     limit: int = 0
     in_flight: int = 0

@@ -16,7 +16,7 @@ TEXTS = frozenset({"parent", "fairness"})
 WHOLE = "whole_"
 """Before the name of a limit that is wider than the shard, which has a quota of it."""
 WIDE = {
-    "total": ("concurrency", "capacity"),
+    "total": ("concurrency", "capacity", "requests"),
     "queue_default": ("concurrency", "capacity"),
     "queue": ("concurrency", "capacity"),
     "task": ("concurrency",),

@@ -40,7 +40,7 @@ class Need(NamedTuple):
     epoch: int
     used: int
     demand: float
-    """Jobs that could start but for this limit."""
+    """Jobs or requests that could start but for this limit."""
     weight: float
     """Of the flows of these jobs."""
 
@@ -112,7 +112,7 @@ class QuotaStore(OperatorStore):
     def quota_needs(self, scopes: Sequence[tuple[str, str]] = (), *, what: str = "") -> list[Need]:
         """Say what this shard needs of each limit, or of those of some ``(scope, name)``.
 
-        ``what``: of "concurrency" or "capacity" only.
+        ``what``: of "concurrency", "capacity" or "requests" only.
         """
         if scopes:
             return list(self._needs_of(scopes, what))

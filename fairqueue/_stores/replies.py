@@ -263,8 +263,8 @@ def admitted_request(reply: list[Any]) -> AdmittedRequest:
     """Read what became of a request for a place."""
     if not reply:
         return AdmittedRequest("in_flight")
-    scope, *numbers = reply
-    if not numbers:
-        return AdmittedRequest("waits")
-    limit, in_flight = map(int, numbers)
-    return AdmittedRequest("rejected", scope.decode(), limit, in_flight)
+    first, *rest = reply
+    if first == b"waits":
+        return AdmittedRequest("waits", rest[0].decode() if rest else "")
+    limit, in_flight = map(int, rest)
+    return AdmittedRequest("rejected", first.decode(), limit, in_flight)

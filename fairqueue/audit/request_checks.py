@@ -72,7 +72,7 @@ def _requests_are_within_their_limits(a: Audit) -> Iterator[Found]:
     for (name,), tickets in a.space.all("requests_of_workspace"):
         levels.append((f"workspace {decode(name)!r}", len(tickets), a.levels.of_workspace(name)))
     for where, used, limits in levels:
-        if used > limits.get("requests", used):
+        if used > limits.get("whole_requests", limits.get("requests", used)):
             yield ("limits",), f"{where} has {used} requests in flight, above its limit"
 
 

@@ -1,6 +1,7 @@
 -- Admit a request, let it wait for its turn, or reject it.
 -- ARGV now ticket length waiting_most
--- RETURNS {} if it is in flight; {'waits'}; {scope, limit, in flight there} if it is rejected
+-- RETURNS {} if it is in flight; {'waits'}, or {'waits', scope} where this call has made it wait
+-- for a limit of that scope; {scope, limit, in flight here} if it is rejected
 local _, ticket, length, waiting_most = unpack(ARGV)
 
 local name = Requests.workspace_of(ticket)
@@ -23,4 +24,5 @@ if waiting >= tonumber(waiting_most) then return { scope or 'workspace', limit o
 Requests.enter(ticket, length)
 Requests.wait(ticket)
 Requests.start_waiting()
-return Requests.is_in_flight(ticket) and {} or { 'waits' }
+if Requests.is_in_flight(ticket) then return {} end
+return { 'waits', (Requests.full(name, Requests.in_force)) }

@@ -4,7 +4,7 @@
 -- changes: "limit quota epoch" of each, one in a line
 local _, changes = unpack(ARGV)
 Shard.write_when_full()
-local replies, settled = {}, {}
+local replies, settled, has_places = {}, {}, false
 
 local function set(what, scope, name, quota, epoch)
   local own_name = scope == 'task' and Shard.task_number(name) or name
@@ -16,6 +16,7 @@ local function set(what, scope, name, quota, epoch)
     local limit = concat({ what, scope, own_name }, ':')
     call('HSET', K.quotas(), limit, int(quota) .. ' ' .. epoch)
     if what == 'concurrency' then insert(settled, { scope = scope, name = own_name }) end
+    has_places = has_places or what == 'requests'
   end
   return max(tonumber(quota), Quotas.used(what, scope, own_name))
 end
@@ -29,4 +30,5 @@ for _, each in ipairs(settled) do
   elseif each.scope == 'queue' then Wakeups.touched[each.name] = true
   else Wakeups.touch_all() end
 end
+if has_places then Requests.start_waiting() end
 return replies

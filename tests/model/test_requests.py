@@ -114,7 +114,10 @@ class Model:
         self.turns.setdefault(workspace, self.turn())
         self.settle(workspace)
         self.start_waiting()
-        return AdmittedRequest("in_flight" if ticket in self.in_flight else "waits")
+        if ticket in self.in_flight:
+            return AdmittedRequest("in_flight")
+        scope, *_ = self.full(workspace) or ("",)
+        return AdmittedRequest("waits", scope)
 
     def end(self, ticket: Ticket, now: float) -> bool:
         was_known = ticket in self.known(ticket[0])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
-from fairqueue import FairQueue, Lease
+from fairqueue import FairQueue, Lease, StoreUnavailable
+from fairqueue._requests import Ticket
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store
+from fairqueue.errors import RequestRejected
 from fairqueue.testing import ManualClock
 from tests.shards.test_reshard import FROM, NAMES, TO, Namespace, processes
 
@@ -88,4 +92,51 @@ def test_a_limit_holds_while_the_number_changes(
         move(late, clock)
     runs.claim(late)
     assert len(runs.leases) == LIMIT
+    assert processes.findings(to) == []
+
+
+@pytest.mark.parametrize("to", [TO, 2])
+def test_no_more_requests_are_in_flight_while_the_number_changes(
+    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, to: int
+) -> None:
+    """Those of a workspace that moves take their places along; then no place is lost."""
+    monkeypatch.setattr("fairqueue._stores.sharded.quotas.NO_ROOM_SECONDS", 0)
+    old = processes.open(FROM, total_requests=LIMIT)
+    for name in NAMES:
+        old.publish(b"", queue="q", workspace=name)
+    held: list[Ticket] = []
+
+    def ask(queue: FairQueue) -> None:
+        for name in reversed(NAMES):
+            with suppress(RequestRejected, StoreUnavailable):
+                held.append(queue.requests.admit(name))
+        assert len(held) <= LIMIT
+
+    ask(old)
+    assert len(held) == LIMIT
+    end = Store.end_move
+    moved = []
+
+    def meanwhile(shard: Store, workspace: str, target: int) -> bool:
+        is_done = end(shard, workspace, target)
+        ask(old)
+        move(old, clock)
+        ask(old)
+        moved.append(workspace)
+        while len(moved) % 3 == 0 and held:
+            held.pop().end()
+        return is_done
+
+    monkeypatch.setattr(Store, "end_move", meanwhile)
+    assert old.admin.reshard(to).is_done
+    monkeypatch.undo()
+    assert len(moved) > 3
+    late = processes.open(to, total_requests=LIMIT)
+    old.requests.renew(old.store)
+    while held:
+        held.pop().end()
+    old.requests.renew(old.store)
+    monkeypatch.setattr("fairqueue._stores.sharded.quotas.NO_ROOM_SECONDS", 0)
+    ask(late)
+    assert len(held) == LIMIT
     assert processes.findings(to) == []

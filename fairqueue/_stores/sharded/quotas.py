@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count
+from math import ceil
 from typing import NamedTuple, TypeVar
 
-from fairqueue._keys import encode
 from fairqueue._stores.quotas import Change, Granted, Need, Place, scope_of
 from fairqueue._stores.sharded.asking import Answers
 from fairqueue._stores.sharded.missed_limits import tell_missed
@@ -32,6 +32,8 @@ from fairqueue.errors import FairQueueError
 T = TypeVar("T")
 TENURE_SECONDS = 3.0
 """For how long one process moves them after its last sign of life, and others do not."""
+MOVES = 3
+"""How often a call lets its shard have what others have left: another call may take it before."""
 NO_ROOM_SECONDS = 0.25
 """For so long after it found none, a process does not look for room again."""
 PAGES = 20
@@ -47,13 +49,13 @@ LONGEST_SECONDS = 5.0
 
 
 class _Full(NamedTuple):
-    """A capacity that had too little room."""
+    """A limit that had too little room."""
 
     until: float
     """How long this is believed."""
     room: int
     used: int | None
-    """How many jobs waited in all; None: that is not known."""
+    """How many jobs or requests there were in all; None: that is not known."""
 
 
 class Quotas:
@@ -166,22 +168,22 @@ class Quotas:
         needs = _by_limit(asked.all(lambda shard: shard.quota_needs(scopes)))
         self._move(needs, asked)
 
-    def make_room(self, scope: str, name: str, shard: Store, n: int = 1, *, least: int = 1) -> bool:
-        """Let a shard take up to ``n`` more waiting jobs, if the whole capacity has room.
+    def make_room(self, limit: str, shard: Store, n: int = 1, *, least: int = 1) -> bool:
+        """Let a shard take up to ``n`` more of a capacity or of requests, if the whole has room.
 
-        ``least``: for fewer there is no use. Where a shard is away it keeps its part. Without the
-        first one there is no room.
+        ``least``: for fewer there is no use. Requests that wait on other shards come first. Where a
+        shard is away it keeps its part. Without the first one there is no room.
         """
-        limit = f"capacity:{scope}:{encode(name)}"
         full = self._full.get(limit)
         if full is not None and full.until > self._clock() and least > full.room:
             return False
-        asked, found = self._asked_in_time(scope, name)
-        needs = _by_limit(found).get(limit, {})
+        asked, found = self._asked_in_time(limit)
+        needs = dict(_by_limit(found).get(limit, {}))
         number, used = shard.engine.shard, sum(need.used for need in needs.values())
         if number not in needs:
             return False
-        room = needs[number].whole - used
+        waiting = sum(need.demand for at, need in needs.items() if at != number)
+        room = needs[number].whole - used - ceil(waiting)
         if room >= least:
             needs[number] = needs[number]._replace(demand=float(min(n, room)))
             has_room = needs[number].quota - needs[number].used >= least  # another moved it here
@@ -191,12 +193,13 @@ class Quotas:
         self._full[limit] = _Full(self._clock() + NO_ROOM_SECONDS, *known)
         return False
 
-    def _asked_in_time(self, scope: str, name: str) -> tuple[Answers, dict[int, list[Need]]]:
-        """Ask all what they need of a capacity, but those that did not answer a moment ago."""
+    def _asked_in_time(self, limit: str) -> tuple[Answers, dict[int, list[Need]]]:
+        """Ask all what they need of a limit, but those that did not answer a moment ago."""
+        scopes, what = [scope_of(limit)], limit.partition(":")[0]
         resting = {server for server, rest in self._rests.items() if rest.seconds_left > 0}
         asked = Answers(self._shards, resting)
         begun = time.monotonic()
-        found = asked.all(lambda shard: shard.quota_needs([(scope, name)], what="capacity"))
+        found = asked.all(lambda shard: shard.quota_needs(scopes, what=what))
         took = time.monotonic() - begun
         for server in asked.errors.silent:
             self._rests.setdefault(server, Rest()).failed(took)
@@ -205,9 +208,9 @@ class Quotas:
                 self._rests.pop(server, None)
         return asked, found
 
-    def waiting(self, scope: str, name: str) -> int | None:
-        """Return how many jobs waited in all when no room was found; None: that is not known."""
-        known = self._full.get(f"capacity:{scope}:{encode(name)}")
+    def used_when_full(self, limit: str) -> int | None:
+        """Return how much was used in all when no room was found; None: that is not known."""
+        known = self._full.get(limit)
         return known and known.used
 
     def used(self, limits: Collection[str]) -> dict[str, int]:

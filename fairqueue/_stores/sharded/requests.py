@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.sharded.asking import each
+from fairqueue._stores.sharded.quotas import MOVES
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.store import Store
 from fairqueue._types import AdmittedRequest
+
+TOTAL = "requests:total:"
 
 
 class ShardedRequests(Shards):
@@ -23,10 +27,23 @@ class ShardedRequests(Shards):
     def admit_request(
         self, ticket: str, *, lease_seconds: float, waiting_most: int
     ) -> AdmittedRequest:
-        """Admit a request, or let it wait."""
-        return self._of_ticket(ticket).admit_request(
-            ticket, lease_seconds=lease_seconds, waiting_most=waiting_most
-        )
+        """Admit a request, or let it wait; where others have room, its shard gets some of it."""
+        home = self._of_ticket(ticket)
+
+        def admit() -> AdmittedRequest:
+            return home.admit_request(
+                ticket, lease_seconds=lease_seconds, waiting_most=waiting_most
+            )
+
+        reply = admit()
+        for _ in range(MOVES):
+            if reply.scope != "total" or len(self.shards) == 1:
+                return reply
+            if not self.quotas.make_room(TOTAL, home):
+                used = self.quotas.used_when_full(TOTAL)
+                return reply if used is None else replace(reply, in_flight=used)
+            reply = admit()
+        return reply
 
     def end_request(self, ticket: str) -> bool:
         """End a request; False: it is over."""

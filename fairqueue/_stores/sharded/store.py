@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from fairqueue._keys import encode
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
@@ -16,6 +17,7 @@ from fairqueue._stores.limits_text import WIDE
 from fairqueue._stores.publishes import Outcome
 from fairqueue._stores.sharded.lists import ShardedLists
 from fairqueue._stores.sharded.operators import ShardedOperators
+from fairqueue._stores.sharded.quotas import MOVES
 from fairqueue._stores.sharded.shards import OpenShard, cannot_open
 from fairqueue._stores.sharded.waiter import ShardedWaiter
 from fairqueue._stores.store import AnyStore, Store
@@ -38,10 +40,6 @@ Parts = dict[tuple[Store, str], list[tuple[int, Pair]]]
 PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)
 """A publish tries again after each while its workspace moves: that takes some milliseconds for each
 hundred jobs."""
-
-MOVES = 3
-"""How often a publish lets its shard have what others have left of a capacity: another publish
-may take it before."""
 
 
 class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
@@ -123,19 +121,19 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
     def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:
         """Let a shard have what others have left of a capacity that it has met."""
-        wanted: dict[tuple[str, str], list[int]] = defaultdict(list)
+        wanted: dict[str, list[int]] = defaultdict(list)
         for error in rejections:
             if _is_wide(error):
-                wanted[_scope(error)].append(error.jobs)
+                wanted[_limit(error)].append(error.jobs)
         if len(self.shards) == 1:
             return False
         room = self.quotas.make_room
-        made = [room(*of, shard, sum(ns), least=min(ns)) for of, ns in wanted.items()]
+        made = [room(of, shard, sum(ns), least=min(ns)) for of, ns in wanted.items()]
         return any(made)
 
     def _told_whole(self, error: CapacityExceeded) -> CapacityExceeded:
         """Say how many jobs wait on all shards, as far as that is known."""
-        waiting = self.quotas.waiting(*_scope(error)) if _is_wide(error) else None
+        waiting = self.quotas.used_when_full(_limit(error)) if _is_wide(error) else None
         if waiting is None:
             return error
         scope, limit, _, *rest = error.args
@@ -360,8 +358,8 @@ def _is_wide(error: CapacityExceeded) -> bool:
     return error.scope in WIDE and not error.draining
 
 
-def _scope(error: CapacityExceeded) -> tuple[str, str]:
-    return error.scope, error.queue if error.scope == "queue" else ""
+def _limit(error: CapacityExceeded) -> str:
+    return f"capacity:{error.scope}:{encode(error.queue) if error.scope == 'queue' else ''}"
 
 
 def _keep(

@@ -1,7 +1,8 @@
 """Refuses what several shards cannot keep of limits that are wider than a shard.
 
 Limits of a workspace, and of a task in each workspace, are counted where that workspace lives.
-Concurrency and capacity of wider scopes are kept by quotas, see ``quotas.py``; the rest is refused.
+What ``limits_text.WIDE`` names of wider scopes is kept by quotas, see ``quotas.py``; the rest is
+refused.
 """
 
 from __future__ import annotations
@@ -12,11 +13,7 @@ from itertools import chain
 from fairqueue._types import Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
 
-_COUNTED = ("rate", "burst", "requests")
 REFUSED = {
-    "total": _COUNTED,
-    "queue_default": _COUNTED,
-    "queue": _COUNTED,
     "task": ("rate", "burst"),
     "workspace": ("parent",),
     "default": ("parent",),
@@ -43,7 +40,7 @@ def refuse_wide_configuration(stored: StoredLimits, *, shards: int) -> None:
 
 
 def _wide(scope: str, name: str, limits: Limits) -> Iterator[str]:
-    for limit in REFUSED[scope]:
+    for limit in REFUSED.get(scope, ()):
         value = getattr(limits, limit)
         if value is not None:
             yield f"{_setting(scope, name, limit)}={value!r}"

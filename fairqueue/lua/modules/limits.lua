@@ -150,7 +150,8 @@ end
 -- What a limit that is wider than a shard leaves to this one: its quota, and without one nothing.
 -- The whole stays beside it, for people.
 function Limits.within_quota(limits, where)
-  local quotas = call('HMGET', K.quotas(), 'concurrency:' .. where, 'capacity:' .. where)
+  local quotas = call('HMGET', K.quotas(), 'concurrency:' .. where, 'capacity:' .. where,
+    'requests:' .. where)
   local own = Limits.bounded(limits, quotas)
   own.would = own.would and Limits.bounded(own.would, quotas)
   return own
@@ -159,7 +160,7 @@ end
 function Limits.bounded(limits, quotas)
   local own = {}
   for name, value in pairs(limits) do own[name] = value end
-  for i, what in ipairs({ 'concurrency', 'capacity' }) do
+  for i, what in ipairs({ 'concurrency', 'capacity', 'requests' }) do
     local whole = own['whole_' .. what]
     if whole then own[what] = min(whole, tonumber(match(quotas[i] or '0', '^%d+'))) end
   end

@@ -8,7 +8,9 @@ local NODES_LOOKED_AT = 200 -- of queues or a task's nodes, up to as many with j
 local NODES_WITH_JOBS = 32
 local flows_left = 500 -- that this call looks at; behind these 2 of each node
 local QUOTA_KEPT_SECONDS = 86400 -- after its last change, once it is not needed
-local WHATS = { 'concurrency', 'capacity' }
+local REQUESTS_LOOKED_AT = 32 -- of those in flight, and of the workspaces that wait
+local WHATS = { total = { 'concurrency', 'capacity', 'requests' },
+  queue = { 'concurrency', 'capacity' }, task = { 'concurrency' } }
 
 -- COLD
 function Quotas.parse(limit)
@@ -22,6 +24,7 @@ function Quotas.own_name(scope, name)
 end
 
 function Quotas.used(what, scope, own_name)
+  if what == 'requests' then return call('ZCARD', K.requests()) end
   if what == 'capacity' then
     return scope == 'total' and Lanes.total_depth() or Lanes.depth_of(own_name)
   end
@@ -35,6 +38,15 @@ function Quotas.of(what, scope, own_name)
   local text = call('HGET', K.quotas(), concat({ what, scope, own_name }, ':')) or '0 0'
   local quota, epoch = match(text, '^(%d+) (%d+)$')
   return tonumber(quota) or 0, epoch or '0'
+end
+
+-- What has left this shard and is used on another one takes its part of the quota with it. The
+-- ledger learns of it with the next look.
+function Quotas.leave(limit, n)
+  local quota, epoch = Quotas.of(Quotas.parse(limit))
+  if n > 0 and quota > 0 then
+    call('HSET', K.quotas(), limit, int(max(0, quota - n)) .. ' ' .. epoch)
+  end
 end
 
 -- How many jobs of a node could start, and what its flows weigh of which jobs run or could start.
@@ -120,10 +132,35 @@ function Quotas.demand_of_all()
   end)
 end
 
--- Jobs that could start but for this limit, and what their flows weigh. What will be
+-- How many requests wait for a place that their workspaces may have, and what the workspaces weigh
+-- of which requests wait or are in flight.
+function Quotas.demand_of_requests()
+  local seen, weight, waiting = {}, 0, 0
+  local function look(name)
+    local ws = { name = name }
+    local limits = Limits.of_workspace(ws)
+    if not seen[name] then seen[name], weight = true, weight + limits.weight end
+    return limits
+  end
+  for _, ticket in ipairs(call('ZRANGE', K.requests(), 0, REQUESTS_LOOKED_AT - 1)) do
+    look(match(ticket, '^[^/]*/([^/]*)/'))
+  end
+  local turns = call('ZRANGE', K.request_turns(), 0, REQUESTS_LOOKED_AT - 1)
+  for _, member in ipairs(turns) do
+    local name = match(member, '^%d+:(%S*)$')
+    local most = look(name).requests
+    local room = most and max(0, most - call('SCARD', K.requests_of_workspace(name)))
+    waiting = waiting + Room.least(call('ZCARD', K.waiting_requests(name)), room or nil)
+  end
+  local all = call('ZCARD', K.request_turns())
+  return #turns > 0 and waiting * all / #turns or 0, weight
+end
+
+-- Jobs or requests that could start but for this limit, and what their flows weigh. What will be
 -- published is not known, so a capacity has no demand.
 function Quotas.demand(what, scope, own_name)
   if what == 'capacity' then return 0, 1 end
+  if what == 'requests' then return Quotas.demand_of_requests() end
   if scope == 'total' then return Quotas.demand_of_all() end
   if scope == 'queue' then return Quotas.demand_of_queue(own_name) end
   return Quotas.demand_of_task(own_name)
@@ -131,7 +168,7 @@ end
 
 -- What each limit of a scope needs here: `limit whole quota epoch used demand weight`.
 function Quotas.needs(rows, scope, name, own_name, only)
-  for _, what in ipairs(WHATS) do
+  for _, what in ipairs(WHATS[scope]) do
     local is_asked = own_name and (not only or only == '' or only == what)
     local whole = is_asked and Limits.stored_whole(what, scope, own_name)
     if whole then

@@ -14,17 +14,23 @@ end
 
 function Requests.most_in_all()
   if Limits.none_is_set() then return {} end
-  return Limits.merged(Limits.texts('configured:total:', 'live:total:', 'configured:observe:'))
+  local most =
+    Limits.merged(Limits.texts('configured:total:', 'live:total:', 'configured:observe:'))
+  local is_wide = most.whole_requests or most.would and most.would.whole_requests
+  return is_wide and Limits.within_quota(most, 'total:') or most
 end
 
--- What is full for one more request of a workspace: a scope, its limit, and how many are in flight
--- there; nil: nothing. `of` chooses the limits in force, or those that are only observed.
+-- What is full for one more request of a workspace: a scope, its limit, which may be wider than
+-- this shard, and how many are in flight here; nil: nothing. `of` chooses the limits in force, or
+-- those that are only observed.
 function Requests.full(name, of)
   local own, most = of(Limits.of_workspace({ name = name })), of(Requests.most_in_all())
   local used = own.requests and call('SCARD', K.requests_of_workspace(name))
   if used and used >= own.requests then return 'workspace', int(own.requests), used end
   local all = most.requests and call('ZCARD', K.requests())
-  if all and all >= most.requests then return 'total', int(most.requests), all end
+  if all and all >= most.requests then
+    return 'total', int(Limits.whole(most, 'requests')), all
+  end
 end
 
 function Requests.in_force(limits)
