@@ -384,11 +384,15 @@ class Admin(Reshard):
         priority: int = 0,
         delay_seconds: float = 0.0,
         kind: str = "message",
+        job_id: str | None = None,
     ) -> bool:
         """Replace the next message of another system's list with a job, in one step.
 
         ``source`` is the list's key in the same Redis; its last element is the next message. It
         must equal ``message``, which becomes the payload. False: it does not, so nothing was done.
+        ``source=""`` imports a message that you have taken from its list and keep until this
+        returns; with several shards there is no other way. Name a ``job_id`` then: a repeat under
+        the same one does nothing while that job lives, and for a minute after it.
         No capacity applies, since the message was accepted elsewhere. ConfigurationError: a bad
         name or number, as for a publish; then the message stays. ``kind`` is counted, see
         :meth:`imported`. Raises FairQueueError while imports are suspended, see
@@ -396,7 +400,7 @@ class Admin(Reshard):
         """
         unnamed = workspace is None and self._settings.on_missing_workspace != "default"
         job = Job(
-            id=new_job_id(),
+            id=check_text("job id", job_id) if job_id else new_job_id(),
             workspace=check_name("workspace", workspace or self._settings.default_workspace),
             queue=check_name("queue", queue),
             task=check_name("task", task),
@@ -413,7 +417,8 @@ class Admin(Reshard):
         ``lists`` holds (least priority, key) pairs in rising order: a payload is pushed to the
         left of the last list whose least priority the job's reaches. Each item is the number of
         jobs moved in that step; each job moves atomically. Workspaces take turns. Running jobs go
-        on.
+        on. With several shards each has lists of its own, whose keys begin with its
+        ``engine.keys.exported()``; ConfigurationError while their number changes.
         """
         return self._connected().export_jobs(check_name("queue", queue), lists)
 

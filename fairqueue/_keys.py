@@ -131,3 +131,11 @@ class Keys:
         that is makes Redis answer TRYAGAIN before the script has changed anything.
         """
         return [self.key("meta"), self.prefix]
+
+    def exported(self) -> str:
+        """Return what begins the keys of lists to which this shard's jobs are exported.
+
+        They are another system's, so they are not in the layout; a script that writes to them needs
+        them in its own slot.
+        """
+        return f"{self.prefix[:-1]}exported:"

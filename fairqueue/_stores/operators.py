@@ -8,7 +8,7 @@ from typing import Any
 
 from fairqueue._keys import decode, encode
 from fairqueue._stores import limits_text, replies
-from fairqueue._stores.engine import Engine, Value
+from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
 from fairqueue._stores.limits_text import SourcedLimits
 from fairqueue._types import (
     Cancelled,
@@ -30,6 +30,7 @@ NOT_INDEXED = -2
 MOST_DROPPED = 500  # jobs in one call: a few milliseconds
 MOST_CANCELLED = 100  # each leaves a notice
 TASKS_REMEMBERED = 10_000  # names in this process
+IMPORTS_SUSPENDED, IMPORT_MOVES = -1, -2
 EXPORT_PAGE = 50
 EXPORT_EACH = 10  # jobs of one workspace in one call
 
@@ -379,14 +380,23 @@ class OperatorStore:
         return Pause(before.decode()) if before else None
 
     def import_message(
-        self, source: str, job: Job, *, kind: str, without_workspace: bool = False
+        self,
+        source: str,
+        job: Job,
+        *,
+        kind: str,
+        without_workspace: bool = False,
+        shards: str = "",
     ) -> bool:
         """Replace the next message of another system's list with a job, in one step.
 
         ``source`` is the list's key in the same store; its last element is the next message and
-        must equal the job's payload. False: it does not, so nothing was done. No capacity applies,
+        must equal the job's payload. False: it does not, so nothing was done. ``""``: the caller
+        has taken the message from a list, and forgets it once this returns; a repeat under the same
+        job id does nothing while that job lives, and for a minute after it. No capacity applies,
         since the message was accepted elsewhere. ``kind`` is counted, see :meth:`imported`. Raises
-        FairQueueError while imports are suspended, see :meth:`suspend_imports`.
+        FairQueueError while imports are suspended, see :meth:`suspend_imports`; WorkspaceMoves, as
+        :meth:`publish` does.
         """
         done = self._call(
             "import_message",
@@ -396,8 +406,11 @@ class OperatorStore:
             delay=job.delay_seconds or 0,
             kind=kind,
             unnamed=int(without_workspace),
+            shards=shards,
         )
-        if done == -1:
+        if done == IMPORT_MOVES:
+            raise WorkspaceMoves(job.workspace)
+        if done == IMPORTS_SUSPENDED:
             raise FairQueueError(
                 "imports are suspended while jobs are exported to the other system: "
                 "import again when the export has ended, or call suspend_imports(0)"

@@ -1,21 +1,26 @@
 -- Enqueue a job in place of the next message of another system's list in the same Redis.
--- ARGV now list message job delay kind unnamed
+-- ARGV now list message job delay kind unnamed shards
 -- RETURNS 1 done, or done before, 0 another message is next, or none,
--- -1 not while jobs are exported to it
+-- -1 not while jobs are exported to it, -2 its workspace moves, or the caller knows other shards
+-- list: '' if the caller has taken the message from a list, and keeps it until this is done
 -- job: queue workspace task priority id
-local _, list, message, job, delay, kind, unnamed = unpack(ARGV)
+-- shards: as in publish.lua
+local _, list, message, job, delay, kind, unnamed, shards = unpack(ARGV)
 local queue, name, task_name, priority, id = match(job, '^(%S+) (%S+) (%S*) (%S+) (.+)$')
 
 -- A repeated call, whose reply was lost: an equal message may be next, which is another job.
 if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id, now) then return 1 end
 if call('EXISTS', K.imports_suspended()) == 1 then return -1 end
-if call('LINDEX', list, -1) ~= message then return 0 end
+local moves, spread = unpack(call('HMGET', K.limits(), 'moves', 'spread'))
+local is_known = not spread or shards == spread or shards == moves
+if not is_known or moves and Shard.has_moved(name) then return -2 end
+if list ~= '' and call('LINDEX', list, -1) ~= message then return 0 end
 
 local ws, task = Records.workspace(name), Shard.task_number(task_name)
 local element = Jobs.element(task, id)
 -- Until the message is taken an error takes the job back; from then on it finds a place for it.
 Jobs.write_new(queue, id, Jobs.new(name, task, priority, message, ''))
-call('RPOP', list)
+if list ~= '' then call('RPOP', list) end
 Jobs.added = {}
 Jobs.take(name, queue, priority, { element })
 Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay)

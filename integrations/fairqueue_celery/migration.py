@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,14 @@ from celery import Celery
 
 from fairqueue import ConfigurationError, FairQueue
 from fairqueue.adapters import following_client, mask_password, split_settings
-from fairqueue_celery._kombu_lists.adopt import READ, UNREAD, Adopted, Adoption, as_job
+from fairqueue_celery._kombu_lists.adopt import (
+    READ,
+    UNREAD,
+    Adopted,
+    Adoption,
+    SpreadAdoption,
+    as_job,
+)
 from fairqueue_celery._kombu_lists.lists import KombuLists, Layout
 from fairqueue_celery._kombu_lists.transfer import Transfer
 
@@ -113,12 +121,34 @@ def _kombu_url(url: str) -> str:
     return url.replace("unix://", "redis+socket://", 1)
 
 
+def is_spread(core: FairQueue) -> bool:
+    """Whether a core has several shards: then no lists are near all of its jobs."""
+    return len(core.store.shards) > 1
+
+
+def exported_lists(core: FairQueue, near: KombuLists) -> list[KombuLists]:
+    """The lists to which a core exports: those near it, or with several shards some of each."""
+    if not is_spread(core):
+        return [near]
+
+    def lists_of(shard: Any) -> KombuLists:
+        prefix = shard.engine.keys.exported() + near.layout.prefix
+        return KombuLists(shard.engine.client, replace(near.layout, prefix=prefix))
+
+    return [lists_of(shard) for shard in core.store.shards]
+
+
 class MoveIn:
-    """From kombu's lists at ``source`` into a core; ``near`` are the lists on that core's Redis."""
+    """From kombu's lists at ``source`` into a core; ``near`` are the lists on that core's Redis.
+
+    With several shards there are none that are near.
+    """
 
     def __init__(self, source: KombuLists, near: KombuLists, core: FairQueue) -> None:
-        self._source, self._near, self._core = source, near, core
-        self._same = are_same(source, near)
+        self._source, self._core = source, core
+        self._spread = SpreadAdoption(core, source) if is_spread(core) else None
+        self._near = source if self._spread else near
+        self._same = are_same(source, self._near)
 
     def survey(self, holders: Sequence[str], queues: Sequence[str]) -> Moved:
         """What :meth:`run` would do."""
@@ -152,6 +182,8 @@ class MoveIn:
         """Move; what ``holders``, live workers, hold unacknowledged is left to them."""
         moved = Moved(holders=list(holders))
         self._core.admin.suspend_imports(0)
+        if self._spread:
+            self._spread.finish_earlier(partial(self._note, moved, progress))
         self._restore(moved, queues)
         names = list(queues) or sorted({*self._source.queues(), *self._near.queues()})
         if not self._same:
@@ -172,13 +204,15 @@ class MoveIn:
             elif self._source.restore(held):
                 moved.held += 1
 
-    def _adopt(self, queue: str, moved: Moved, progress: Progress) -> None:
-        def note(job: Adopted) -> None:
-            moved.queues[queue] = moved.queues.get(queue, 0) + 1
-            moved.note(job)
-            progress(1)
+    @staticmethod
+    def _note(moved: Moved, progress: Progress, queue: str, job: Adopted) -> None:
+        moved.queues[queue] = moved.queues.get(queue, 0) + 1
+        moved.note(job)
+        progress(1)
 
-        adoption = Adoption(self._core, self._near)
+    def _adopt(self, queue: str, moved: Moved, progress: Progress) -> None:
+        adoption = self._spread or Adoption(self._core, self._near)
+        note = partial(self._note, moved, progress, queue)
         while adoption.adopt(queue, most=10_000, progress=note):
             continue
 
@@ -188,6 +222,7 @@ class MoveBack:
 
     def __init__(self, core: FairQueue, near: KombuLists, target: KombuLists) -> None:
         self._core, self._near, self._target = core, near, target
+        self._exported = exported_lists(core, near)
 
     def survey(self, queues: Sequence[str]) -> Moved:
         """What :meth:`run` would do."""
@@ -213,7 +248,10 @@ class MoveBack:
                 if moved_now:
                     moved.queues[queue] = moved.queues.get(queue, 0) + moved_now
                     progress(moved_now)
-        if not are_same(self._near, self._target):
-            _transfer(self._near, self._target, names)
+        for lists in self._exported:
+            if lists is not self._near:
+                _transfer(lists, self._target, list(queues) or lists.queues())
+            elif not are_same(lists, self._target):
+                _transfer(lists, self._target, names)
         moved.running = self._running(names)
         return moved

@@ -79,7 +79,7 @@ def both(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A publish does not wait for a workspace that moves, since the test moves it."""
-    monkeypatch.setattr("fairqueue._stores.sharded.store.PAUSES_SECONDS", (0.0,))
+    monkeypatch.setattr("fairqueue._stores.sharded.shards.PAUSES_SECONDS", (0.0,))
 
 
 @pytest.fixture

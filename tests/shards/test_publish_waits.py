@@ -9,7 +9,7 @@ import pytest
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
-from fairqueue._stores.sharded import mover, store
+from fairqueue._stores.sharded import mover, shards
 from fairqueue._stores.store import Store
 from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import ManualClock
@@ -27,7 +27,7 @@ class Pauses:
         self.slept: list[float] = []
         self.then: Callable[[], object] = lambda: None
         self.after = 1
-        monkeypatch.setattr(store, "PAUSES_SECONDS", (0.01, 0.02, 0.03))
+        monkeypatch.setattr(shards, "PAUSES_SECONDS", (0.01, 0.02, 0.03))
         monkeypatch.setattr("time.sleep", self.sleep)
 
     def sleep(self, seconds: float) -> None:

@@ -137,28 +137,45 @@ class ShardedOperators(ShardedLimits, ShardedRequests):
     def import_message(
         self,
         source: str,
-        job: Job,  # noqa: ARG002 - the arguments are those of a store of one shard
+        job: Job,
         *,
-        kind: str,  # noqa: ARG002
-        without_workspace: bool = False,  # noqa: ARG002
+        kind: str,
+        without_workspace: bool = False,
+        shards: str = "",  # noqa: ARG002 - the arguments are those of a store of one shard
     ) -> bool:
-        """Raise ConfigurationError: one script moves a message, so all must be on one server."""
-        raise self._cannot_move(f"messages of the list {source!r} cannot be imported")
+        """Import a message that the caller has taken from its list; waits as a publish does.
 
-    def export_jobs(
-        self,
-        queue: str,
-        lists: Sequence[tuple[int, str]],  # noqa: ARG002
-    ) -> Iterator[int]:
-        """Raise ConfigurationError, as :meth:`import_message` does."""
-        raise self._cannot_move(f"jobs of queue {queue!r} cannot be exported")
+        Raises ConfigurationError for one that is in a list: no step has both that and the shard.
+        """
+        if source:
+            raise ConfigurationError(
+                f"a message of the list {source!r} cannot be imported where workspaces are spread "
+                f"over {len(self.shards)} shards, since the list and the shard are not always on "
+                "one server: take it from there first, and import it with source='' and a job_id"
+            )
 
-    def _cannot_move(self, what: str) -> ConfigurationError:
-        return ConfigurationError(
-            f"{what} where workspaces are spread over {len(self.shards)} shards, since each is "
-            "moved in one step on one server: let them run where they are, or migrate with a "
-            "namespace of one shard (shards=1)"
-        )
+        def import_there() -> bool:
+            home, known = self.placed(job.workspace)
+            return home.import_message(
+                "", job, kind=kind, without_workspace=without_workspace, shards=known
+            )
+
+        return self.patiently(import_there)
+
+    def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
+        """Move a queue's jobs into lists of each shard, whose keys begin as exported() says.
+
+        Raises ConfigurationError while the number of shards changes.
+        """
+        shards = self.every
+        if self.layout.mark.to is not None:
+            raise ConfigurationError(
+                f"jobs of queue {queue!r} cannot be exported while the number of shards changes: "
+                "let 'fairqueue reshard' end first"
+            )
+        for shard in shards:
+            begin = shard.engine.keys.exported()
+            yield from shard.export_jobs(queue, [(least, begin + key) for least, key in lists])
 
     def suspend_imports(self, seconds: float) -> None:
         """Refuse imports for this many seconds, on every shard; 0: allow them."""

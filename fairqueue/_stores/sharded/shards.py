@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from time import monotonic
+from typing import TypeVar
 
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import Engine, WorkspaceMoves
@@ -16,6 +18,11 @@ from fairqueue._stores.store import Store
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
 OpenShard = Callable[[int], Store]
+T = TypeVar("T")
+
+PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)
+"""What concerns a workspace that moves is tried again after each: to move takes some milliseconds
+for each hundred jobs."""
 
 
 def cannot_open(shard: int) -> Store:
@@ -148,6 +155,24 @@ class Shards:
         """Look at all of them at once; return whether the shards are others than were known."""
         self._look(self.shards, at_all=True)
         return self.layout.mark != known
+
+    def patiently(self, call: Callable[[], T]) -> T:
+        """Make a call about one workspace; while that moves, wait for up to some 2 s.
+
+        Then it raises WorkspaceMoves.
+        """
+        for pause in PAUSES_SECONDS:
+            known = self.layout.mark
+            try:
+                return call()
+            except WorkspaceMoves:
+                self.await_move(known, pause)
+        return call()
+
+    def await_move(self, known: Mark, seconds: float) -> None:
+        """Wait for a moment, unless this process has only slept through a change of the shards."""
+        if not self.has_changed(known):
+            time.sleep(seconds)
 
     def _look_at(self, engine: Engine) -> bool:
         """Learn what a shard says; False: it has no mark, or one of the past."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from fairqueue._keys import encode
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
-from fairqueue._stores.layout import Layout, Mark, check_layout
+from fairqueue._stores.layout import Layout, check_layout
 from fairqueue._stores.limits_text import WIDE
 from fairqueue._stores.publishes import Outcome
 from fairqueue._stores.sharded.lists import ShardedLists
@@ -36,10 +35,6 @@ log = logging.getLogger("fairqueue")
 Pair = tuple[Job, Admission]
 Parts = dict[tuple[Store, str], list[tuple[int, Pair]]]
 """Jobs with their places among all, by shard and what this process knew of the shards."""
-
-PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)
-"""A publish tries again after each while its workspace moves: that takes some milliseconds for each
-hundred jobs."""
 
 
 class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
@@ -106,18 +101,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         Where its parent runs on another shard, the lease is looked at before, in a step of its own.
         While its workspace moves it waits for some 2 s, and then raises WorkspaceMoves.
         """
-        for pause in PAUSES_SECONDS:
-            known = self.layout.mark
-            try:
-                return self._publish(job, admission)
-            except WorkspaceMoves:
-                self._await_move(known, pause)
-        return self._publish(job, admission)
-
-    def _await_move(self, known: Mark, seconds: float) -> None:
-        """Wait for a moment, unless this process has only slept through a change of the shards."""
-        if not self.has_changed(known):
-            time.sleep(seconds)
+        return self.patiently(lambda: self._publish(job, admission))
 
     def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:
         """Let a shard have what others have left of a capacity that it has met."""
@@ -191,14 +175,15 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         others.
         """
         outcomes: dict[int, Outcome] = {}
-        for pause in PAUSES_SECONDS:
-            known = self.layout.mark
-            if self._publish_left(jobs, outcomes) is None:
-                break
-            self._await_move(known, pause)
-        else:
+
+        def publish_left() -> None:
             if moving := self._publish_left(jobs, outcomes):
-                raise PublishInterrupted(str(moving), _beginning(outcomes)) from moving
+                raise moving
+
+        try:
+            self.patiently(publish_left)
+        except WorkspaceMoves as moving:
+            raise PublishInterrupted(str(moving), _beginning(outcomes)) from moving
         return [outcomes[at] for at in range(len(jobs))]
 
     def _publish_left(

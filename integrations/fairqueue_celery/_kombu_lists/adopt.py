@@ -18,9 +18,10 @@ from typing import Any
 import redis
 
 from fairqueue import ConfigurationError, FairQueue, FairQueueError, WorkspaceUnresolved
-from fairqueue.adapters import Throttle, following_client
+from fairqueue.adapters import Throttle, following_client, new_job_id
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._kombu_lists.lists import KombuLists, Layout, is_task, parse, priority_of
+from fairqueue_celery._kombu_lists.transfer import Aside
 from fairqueue_celery._publish.publish import describe_foreign
 
 logger = logging.getLogger("fairqueue_celery.adopt")
@@ -28,6 +29,7 @@ logger = logging.getLogger("fairqueue_celery.adopt")
 READ_AT_ONCE = 50
 """Messages that are read in one call."""
 
+ASIDE = "fairqueue.import.aside"  # hash at the source: "id queue" -> message
 ADOPT_AT_ONCE = 500
 SHORTEST_REST_SECONDS = 0.5
 LONGEST_REST_SECONDS = 5.0
@@ -93,10 +95,12 @@ class Adoption:
                     progress(job)
         return done
 
-    def _adopt(self, key: str, queue: str, message: bytes) -> Adopted | None:
+    def _adopt(
+        self, key: str, queue: str, message: bytes, job_id: str | None = None
+    ) -> Adopted | None:
         job = as_job(message, self._core)
         try:
-            return job if self._import(key, queue, message, job) else None
+            return job if self._import(key, queue, message, job, job_id) else None
         except ConfigurationError as error:
             logger.warning(
                 "a message from the old broker goes to the default workspace, without its task's "
@@ -104,9 +108,11 @@ class Adoption:
                 error,
             )
             job = replace(job, workspace=None, task="", kind=UNREAD)
-            return job if self._import(key, queue, message, job) else None
+            return job if self._import(key, queue, message, job, job_id) else None
 
-    def _import(self, key: str, queue: str, message: bytes, job: Adopted) -> bool:
+    def _import(
+        self, key: str, queue: str, message: bytes, job: Adopted, job_id: str | None = None
+    ) -> bool:
         return self._core.admin.import_message(
             key,
             message,
@@ -116,7 +122,46 @@ class Adoption:
             priority=job.priority,
             delay_seconds=job.delay_seconds,
             kind=job.kind,
+            job_id=job_id,
         )
+
+
+class SpreadAdoption(Adoption):
+    """Takes messages from the lists of any Redis into a core on several shards.
+
+    No step has both the list and the shard, so each message is set aside under the id of its job
+    until that is stored. After an interruption it is imported again under this id.
+    """
+
+    def __init__(self, core: FairQueue, lists: KombuLists) -> None:
+        super().__init__(core, lists)
+        self._aside = Aside(lists, ASIDE)
+
+    def finish_earlier(self, progress: Callable[[str, Adopted], Any]) -> None:
+        """Adopt what an interrupted migration has set aside; tell queue and job of each."""
+        for name, message in self._aside.kept():
+            queue = name.partition(b" ")[2].decode()
+            progress(queue, self._adopt_aside(name, queue, message))
+
+    def adopt(
+        self, queue: str, *, most: int, progress: Callable[[Adopted], Any] = lambda _: None
+    ) -> int:
+        """Adopt up to ``most`` messages from the lists of a queue, the most urgent first."""
+        done = 0
+        for _, key in self._lists.layout.lists(queue):
+            while done < most:
+                name = f"{new_job_id()} {queue}".encode()
+                message = self._aside.take(key, name)
+                if message is None:
+                    break
+                progress(self._adopt_aside(name, queue, message))
+                done += 1
+        return done
+
+    def _adopt_aside(self, name: bytes, queue: str, message: bytes) -> Adopted:
+        job = self._adopt("", queue, message, job_id=name.partition(b" ")[0].decode())
+        self._aside.forget(name)
+        return job or Adopted()
 
 
 class Adopter:
@@ -179,7 +224,7 @@ def start(broker: Broker, options: Mapping[str, Any]) -> list[Adopter]:
     """Adopt until the result is stopped; a broker in memory has no lists to adopt from.
 
     Nor is a list adopted by several shards or in a Cluster, since one step moves a message within
-    one server.
+    one server, and what a worker has set aside would wait for as long as it is away.
     """
     if broker.url.startswith("memory://") or broker.keyprefix or len(broker.core.store.shards) > 1:
         return []

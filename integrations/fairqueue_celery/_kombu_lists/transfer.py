@@ -40,16 +40,36 @@ return 1
 UNLOCK = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 
+class Aside:
+    """Messages that have left their list and have not arrived elsewhere yet, by a name of each."""
+
+    def __init__(self, lists: KombuLists, key: str) -> None:
+        self._client, self._key = lists.client, lists.layout.prefix + key
+        self._take = lists.client.register_script(SET_ASIDE)
+
+    def take(self, key: str, name: bytes) -> bytes | None:
+        """Set the next message of a list aside under this name; None: the list is empty."""
+        message: bytes | None = self._take(keys=[key, self._key], args=[name])
+        return message
+
+    def kept(self) -> list[tuple[bytes, bytes]]:
+        """(Name, message) of all that is set aside."""
+        return list(self._client.hscan_iter(self._key))
+
+    def forget(self, name: bytes) -> None:
+        """Delete one that has arrived."""
+        self._client.hdel(self._key, name)
+
+
 class Transfer:
     """Between two Redis servers. Use it as a context, which holds the lock."""
 
     def __init__(self, source: KombuLists, destination: KombuLists) -> None:
         self._source, self._destination = source, destination
-        self._aside = source.layout.prefix + ASIDE
+        self._aside = Aside(source, ASIDE)
         self._arrived = destination.layout.prefix + ARRIVED
         self._lock = destination.layout.prefix + LOCK
         self._token = secrets.token_hex(8)
-        self._set_aside = source.client.register_script(SET_ASIDE)
         self._push = destination.client.register_script(PUSH)
 
     def __enter__(self) -> Transfer:
@@ -69,7 +89,7 @@ class Transfer:
 
     def finish_earlier(self) -> None:
         """Transfer what an interrupted migration has set aside."""
-        for name, message in list(self._source.client.hscan_iter(self._aside)):
+        for name, message in self._aside.kept():
             self._deliver(name, message)
 
     def run(self, queues: Sequence[str]) -> None:
@@ -83,7 +103,7 @@ class Transfer:
     def _transfer_list(self, key: str, to: str) -> None:
         while True:
             name = f"{secrets.token_hex(12)} {to}".encode()
-            message = self._set_aside(keys=[key, self._aside], args=[name])
+            message = self._aside.take(key, name)
             if message is None:
                 return
             self._deliver(name, message)
@@ -99,5 +119,5 @@ class Transfer:
             raise FairQueueError(
                 "this migration stood still for too long and lost its lock: start it again"
             )
-        self._source.client.hdel(self._aside, name)
+        self._aside.forget(name)
         self._destination.client.srem(self._arrived, identity)

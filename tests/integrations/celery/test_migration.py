@@ -256,7 +256,7 @@ class Interrupted(Exception):
     """Stops a transfer in the middle."""
 
 
-@pytest.mark.parametrize("script", ["_set_aside", "_push"])
+@pytest.mark.parametrize("script", ["_aside._take", "_push"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("nth", [1, 3])
 def test_an_interrupted_transfer_neither_loses_nor_doubles_messages(
@@ -277,7 +277,9 @@ def test_an_interrupted_transfer_neither_loses_nor_doubles_messages(
         for message in messages:
             client.lpush("q", message)
         moving = Transfer(source, destination)
-        original, calls = getattr(moving, script), []
+        *path, name = script.split(".")
+        owner = getattr(moving, path[0]) if path else moving
+        original, calls = getattr(owner, name), []
 
         def stopped(**arguments: Any) -> Any:
             calls.append(1)
@@ -288,7 +290,7 @@ def test_an_interrupted_transfer_neither_loses_nor_doubles_messages(
                 raise Interrupted
             return answer
 
-        monkeypatch.setattr(moving, script, stopped)
+        monkeypatch.setattr(owner, name, stopped)
         with pytest.raises(Interrupted), moving:
             moving.run(["q"])
         with Transfer(source, destination) as repeat:
