@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fairqueue._keys import encode
@@ -40,6 +40,9 @@ Parts = dict[tuple[Store, str], list[tuple[int, Pair]]]
 PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)
 """A publish tries again after each while its workspace moves: that takes some milliseconds for each
 hundred jobs."""
+PATIENCE_SECONDS = 2.0
+"""After this it tries only once more: with a server that is silent, a look at all shards between
+two tries takes much longer than the pause."""
 
 
 class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
@@ -106,7 +109,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         Where its parent runs on another shard, the lease is looked at before, in a step of its own.
         While its workspace moves it waits for some 2 s, and then raises WorkspaceMoves.
         """
-        for pause in PAUSES_SECONDS:
+        for pause in _pauses():
             known = self.layout.mark
             try:
                 return self._publish(job, admission)
@@ -191,7 +194,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         others.
         """
         outcomes: dict[int, Outcome] = {}
-        for pause in PAUSES_SECONDS:
+        for pause in _pauses():
             known = self.layout.mark
             if self._publish_left(jobs, outcomes) is None:
                 break
@@ -352,6 +355,15 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         """Close all."""
         for shard in self.shards:
             shard.close()
+
+
+def _pauses() -> Iterator[float]:
+    """Give them until the time is up."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    for pause in PAUSES_SECONDS:
+        if time.monotonic() > until:
+            return
+        yield pause
 
 
 def _is_wide(error: CapacityExceeded) -> bool:
