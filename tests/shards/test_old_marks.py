@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue._shards import shard_of
 from fairqueue._stores.layout import Mark, mark_of
 from tests.shards.test_reshard import FROM, NAMES, TO, Namespace, processes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -144,11 +145,10 @@ def test_a_silent_server_does_not_make_it_wait_for_longer(
         raise StoreUnavailable("timed out")
 
     monkeypatch.setattr(moving.store.shards[other].engine, "command", times_out)
+    many = partial(moving.publish_many, new_jobs([MOVING]))
+    one = partial(moving.publish, b"", queue="q", workspace=MOVING, task="t")
     with pytest.raises(StoreUnavailable):
-        if is_many:
-            moving.publish_many(new_jobs([MOVING]))
-        else:
-            moving.publish(b"", queue="q", workspace=MOVING, task="t")
+        (many if is_many else one)()
     assert pauses.slept == [0.01]
 
 
