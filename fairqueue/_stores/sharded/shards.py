@@ -42,7 +42,7 @@ class Shards:
         """The shard that has told how many there are: it is asked first, others may be silent."""
         self.layout = layout or Layout(Mark(len(shards)))
         """What this process knows of the shards; its clones know the same."""
-        self.quotas = Quotas(lambda: self.in_use)
+        self.quotas = Quotas(lambda: self.in_use, shrinks=lambda: self.layout.mark.shrinks)
         """What moves the parts of limits that are wider than a shard."""
 
     @property
