@@ -80,6 +80,7 @@ class QuotaMover:
                 left = min(max(left, MOVE_EVERY_SECONDS), LONGEST_TENURE_SECONDS)
                 return uniform(1.0, 1.5) * left  # noqa: S311 - no secret
             begun = time.monotonic()
+            store.look()  # this process may do nothing else
             quotas.move()
             self._tell_unshared(quotas.unshared)
             took = time.monotonic() - begun

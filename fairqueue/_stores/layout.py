@@ -48,6 +48,11 @@ class Mark(NamedTuple):
         return self if self.to is None else Mark(self.to, self.changes + 1)
 
     @property
+    def shrinks(self) -> bool:
+        """Whether workspaces go from the last shards to others; else they go to the last ones."""
+        return self.to is not None and self.to < self.shards
+
+    @property
     def most(self) -> int:
         """How many there are now, those that come or go included."""
         return max(self.shards, self.to or 0)

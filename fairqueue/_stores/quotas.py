@@ -43,6 +43,8 @@ class Need(NamedTuple):
     """Jobs or requests that could start but for this limit."""
     weight: float
     """Of the flows of these jobs."""
+    left: int = 0
+    """How often something has left the shard and taken its part of the quota along."""
 
 
 class Granted(NamedTuple):
@@ -62,6 +64,8 @@ class Change(NamedTuple):
     epoch: int = 0
     whole: int = 0
     """The limit, as the process that grants more has seen it."""
+    left: int = 0
+    """As often as that process has seen that something has left: else nothing is raised."""
 
 
 class Tenure(NamedTuple):
@@ -164,7 +168,7 @@ class QuotaStore(OperatorStore):
 
         Whichever of these is more. None: there is a newer one.
         """
-        reply = self._call("set_quotas", changes=_lines(changes, "quota", "epoch"))
+        reply = self._call("set_quotas", changes=_lines(changes, "quota", "epoch", "left"))
         return [None if int(now) < 0 else int(now) for now in reply]
 
     def tend_quotas(
@@ -235,10 +239,9 @@ class QuotaStore(OperatorStore):
 
 
 def _need(row: str) -> Need:
-    limit, whole, quota, epoch, used, demand, weight = row.split()
-    return Need(
-        limit, int(float(whole)), int(quota), int(epoch), int(used), float(demand), float(weight)
-    )
+    limit, whole, quota, epoch, used, demand, weight, left = row.split()
+    numbers = int(float(whole)), int(quota), int(epoch), int(used)
+    return Need(limit, *numbers, float(demand), float(weight), int(left))
 
 
 def _granted(text: str) -> Granted:

@@ -5,7 +5,7 @@
 -- what: concurrency, capacity or requests only, '': all
 -- names: "scope:name ...", else a place: limits, kinds or nodes
 -- Queues under a default that are idle and have a part of it are left out there.
--- row: "limit whole quota epoch used demand weight"
+-- row: "limit whole quota epoch used demand weight left"
 -- WRITES nothing
 local _, names, what, place, cursor, count = unpack(ARGV)
 local rows, has_default = {}, 0

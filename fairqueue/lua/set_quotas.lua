@@ -1,29 +1,31 @@
 -- Set quotas of limits that are wider than a shard, each only if its epoch is newer.
 -- ARGV now changes
 -- RETURNS for each {quota or what is used, whichever is more}; -1: there is a newer one
--- changes: "limit quota epoch" of each, one in a line
+-- changes: "limit quota epoch left" of each, one in a line. Where something has left with its part
+-- of the quota since its caller looked, it is not raised
 local _, changes = unpack(ARGV)
 Shard.write_when_full()
 local replies, settled, has_places = {}, {}, false
 
-local function set(what, scope, name, quota, epoch)
+local function set(what, scope, name, quota, epoch, seen)
   local own_name = scope == 'task' and Shard.task_number(name) or name
-  local before, known = Quotas.of(what, scope, own_name)
+  local before, known, left = Quotas.of(what, scope, own_name)
   if tonumber(epoch) < tonumber(known) then return -1 end
   if tonumber(epoch) == tonumber(known) then
     quota = before
   else
     local limit = concat({ what, scope, own_name }, ':')
-    call('HSET', K.quotas(), limit, int(quota) .. ' ' .. epoch)
+    if tonumber(seen) ~= left then quota = min(quota, before) end
+    Quotas.put(limit, quota, epoch, left)
     if what == 'concurrency' then insert(settled, { scope = scope, name = own_name }) end
     has_places = has_places or what == 'requests'
   end
   return max(tonumber(quota), Quotas.used(what, scope, own_name))
 end
 
-for limit, quota, epoch in gmatch(changes, '(%S+) (%d+) (%d+)\n') do
+for limit, quota, epoch, seen in gmatch(changes, '(%S+) (%d+) (%d+) (%d+)\n') do
   local what, scope, name = Quotas.parse(limit)
-  insert(replies, int(set(what, scope, name, quota, epoch)))
+  insert(replies, int(set(what, scope, name, tonumber(quota), epoch, seen)))
 end
 for _, each in ipairs(settled) do
   if each.scope == 'task' then Settle.shared_limit('/' .. each.name)

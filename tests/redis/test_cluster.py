@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import pytest
 from click.testing import CliRunner
 from redis.crc import key_slot
+from redis.exceptions import AskError, MovedError, TryAgainError
 
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue._shards import shard_of
@@ -138,6 +139,26 @@ def test_a_slot_that_moves_loses_nothing(queue: FairQueue, nodes: Cluster, names
     assert sorted(ran) == sorted(accepted)
     owner = nodes.owner(slot_of(namespace, 3))
     assert owner.run("EXISTS", f"{{{namespace}:3}}:meta") == 1
+
+
+def test_no_script_begins_on_half_of_the_keys(
+    queue: FairQueue, nodes: Cluster, namespace: str
+) -> None:
+    """Redis refuses it on both nodes, for the two keys that every script is given."""
+    slot = slot_of(namespace, 6)
+    queue.publish(b"x", queue="q", workspace=of_shard(6))
+    declared = queue.store.shards[6].engine.keys.declared()
+    write = ("EVAL", "return redis.call('SET', KEYS[1], 'x')", len(declared), *declared)
+    refused = 0
+    for left in nodes.move(slot):
+        for node in nodes.primaries if left else ():
+            with node.client(single_connection_client=True) as client:
+                client.execute_command("ASKING")
+                with pytest.raises((TryAgainError, AskError, MovedError)):
+                    client.execute_command(*write)
+                refused += 1
+    assert refused >= len(nodes.primaries)
+    assert queue.depth("q") == 1
 
 
 def test_a_lost_primary_is_replaced(namespace: str) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from fairqueue import FairQueue, Lease, StoreUnavailable
 from fairqueue._requests import Ticket
-from fairqueue._stores.sharded import ShardedStore
+from fairqueue._shards import shard_of
+from fairqueue._stores.sharded import ShardedStore, mover
 from fairqueue._stores.store import Store
 from fairqueue.errors import RequestRejected
 from fairqueue.testing import ManualClock
@@ -140,3 +142,41 @@ def test_no_more_requests_are_in_flight_while_the_number_changes(
     ask(late)
     assert len(held) == LIMIT
     assert processes.findings(to) == []
+
+
+@pytest.mark.parametrize("to", [TO, 2])
+def test_requests_that_move_during_a_look_are_seen(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch, to: int
+) -> None:
+    """On both shards rather than on none: else those that wait elsewhere got their places."""
+    queue = processes.open(FROM, total_requests=LIMIT)
+    name = next(name for name in NAMES if shard_of(name, FROM) != shard_of(name, to))
+    pair = {shard_of(name, FROM), shard_of(name, to)}
+    for _ in range(LIMIT - 1):
+        queue.requests.admit(name)
+    move_all, needs_from = mover.Mover._move_all, Store.quota_needs_from
+    moved: list[bool] = []
+
+    def meanwhile(self: mover.Mover, found: mover.Moved) -> None:
+        def look(shard: Store, *place: Any, **pages: Any) -> Any:
+            needs = needs_from(shard, *place, **pages)
+            if not moved and shard.engine.shard in pair:
+                moved.append(True)
+                move_all(self, found)
+            return needs
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "quota_needs_from", look)
+            queue.store.look()
+            queue.store.quotas.move()  # type: ignore[attr-defined]
+
+    for each in NAMES:
+        if shard_of(each, FROM) == shard_of(each, to):
+            with suppress(RequestRejected):
+                queue.requests.ask(each, waiting_most=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(mover.Mover, "_move_all", meanwhile)
+        patch.setattr(mover.Mover, "_end", lambda *_: None)
+        queue.admin.reshard(to)
+    assert moved
+    assert queue.requests.in_flight(name)[:2] == (LIMIT, LIMIT - 1)

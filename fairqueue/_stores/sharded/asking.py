@@ -44,8 +44,10 @@ class Errors:
 class Answers:
     """Asks shards, and leaves those alone that do not answer; errors are kept for later."""
 
-    def __init__(self, shards: Sequence[Store], resting: Collection[str] = ()) -> None:
-        self.shards, self._resting = tuple(shards), resting
+    def __init__(
+        self, shards: Sequence[Store], resting: Collection[str] = (), *, last_first: bool = False
+    ) -> None:
+        self.shards, self._resting, self._last_first = tuple(shards), resting, last_first
         self.errors = Errors()
         self.away: set[int] = set()
         """Shards that did not answer, or raised an error."""
@@ -57,7 +59,8 @@ class Answers:
         def keep(number: int, shard: Store) -> None:
             found[number] = ask(shard)
 
-        for number in range(len(self.shards)):
+        numbers = range(len(self.shards))
+        for number in reversed(numbers) if self._last_first else numbers:
             self.ask(number, partial(keep, number))
         return found
 

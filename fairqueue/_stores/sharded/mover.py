@@ -104,6 +104,7 @@ class Mover:
                 if not self._has_begun(change):
                     self._begin(change)
                 self._open(change)
+                self._count_an_old(change)
                 self._move_all(found)
                 if not found.late:
                     self._end(change, found)
@@ -197,6 +198,18 @@ class Mover:
                 _give_settings(self._store.shards[0], shard)  # those that knew of no new shards set
         for shard in closed:
             shard.set_moves(change)
+
+    def _count_an_old(self, change: Mark) -> None:
+        """Let publishes say what they will, where a process has begun this that counted no changes.
+
+        Such a one wrote 3>5, with 5 as what publishes will say, and 5 at the end.
+        """
+        every = self._all(change)
+        old = [shard for shard in every if _spread_of(shard) != change.ended.version]
+        for shard in old:
+            shard.set_moves(change)
+        if old and all(mark_of(shard.engine) == Mark(change.ended.shards) for shard in every):
+            self._mark(change.ended, of=every)
 
     def _move_all(self, found: Moved) -> None:
         """Move until nothing is left but what is late."""
@@ -370,6 +383,12 @@ def _settings_of(shard: Store) -> tuple[bytes, dict[tuple[bytes, ...], list[byte
 def _but_number(row: list[bytes] | None) -> list[bytes]:
     """Leave out the field, which names a task by its number."""
     return row[1:] if row else []
+
+
+def _spread_of(shard: Store) -> str:
+    """Return what a publish says of the shards when the change has ended."""
+    found: bytes | None = shard.engine.command("HGET", shard.engine.keys.key("limits"), "spread")
+    return (found or b"").decode()
 
 
 def _has_jobs(shard: Store) -> bool:

@@ -62,9 +62,13 @@ class Quotas:
     """Moves quotas between shards; what it remembers decides only whose turn is next."""
 
     def __init__(
-        self, shards: Callable[[], Sequence[Store]], *, clock: Callable[[], float] = time.monotonic
+        self,
+        shards: Callable[[], Sequence[Store]],
+        *,
+        shrinks: Callable[[], bool] = bool,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._shards_now, self._clock = shards, clock
+        self._shards_now, self._shrinks, self._clock = shards, shrinks, clock
         self._owed: dict[str, list[float]] = {}
         self._trust = Trust()
         self._old = OldQuotas()
@@ -83,6 +87,13 @@ class Quotas:
     def _shards(self) -> Sequence[Store]:
         """The shards, of which there may be more with each call."""
         return self._shards_now()
+
+    def _asking(self, resting: Collection[str] = ()) -> Answers:
+        """Ask shards that workspaces leave before those to which they go.
+
+        So requests that move meanwhile are seen on both, and not on neither.
+        """
+        return Answers(self._shards, resting, last_first=self._shrinks())
 
     def tend(self, owner: str, *, seconds: float, has_moved: bool = False) -> tuple[bool, float]:
         """Ask whether this owner is to move them, and for how long that stays so.
@@ -107,7 +118,7 @@ class Quotas:
         are done. Without the first shard nothing moves.
         """
         now = self._clock()
-        asked = Answers(self._shards)
+        asked = self._asking()
         if now >= self._missed_at + TELL_MISSED_SECONDS:
             self._missed_at = now
             tell_missed(self._shards, asked)
@@ -164,7 +175,7 @@ class Quotas:
 
         The limit was set, so what fails here is no error of the call that has set it.
         """
-        asked = Answers(self._shards)
+        asked = self._asking()
         needs = _by_limit(asked.all(lambda shard: shard.quota_needs(scopes)))
         self._move(needs, asked)
 
@@ -197,7 +208,7 @@ class Quotas:
         """Ask all what they need of a limit, but those that did not answer a moment ago."""
         scopes, what = [scope_of(limit)], limit.partition(":")[0]
         resting = {server for server, rest in self._rests.items() if rest.seconds_left > 0}
-        asked = Answers(self._shards, resting)
+        asked = self._asking(resting)
         begun = time.monotonic()
         found = asked.all(lambda shard: shard.quota_needs(scopes, what=what))
         took = time.monotonic() - begun
@@ -380,7 +391,7 @@ class _Limit:
             is_under = need.used > self.granted[at] or (self.wanted[at] and need.quota < to_keep)
             is_open = granted.quota is None or granted.epoch != need.epoch
             if is_over or is_under or is_open:
-                yield Change(self.name, number, to_keep)
+                yield Change(self.name, number, to_keep, left=need.left)
 
     def to_raise(self) -> Iterator[Change]:
         """Give what is to be raised, as far as the sum allows it."""
@@ -391,7 +402,8 @@ class _Limit:
                 left -= more
                 if more:
                     quota = self.granted[at] + more
-                    yield Change(self.name, number, quota, whole=self.whole)
+                    left_there = self.needs[number].left
+                    yield Change(self.name, number, quota, whole=self.whole, left=left_there)
 
     def _taken(self, number: int) -> int:
         used = self.needs[number].used if number in self.needs else 0

@@ -23,6 +23,9 @@ T = TypeVar("T")
 PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)
 """What concerns a workspace that moves is tried again after each: to move takes some milliseconds
 for each hundred jobs."""
+PATIENCE_SECONDS = 2.0
+"""After this it is tried only once more: with a server that is silent, a look at all shards between
+two tries takes much longer than the pause."""
 
 
 def cannot_open(shard: int) -> Store:
@@ -49,7 +52,7 @@ class Shards:
         """The shard that has told how many there are: it is asked first, others may be silent."""
         self.layout = layout or Layout(Mark(len(shards)))
         """What this process knows of the shards; its clones know the same."""
-        self.quotas = Quotas(lambda: self.in_use)
+        self.quotas = Quotas(lambda: self.in_use, shrinks=lambda: self.layout.mark.shrinks)
         """What moves the parts of limits that are wider than a shard."""
 
     @property
@@ -161,7 +164,10 @@ class Shards:
 
         Then it raises WorkspaceMoves.
         """
+        until = time.monotonic() + PATIENCE_SECONDS
         for pause in PAUSES_SECONDS:
+            if time.monotonic() > until:
+                break
             known = self.layout.mark
             try:
                 return call()

@@ -1,7 +1,8 @@
 -- Limits that are wider than a shard: what this one has of each, its quota, and what it needs.
 -- A limit is named `what:scope:name`, as in concurrency:queue:mail. A task is known here by its
 -- number and elsewhere by its name.
---   quotas: limit -> quota epoch
+--   quotas: limit -> quota epoch [left]
+--     left: how often something has left this shard with its part of the quota, see Quotas.leave
 --   quota_ledger: limit -> granted:epoch of each shard, on the first shard; -: not known yet
 local FLOWS_LOOKED_AT = 24 -- of each node that are looked at: they stand for the others
 local NODES_LOOKED_AT = 200 -- of queues or a task's nodes, up to as many with jobs:
@@ -33,20 +34,23 @@ function Quotas.used(what, scope, own_name)
   return call('SCARD', K.slots_of_shared_limit('/' .. own_name))
 end
 
--- Its quota and the epoch of that.
+-- Its quota, the epoch of that, and how often something has left with its part.
 function Quotas.of(what, scope, own_name)
   local text = call('HGET', K.quotas(), concat({ what, scope, own_name }, ':')) or '0 0'
-  local quota, epoch = match(text, '^(%d+) (%d+)$')
-  return tonumber(quota) or 0, epoch or '0'
+  local quota, epoch, left = match(text, '^(%d+) (%d+) ?(%d*)$')
+  return tonumber(quota) or 0, epoch or '0', tonumber(left) or 0
+end
+
+function Quotas.put(limit, quota, epoch, left)
+  local text = int(quota) .. ' ' .. epoch
+  call('HSET', K.quotas(), limit, left > 0 and text .. ' ' .. int(left) or text)
 end
 
 -- What has left this shard and is used on another one takes its part of the quota with it. The
--- ledger learns of it with the next look.
+-- ledger learns of it with the next look; a process that looked before gives it none back.
 function Quotas.leave(limit, n)
-  local quota, epoch = Quotas.of(Quotas.parse(limit))
-  if n > 0 and quota > 0 then
-    call('HSET', K.quotas(), limit, int(max(0, quota - n)) .. ' ' .. epoch)
-  end
+  local quota, epoch, left = Quotas.of(Quotas.parse(limit))
+  if n > 0 then Quotas.put(limit, max(0, quota - n), epoch, left + 1) end
 end
 
 -- How many jobs of a node could start, and what its flows weigh of which jobs run or could start.
@@ -166,16 +170,17 @@ function Quotas.demand(what, scope, own_name)
   return Quotas.demand_of_task(own_name)
 end
 
--- What each limit of a scope needs here: `limit whole quota epoch used demand weight`.
+-- What each limit of a scope needs here: `limit whole quota epoch used demand weight left`.
 function Quotas.needs(rows, scope, name, own_name, only)
   for _, what in ipairs(WHATS[scope]) do
     local is_asked = own_name and (not only or only == '' or only == what)
     local whole = is_asked and Limits.stored_whole(what, scope, own_name)
     if whole then
-      local quota, epoch = Quotas.of(what, scope, own_name)
+      local quota, epoch, left = Quotas.of(what, scope, own_name)
       local demand, weight = Quotas.demand(what, scope, own_name)
       insert(rows, concat({ concat({ what, scope, name }, ':'), num(whole), int(quota), epoch,
-        int(Quotas.used(what, scope, own_name)), num(demand), num(weight) }, ' '))
+        int(Quotas.used(what, scope, own_name)), num(demand), num(weight),
+        int(left) }, ' '))
     end
   end
 end
