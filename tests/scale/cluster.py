@@ -19,7 +19,7 @@ from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store
 from fairqueue._types import Claimed, Stand
-from fairqueue.adapters import Admission
+from fairqueue.adapters import Admission, Finish
 from tests.scale.events import Master, Simulation
 from tests.scale.prices import Prices, price_of_claim
 
@@ -108,6 +108,14 @@ class Cluster:
         job = Job(f"job{next(self._ids):013d}", workspace, QUEUE, "task", b"")
         self.home(workspace).publish(job, Admission(is_new=True))
         return job.id
+
+    def learn(self, shard: Shard, workspace: str, seconds: float) -> None:
+        """Run a job there, so that it knows how long they take."""
+        self.publish(workspace)
+        call: dict[str, Any] = {"owner": "teacher", "queues": [QUEUE], "lease_seconds": 30.0}
+        call |= {"max_deliveries": 3, "times": ()}
+        [lease] = shard.claim(number=1, n=1, finishes=(), **call).leases
+        shard.claim(number=2, n=0, finishes=(Finish(lease.fence, seconds=seconds),), **call)
 
     def send(self, workspace: str, on_stored: Callable[[str, float], object] | None = None) -> None:
         """Let a producer publish a job; its call arrives now."""

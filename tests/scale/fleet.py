@@ -18,6 +18,9 @@ from fairqueue.adapters import Finish
 from tests.scale.cluster import QUEUE, Cluster, Shard
 from tests.scale.events import ROUND_TRIP_SECONDS, stop
 
+HOLD_BACK_SECONDS = 0.005
+"""How long a Celery worker holds an end back while it waits for jobs, to report more at once."""
+
 SETTINGS = Settings(lease_seconds=30)
 
 
@@ -41,6 +44,7 @@ class Process:
         self._running = self.done = 0
         self._sleeper: Any = None
         self._naps = 0
+        self._is_waiting = False
         self._wait = Wait(cluster, self.wake)
 
     def _name(self, number: int) -> None:
@@ -51,7 +55,7 @@ class Process:
         for each in getattr(self.claimer, "_each", [self.claimer]):
             each.owner = owner._name
 
-    def believe(self, stands: Sequence[Any]) -> None:
+    def believe(self, stands: Sequence[Any], pace: float) -> None:
         """Begin as one that has looked at each shard at some moment of the last second."""
         if not isinstance(self.claimer, Claimers):
             return
@@ -59,6 +63,7 @@ class Process:
         for number, stand in enumerate(stands):
             order.note(number, [QUEUE], stand)
             order._told_at[number] = -self._simulation.random.random()
+        order._pace._of[QUEUE] = pace
 
     def run(self) -> None:
         """Go on for ever."""
@@ -87,11 +92,13 @@ class Process:
         self._running -= 1
         self.done += 1
         self._ended.append(finish)
-        self.wake()
+        held_back = HOLD_BACK_SECONDS if self._is_waiting else 0.0
+        self._simulation.at(self._simulation.now + held_back, partial(self._late, self._naps))
 
     def _idle(self, seconds: float) -> None:
         """Wait for the end of a job, and with a free slot for a token, too."""
-        if self._running < self._slots:
+        self._is_waiting = self._running < self._slots
+        if self._is_waiting:
             self._wait.arm()
             self._simulation.at(self._simulation.now + seconds, partial(self._late, self._naps))
         self.nap()

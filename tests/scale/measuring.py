@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from statistics import median
 from typing import Any
@@ -56,23 +56,23 @@ class Meter:
 class Shard:
     """One shard on a real server, and an owner that claims from it."""
 
-    def __init__(self, client: redis.Redis) -> None:
+    def __init__(self, client: redis.Redis, workspaces: int) -> None:
         self.client = client
-        self.store = Store(RedisEngine(client, namespace="scale"))
-        self.names: list[str] = []
-        self._random = Random(1)
+        self.store = Store(RedisEngine(client, namespace=f"scale-{workspaces}"))
+        self.names = [f"w{n}" for n in range(workspaces)]
+        self._random = Random(1)  # noqa: S311 - no secret
         self._number = self._job = 0
         self._fences: list[int] = []
 
-    def grow(self, workspaces: int) -> None:
-        """Let so many workspaces have a job."""
-        for start in range(len(self.names), workspaces, AT_ONCE):
-            new = [f"w{n}" for n in range(start, min(workspaces, start + AT_ONCE))]
-            self.store.publish_many([(self._new(name), Admission(is_new=True)) for name in new])
-            self.names += new
+    def grow(self) -> float:
+        """Let each workspace have a job; return how many bytes of memory each takes."""
+        before = self._memory()
+        for start in range(0, len(self.names), AT_ONCE):
+            some = self.names[start : start + AT_ONCE]
+            self.store.publish_many([(self._new(name), Admission(is_new=True)) for name in some])
+        return (self._memory() - before) / len(self.names)
 
-    def memory(self) -> int:
-        """Return the bytes that the server uses."""
+    def _memory(self) -> int:
         return int(self.client.info("memory")["used_memory"])
 
     def _new(self, workspace: str) -> Job:
@@ -141,26 +141,21 @@ class Wait:
         self._connection.read_response()
 
 
-def measure(sizes: Sequence[int], *, rounds: int, calls: int) -> Iterator[Prices]:
-    """Fill a server with ever more workspaces, and yield what is known after each number."""
-    found: list[Measured] = []
-    own: list[float] = []
+def measure(sizes: Sequence[int], *, rounds: int, calls: int) -> Prices:
+    """Fill a shard with so many workspaces for each size, and time calls in turns on all."""
     with embedded_redis() as server, server.client() as client:
         client.config_set("zset-max-listpack-entries", 0)  # as docs/production.md says
-        shard, wait = Shard(client), Wait(client)
-        before, bytes_each = shard.memory(), 0.0
-        for size in sizes:
-            old = len(shard.names)
-            shard.grow(size)
-            after = shard.memory()
-            bytes_each, before = (after - before) / (size - old), after
-            meter = Meter(client)
-            for _ in range(rounds + 1):
-                _round(meter, shard, wait, calls)
-            found.append(Measured(size, meter.medians()))
-            own += meter.own
-            yield Prices(tuple(found), median(own), bytes_each)
-            before = shard.memory()
+        shards = {size: Shard(client, size) for size in sizes}
+        bytes_each = [shard.grow() for shard in shards.values()][-1]
+        meters = {size: Meter(client) for size in sizes}
+        wait = Wait(client)
+        for _ in range(rounds):
+            for size, shard in shards.items():
+                _round(meters[size], shard, wait, calls)
+            meters[sizes[0]].time("SET", [lambda: client.set("plain", PAYLOAD)] * calls)
+    found = tuple(Measured(size, meter.medians()) for size, meter in meters.items())
+    client_seconds = median([own for meter in meters.values() for own in meter.own])
+    return Prices(found, client_seconds, bytes_each)
 
 
 def _round(meter: Meter, shard: Shard, wait: Wait, calls: int) -> None:

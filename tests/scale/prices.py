@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log10
+from statistics import fmean, linear_regression
 
 EIGHT = 8
 
@@ -19,9 +20,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Prices:
-    """Seconds for each call beside any number of workspaces: straight lines over their logarithm.
+    """Seconds for each call beside any number of workspaces: a line over the logarithm of it.
 
-    Beyond the largest number that was measured the last line goes on: that is extrapolated.
+    Beyond the largest number that was measured the line goes on: that is extrapolated.
     """
 
     measured: Sequence[Measured]
@@ -37,16 +38,15 @@ class Prices:
 
     def at(self, workspaces: float) -> dict[str, float]:
         """Return what each call costs beside so many."""
-        kinds = self.measured[0].server
-        return {kind: self._of(kind, max(1.0, workspaces)) for kind in kinds}
+        x = log10(max(1.0, workspaces))
+        return {kind: self._of(kind, x) for kind in self.measured[-1].server}
 
-    def _of(self, kind: str, workspaces: float) -> float:
-        if len(self.measured) == 1 or workspaces <= self.measured[0].workspaces:
-            return self.measured[0].server[kind]
-        pairs = list(zip(self.measured, self.measured[1:], strict=False))
-        low, high = next((p for p in pairs if workspaces <= p[1].workspaces), pairs[-1])
-        x = log10(workspaces / low.workspaces) / log10(high.workspaces / low.workspaces)
-        return max(0.0, low.server[kind] + x * (high.server[kind] - low.server[kind]))
+    def _of(self, kind: str, x: float) -> float:
+        """Return the height of the line of least squares; it does not fall."""
+        xs = [log10(each.workspaces) for each in self.measured]
+        ys = [each.server[kind] for each in self.measured]
+        slope = max(0.0, linear_regression(xs, ys).slope) if len(xs) > 1 else 0.0
+        return max(min(ys) / 2, fmean(ys) + slope * (x - fmean(xs)))
 
 
 def price_of_claim(of: Mapping[str, float], finishes: int, leases: int, *, told: bool) -> float:

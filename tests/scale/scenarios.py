@@ -15,7 +15,7 @@ from tests.scale.cluster import QUEUE, Cluster
 from tests.scale.fleet import Process
 from tests.scale.prices import Prices
 
-HELD_MOST = 4096
+HELD_MOST = 2048
 """Workspaces with jobs that a simulation holds; of more, these stand for all."""
 
 HASHED_MOST = 100_000
@@ -36,7 +36,7 @@ class Load:
     job_seconds: float = 0.01
     rate: float = 0.0
     """Jobs per second and master that are published; 0: there are always more than can run."""
-    warm: float = 0.06
+    warm: float = 0.03
     seconds: float = 0.1
 
     @property
@@ -59,11 +59,18 @@ class Found:
     """The part of the time for which each master was busy."""
     largest: float = 1.0
     """The workspaces of the shard that has the most, of the mean."""
+    evenness: float = 1.0
+    """The mean of the shards that have any, of that."""
 
     @property
     def rate(self) -> float:
-        """Jobs per second."""
+        """Jobs per second, while no shard waits for another."""
         return self.jobs / self.load.seconds
+
+    @property
+    def lasting(self) -> float:
+        """Jobs per second in the long run: all workspaces get as much as those of the fullest."""
+        return self.rate * self.evenness
 
     @property
     def mean_busy(self) -> float:
@@ -101,6 +108,10 @@ def held(counts: Sequence[float], workspaces: int) -> list[str]:
     return names
 
 
+PACE_JOBS = 4000.0
+"""Jobs per second and master by which processes first judge how fast virtual time moves."""
+
+
 class Scenario:
     """A load on a cluster."""
 
@@ -109,8 +120,10 @@ class Scenario:
         self.cluster = Cluster(load.masters, load.all_shards, prices, seed)
         self.simulation = self.cluster.simulation
         self.counts = spread(load.workspaces, load.all_shards, seed)
-        self.found.largest = max(self.counts) * load.all_shards / load.workspaces
-        self._counts_from = self._counts_to = load.warm
+        used = [count for count in self.counts if count]
+        self.found.largest = max(used) * load.all_shards / load.workspaces
+        self.found.evenness = load.workspaces / len(used) / max(used)
+        self.names = [] if load.rate else held(self.counts, load.workspaces)
         self.stored: dict[str, float] = {}
 
     def play(self) -> Found:
@@ -159,16 +172,25 @@ class Scenario:
         ]
 
     def _begin(self, processes: Sequence[Process]) -> None:
+        load = self.load
+        pace = load.masters * PACE_JOBS * load.job_seconds / load.workspaces
         stands = [shard.stands([QUEUE], [(0.0, None)]) for shard in self.cluster.shards]
         for process in processes:
-            process.believe(stands)
+            process.believe(stands, pace)
             self.simulation.begin(process.run, self.simulation.random.random() * 0.01)
+
+    def _teach(self) -> None:
+        """Let each shard have seen how long jobs take."""
+        homes = {self.cluster.home(name).engine.shard: name for name in self.names}
+        for shard, name in homes.items():
+            self.cluster.learn(self.cluster.shards[shard], name, self.load.job_seconds)
 
     def saturate(self) -> list[Process]:
         """Every workspace always has more jobs: where one starts, another is published."""
-        load, names = self.load, held(self.counts, self.load.workspaces)
+        load, names = self.load, self.names
         slots = load.processes * load.masters * load.slots
-        for _ in range(2 + 3 * slots // len(names)):
+        self._teach()
+        for _ in range(2 + 2 * slots // len(names)):
             for name in names:
                 self.cluster.publish(name)
         processes = self._processes(lambda lease: self.cluster.send(lease.job.workspace))

@@ -1,0 +1,124 @@
+"""What is simulated for the page, and on how many processors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+
+from tests.scale.prices import Prices
+from tests.scale.scenarios import Found, Load, Scenario
+
+PARALLEL = 2
+LIGHT, BUSIER = 100.0, 500.0
+"""Jobs per second and master where waits are simulated."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How much is simulated."""
+
+    masters: Sequence[int] = (1, 2, 4, 8, 16, 32, 64)
+    workspaces: Sequence[int] = (10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+    waits_of: Sequence[int] = (10, 1_000, 10_000_000)
+    """Numbers of workspaces for which waits are simulated."""
+    measured: Sequence[int] = (10, 100, 1_000, 10_000, 156_250)
+    """The last is what each of 64 shards has of 10 million."""
+    rounds: int = 5
+    calls: int = 60
+    jobs: int = 400
+    """About how many are counted for a wait."""
+    at: int = 4
+    """Masters of the other questions."""
+    busier_most: int = 16
+    is_short: bool = False
+
+    def full(self) -> Iterator[tuple[str, Load]]:
+        """How many jobs masters carry."""
+        for masters in self.masters:
+            for workspaces in self.workspaces:
+                yield "full", self.filled(masters, workspaces=workspaces)
+
+    def filled(self, masters: int, **options: int | float) -> Load:
+        """Return a load that fills so many masters, for less time where they are many."""
+        seconds = min(0.1, 0.9 / masters) if not self.is_short else 0.02
+        warm = 0.03 if masters < 32 else 0.02
+        return Load(masters, warm=warm, seconds=max(0.02, seconds), **options)  # type: ignore[arg-type]
+
+    def waits(self) -> Iterator[tuple[str, Load]]:
+        """How long jobs wait where few come."""
+        for masters in self.masters:
+            for workspaces in self.waits_of:
+                yield "light", self.light(masters, LIGHT, workspaces=workspaces)
+            if masters <= self.busier_most:
+                yield "busier", self.light(masters, BUSIER, workspaces=self.waits_of[-1])
+
+    def light(self, masters: int, rate: float, **options: int) -> Load:
+        """Return a load that leaves slots free."""
+        seconds = max(0.05, self.jobs / rate / masters)
+        return Load(masters, rate=rate, processes=4, warm=0.05, seconds=seconds, **options)
+
+    def others(self) -> Iterator[tuple[str, Load]]:
+        """More shards than masters, fewer processes, longer jobs, and three servers beside one."""
+        some = partial(self.filled, self.at, workspaces=self.workspaces[-2])
+        for shards in (self.at, 4 * self.at, 16 * self.at):
+            yield "shards", some(shards=shards)
+            load = Load(self.at, self.waits_of[1], shards, rate=LIGHT, processes=4, warm=0.05)
+            yield "shards, light", _lasting(load, self.jobs / LIGHT / self.at)
+        for processes in (1, 2, 4, 8, 16):
+            yield "processes", some(processes=processes)
+        for masters in [each for each in self.masters if each <= self.at]:
+            yield "long", self._long(masters)
+        for slots in (1, 8):
+            for masters, shards in ((1, 1), (3, 9)):
+                yield f"by {slots}", self._benchmark(masters, shards, slots)
+
+    def _long(self, masters: int) -> Load:
+        """Jobs that are longer than a process stays on a shard."""
+        load = Load(masters, self.workspaces[-2], slots=64, job_seconds=0.2, warm=0.25)
+        return _lasting(load, 0.1 if not self.is_short else 0.02)
+
+    @staticmethod
+    def _benchmark(masters: int, shards: int, slots: int) -> Load:
+        """One process after the other, as benchmarks/shards.py has it."""
+        return Load(masters, 300, shards, processes=1, slots=slots, job_seconds=0.001, seconds=0.4)
+
+    def tasks(self) -> list[tuple[str, Load]]:
+        """Return all, the longest first, so that processors end together."""
+        every = [*self.full(), *self.waits(), *self.others()]
+        return sorted(every, key=lambda task: -task[1].masters)
+
+
+def _lasting(load: Load, seconds: float) -> Load:
+    return Load(**{**vars(load), "seconds": seconds})
+
+
+Results = Mapping[str, Sequence[Found]]
+
+
+def play(grid: Grid, prices: Prices, *, parallel: int = PARALLEL) -> Results:
+    """Simulate all."""
+    tasks = grid.tasks()
+    found: dict[str, list[Found]] = {}
+    with ProcessPoolExecutor(parallel, mp_context=get_context("spawn")) as pool:
+        results = pool.map(_play, [load for _, load in tasks], [prices] * len(tasks))
+        for (what, _), one in zip(tasks, results, strict=True):
+            found.setdefault(what, []).append(one)
+            _tell(what, one)
+    return found
+
+
+def _play(load: Load, prices: Prices) -> Found:
+    return Scenario(load, prices).play()
+
+
+def _tell(what: str, one: Found) -> None:
+    load = one.load
+    sys.stdout.write(
+        f"{what}: {load.masters} masters, {load.all_shards} shards, {load.workspaces:,} workspaces:"
+        f" {one.rate:,.0f} jobs/s, {1e3 * one.wait(0.5):.2f} ms\n"
+    )
+    sys.stdout.flush()
