@@ -130,7 +130,7 @@ class Cluster:
         shard.master.arrive(run, seconds)
 
     @contextmanager
-    def moved_time(self) -> Iterator[None]:
+    def moved_time(self, *, knows_pace: bool = True) -> Iterator[None]:
         """Let the real code of the processes see the simulated time, and the same chances."""
         simulation = self.simulation
         with ExitStack() as stack:
@@ -139,5 +139,7 @@ class Cluster:
             stack.enter_context(patch.object(_shard_order, "random", simulation.random))
             uniform = simulation.random.uniform
             stack.enter_context(patch.object(polling.poll_seconds, "__defaults__", (uniform,)))
+            if not knows_pace:
+                stack.enter_context(patch.object(_shard_order, "FIRST_SECONDS", inf))
             yield
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 
@@ -29,7 +29,7 @@ class Grid:
     """The last is what each of 64 shards has of 10 million."""
     rounds: int = 5
     calls: int = 60
-    jobs: int = 400
+    jobs: int = 300
     """About how many are counted for a wait."""
     at: int = 4
     """Masters of the other questions."""
@@ -44,9 +44,11 @@ class Grid:
 
     def filled(self, masters: int, **options: int | float) -> Load:
         """Return a load that fills so many masters, for less time where they are many."""
-        seconds = min(0.1, 0.9 / masters) if not self.is_short else 0.02
+        seconds = max(0.02, 0.08 if masters <= 4 else 0.5 / masters)
         warm = 0.03 if masters < 32 else 0.02
-        return Load(masters, warm=warm, seconds=max(0.02, seconds), **options)  # type: ignore[arg-type]
+        if self.is_short:
+            seconds, warm = 0.01, 0.01
+        return Load(masters, warm=warm, seconds=seconds, **options)  # type: ignore[arg-type]
 
     def waits(self) -> Iterator[tuple[str, Load]]:
         """How long jobs wait where few come."""
@@ -66,8 +68,9 @@ class Grid:
         some = partial(self.filled, self.at, workspaces=self.workspaces[-2])
         for shards in (self.at, 4 * self.at, 16 * self.at):
             yield "shards", some(shards=shards)
-            load = Load(self.at, self.waits_of[1], shards, rate=LIGHT, processes=4, warm=0.05)
-            yield "shards, light", _lasting(load, self.jobs / LIGHT / self.at)
+            light = self.light(self.at, LIGHT, workspaces=self.waits_of[1])
+            yield "shards, light", replace(light, shards=shards)
+        yield "strict", replace(self.filled(self.at, workspaces=10), is_strict=True)
         for processes in (1, 2, 4, 8, 16):
             yield "processes", some(processes=processes)
         for masters in [each for each in self.masters if each <= self.at]:
@@ -78,22 +81,20 @@ class Grid:
 
     def _long(self, masters: int) -> Load:
         """Jobs that are longer than a process stays on a shard."""
-        load = Load(masters, self.workspaces[-2], slots=64, job_seconds=0.2, warm=0.25)
-        return _lasting(load, 0.1 if not self.is_short else 0.02)
+        seconds, processes, warm = (0.01, 2, 0.05) if self.is_short else (0.1, 24, 0.25)
+        load = Load(masters, self.workspaces[-2], processes=processes, slots=64, warm=warm)
+        return replace(load, job_seconds=0.2, seconds=seconds)
 
     @staticmethod
     def _benchmark(masters: int, shards: int, slots: int) -> Load:
         """One process after the other, as benchmarks/shards.py has it."""
-        return Load(masters, 300, shards, processes=1, slots=slots, job_seconds=0.001, seconds=0.4)
+        load = Load(masters, 300, shards, slots=slots, processes=1, seconds=0.4)
+        return replace(load, job_seconds=0.001)
 
     def tasks(self) -> list[tuple[str, Load]]:
         """Return all, the longest first, so that processors end together."""
         every = [*self.full(), *self.waits(), *self.others()]
         return sorted(every, key=lambda task: -task[1].masters)
-
-
-def _lasting(load: Load, seconds: float) -> Load:
-    return Load(**{**vars(load), "seconds": seconds})
 
 
 Results = Mapping[str, Sequence[Found]]

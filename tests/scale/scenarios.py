@@ -30,14 +30,16 @@ class Load:
     workspaces: int
     shards: int = 0
     """0: as many as masters."""
-    processes: int = 16
+    processes: int = 8
     """For each master."""
     slots: int = 8
-    job_seconds: float = 0.01
+    job_seconds: float = 0.005
     rate: float = 0.0
     """Jobs per second and master that are published; 0: there are always more than can run."""
-    warm: float = 0.03
+    warm: float = 0.05
     seconds: float = 0.1
+    is_strict: bool = False
+    """Whether no shard may run ahead of the others by what it moves in a second, as in the end."""
 
     @property
     def all_shards(self) -> int:
@@ -128,7 +130,7 @@ class Scenario:
 
     def play(self) -> Found:
         """Let it run."""
-        with self.cluster.moved_time():
+        with self.cluster.moved_time(knows_pace=not self.load.is_strict):
             self._price()
             started = self.saturate if not self.load.rate else self.trickle
             processes = started()
@@ -173,7 +175,7 @@ class Scenario:
 
     def _begin(self, processes: Sequence[Process]) -> None:
         load = self.load
-        pace = load.masters * PACE_JOBS * load.job_seconds / load.workspaces
+        pace = 0.0 if load.is_strict else load.masters * PACE_JOBS * load.job_seconds / load.workspaces
         stands = [shard.stands([QUEUE], [(0.0, None)]) for shard in self.cluster.shards]
         for process in processes:
             process.believe(stands, pace)
