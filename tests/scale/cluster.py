@@ -86,7 +86,7 @@ class Cluster:
         self._homes: dict[str, int] = {}
 
     def _engine(self, shard: int) -> MemoryEngine:
-        database = Database(clock=self.simulation.clock, random=Random(shard))  # noqa: S311
+        database = Database(clock=self.simulation.clock, random=Random(shard))
         return MemoryEngine(database, shard=shard)
 
     def home(self, workspace: str) -> Shard:
@@ -142,4 +142,3 @@ class Cluster:
             if not knows_pace:
                 stack.enter_context(patch.object(_shard_order, "FIRST_SECONDS", inf))
             yield
-

@@ -12,7 +12,6 @@ from multiprocessing import get_context
 from tests.scale.prices import Prices
 from tests.scale.scenarios import Found, Load, Scenario
 
-PARALLEL = 2
 LIGHT, BUSIER = 100.0, 500.0
 """Jobs per second and master where waits are simulated."""
 
@@ -34,6 +33,12 @@ class Grid:
     at: int = 4
     """Masters of the other questions."""
     busier_most: int = 16
+    shards_each: Sequence[int] = (1, 4, 16)
+    """Shards on each master, where that is asked."""
+    fleets: Sequence[int] = (1, 2, 4, 8, 16)
+    """Processes for each master, where that is asked."""
+    benchmark_seconds: float = 0.4
+    parallel: int = 2
     is_short: bool = False
 
     def full(self) -> Iterator[tuple[str, Load]]:
@@ -42,7 +47,7 @@ class Grid:
             for workspaces in self.workspaces:
                 yield "full", self.filled(masters, workspaces=workspaces)
 
-    def filled(self, masters: int, **options: int | float) -> Load:
+    def filled(self, masters: int, **options: float) -> Load:
         """Return a load that fills so many masters, for less time where they are many."""
         seconds = max(0.02, 0.08 if masters <= 4 else 0.5 / masters)
         warm = 0.03 if masters < 32 else 0.02
@@ -54,24 +59,25 @@ class Grid:
         """How long jobs wait where few come."""
         for masters in self.masters:
             for workspaces in self.waits_of:
-                yield "light", self.light(masters, LIGHT, workspaces=workspaces)
+                yield "light", self.light(masters, LIGHT, workspaces)
             if masters <= self.busier_most:
-                yield "busier", self.light(masters, BUSIER, workspaces=self.waits_of[-1])
+                yield "busier", self.light(masters, BUSIER, self.waits_of[-1])
 
-    def light(self, masters: int, rate: float, **options: int) -> Load:
+    def light(self, masters: int, rate: float, workspaces: int) -> Load:
         """Return a load that leaves slots free."""
         seconds = max(0.05, self.jobs / rate / masters)
-        return Load(masters, rate=rate, processes=4, warm=0.05, seconds=seconds, **options)
+        load = Load(masters, workspaces, rate=rate, processes=4)
+        return replace(load, seconds=seconds)
 
     def others(self) -> Iterator[tuple[str, Load]]:
         """More shards than masters, fewer processes, longer jobs, and three servers beside one."""
         some = partial(self.filled, self.at, workspaces=self.workspaces[-2])
-        for shards in (self.at, 4 * self.at, 16 * self.at):
+        for shards in [each * self.at for each in self.shards_each]:
             yield "shards", some(shards=shards)
-            light = self.light(self.at, LIGHT, workspaces=self.waits_of[1])
+            light = self.light(self.at, LIGHT, self.waits_of[1])
             yield "shards, light", replace(light, shards=shards)
         yield "strict", replace(self.filled(self.at, workspaces=10), is_strict=True)
-        for processes in (1, 2, 4, 8, 16):
+        for processes in self.fleets:
             yield "processes", some(processes=processes)
         for masters in [each for each in self.masters if each <= self.at]:
             yield "long", self._long(masters)
@@ -85,11 +91,10 @@ class Grid:
         load = Load(masters, self.workspaces[-2], processes=processes, slots=64, warm=warm)
         return replace(load, job_seconds=0.2, seconds=seconds)
 
-    @staticmethod
-    def _benchmark(masters: int, shards: int, slots: int) -> Load:
+    def _benchmark(self, masters: int, shards: int, slots: int) -> Load:
         """One process after the other, as benchmarks/shards.py has it."""
-        load = Load(masters, 300, shards, slots=slots, processes=1, seconds=0.4)
-        return replace(load, job_seconds=0.001)
+        load = Load(masters, 300, shards, slots=slots, processes=1)
+        return replace(load, job_seconds=0.001, seconds=self.benchmark_seconds)
 
     def tasks(self) -> list[tuple[str, Load]]:
         """Return all, the longest first, so that processors end together."""
@@ -100,16 +105,23 @@ class Grid:
 Results = Mapping[str, Sequence[Found]]
 
 
-def play(grid: Grid, prices: Prices, *, parallel: int = PARALLEL) -> Results:
+def play(grid: Grid, prices: Prices) -> Results:
     """Simulate all."""
     tasks = grid.tasks()
     found: dict[str, list[Found]] = {}
-    with ProcessPoolExecutor(parallel, mp_context=get_context("spawn")) as pool:
-        results = pool.map(_play, [load for _, load in tasks], [prices] * len(tasks))
-        for (what, _), one in zip(tasks, results, strict=True):
-            found.setdefault(what, []).append(one)
-            _tell(what, one)
+    for (what, _), one in zip(tasks, _results(grid, tasks, prices), strict=True):
+        found.setdefault(what, []).append(one)
+        _tell(what, one)
     return found
+
+
+def _results(grid: Grid, tasks: Sequence[tuple[str, Load]], prices: Prices) -> Iterator[Found]:
+    loads = [load for _, load in tasks]
+    if grid.parallel == 1:
+        yield from (_play(load, prices) for load in loads)
+        return
+    with ProcessPoolExecutor(grid.parallel, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_play, loads, [prices] * len(loads))
 
 
 def _play(load: Load, prices: Prices) -> Found:

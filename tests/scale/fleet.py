@@ -39,6 +39,7 @@ class Process:
         self._slots, self._seconds, self._on_start = slots, seconds, on_start
         self.store = cluster.store()
         self.claimer = claimer_of(self.store, SETTINGS)
+        self._number = number
         self._name(number)
         self._ended: deque[Finish] = deque()
         self._running = self.done = 0
@@ -56,7 +57,10 @@ class Process:
             each.owner = owner._name
 
     def believe(self, stands: Sequence[Any], pace: float) -> None:
-        """Begin as one that has looked at each shard at some moment of the last second."""
+        """Begin as one that has looked at each shard at some moment of the last second.
+
+        It claims from one of them first, as others do from others, where work has been spread.
+        """
         if not isinstance(self.claimer, Claimers):
             return
         order = self.claimer._order
@@ -64,6 +68,9 @@ class Process:
             order.note(number, [QUEUE], stand)
             order._told_at[number] = -self._simulation.random.random()
         order._pace._of[QUEUE] = pace
+        ready = [number for number, [stand] in enumerate(stands) if stand.head is not None]
+        if ready:
+            order._heads[ready[self._number % len(ready)]][QUEUE] = -1.0
 
     def run(self) -> None:
         """Go on for ever."""

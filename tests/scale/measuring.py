@@ -65,7 +65,7 @@ class Shard:
         self._engine = Batched(client, namespace=f"scale-{workspaces}")
         self._store = Store(self._engine)
         self._names = [f"w{n}" for n in range(workspaces)]
-        self._random = Random(1)  # noqa: S311 - no secret
+        self._random = Random(1)
         self._number = self._job = 0
         self.meter = Meter(client)
         self.running: list[int] = []

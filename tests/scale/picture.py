@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
@@ -84,14 +85,16 @@ class Chart:
             yield svg.line(x, bottom, x, bottom + 4, stroke=MUTED)
             yield svg.text(x, bottom + 18, named(tick), text_anchor="middle", **small)
         yield svg.line(self.left, bottom, right, bottom, stroke=MUTED)
-        yield svg.text((self.left + right) / 2, bottom + 36, self.across, text_anchor="middle", **small)
+        yield svg.text(
+            (self.left + right) / 2, bottom + 36, self.across, text_anchor="middle", **small
+        )
 
     def _line(self, line: Line) -> Iterator[str]:
         places = [(self.x(x), self.y(y), hollow) for x, y, hollow in line.points]
         drawn = {"stroke": line.colour, "stroke_width": 2}
         if line.dash:
             drawn["stroke_dasharray"] = line.dash
-        for (x1, y1, _), (x2, y2, _) in zip(places, places[1:], strict=False):
+        for (x1, y1, _), (x2, y2, _) in itertools.pairwise(places):
             yield svg.line(x1, y1, x2, y2, **drawn)
         for x, y, hollow in places if not line.dash else ():
             fill = "#ffffff" if hollow else line.colour

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log10
@@ -72,12 +73,12 @@ class Prices:
         if len(self.measured) == 1 or kind.startswith("empty"):
             return self.measured[0].server[kind]
         points = self._points(kind)
-        pairs = list(zip(points, points[1:], strict=False))
+        pairs = list(itertools.pairwise(points))
         (x1, y1), (x2, y2) = next((pair for pair in pairs if x <= pair[1][0]), pairs[-1])
         return y1 + (x - x1) * (y2 - y1) / (x2 - x1)
 
     def _points(self, kind: str) -> list[tuple[float, float]]:
-        """What was measured, and from a thousand on the line of least squares, which never falls."""
+        """What was measured, and from a thousand on a line of least squares that never falls."""
         points = [(log10(each.workspaces), each.server[kind]) for each in self.measured]
         many = [point for point in points if point[0] >= LINE_FROM]
         if len(many) < 2:

@@ -92,7 +92,7 @@ def spread(workspaces: int, shards: int, seed: int) -> list[float]:
         for n in range(workspaces):
             counts[shard_of(f"w{n}", shards)] += 1
         return counts
-    chance, mean = Random(seed), workspaces / shards  # noqa: S311 - no secret
+    chance, mean = Random(seed), workspaces / shards
     return [chance.gauss(mean, sqrt(mean * (1 - 1 / shards))) for _ in counts]
 
 
@@ -175,7 +175,9 @@ class Scenario:
 
     def _begin(self, processes: Sequence[Process]) -> None:
         load = self.load
-        pace = 0.0 if load.is_strict else load.masters * PACE_JOBS * load.job_seconds / load.workspaces
+        pace = (
+            0.0 if load.is_strict else load.masters * PACE_JOBS * load.job_seconds / load.workspaces
+        )
         stands = [shard.stands([QUEUE], [(0.0, None)]) for shard in self.cluster.shards]
         for process in processes:
             process.believe(stands, pace)
