@@ -144,7 +144,7 @@ def _by_crowd(of: Figures) -> list[Line]:
     ideal = [(float(m), one * m, False) for m in of.masters]
     lines = [Line("as many times one", ideal, MUTED, "3 4")]
     for n, colour in zip(shown, COLOURS, strict=False):
-        points = [(float(m), of.rate(m, n), of.is_extrapolated(m, n)) for m in of.masters]
+        points = [(float(m), of.rate(m, n), of.is_worked_out(m, n)) for m in of.masters]
         lines.append(Line(f"{named(n)} workspaces", points, colour))
     return lines
 
@@ -153,7 +153,7 @@ def _by_masters(of: Figures) -> list[Line]:
     lines = []
     for masters, colour in zip(reversed(of.masters[::2]), COLOURS, strict=False):
         points = [
-            (float(n), of.rate(masters, n), of.is_extrapolated(masters, n)) for n in of.workspaces
+            (float(n), of.rate(masters, n), of.is_worked_out(masters, n)) for n in of.workspaces
         ]
         lines.append(Line(_plural(masters), points, colour))
     return lines
@@ -198,7 +198,7 @@ def _head() -> Iterator[str]:
     title = "Simulated with the real scripts and measured script times"
     yield svg.text(12, 30, title, font_size=17, font_weight=700, fill=INK)
     yield svg.dot(18, 48, r=3.5, fill=MUTED)
-    yield svg.text(28, 52, "script times interpolated", font_size=12, fill=MUTED)
-    yield svg.dot(208, 48, r=3.5, fill="#ffffff", stroke=MUTED, stroke_width=1.5)
-    words = "script times extrapolated: more workspaces on a shard than were measured"
-    yield svg.text(218, 52, words, font_size=12, fill=MUTED)
+    yield svg.text(28, 52, "simulated", font_size=12, fill=MUTED)
+    yield svg.dot(128, 48, r=3.5, fill="#ffffff", stroke=MUTED, stroke_width=1.5)
+    words = "worked out from what is simulated beside it, or with extrapolated script times"
+    yield svg.text(138, 52, words, font_size=12, fill=MUTED)

@@ -75,7 +75,7 @@ class Prices:
         points = self._points(kind)
         pairs = list(itertools.pairwise(points))
         (x1, y1), (x2, y2) = next((pair for pair in pairs if x <= pair[1][0]), pairs[-1])
-        return y1 + (x - x1) * (y2 - y1) / (x2 - x1)
+        return max(min(y1, y2), y1 + (x - x1) * (y2 - y1) / (x2 - x1))
 
     def _points(self, kind: str) -> list[tuple[float, float]]:
         """What was measured, and from a thousand on a line of least squares that never falls."""

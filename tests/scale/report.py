@@ -55,7 +55,8 @@ def rates(of: Figures) -> str:
 
 
 def _rate(of: Figures, masters: int, workspaces: int) -> str:
-    mark = "\\*" if of.is_extrapolated(masters, workspaces) else ""
+    mark = "†" if of.is_between(masters, workspaces) else ""
+    mark = "\\*" if of.is_extrapolated(masters, workspaces) else mark
     return f"{_round(of.rate(masters, workspaces))}{mark}"
 
 
@@ -67,7 +68,7 @@ def evenness(of: Figures) -> str:
     """How uneven the hash is, and what masters carry beside that."""
     head = ["masters", *(f"{n:,}" for n in of.workspaces)]
     rows = [
-        [str(m), *(f"{of.full(m, n).largest:.2f}" for n in of.workspaces)]
+        [str(m), *(f"{of.spread(m, n).largest:.2f}" for n in of.workspaces)]
         for m in of.masters
         if m > 1
     ]
@@ -98,14 +99,16 @@ def waits(of: Figures) -> str:
     head += [f"{of.grid.waits_of[-1]:,}, {BUSIER:.0f} jobs/s each"]
     rows = []
     for m in of.masters:
-        light = [one for one in of.of("light") if one.load.masters == m]
-        busier = [one for one in of.of("busier") if one.load.masters == m]
-        found = [*map(_wait, light), *(map(_wait, busier) if busier else ["–"])]
-        rows.append([str(m), *found])
+        light = {n: one for n in of.grid.waits_of for one in of.find("light", m, n)}
+        found = [light.get(n) for n in of.grid.waits_of]
+        busier = next(iter(of.find("busier", m, of.grid.waits_of[-1])), None)
+        rows.append([str(m), *map(_wait, [*found, busier])])
     return table(head, rows)
 
 
-def _wait(one: Found) -> str:
+def _wait(one: Found | None) -> str:
+    if one is None:
+        return "–"
     return f"{1e3 * one.wait(0.5):.1f} · {1e3 * one.wait(0.99):.1f} ms"
 
 
@@ -194,7 +197,7 @@ def page(of: Figures, raw: Prices) -> str:
         shards=shards(of), processes=processes(of), longer=longer(of), prices=prices(of.prices),
         one=_round(one), all=_round(all_of), times=f"{all_of / one:.0f}", largest=largest,
         few=few, few_rate=_round(of.rate(largest, few)), few_one=_round(of.rate(1, few)),
-        spread=f"{of.full(largest, 1_000).largest:.1f}", at=of.grid.at,
+        spread=f"{of.spread(largest, 1_000).largest:.1f}", at=of.grid.at,
         strict=_round(strict.rate), formula=_round(loose.lasting),
         by_eight=f"{ratio(of, EIGHT):.1f}", by_one=f"{ratio(of, 1):.1f}",
         plain=f"{1e6 * raw.plain:.1f}", load=f"{os.getloadavg()[0]:.0f}", cores=os.cpu_count(),

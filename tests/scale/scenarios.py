@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +32,7 @@ class Load:
     shards: int = 0
     """0: as many as masters."""
     processes: int = 8
-    """For each master."""
+    """For each master that has workspaces."""
     slots: int = 8
     job_seconds: float = 0.005
     rate: float = 0.0
@@ -63,6 +64,15 @@ class Found:
     """The workspaces of the shard that has the most, of the mean."""
     evenness: float = 1.0
     """The mean of the shards that have any, of that."""
+    used: int = 1
+    """Shards that have any."""
+
+    def weigh(self, counts: Sequence[float]) -> None:
+        """Note how uneven the shards are."""
+        self.used = sum(count > 0 for count in counts)
+        mean = sum(counts) / len(counts)
+        self.largest = max(counts) / mean
+        self.evenness = mean * len(counts) / self.used / max(counts)
 
     @property
     def rate(self) -> float:
@@ -87,13 +97,11 @@ class Found:
 
 def spread(workspaces: int, shards: int, seed: int) -> list[float]:
     """Return how many workspaces each shard has."""
-    counts = [0.0] * shards
     if workspaces <= HASHED_MOST:
-        for n in range(workspaces):
-            counts[shard_of(f"w{n}", shards)] += 1
-        return counts
+        homes = Counter(shard_of(f"w{n}", shards) for n in range(workspaces))
+        return [float(homes[shard]) for shard in range(shards)]
     chance, mean = Random(seed), workspaces / shards
-    return [chance.gauss(mean, sqrt(mean * (1 - 1 / shards))) for _ in counts]
+    return [chance.gauss(mean, sqrt(mean * (1 - 1 / shards))) for _ in range(shards)]
 
 
 def held(counts: Sequence[float], workspaces: int) -> list[str]:
@@ -122,9 +130,7 @@ class Scenario:
         self.cluster = Cluster(load.masters, load.all_shards, prices, seed)
         self.simulation = self.cluster.simulation
         self.counts = spread(load.workspaces, load.all_shards, seed)
-        used = [count for count in self.counts if count]
-        self.found.largest = max(used) * load.all_shards / load.workspaces
-        self.found.evenness = load.workspaces / len(used) / max(used)
+        self.found.weigh(self.counts)
         self.names = [] if load.rate else held(self.counts, load.workspaces)
         self.stored: dict[str, float] = {}
 
@@ -170,8 +176,14 @@ class Scenario:
         seconds = partial(chance.expovariate, 1 / load.job_seconds)
         return [
             Process(self.cluster, n, load.slots, seconds, on_start)
-            for n in range(load.processes * load.masters)
+            for n in range(load.processes * self._masters_used())
         ]
+
+    def _masters_used(self) -> int:
+        """Only those that have workspaces need processes, unless jobs of any may come."""
+        load = self.load
+        used = {n % load.masters for n, count in enumerate(self.counts) if count}
+        return load.masters if load.rate else len(used)
 
     def _begin(self, processes: Sequence[Process]) -> None:
         load = self.load
@@ -192,9 +204,9 @@ class Scenario:
     def saturate(self) -> list[Process]:
         """Every workspace always has more jobs: where one starts, another is published."""
         load, names = self.load, self.names
-        slots = load.processes * load.masters * load.slots
+        slots = load.processes * self._masters_used() * load.slots
         self._teach()
-        for _ in range(2 + 2 * slots // len(names)):
+        for _ in range(2 + slots // len(names)):
             for name in names:
                 self.cluster.publish(name)
         processes = self._processes(lambda lease: self.cluster.send(lease.job.workspace))
