@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import ceil, floor, inf, log10
 
 from fairqueue.demo import _svg as svg
 from tests.scale.figures import Figures
@@ -50,7 +50,8 @@ class Chart:
     def _ends(self) -> tuple[int, int]:
         """The powers of ten at the ends of the upright axis."""
         ys = [y for line in self.lines for _, y, _ in line.points if y > 0]
-        return floor(log10(min(ys)) + 1e-9), ceil(log10(max(ys)) - 1e-9)
+        low = floor(log10(min(ys)) + 1e-9)
+        return low, max(low + 1, ceil(log10(max(ys)) - 1e-9))
 
     def x(self, value: float) -> float:
         """Return where a value of the level axis is."""
@@ -60,7 +61,7 @@ class Chart:
     def y(self, value: float) -> float:
         """Return where a value of the upright axis is."""
         low, high = self._ends
-        return self.top + DOWN * (1 - (log10(value) - low) / (high - low))
+        return self.top + DOWN * (1 - (log10(max(value, 10.0**low)) - low) / (high - low))
 
     def draw(self) -> Iterator[str]:
         """Draw all."""
@@ -102,18 +103,11 @@ class Chart:
 
     def _labels(self) -> Iterator[str]:
         """Name each line at its end, and move names apart that would be over each other."""
-        ends = sorted((self.y(line.points[-1][1]), line) for line in self.lines_by_end)
-        below = -1e9
-        for y, line in ends:
-            at = max(y, below + LABEL)
-            below = at
+        below = -inf
+        for line in sorted(self.lines, key=lambda line: self.y(line.points[-1][1])):
+            below = max(self.y(line.points[-1][1]), below + LABEL)
             x = self.x(line.points[-1][0]) + 9
-            yield svg.text(x, at + 4, line.label, font_size=11, fill=line.colour)
-
-    @property
-    def lines_by_end(self) -> list[Line]:
-        """The lines, those that end highest first."""
-        return sorted(self.lines, key=lambda line: self.y(line.points[-1][1]))
+            yield svg.text(x, below + 4, line.label, font_size=11, fill=line.colour)
 
 
 def named(value: float) -> str:

@@ -210,7 +210,7 @@ def page(of: Figures, raw: Prices) -> str:
         last_wait=_wait_of(of, largest), empties=_per_job(of.pick("light", largest, most))[0],
         busy=f"{100 * of.pick('light', largest, most).mean_busy:.0f}",
         window=f"{1e3 * most_full.load.seconds:.0f}–{1e3 * fill.seconds:.0f}",
-        fill_processes=fill.processes, fill_slots=fill.slots,
+        all_most=of.grid.all_most, fill_processes=fill.processes, fill_slots=fill.slots,
     )  # fmt: skip
 
 

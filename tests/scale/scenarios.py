@@ -179,6 +179,14 @@ class Scenario:
             for n in range(load.processes * self._masters_used())
         ]
 
+    def _pace(self) -> float:
+        """Return how far virtual time moves in a second: as far as the flows that are held."""
+        load = self.load
+        if load.is_strict:
+            return 0.0
+        jobs = load.rate or load.masters * PACE_JOBS / len(self.names)
+        return jobs * load.job_seconds
+
     def _masters_used(self) -> int:
         """Only those that have workspaces need processes, unless jobs of any may come."""
         load = self.load
@@ -186,13 +194,9 @@ class Scenario:
         return load.masters if load.rate else len(used)
 
     def _begin(self, processes: Sequence[Process]) -> None:
-        load = self.load
-        pace = (
-            0.0 if load.is_strict else load.masters * PACE_JOBS * load.job_seconds / load.workspaces
-        )
         stands = [shard.stands([QUEUE], [(0.0, None)]) for shard in self.cluster.shards]
         for process in processes:
-            process.believe(stands, pace)
+            process.believe(stands, self._pace())
             self.simulation.begin(process.run, self.simulation.random.random() * 0.01)
 
     def _teach(self) -> None:

@@ -24,6 +24,7 @@ In short:
 | simulated | processes with slots, with the real code that chooses shards and claims; the real scripts, on the memory engine; one queue of calls before each master, which runs one after the other for as long as was measured |
 | assumed | {trip} ms for a round trip without the server's own time; producers as many as needed |
 | computed | the rate in the long run, from the simulated rate and the hash, see [below](#few-workspaces-leave-masters-idle) |
+| worked out between, marked † | what is not simulated on more than {all_most} masters: each shard that has workspaces carries as much as in the simulations beside it, by a line over the logarithm of the workspaces, and the real hash |
 | extrapolated, marked \\* | script times where a shard has more than {most} workspaces, by a line over the logarithm of their number |
 
 The measured times depend on the machine.
@@ -38,7 +39,7 @@ Only a moment is simulated, {window} ms of full masters after a warm-up, so what
 
 ## Jobs per second
 
-All workspaces always have more jobs than can run. Jobs take 5 ms, and each master has {fill_processes} processes with {fill_slots} slots.
+All workspaces always have more jobs than can run. Jobs take 5 ms, and there are {fill_processes} processes with {fill_slots} slots for each master that has workspaces.
 A job is one publish and its part of a claim, which also ends jobs before it.
 
 {rates}
@@ -58,7 +59,8 @@ How many workspaces the fullest shard has, of the mean:
 
 {evenness}
 
-This is an upper bound: where the bound that holds shards back is in force from the beginning, {at} masters with 10 workspaces carry {strict} jobs per second in the simulation, and by the rule {formula}. The difference is claims that are passed on to another shard.
+A simulated moment is too short to show that, since a shard may run ahead of the others by what all do in a second.
+Where it may not from the beginning, {at} masters with 10 workspaces carry {strict} jobs per second in the simulation, and by the rule {formula}. The difference is claims that are passed on to another shard, so take the figures for few workspaces as the most that can be.
 
 ## How long a job waits
 
