@@ -32,6 +32,8 @@ class Grid:
     """About how many are counted for a wait."""
     at: int = 4
     """Masters of the other questions."""
+    most_level: int = 16
+    """Masters, where shards are kept level."""
     all_most: int = 8
     """So many masters at most are simulated with each number of workspaces."""
     busier_most: int = 16
@@ -84,7 +86,7 @@ class Grid:
             yield "shards", some(shards=shards)
             light = self.light(self.at, LIGHT, self.waits_of[1])
             yield "shards, light", replace(light, shards=shards)
-        yield "strict", replace(self.filled(self.at, workspaces=10), is_strict=True)
+        yield from self._level()
         for processes in self.fleets:
             yield "processes", some(processes=processes)
         for masters in (1, self.at):
@@ -92,6 +94,14 @@ class Grid:
         for slots in (1, 8):
             for masters, shards in ((1, 1), (3, 9)):
                 yield f"by {slots}", self._benchmark(masters, shards, slots)
+
+    def _level(self) -> Iterator[tuple[str, Load]]:
+        """Shards that may not run as far ahead of the others as they would in a moment."""
+        for masters, workspaces in ((self.at, 10), (self.most_level, 1_000)):
+            load = self.filled(masters, workspaces=workspaces)
+            for ahead, times in ((0.02, 4), (0.0, 1)):
+                warm = load.warm * (1 if self.is_short else times)
+                yield "level", replace(load, ahead_seconds=ahead, warm=warm)
 
     def _long(self, masters: int) -> Load:
         """Jobs that are longer than a process stays on a shard."""

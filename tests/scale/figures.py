@@ -32,9 +32,10 @@ class Figures:
     def of(self, what: str) -> list[Found]:
         """Return all results of one question, by masters, shards and processes."""
 
-        def key(one: Found) -> tuple[int, ...]:
+        def key(one: Found) -> tuple[float, ...]:
             load = one.load
-            return load.masters, load.workspaces, load.all_shards, load.processes
+            places = load.masters, load.workspaces, load.all_shards, load.processes
+            return *places, load.ahead_seconds
 
         return sorted(self.results.get(what, ()), key=key)
 

@@ -24,6 +24,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 PLAIN_SECONDS = 1e-6
 """A SET of 700 bytes among many, on the processors that the page is about: as in sizing.md."""
 
+BEGIN, END = "<!-- make scale -->", "<!-- as far as that -->"
+"""Between these marks the page on production has the summary."""
+
 SHORT = Grid(
     masters=(1, 2),
     workspaces=(10, 1_000),
@@ -33,6 +36,7 @@ SHORT = Grid(
     calls=8,
     jobs=10,
     at=2,
+    most_level=2,
     shards_each=(1, 2),
     fleets=(1, 4),
     benchmark_seconds=0.02,
@@ -143,6 +147,19 @@ def processes(of: Figures) -> str:
     return table(head, rows)
 
 
+def level(of: Figures) -> str:
+    """What masters carry where shards are kept level, and what the rule says."""
+    head = ["masters", "workspaces", "by the rule", "a shard may be ahead by", "jobs/s", "claims"]
+    head[-1] += " per job"
+    rows = []
+    for one in of.of("level"):
+        load = one.load
+        rule = of.rate(load.masters, load.workspaces)
+        row = [str(load.masters), f"{load.workspaces:,}", _round(rule)]
+        rows.append([*row, f"{load.ahead_seconds:g} s", _round(one.rate), _per_job(one)[0]])
+    return table(head, rows)
+
+
 def longer(of: Figures) -> str:
     """Jobs that last longer than a process stays on a shard."""
     head = ["masters", "jobs/s with jobs of 5 ms", "claims per job", "of 200 ms", "claims per job"]
@@ -185,8 +202,6 @@ def ratio(of: Figures, slots: int) -> float:
 
 def page(of: Figures, raw: Prices) -> str:
     """Return the whole page."""
-    strict = of.of("strict")[0]
-    loose = of.full(strict.load.masters, strict.load.workspaces)
     largest, most, few = of.masters[-1], of.workspaces[-1], of.workspaces[0]
     one, all_of = of.rate(1, most), of.rate(largest, most)
     look = of.prices.at(1)["stands"]
@@ -198,7 +213,7 @@ def page(of: Figures, raw: Prices) -> str:
         one=_round(one), all=_round(all_of), times=f"{all_of / one:.0f}", largest=largest,
         few=few, few_rate=_round(of.rate(largest, few)), few_one=_round(of.rate(1, few)),
         spread=f"{of.spread(largest, 1_000).largest:.1f}", at=of.grid.at,
-        strict=_round(strict.rate), formula=_round(loose.lasting),
+        level=level(of),
         by_eight=f"{ratio(of, EIGHT):.1f}", by_one=f"{ratio(of, 1):.1f}",
         plain=f"{1e6 * raw.plain:.1f}", load=f"{os.getloadavg()[0]:.0f}", cores=os.cpu_count(),
         factor=f"{PLAIN_SECONDS / raw.plain:.2f}", held=HELD_MOST, hashed=f"{HASHED_MOST:,}",
@@ -212,6 +227,24 @@ def page(of: Figures, raw: Prices) -> str:
         window=f"{1e3 * most_full.load.seconds:.0f}–{1e3 * fill.seconds:.0f}",
         all_most=of.grid.all_most, fill_processes=fill.processes, fill_slots=fill.slots,
     )  # fmt: skip
+
+
+def summary(of: Figures) -> str:
+    """Return what the page on production says."""
+    crowds = [of.workspaces[0], *(n for n in of.workspaces[2::4])]
+    head = ["servers", *(f"jobs/s, {n:,} workspaces" for n in crowds), "wait: median · 99 %"]
+    rows = [
+        [str(m), *(_rate(of, m, n) for n in crowds), _wait(of.pick("light", m, of.workspaces[-1]))]
+        for m in of.masters[::2]
+    ]
+    return table(head, rows)
+
+
+def inserted(text: str, of: Figures) -> str:
+    """Return a page with the summary between its marks."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{begin}\n{summary(of)}\n{end}{after}"
 
 
 def _wait_of(of: Figures, masters: int) -> str:
@@ -236,6 +269,9 @@ def write(of: Figures, raw: Prices, into: Path) -> None:
     (into / "operate").mkdir(parents=True, exist_ok=True)
     (into / "operate" / "scale.md").write_text(page(of, raw))
     (into / "scale.svg").write_text(picture(of))
+    production = into / "production.md"
+    if production.exists():
+        production.write_text(inserted(production.read_text(), of))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from math import sqrt
 from random import Random
 from statistics import fmean
 
+from fairqueue._shard_order import OLD_SECONDS
 from fairqueue._shards import shard_of
 from fairqueue._types import Lease
 from tests.scale.cluster import QUEUE, Cluster
@@ -39,8 +40,8 @@ class Load:
     """Jobs per second and master that are published; 0: there are always more than can run."""
     warm: float = 0.05
     seconds: float = 0.1
-    is_strict: bool = False
-    """Whether no shard may run ahead of the others by what it moves in a second, as in the end."""
+    ahead_seconds: float = OLD_SECONDS
+    """How far a shard may be ahead of the others: what virtual time moves in so many seconds."""
 
     @property
     def all_shards(self) -> int:
@@ -136,7 +137,7 @@ class Scenario:
 
     def play(self) -> Found:
         """Let it run."""
-        with self.cluster.moved_time(knows_pace=not self.load.is_strict):
+        with self.cluster.moved_time(self.load.ahead_seconds):
             self._price()
             started = self.saturate if not self.load.rate else self.trickle
             processes = started()
@@ -182,8 +183,6 @@ class Scenario:
     def _pace(self) -> float:
         """Return how far virtual time moves in a second: as far as the flows that are held."""
         load = self.load
-        if load.is_strict:
-            return 0.0
         jobs = load.rate or load.masters * PACE_JOBS / len(self.names)
         return jobs * load.job_seconds
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("greenlet", reason="simulated processes are greenlets")
 
 from tests.scale.prices import Measured, Prices, price_of_claim
-from tests.scale.report import main
+from tests.scale.report import BEGIN, END, main
 from tests.scale.scenarios import Load, Scenario, held, spread
 
 MICROS = {
@@ -49,9 +49,9 @@ def test_two_masters_carry_nearly_twice_as_much() -> None:
 
 
 def test_the_fullest_shard_holds_the_others_back() -> None:
-    """Where shards may not run ahead: to what the page computes at most, and not to half of it."""
+    """Where they may not run ahead: to what the page computes at most, and not to half of it."""
     load = replace(FULL, masters=4, workspaces=10, seconds=0.04)
-    loose, strict = (Scenario(replace(load, is_strict=x), PRICES).play() for x in (False, True))
+    loose, strict = (Scenario(replace(load, ahead_seconds=s), PRICES).play() for s in (1.0, 0.0))
     assert loose.evenness == pytest.approx(10 / 4 / 4)
     assert 0.5 * loose.lasting < strict.rate < 1.2 * loose.lasting
 
@@ -92,9 +92,13 @@ def test_those_held_are_as_uneven_as_all(workspaces: int) -> None:
 @pytest.mark.usefixtures("redis_server")
 def test_the_short_form_writes_the_page_and_the_picture(tmp_path: Path) -> None:
     """From a measurement on a real server; the picture stands alone."""
+    (tmp_path / "production.md").write_text(f"a\n{BEGIN}\nold\n{END}\nb\n")
     main(["--short", "--into", str(tmp_path)])
     text, drawn = (tmp_path / name for name in ("operate/scale.md", "scale.svg"))
     assert "| 2 | " in text.read_text()
+    told = (tmp_path / "production.md").read_text()
+    assert told.startswith(f"a\n{BEGIN}\n| servers")
+    assert told.endswith(f" |\n{END}\nb\n")
     ET.fromstring(drawn.read_text())
     assert not re.search(r"href|url\(|<script|nan", drawn.read_text())
 

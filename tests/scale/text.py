@@ -59,8 +59,12 @@ How many workspaces the fullest shard has, of the mean:
 
 {evenness}
 
-A simulated moment is too short to show that, since a shard may run ahead of the others by what all do in a second.
-Where it may not from the beginning, {at} masters with 10 workspaces carry {strict} jobs per second in the simulation, and by the rule {formula}. The difference is claims that are passed on to another shard, so take the figures for few workspaces as the most that can be.
+A simulated moment is too short to show that, since a shard may run ahead of the others by what virtual time moves in a second.
+Here it may not:
+
+{level}
+
+So the rule gives the most that can be. The nearer shards must stay to each other, the more claims are passed on from shard to shard.
 
 ## How long a job waits
 
