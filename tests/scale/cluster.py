@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from fairqueue import Job, _shard_order
-from fairqueue._shard_order import OLD_SECONDS, ShardOrder
 from fairqueue._shards import Time, shard_of
 from fairqueue._stores import layout, polling
 from fairqueue._stores.memory import MemoryEngine
@@ -131,21 +130,13 @@ class Cluster:
         shard.master.arrive(run, seconds)
 
     @contextmanager
-    def moved_time(self, ahead_seconds: float) -> Iterator[None]:
+    def moved_time(self) -> Iterator[None]:
         """Let the real code of the processes see the simulated time, and the same chances."""
         simulation = self.simulation
-
-        def is_old(order: ShardOrder, shard: int) -> bool:
-            """Once a second, however far a shard may be ahead."""
-            return simulation.now - order._told_at[shard] >= OLD_SECONDS
-
         with ExitStack() as stack:
             for module in (_shard_order, layout):
                 stack.enter_context(patch.object(module, "monotonic", lambda: simulation.now))
             stack.enter_context(patch.object(_shard_order, "random", simulation.random))
             uniform = simulation.random.uniform
             stack.enter_context(patch.object(polling.poll_seconds, "__defaults__", (uniform,)))
-            if ahead_seconds != OLD_SECONDS:
-                stack.enter_context(patch.object(_shard_order, "OLD_SECONDS", ahead_seconds))
-                stack.enter_context(patch.object(ShardOrder, "is_old", is_old))
             yield

@@ -32,8 +32,8 @@ class Grid:
     """About how many are counted for a wait."""
     at: int = 4
     """Masters of the other questions."""
-    most_level: int = 16
-    """Masters, where shards are kept level."""
+    settles: Sequence[float] = (0.2, 0.5)
+    """Seconds that go before, where it is asked what becomes of uneven shards."""
     all_most: int = 8
     """So many masters at most are simulated with each number of workspaces."""
     busier_most: int = 16
@@ -62,7 +62,7 @@ class Grid:
         warm = 0.025 if masters < 32 else 0.015
         if self.is_short:
             seconds, warm = 0.01, 0.01
-        return Load(masters, warm=warm, seconds=seconds, **options)  # type: ignore[arg-type]
+        return Load(masters, warm=warm, seconds=seconds, **options)
 
     def waits(self) -> Iterator[tuple[str, Load]]:
         """How long jobs wait where few come."""
@@ -86,7 +86,7 @@ class Grid:
             yield "shards", some(shards=shards)
             light = self.light(self.at, LIGHT, self.waits_of[1])
             yield "shards, light", replace(light, shards=shards)
-        yield from self._level()
+        yield from self._settled()
         for processes in self.fleets:
             yield "processes", some(processes=processes)
         for masters in (1, self.at):
@@ -95,13 +95,11 @@ class Grid:
             for masters, shards in ((1, 1), (3, 9)):
                 yield f"by {slots}", self._benchmark(masters, shards, slots)
 
-    def _level(self) -> Iterator[tuple[str, Load]]:
-        """Shards that may not run as far ahead of the others as they would in a moment."""
-        for masters, workspaces in ((self.at, 10), (self.most_level, 1_000)):
-            load = self.filled(masters, workspaces=workspaces)
-            for ahead, times in ((0.02, 4), (0.0, 1)):
-                warm = load.warm * (1 if self.is_short else times)
-                yield "level", replace(load, ahead_seconds=ahead, warm=warm)
+    def _settled(self) -> Iterator[tuple[str, Load]]:
+        """Shards of which one has more workspaces, for longer than a moment."""
+        load = self.filled(self.at, workspaces=10)
+        for warm in self.settles:
+            yield "settled", replace(load, warm=warm, seconds=2 * load.seconds)
 
     def _long(self, masters: int) -> Load:
         """Jobs that are longer than a process stays on a shard."""

@@ -35,7 +35,7 @@ class Figures:
         def key(one: Found) -> tuple[float, ...]:
             load = one.load
             places = load.masters, load.workspaces, load.all_shards, load.processes
-            return *places, load.ahead_seconds
+            return *places, load.warm
 
         return sorted(self.results.get(what, ()), key=key)
 

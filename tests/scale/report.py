@@ -36,7 +36,7 @@ SHORT = Grid(
     calls=8,
     jobs=10,
     at=2,
-    most_level=2,
+    settles=(0.02, 0.03),
     shards_each=(1, 2),
     fleets=(1, 4),
     benchmark_seconds=0.02,
@@ -147,16 +147,18 @@ def processes(of: Figures) -> str:
     return table(head, rows)
 
 
-def level(of: Figures) -> str:
-    """What masters carry where shards are kept level, and what the rule says."""
-    head = ["masters", "workspaces", "by the rule", "a shard may be ahead by", "jobs/s", "claims"]
-    head[-1] += " per job"
-    rows = []
-    for one in of.of("level"):
-        load = one.load
-        rule = of.rate(load.masters, load.workspaces)
-        row = [str(load.masters), f"{load.workspaces:,}", _round(rule)]
-        rows.append([*row, f"{load.ahead_seconds:g} s", _round(one.rate), _per_job(one)[0]])
+def settled(of: Figures) -> str:
+    """What uneven shards carry after a while."""
+    head = ["after", "jobs/s", "masters are busy for, each"]
+    load = of.of("settled")[0].load
+    rows = [
+        [
+            f"{one.load.warm:g} s",
+            _round(one.rate),
+            ", ".join(f"{100 * part:.0f} %" for part in sorted(one.busy, reverse=True)),
+        ]
+        for one in [of.full(load.masters, load.workspaces), *of.of("settled")]
+    ]
     return table(head, rows)
 
 
@@ -213,7 +215,7 @@ def page(of: Figures, raw: Prices) -> str:
         one=_round(one), all=_round(all_of), times=f"{all_of / one:.0f}", largest=largest,
         few=few, few_rate=_round(of.rate(largest, few)), few_one=_round(of.rate(1, few)),
         spread=f"{of.spread(largest, 1_000).largest:.1f}", at=of.grid.at,
-        level=level(of),
+        settled=settled(of), rule=_round(of.rate(of.grid.at, 10)),
         by_eight=f"{ratio(of, EIGHT):.1f}", by_one=f"{ratio(of, 1):.1f}",
         plain=f"{1e6 * raw.plain:.1f}", load=f"{os.getloadavg()[0]:.0f}", cores=os.cpu_count(),
         factor=f"{PLAIN_SECONDS / raw.plain:.2f}", held=HELD_MOST, hashed=f"{HASHED_MOST:,}",

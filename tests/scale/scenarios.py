@@ -10,7 +10,6 @@ from math import sqrt
 from random import Random
 from statistics import fmean
 
-from fairqueue._shard_order import OLD_SECONDS
 from fairqueue._shards import shard_of
 from fairqueue._types import Lease
 from tests.scale.cluster import QUEUE, Cluster
@@ -40,8 +39,6 @@ class Load:
     """Jobs per second and master that are published; 0: there are always more than can run."""
     warm: float = 0.05
     seconds: float = 0.1
-    ahead_seconds: float = OLD_SECONDS
-    """How far a shard may be ahead of the others: what virtual time moves in so many seconds."""
 
     @property
     def all_shards(self) -> int:
@@ -137,7 +134,7 @@ class Scenario:
 
     def play(self) -> Found:
         """Let it run."""
-        with self.cluster.moved_time(self.load.ahead_seconds):
+        with self.cluster.moved_time():
             self._price()
             started = self.saturate if not self.load.rate else self.trickle
             processes = started()
