@@ -129,7 +129,9 @@ def charts(of: Figures) -> Iterable[Chart]:
     yield Chart("Jobs against masters", axes[0], rate, _by_crowd(of), masters, *places[0])
     yield Chart("Jobs against workspaces", axes[1], rate, _by_masters(of), crowds, *places[1])
     yield Chart("Wait against masters", axes[0], wait, _waits(of), masters, *places[2])
-    yield Chart("Wait against workspaces", idle, wait, _waits_by_crowd(of), crowds, *places[3])
+    yield Chart(
+        "Wait against workspaces", idle, f"median {wait}", _waits_by_crowd(of), crowds, *places[3]
+    )
 
 
 def _by_crowd(of: Figures) -> list[Line]:
@@ -159,11 +161,9 @@ def _plural(masters: int) -> str:
 
 def _waits(of: Figures) -> list[Line]:
     lines = []
-    for what, words, colour in (("light", "100/s", COLOURS[0]), ("busier", "500/s", COLOURS[1])):
-        for part, name, dash in ((0.99, "p99", "6 3"), (0.5, "median", "")):
-            points = [(float(m), 1e3 * wait, False) for m, wait in of.waits(what, part)]
-            if points:
-                lines.append(Line(f"{words} each, {name}", points, colour, dash))
+    for part, name, dash in ((0.99, "99th percentile", "6 3"), (0.5, "median", "")):
+        points = [(float(m), 1e3 * wait, False) for m, wait in of.waits("light", part)]
+        lines.append(Line(name, points, COLOURS[0], dash))
     return lines
 
 
@@ -172,7 +172,7 @@ def _waits_by_crowd(of: Figures) -> list[Line]:
     for masters, colour in zip(reversed(of.masters[::2]), COLOURS, strict=False):
         found = of.waits_by_crowd(masters, 0.5)
         points = [(float(n), 1e3 * wait, False) for n, wait in found]
-        lines.append(Line(f"{_plural(masters)}, median", points, colour))
+        lines.append(Line(_plural(masters), points, colour))
     return lines
 
 

@@ -217,7 +217,7 @@ def page(of: Figures, raw: Prices) -> str:
         spread=f"{of.spread(largest, 1_000).largest:.1f}", at=of.grid.at,
         settled=settled(of), rule=_round(of.rate(of.grid.at, 10)),
         by_eight=f"{ratio(of, EIGHT):.1f}", by_one=f"{ratio(of, 1):.1f}",
-        plain=f"{1e6 * raw.plain:.1f}", load=f"{os.getloadavg()[0]:.0f}", cores=os.cpu_count(),
+        plain=f"{1e6 * raw.plain:.1f}", cores=os.cpu_count(),
         factor=f"{PLAIN_SECONDS / raw.plain:.2f}", held=HELD_MOST, hashed=f"{HASHED_MOST:,}",
         each=f"{of.prices.bytes_each:,.0f}", gigabytes=f"{1e7 * of.prices.bytes_each / 1e9:.0f}",
         part=f"{1e7 * of.prices.bytes_each / 1e9 / largest:.2f}", most=f"{of.prices.most:,}",

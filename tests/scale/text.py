@@ -14,13 +14,13 @@ In short:
 - **Few workspaces leave masters idle**: {largest} masters carry {few_rate} jobs per second for {few} workspaces, and one carries {few_one}. With 1,000 workspaces the fullest of {largest} shards has {spread} times as many as the mean.
 - **A wait grows with the shards**: with free slots from {first_wait} ms in the median on one shard to {last_wait} ms on {largest}, since a process that is woken ends its wait on every other shard first.
 - **Free slots cost calls**: on {largest} shards a job that ends beside a free slot costs {empties} claims. {light} jobs per second and master keep the masters busy for {busy} % of the time.
-- **More shards than masters cost calls**, and so do longer jobs. Take as few as you will need.
+- **More shards than masters cost waits** as more masters do, and with longer jobs calls. Take as few as you will need.
 
 ## What is measured, simulated and extrapolated
 
 | | |
 |---|---|
-| measured | the processor time of a Redis for each call, in the same run: a shard with 10 to {most} workspaces that have jobs of 700 bytes; the memory of a workspace; the time of the Python client for a call |
+| measured | the processor time of a Redis for each call, before the simulation: a shard with 10 to {most} workspaces that have jobs of 700 bytes; the memory of a workspace; the time of the Python client for a call |
 | simulated | processes with slots, with the real code that chooses shards and claims; the real scripts, on the memory engine; one queue of calls before each master, which runs one after the other for as long as was measured |
 | assumed | {trip} ms for a round trip without the server's own time; producers as many as needed |
 | computed | the rate in the long run, from the simulated rate and the hash, see [below](#few-workspaces-leave-masters-idle) |
@@ -28,7 +28,7 @@ In short:
 | extrapolated, marked \\* | script times where a shard has more than {most} workspaces, by a line over the logarithm of their number |
 
 The measured times depend on the machine.
-This one had {cores} cores at a load of {load}, and a plain `SET` of 700 bytes in a pipeline took {plain} µs of Redis's processor.
+This one had {cores} cores, which others used as well, and a plain `SET` of 700 bytes in a pipeline took {plain} µs of Redis's processor.
 The simulation multiplies all measured times, those of the client too, by {factor}: they are then those of a core on which that `SET` takes 1 µs, as in [sizing](sizing.md#jobs-per-second).
 `python benchmarks/saturation.py` measures the `SET` on yours; all rates here are in proportion to that.
 
@@ -49,6 +49,8 @@ The number of workspaces by itself costs little: beside 10 of them, each with a 
 What a call costs a master, in µs, by the workspaces with jobs on its shard:
 
 {prices}
+
+A claim that finds nothing looks at a page of the cleanup as long as there is some to look at, as on the last shard that was measured; the simulation takes what it costs on the first.
 
 ## Few workspaces leave masters idle
 
@@ -83,7 +85,7 @@ Two things grow with the shards:
 
 ## More shards than masters
 
-{at} masters:
+{at} masters. While they are full of short jobs, processes stay on a shard each, and the number of shards does not matter; where slots are free it does.
 
 {shards}
 
