@@ -43,6 +43,12 @@ class Need(NamedTuple):
     """Jobs or requests that could start but for this limit."""
     weight: float
     """Of the flows of these jobs."""
+    fills: float = 0.0
+    """Of a rate: seconds after which a unit of its burst has a token again."""
+    tokens: float = 0.0
+    """Of a rate: as many could start now."""
+    has_started: bool = False
+    """Of a rate: a job has, since the shard was given its units."""
 
 
 class Granted(NamedTuple):
@@ -61,7 +67,9 @@ class Change(NamedTuple):
     """-1, in a note: not known any more."""
     epoch: int = 0
     whole: int = 0
-    """The limit, as the process that grants more has seen it."""
+    """The limit, as the process that moves quotas has seen it."""
+    tokens: float = 0.0
+    """Of a rate: those in the units that are taken or given."""
 
 
 class Tenure(NamedTuple):
@@ -112,7 +120,7 @@ class QuotaStore(OperatorStore):
     def quota_needs(self, scopes: Sequence[tuple[str, str]] = (), *, what: str = "") -> list[Need]:
         """Say what this shard needs of each limit, or of those of some ``(scope, name)``.
 
-        ``what``: of "concurrency", "capacity" or "requests" only.
+        ``what``: of "concurrency", "capacity", "requests" or "rate" only.
         """
         if scopes:
             return list(self._needs_of(scopes, what))
@@ -164,8 +172,19 @@ class QuotaStore(OperatorStore):
 
         Whichever of these is more. None: there is a newer one.
         """
-        reply = self._call("set_quotas", changes=_lines(changes, "quota", "epoch"))
-        return [None if int(now) < 0 else int(now) for now in reply]
+        return [None if now < 0 else now for now, _ in self._set_quotas(changes)]
+
+    def settle_quotas(self, changes: Sequence[Change]) -> list[Change]:
+        """Set quotas as ``set_quotas`` does; return what is to be noted of those that were set."""
+        return [
+            change._replace(quota=now, tokens=tokens)
+            for change, (now, tokens) in zip(changes, self._set_quotas(changes), strict=True)
+            if now >= 0
+        ]
+
+    def _set_quotas(self, changes: Sequence[Change]) -> list[tuple[int, float]]:
+        text = _lines(changes, "quota", "epoch", "whole", "tokens")
+        return list(map(_pair, self._call("set_quotas", changes=text)))
 
     def tend_quotas(
         self, owner: str, *, seconds: float, has_moved: bool = False, is_needed: bool = False
@@ -223,22 +242,35 @@ class QuotaStore(OperatorStore):
 
     def note_quotas(self, changes: Sequence[Change], *, shards: int) -> int:
         """Note what shards have now, each only if its epoch is still that one; how many were."""
-        text = _lines(changes, "shard", "epoch", "quota")
+        text = _lines(changes, "shard", "epoch", "quota", "tokens")
         return int(self._call("note_quotas", shards=shards, changes=text))
 
     def grant_quotas(self, changes: Sequence[Change], *, shards: int) -> list[Change]:
         """Grant more, each only while the sum stays within the limit; return those granted."""
         text = _lines(changes, "shard", "quota", "whole")
         reply = self._call("grant_quotas", shards=shards, changes=text)
-        pairs = zip(changes, map(int, reply), strict=True)
-        return [change._replace(epoch=epoch) for change, epoch in pairs if epoch]
+        pairs = zip(changes, map(_pair, reply), strict=True)
+        return [
+            change._replace(epoch=epoch, tokens=tokens) for change, (epoch, tokens) in pairs if epoch
+        ]
 
 
 def _need(row: str) -> Need:
-    limit, whole, quota, epoch, used, demand, weight = row.split()
-    return Need(
+    limit, whole, quota, epoch, used, demand, weight, *of_rate = row.split()
+    need = Need(
         limit, int(float(whole)), int(quota), int(epoch), int(used), float(demand), float(weight)
     )
+    if not of_rate:
+        return need
+    fills, tokens, has_started = of_rate
+    return need._replace(
+        fills=float(fills), tokens=float(tokens), has_started=has_started == "1"
+    )
+
+
+def _pair(words: bytes) -> tuple[int, float]:
+    n, tokens = words.split()
+    return int(n), float(tokens)
 
 
 def _granted(text: str) -> Granted:

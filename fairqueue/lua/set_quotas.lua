@@ -1,29 +1,34 @@
 -- Set quotas of limits that are wider than a shard, each only if its epoch is newer.
 -- ARGV now changes
--- RETURNS for each {quota or what is used, whichever is more}; -1: there is a newer one
--- changes: "limit quota epoch" of each, one in a line
+-- RETURNS for each "n tokens": its quota or what is used, whichever is more, and, of a rate, the
+-- tokens that do not fit any more; "-1 0": there is a newer one
+-- changes: "limit quota epoch whole tokens" of each, one in a line
 local _, changes = unpack(ARGV)
 Shard.write_when_full()
 local replies, settled, has_places = {}, {}, false
 
-local function set(what, scope, name, quota, epoch)
-  local own_name = scope == 'task' and Shard.task_number(name) or name
+local function set(what, scope, name, quota, epoch, whole, tokens)
+  local own_name, left = scope == 'task' and Shard.task_number(name) or name, 0
   local before, known = Quotas.of(what, scope, own_name)
-  if tonumber(epoch) < tonumber(known) then return -1 end
+  if tonumber(epoch) < tonumber(known) then return -1, 0 end
   if tonumber(epoch) == tonumber(known) then
     quota = before
   else
     local limit = concat({ what, scope, own_name }, ':')
-    call('HSET', K.quotas(), limit, int(quota) .. ' ' .. epoch)
-    if what == 'concurrency' then insert(settled, { scope = scope, name = own_name }) end
+    if what == 'rate' then left = RateQuotas.set(own_name, quota, epoch, max(1, whole), tokens)
+    else call('HSET', K.quotas(), limit, int(quota) .. ' ' .. epoch) end
+    if what == 'concurrency' or what == 'rate' then insert(settled, { scope = scope, name = own_name }) end
     has_places = has_places or what == 'requests'
   end
-  return max(tonumber(quota), Quotas.used(what, scope, own_name))
+  return max(tonumber(quota), Quotas.used(what, scope, own_name)), left
 end
 
-for limit, quota, epoch in gmatch(changes, '(%S+) (%d+) (%d+)\n') do
+for limit, quota, epoch, whole, tokens in
+  gmatch(changes, '(%S+) (%d+) (%d+) (%d+) (%S+)\n') do
   local what, scope, name = Quotas.parse(limit)
-  insert(replies, int(set(what, scope, name, quota, epoch)))
+  local has, left =
+    set(what, scope, name, tonumber(quota), epoch, tonumber(whole), tonumber(tokens))
+  insert(replies, int(has) .. ' ' .. num(left))
 end
 for _, each in ipairs(settled) do
   if each.scope == 'task' then Settle.shared_limit('/' .. each.name)
