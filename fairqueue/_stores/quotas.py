@@ -249,9 +249,10 @@ class QuotaStore(OperatorStore):
         """Grant more, each only while the sum stays within the limit; return those granted."""
         text = _lines(changes, "shard", "quota", "whole")
         reply = self._call("grant_quotas", shards=shards, changes=text)
-        pairs = zip(changes, map(_pair, reply), strict=True)
         return [
-            change._replace(epoch=epoch, tokens=tokens) for change, (epoch, tokens) in pairs if epoch
+            change._replace(epoch=epoch, tokens=tokens)
+            for change, (epoch, tokens) in zip(changes, map(_pair, reply), strict=True)
+            if epoch
         ]
 
 
@@ -263,9 +264,7 @@ def _need(row: str) -> Need:
     if not of_rate:
         return need
     fills, tokens, has_started = of_rate
-    return need._replace(
-        fills=float(fills), tokens=float(tokens), has_started=has_started == "1"
-    )
+    return need._replace(fills=float(fills), tokens=float(tokens), has_started=has_started == "1")
 
 
 def _pair(words: bytes) -> tuple[int, float]:
