@@ -167,24 +167,18 @@ class QuotaStore(OperatorStore):
         )
         return following.decode(), bool(has_default), [_need(row.decode()) for row in rows]
 
-    def set_quotas(self, changes: Sequence[Change]) -> list[int | None]:
-        """Set quotas here, each only if its epoch is newer; what each is now, or what is used.
+    def set_quotas(self, changes: Sequence[Change]) -> list[Change]:
+        """Set quotas here, each only if its epoch is newer; return what is to be noted of these.
 
-        Whichever of these is more. None: there is a newer one.
+        That is the quota or what is used, whichever is more, and the tokens that were taken.
         """
-        return [None if now < 0 else now for now, _ in self._set_quotas(changes)]
-
-    def settle_quotas(self, changes: Sequence[Change]) -> list[Change]:
-        """Set quotas as ``set_quotas`` does; return what is to be noted of those that were set."""
+        text = _lines(changes, "quota", "epoch", "whole", "tokens")
+        reply = map(_pair, self._call("set_quotas", changes=text))
         return [
             change._replace(quota=now, tokens=tokens)
-            for change, (now, tokens) in zip(changes, self._set_quotas(changes), strict=True)
+            for change, (now, tokens) in zip(changes, reply, strict=True)
             if now >= 0
         ]
-
-    def _set_quotas(self, changes: Sequence[Change]) -> list[tuple[int, float]]:
-        text = _lines(changes, "quota", "epoch", "whole", "tokens")
-        return list(map(_pair, self._call("set_quotas", changes=text)))
 
     def tend_quotas(
         self, owner: str, *, seconds: float, has_moved: bool = False, is_needed: bool = False

@@ -17,7 +17,9 @@ local function set(what, scope, name, quota, epoch, whole, tokens)
     local limit = concat({ what, scope, own_name }, ':')
     if what == 'rate' then left = RateQuotas.set(own_name, quota, epoch, max(1, whole), tokens)
     else call('HSET', K.quotas(), limit, int(quota) .. ' ' .. epoch) end
-    if what == 'concurrency' or what == 'rate' then insert(settled, { scope = scope, name = own_name }) end
+    if what == 'concurrency' or what == 'rate' then
+      insert(settled, { scope = scope, name = own_name })
+    end
     has_places = has_places or what == 'requests'
   end
   return max(tonumber(quota), Quotas.used(what, scope, own_name)), left

@@ -314,7 +314,7 @@ class Quotas:
     def _settle(self, first: Store, changes: Sequence[Change], asked: Answers) -> None:
         opened = first.open_quotas(changes, shards=len(self._shards))
         left: list[Change] = []
-        _send(asked, opened, lambda shard, some: left.extend(shard.settle_quotas(some)))
+        _send(asked, opened, lambda shard, some: left.extend(shard.set_quotas(some)))
         if left:
             first.note_quotas(left, shards=len(self._shards))
 

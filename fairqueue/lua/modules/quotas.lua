@@ -190,8 +190,7 @@ function Quotas.needs(rows, scope, name, own_name, only)
       local rate = what == 'rate' and RateQuotas.of(own_name)
       insert(rows, concat({ concat({ what, scope, name }, ':'), num(whole),
         int(rate and rate.units or quota), epoch, int(Quotas.used(what, scope, own_name)),
-        num(demand), num(weight), rate and num(rate.fills), rate and num(rate.tokens),
-        rate and (rate.has_started and '1' or '0') }, ' '))
+        num(demand), num(weight), rate and rate.text or nil }, ' '))
     end
   end
 end
@@ -210,7 +209,8 @@ end
 function Quotas.line(limit, known)
   local line, shards = {}, Quotas.shards(known)
   local text = call('HGET', K.quota_ledger(), limit)
-  line.tokens = text and tonumber(match(text, ' tokens=(%S+)$')) or not text and Quotas.new(limit) or 0
+  local tokens = text and match(text, ' tokens=(%S+)$')
+  line.tokens = text and tonumber(tokens or 0) or Quotas.new(limit)
   for granted, epoch in gmatch(text or '', '(%S+):(%d+)') do
     insert(line, { granted = tonumber(granted), epoch = tonumber(epoch) })
   end

@@ -1,12 +1,12 @@
--- The rate of a task over several shards, of which each has units of the burst. A unit is a bucket
--- for one token, and fills in burst / rate seconds; those of a shard are one bucket. A token is
--- never made by a move: units come empty, or with tokens that were taken elsewhere.
+-- The rate of a task over several shards, of which each has units of the burst. A unit is a
+-- bucket for one token and fills in burst / rate seconds; those of a shard are one bucket. No move
+-- makes a token: units come empty, or with tokens that were taken elsewhere.
 --   quotas: rate:task:number -> units epoch burst tat
 --   burst: of what these units are a part; tat: of the task here when they were set
 
 -- COLD
--- What a task has here: its units, the tokens in them, for how long a unit fills, and whether
--- something has started since the units were set. nil: it has no rate over all shards.
+-- What a task has here: its units, the tokens in them, for how long a unit fills, and as text
+-- `fills tokens has_started`, the last since the units were set. nil: it has no rate over shards.
 function RateQuotas.of(number)
   local rate = Limits.stored_number('whole_rate', 'task', number)
   if not rate then return nil end
@@ -15,7 +15,8 @@ function RateQuotas.of(number)
   local own = { units = Limits.units_in(text or '', whole), fills = whole / rate }
   local tat = SharedLimitRecords.of('/' .. number).tat
   own.tokens = own.units - max(0, tat - now) * own.units / own.fills
-  own.has_started = tat > (tonumber(match(text or '', '(%S+)$')) or 0) + 1e-6
+  local has_started = tat > (tonumber(match(text or '', '(%S+)$')) or 0) + 1e-6
+  own.text = num(own.fills) .. ' ' .. num(own.tokens) .. (has_started and ' 1' or ' 0')
   return own
 end
 
