@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import floor
+from math import floor, inf
 from random import uniform
 
 WEIGHT_UNITS = 1_000_000
@@ -33,7 +33,9 @@ def weight_of(units: int) -> float:
 
 
 def next_start(tat: float, rate: float, burst: float) -> float:
-    """The earliest next start under a rate, by its theoretical arrival time (GCRA)."""
+    """The earliest next start under a rate, by its theoretical arrival time; of none, never."""
+    if rate == 0:
+        return inf
     return tat - (burst - 1) / rate
 
 

@@ -134,10 +134,15 @@ def explain_blocker(blocker: Blocker, now: float) -> str:
         "pause": f"paused: {scope}{age}",
         "move": f"moves to shard {limit:.0f}: {scope}{age}",
         "concurrency": f"concurrency limit: {scope} runs {blocker.used} of {limit:g}{age}",
-        "rate": f"rate limit of {rate(limit)}: {scope}{age}; next start in {left}",
+        "rate": f"rate limit of {rate(limit)}: {scope}{age}; {_next_start(blocker, left)}",
         "time": f"scheduled: due in {left}",
         "worker": f"no worker: {_no_worker(blocker, scope, now)}",
     }[blocker.kind]
+
+
+def _next_start(blocker: Blocker, left: str) -> str:
+    """Say when; a limit over all shards may have no part here."""
+    return f"next start in {left}" if blocker.until else "other shards have it for the moment"
 
 
 def _no_worker(blocker: Blocker, scope: str, now: float) -> str:

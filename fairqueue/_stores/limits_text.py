@@ -19,7 +19,7 @@ WIDE = {
     "total": ("concurrency", "capacity", "requests"),
     "queue_default": ("concurrency", "capacity"),
     "queue": ("concurrency", "capacity"),
-    "task": ("concurrency",),
+    "task": ("concurrency", "rate", "burst"),
 }
 """The limits of each scope that several shards keep by quotas."""
 

@@ -68,6 +68,7 @@ MODULES = (
     "dead_letters",
     "explain",
     "enqueue",
+    "rate_quotas",
     "quotas",
     "removal",
     "leases",

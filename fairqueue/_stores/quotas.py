@@ -45,6 +45,12 @@ class Need(NamedTuple):
     """Of the flows of these jobs."""
     left: int = 0
     """How often something has left the shard and taken its part of the quota along."""
+    fills: float = 0.0
+    """Of a rate: seconds after which a unit of its burst has a token again."""
+    tokens: float = 0.0
+    """Of a rate: as many could start now."""
+    has_started: bool = False
+    """Of a rate: a job has, since the shard was given its units."""
 
 
 class Granted(NamedTuple):
@@ -63,9 +69,11 @@ class Change(NamedTuple):
     """-1, in a note: not known any more."""
     epoch: int = 0
     whole: int = 0
-    """The limit, as the process that grants more has seen it."""
+    """The limit, as the process that moves quotas has seen it."""
     left: int = 0
     """As often as that process has seen that something has left: else nothing is raised."""
+    tokens: float = 0.0
+    """Of a rate: those in the units that are taken or given."""
 
 
 class Tenure(NamedTuple):
@@ -116,7 +124,7 @@ class QuotaStore(OperatorStore):
     def quota_needs(self, scopes: Sequence[tuple[str, str]] = (), *, what: str = "") -> list[Need]:
         """Say what this shard needs of each limit, or of those of some ``(scope, name)``.
 
-        ``what``: of "concurrency", "capacity" or "requests" only.
+        ``what``: of "concurrency", "capacity", "requests" or "rate" only.
         """
         if scopes:
             return list(self._needs_of(scopes, what))
@@ -163,13 +171,18 @@ class QuotaStore(OperatorStore):
         )
         return following.decode(), bool(has_default), [_need(row.decode()) for row in rows]
 
-    def set_quotas(self, changes: Sequence[Change]) -> list[int | None]:
-        """Set quotas here, each only if its epoch is newer; what each is now, or what is used.
+    def set_quotas(self, changes: Sequence[Change]) -> list[Change]:
+        """Set quotas here, each only if its epoch is newer; return what is to be noted of these.
 
-        Whichever of these is more. None: there is a newer one.
+        That is the quota or what is used, whichever is more, and the tokens that were taken.
         """
-        reply = self._call("set_quotas", changes=_lines(changes, "quota", "epoch", "left"))
-        return [None if int(now) < 0 else int(now) for now in reply]
+        text = _lines(changes, "quota", "epoch", "whole", "tokens", "left")
+        reply = map(_pair, self._call("set_quotas", changes=text))
+        return [
+            change._replace(quota=now, tokens=tokens)
+            for change, (now, tokens) in zip(changes, reply, strict=True)
+            if now >= 0
+        ]
 
     def tend_quotas(
         self, owner: str, *, seconds: float, has_moved: bool = False, is_needed: bool = False
@@ -227,21 +240,33 @@ class QuotaStore(OperatorStore):
 
     def note_quotas(self, changes: Sequence[Change], *, shards: int) -> int:
         """Note what shards have now, each only if its epoch is still that one; how many were."""
-        text = _lines(changes, "shard", "epoch", "quota")
+        text = _lines(changes, "shard", "epoch", "quota", "tokens")
         return int(self._call("note_quotas", shards=shards, changes=text))
 
     def grant_quotas(self, changes: Sequence[Change], *, shards: int) -> list[Change]:
         """Grant more, each only while the sum stays within the limit; return those granted."""
         text = _lines(changes, "shard", "quota", "whole")
         reply = self._call("grant_quotas", shards=shards, changes=text)
-        pairs = zip(changes, map(int, reply), strict=True)
-        return [change._replace(epoch=epoch) for change, epoch in pairs if epoch]
+        return [
+            change._replace(epoch=epoch, tokens=tokens)
+            for change, (epoch, tokens) in zip(changes, map(_pair, reply), strict=True)
+            if epoch
+        ]
 
 
 def _need(row: str) -> Need:
-    limit, whole, quota, epoch, used, demand, weight, left = row.split()
+    limit, whole, quota, epoch, used, demand, weight, left, *of_rate = row.split()
     numbers = int(float(whole)), int(quota), int(epoch), int(used)
-    return Need(limit, *numbers, float(demand), float(weight), int(left))
+    need = Need(limit, *numbers, float(demand), float(weight), int(left))
+    if not of_rate:
+        return need
+    fills, tokens, has_started = of_rate
+    return need._replace(fills=float(fills), tokens=float(tokens), has_started=has_started == "1")
+
+
+def _pair(words: bytes) -> tuple[int, float]:
+    n, tokens = words.split()
+    return int(n), float(tokens)
 
 
 def _granted(text: str) -> Granted:

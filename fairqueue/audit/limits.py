@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import floor
 
 _WORD = re.compile(r"(\w+)=(\S+)")
 _DEFAULT_WORKSPACE = "default"
@@ -47,7 +48,16 @@ class Levels:
             if whole is not None:
                 quota = self._quotas.get(f"{limit}:{where}", "0 0").split()[0]
                 numbers[limit] = min(whole, float(quota))
+        if "whole_rate" in numbers:
+            burst = floor(numbers.get("whole_burst", 1.0))
+            units = self._units(where, burst)
+            numbers |= {"burst": units, "rate": numbers["whole_rate"] * units / burst}
         return numbers
+
+    def _units(self, where: str, burst: int) -> float:
+        """Return the part of a burst that this shard has; it may be of another, larger one."""
+        units, _, of, *_ = self._quotas.get(f"rate:{where}", "0 0 1 0").split()
+        return min(burst, floor(int(units) * min(1.0, burst / int(of))))
 
     def of_workspace(self, name: str) -> dict[str, float]:
         """Limits of one workspace."""

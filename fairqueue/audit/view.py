@@ -164,7 +164,8 @@ class Audit:
             return "paused"
         if self.levels.observed:
             return None
-        if rate and fair.next_start(tat, rate, limits.get("burst", 1.0)) > self.now + ALMOST:
+        next_start = fair.next_start(tat, rate, limits.get("burst", 1.0)) if rate is not None else 0
+        if next_start > self.now + ALMOST:
             return "rate"
         used = len(self.space.of("slots_of_shared_limit", key))
         return "at_limit" if most is not None and used >= most else None

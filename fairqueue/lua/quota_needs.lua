@@ -2,10 +2,11 @@
 -- ARGV now names what place cursor count
 -- RETURNS {cursor, has_default, row, ...}; has_default: 1 if each queue has such a limit, and so
 -- those of the other places must be asked, too
--- what: concurrency, capacity or requests only, '': all
+-- what: concurrency, capacity, requests or rate only, '': all
 -- names: "scope:name ...", else a place: limits, kinds or nodes
 -- Queues under a default that are idle and have a part of it are left out there.
--- row: "limit whole quota epoch used demand weight left"
+-- row: "limit whole quota epoch used demand weight left", and of a rate
+-- " fills tokens has_started"
 -- WRITES nothing
 local _, names, what, place, cursor, count = unpack(ARGV)
 local rows, has_default = {}, 0

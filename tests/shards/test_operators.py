@@ -438,10 +438,6 @@ def test_a_limit_providers_answers_are_forgotten_on_all_shards(
 
 
 WIDE = {
-    "tasks['t'].rate=0.5": StoredLimits(tasks={"t": Limits(rate=0.5)}),
-    "tasks['t'].rate=0.5, tasks['t'].burst=2.0": StoredLimits(
-        tasks={"t": Limits(rate=0.5, burst=2.0)}
-    ),
     "workspaces['eu'].parent='org'": StoredLimits(workspaces={"eu": Limits(parent="org")}),
 }
 
@@ -462,7 +458,6 @@ def test_a_configured_limit_without_quotas_is_refused(
 @pytest.mark.parametrize(
     ("said", "scope", "name", "limits"),
     [
-        ("tasks['t'].burst=5", "task", "t", Limits(burst=5, workspace_concurrency=1)),
         ("workspaces['eu'].parent='org'", "workspace", "eu", Limits(parent="org")),
     ],
 )

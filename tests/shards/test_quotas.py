@@ -735,9 +735,9 @@ class Wire:
         if kind == "note":
             shards[0].note_quotas([change], shards=SHARDS)
             return
-        [now] = shards[change.shard].set_quotas([change])
-        if kind == "lower" and now is not None:
-            self.pending.append(("note", change._replace(quota=now)))
+        done = shards[change.shard].set_quotas([change])
+        if kind == "lower":
+            self.pending += [("note", each) for each in done]
 
 
 def set_all(fleet: Fleet, most: int) -> None:

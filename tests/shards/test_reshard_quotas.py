@@ -180,3 +180,51 @@ def test_requests_that_move_during_a_look_are_seen(
         queue.admin.reshard(to)
     assert moved
     assert queue.requests.in_flight(name)[:2] == (LIMIT, LIMIT - 1)
+
+
+@pytest.mark.parametrize("to", [TO, 2])
+def test_a_rate_holds_while_the_number_changes(
+    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, to: int
+) -> None:
+    """No more start in any window; then the whole rate is used."""
+    old = processes.open(FROM, tasks={"t": {"rate": "2/s", "burst": 3}})
+    for name in NAMES:
+        for _ in range(20):
+            old.publish(b"", queue="q", workspace=name, task="t")
+    starts: list[float] = []
+
+    def run(queue: FairQueue) -> int:
+        leases = queue.claim(["q"], 10).leases
+        for lease in leases:
+            queue.ack(lease)
+        starts.extend([clock()] * len(leases))
+        return len(leases)
+
+    def go_on(queue: FairQueue) -> int:
+        started = 0
+        for _ in range(3):
+            move(queue, clock)
+            started += run(queue)
+        return started
+
+    go_on(old)
+    end = Store.end_move
+
+    def meanwhile(shard: Store, workspace: str, target: int) -> bool:
+        is_done = end(shard, workspace, target)
+        go_on(old)
+        return is_done
+
+    monkeypatch.setattr(Store, "end_move", meanwhile)
+    assert old.admin.reshard(to).is_done
+    monkeypatch.undo()
+    late = processes.open(to, tasks={"t": {"rate": "2/s", "burst": 3}})
+    go_on(late)
+    assert sum(go_on(late) for _ in range(5)) >= 12
+    tat = 0.0
+    for at in starts:
+        assert at >= tat - 2 / 2 - 1e-4
+        tat = max(at, tat) + 1 / 2
+    old.close()
+    late.close()  # its thread moves quotas while the auditor looks
+    assert processes.findings(to) == []

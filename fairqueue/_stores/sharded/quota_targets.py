@@ -25,6 +25,10 @@ class Wish(NamedTuple):
     demand: float
     weight: float
     quota: int = 0
+    keeps: float = TURN_SECONDS
+    """How far another shard must be behind it to be given what is not divided evenly."""
+    served: float | None = None
+    """How much it is served, if that is not what it uses."""
 
     @property
     def need(self) -> float:
@@ -58,7 +62,7 @@ def targets(limit: int, wishes: Sequence[Wish], owed: Sequence[float]) -> list[i
     left = limit - sum(whole)
 
     def turn(n: int) -> tuple[float, float]:
-        keeps = TURN_SECONDS if wishes[n].quota > whole[n] else 0.0
+        keeps = wishes[n].keeps if wishes[n].quota > whole[n] else 0.0
         return -(owed[n] + keeps), -(exact[n] - whole[n])
 
     wanting = [n for n, wish in enumerate(wishes) if wish.need > whole[n]]
@@ -75,7 +79,9 @@ def owed_after(
     """Return what each shard is owed after it has used so much for so long; idle ones nothing."""
     exact = parts(limit, wishes)
     changed = (
-        was + (part - wish.used) * seconds if wish.need > 0 else 0.0
+        was + (part - (wish.used if wish.served is None else wish.served)) * seconds
+        if wish.need > 0
+        else 0.0
         for was, part, wish in zip(owed, exact, wishes, strict=True)
     )
     return [max(-OWED_MOST, min(OWED_MOST, now)) for now in changed]

@@ -25,6 +25,7 @@ from fairqueue._stores.sharded.missed_limits import tell_missed
 from fairqueue._stores.sharded.old_quotas import OldQuotas
 from fairqueue._stores.sharded.quota_targets import Wish, lowered, owed_after, targets, wanted
 from fairqueue._stores.sharded.quota_trust import Trust
+from fairqueue._stores.sharded.rate_quotas import believed, in_turns, wish
 from fairqueue._stores.sharded.rest import Rest
 from fairqueue._stores.store import Store
 from fairqueue.errors import FairQueueError
@@ -129,14 +130,14 @@ class Quotas:
             for limit, of_shards in needs.items()
             if without.get(limit) or len({need.whole for need in of_shards.values()}) > 1
         )
-        believed = {
-            limit: self._trust.believed(limit, of_shards, now=now)
+        trusted = {
+            limit: believed(self._trust, limit, of_shards, now=now)
             for limit, of_shards in needs.items()
         }
         seconds = {
             limit: min(now - self._looked.get(limit, now), LONGEST_SECONDS) for limit in needs
         }
-        moved = self._move(believed, asked, seconds=seconds, without=without)
+        moved = self._move(trusted, asked, seconds=seconds, without=without)
         if not asked.away:
             asked.ask(0, lambda first: self._take_old_back(first, asked, now))
         self._forget_old(needs, now)
@@ -324,12 +325,7 @@ class Quotas:
     def _settle(self, first: Store, changes: Sequence[Change], asked: Answers) -> None:
         opened = first.open_quotas(changes, shards=len(self._shards))
         left: list[Change] = []
-
-        def settle(shard: Store, some: Sequence[Change]) -> None:
-            now = zip(some, shard.set_quotas(some), strict=True)
-            left.extend(change._replace(quota=n) for change, n in now if n is not None)
-
-        _send(asked, opened, settle)
+        _send(asked, opened, lambda shard, some: left.extend(shard.set_quotas(some)))
         if left:
             first.note_quotas(left, shards=len(self._shards))
 
@@ -360,14 +356,14 @@ class _Limit:
 
     def _wish(self, number: int) -> Wish:
         need = self.needs[number]
-        has = min(need.quota, self.line[number].quota or 0)
-        return Wish(need.used, need.demand, need.weight, has)
+        return wish(need, min(need.quota, self.line[number].quota or 0))
 
     def owed_after(self, seconds: float) -> list[float]:
         """Return what each shard is owed by now."""
         owed = list(self.owed)
         some = [owed[number] for number in self.numbers]
-        now = owed_after(self.left, self.wishes, some, seconds=seconds)
+        turns = in_turns(next(iter(self.needs.values())), seconds)
+        now = owed_after(self.left, self.wishes, some, seconds=turns)
         for number, amount in zip(self.numbers, now, strict=True):
             owed[number] = amount
         return owed
@@ -391,7 +387,7 @@ class _Limit:
             is_under = need.used > self.granted[at] or (self.wanted[at] and need.quota < to_keep)
             is_open = granted.quota is None or granted.epoch != need.epoch
             if is_over or is_under or is_open:
-                yield Change(self.name, number, to_keep, left=need.left)
+                yield Change(self.name, number, to_keep, whole=self.whole, left=need.left)
 
     def to_raise(self) -> Iterator[Change]:
         """Give what is to be raised, as far as the sum allows it."""

@@ -14,7 +14,6 @@ from fairqueue._types import Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
 
 REFUSED = {
-    "task": ("rate", "burst"),
     "workspace": ("parent",),
     "default": ("parent",),
 }

@@ -92,7 +92,8 @@ function Fairness.tat_after(tat, now, rate)
   return max(tat, now) + 1 / rate
 end
 
--- The earliest next start under a rate.
+-- The earliest next start under a rate; of none at all, never.
 function Fairness.next_start(tat, rate, burst)
+  if rate == 0 then return math.huge end
   return tat - (burst - 1) / rate
 end

@@ -38,7 +38,7 @@ function Limits.merged(texts)
   for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
     limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
   end
-  limits.is_wide = limits.whole_concurrency or limits.whole_capacity
+  limits.is_wide = limits.whole_concurrency or limits.whole_capacity or limits.whole_rate
   if limits.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
   limits_by_text[key] = limits
@@ -151,7 +151,7 @@ end
 -- The whole stays beside it, for people.
 function Limits.within_quota(limits, where)
   local quotas = call('HMGET', K.quotas(), 'concurrency:' .. where, 'capacity:' .. where,
-    'requests:' .. where)
+    'requests:' .. where, 'rate:' .. where)
   local own = Limits.bounded(limits, quotas)
   own.would = own.would and Limits.bounded(own.would, quotas)
   return own
@@ -164,17 +164,38 @@ function Limits.bounded(limits, quotas)
     local whole = own['whole_' .. what]
     if whole then own[what] = min(whole, tonumber(match(quotas[i] or '0', '^%d+'))) end
   end
+  if own.whole_rate then Limits.bound_rate(own, quotas[4]) end
   if own.draining then own.capacity = 0 end
   return own
 end
 
--- The whole limit as it is stored here; nil: there is none.
+-- The units of burst of a quota, each with its part of the rate. Without any there is no rate.
+function Limits.bound_rate(limits, quota)
+  local whole = math.floor(limits.whole_burst or 1)
+  limits.burst = Limits.units_in(quota, whole)
+  limits.rate = limits.whole_rate * limits.burst / whole
+  limits.whole_burst = limits.whole_burst or 1
+end
+
+-- How many units of a burst a quota is worth that may have been given of another, larger one.
+function Limits.units_in(quota, whole)
+  local units, of = match(quota or '', '^(%d+) %d+ (%d+)')
+  return units and min(whole, math.floor(units * min(1, whole / of))) or 0
+end
+
+-- A whole limit as it is stored here; nil: there is none. A rate counts by units of its burst.
 function Limits.stored_whole(what, scope, name)
+  local whole = Limits.stored_number('whole_' .. what, scope, name)
+  if what ~= 'rate' or not whole then return whole end
+  return math.floor(Limits.stored_number('whole_burst', scope, name) or 1)
+end
+
+function Limits.stored_number(word, scope, name)
   local own = scope .. ':' .. name
   local texts = { 'configured:' .. own, 'live:' .. own }
   if scope == 'queue' then insert(texts, 1, 'configured:queue_default:') end
   local all = concat(Limits.texts(unpack(texts)), ' ')
-  return tonumber(match(all, '.*whole_' .. what .. '=([^ ]+)')) -- the last one counts
+  return tonumber(match(all, '.*' .. word .. '=([^ ]+)')) -- the last one counts
 end
 
 -- A limit as people know it, which may be wider than this shard.

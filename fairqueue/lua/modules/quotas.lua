@@ -1,9 +1,10 @@
 -- Limits that are wider than a shard: what this one has of each, its quota, and what it needs.
 -- A limit is named `what:scope:name`, as in concurrency:queue:mail. A task is known here by its
 -- number and elsewhere by its name.
---   quotas: limit -> quota epoch [left]
+--   quotas: limit -> quota epoch [left]; of a rate see rate_quotas.lua
 --     left: how often something has left this shard with its part of the quota, see Quotas.leave
 --   quota_ledger: limit -> granted:epoch of each shard, on the first shard; -: not known yet
+--     tokens=n behind them: of a rate, in units that no shard has
 local FLOWS_LOOKED_AT = 24 -- of each node that are looked at: they stand for the others
 local NODES_LOOKED_AT = 200 -- of queues or a task's nodes, up to as many with jobs:
 local NODES_WITH_JOBS = 32
@@ -11,7 +12,7 @@ local flows_left = 500 -- that this call looks at; behind these 2 of each node
 local QUOTA_KEPT_SECONDS = 86400 -- after its last change, once it is not needed
 local REQUESTS_LOOKED_AT = 32 -- of those in flight, and of the workspaces that wait
 local WHATS = { total = { 'concurrency', 'capacity', 'requests' },
-  queue = { 'concurrency', 'capacity' }, task = { 'concurrency' } }
+  queue = { 'concurrency', 'capacity' }, task = { 'concurrency', 'rate' } }
 
 -- COLD
 function Quotas.parse(limit)
@@ -24,7 +25,9 @@ function Quotas.own_name(scope, name)
   return name
 end
 
+-- A rate has nothing in use: its units can be taken at any time.
 function Quotas.used(what, scope, own_name)
+  if what == 'rate' then return 0 end
   if what == 'requests' then return call('ZCARD', K.requests()) end
   if what == 'capacity' then
     return scope == 'total' and Lanes.total_depth() or Lanes.depth_of(own_name)
@@ -37,8 +40,8 @@ end
 -- Its quota, the epoch of that, and how often something has left with its part.
 function Quotas.of(what, scope, own_name)
   local text = call('HGET', K.quotas(), concat({ what, scope, own_name }, ':')) or '0 0'
-  local quota, epoch, left = match(text, '^(%d+) (%d+) ?(%d*)$')
-  return tonumber(quota) or 0, epoch or '0', tonumber(left) or 0
+  local quota, epoch, left = match(text, '^(%d+) (%d+) ?(%d*)')
+  return tonumber(quota) or 0, epoch or '0', what ~= 'rate' and tonumber(left) or 0
 end
 
 function Quotas.put(limit, quota, epoch, left)
@@ -167,10 +170,20 @@ function Quotas.demand(what, scope, own_name)
   if what == 'requests' then return Quotas.demand_of_requests() end
   if scope == 'total' then return Quotas.demand_of_all() end
   if scope == 'queue' then return Quotas.demand_of_queue(own_name) end
+  if what == 'rate' then return Quotas.demand_of_rate(own_name) end
   return Quotas.demand_of_task(own_name)
 end
 
--- What each limit of a scope needs here: `limit whole quota epoch used demand weight left`.
+function Quotas.demand_of_rate(number)
+  local startable, weight = Quotas.demand_of_task(number)
+  local limits = Limits.of_task(number)
+  local most = limits and limits.concurrency
+  local room = most and max(0, most - call('SCARD', K.slots_of_shared_limit('/' .. number)))
+  return Room.least(startable, room or nil), weight
+end
+
+-- What each limit of a scope needs here: `limit whole quota epoch used demand weight left`, and of
+-- a rate ` fills tokens has_started`.
 function Quotas.needs(rows, scope, name, own_name, only)
   for _, what in ipairs(WHATS[scope]) do
     local is_asked = own_name and (not only or only == '' or only == what)
@@ -178,9 +191,10 @@ function Quotas.needs(rows, scope, name, own_name, only)
     if whole then
       local quota, epoch, left = Quotas.of(what, scope, own_name)
       local demand, weight = Quotas.demand(what, scope, own_name)
-      insert(rows, concat({ concat({ what, scope, name }, ':'), num(whole), int(quota), epoch,
-        int(Quotas.used(what, scope, own_name)), num(demand), num(weight),
-        int(left) }, ' '))
+      local rate = what == 'rate' and RateQuotas.of(own_name)
+      insert(rows, concat({ concat({ what, scope, name }, ':'), num(whole),
+        int(rate and rate.units or quota), epoch, int(Quotas.used(what, scope, own_name)),
+        num(demand), num(weight), int(left), rate and rate.text or nil }, ' '))
     end
   end
 end
@@ -198,7 +212,10 @@ end
 -- A shard that is no more has nothing: when the change of their number ends, no job runs there.
 function Quotas.line(limit, known)
   local line, shards = {}, Quotas.shards(known)
-  for granted, epoch in gmatch(call('HGET', K.quota_ledger(), limit) or '', '(%S+):(%d+)') do
+  local text = call('HGET', K.quota_ledger(), limit)
+  local tokens = text and match(text, ' tokens=(%S+)$')
+  line.tokens = text and tonumber(tokens or 0) or Quotas.new(limit)
+  for granted, epoch in gmatch(text or '', '(%S+):(%d+)') do
     insert(line, { granted = tonumber(granted), epoch = tonumber(epoch) })
   end
   for i = #line, shards + 1, -1 do line[i] = nil end
@@ -211,7 +228,15 @@ function Quotas.save_line(limit, line)
   for i, each in ipairs(line) do
     texts[i] = (each.granted and int(each.granted) or '-') .. ':' .. int(each.epoch)
   end
+  if line.tokens > 0 then insert(texts, 'tokens=' .. num(line.tokens)) end
   call('HSET', K.quota_ledger(), limit, concat(texts, ' '))
+end
+
+-- The tokens of a rate that the ledger does not know yet: it begins with a full burst.
+function Quotas.new(limit)
+  local what, scope, name = Quotas.parse(limit)
+  local own_name = what == 'rate' and Quotas.own_name(scope, name)
+  return own_name and Limits.stored_whole(what, scope, own_name) or 0
 end
 
 -- An epoch is above the last one, and above the time in microseconds: so it is where the ledger has
@@ -242,7 +267,7 @@ end
 function Quotas.is_old(limit, text, names_tasks)
   local what, scope, name = Quotas.parse(limit)
   if not what or not Quotas.is_settled(text) then return false end
-  if not Quotas.grants(text) then return true end
+  if not Quotas.grants(text) and not (names_tasks and what == 'rate') then return true end
   if names_tasks and scope == 'task' then name = Shard.known_task(name) end
   return not (name and Limits.stored_whole(what, scope, name))
 end

@@ -42,6 +42,7 @@ end
 -- among the timers that are due.
 function SharedLimits.arm(shared)
   local at = shared.block == 'rate' and SharedLimits.next_start(shared) or nil
+  if at == math.huge then at = nil end -- a quota opens it
   local is_due = shared.timer and shared.timer <= now and not shared.has_gone_on
   if shared.walk then at = is_due and shared.timer or now end
   if at == shared.timer then return end
