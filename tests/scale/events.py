@@ -87,7 +87,7 @@ class Master:
         self._is_busy = True
 
     def arrive(self, run: Call, seconds: float) -> None:
-        """Take a call that nobody waits for, now."""
+        """Take a call whose reply no process awaits, now."""
 
         def begin() -> None:
             run()
@@ -100,7 +100,7 @@ class Master:
             begin()
 
     def _occupied(self, seconds: float) -> None:
-        """Be busy for so long, then go on with the next; who was woken hears of it afterwards."""
+        """Be busy for so long, then go on with the next; woken processes hear of it afterwards."""
         self.busy_seconds += seconds
         self.calls += 1
         end = self._simulation.now + seconds

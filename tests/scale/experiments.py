@@ -35,7 +35,7 @@ class Grid:
     settles: Sequence[float] = (0.2, 0.5)
     """Seconds that go before, where it is asked what becomes of uneven shards."""
     all_most: int = 8
-    """So many masters at most are simulated with each number of workspaces."""
+    """This many masters at most are simulated with each number of workspaces."""
     busier_most: int = 16
     shards_each: Sequence[int] = (1, 4, 16)
     """Shards on each master, where that is asked."""
@@ -57,7 +57,7 @@ class Grid:
         return masters <= self.all_most or workspaces in self.waits_of
 
     def filled(self, masters: int, **options: int) -> Load:
-        """Return a load that fills so many masters, for less time where they are many."""
+        """Return a load that fills this many masters, for less time where they are many."""
         seconds = max(0.012, 0.05 if masters <= 4 else 0.25 / masters)
         warm = 0.025 if masters < 32 else 0.015
         if self.is_short:

@@ -40,7 +40,7 @@ class Figures:
         return sorted(self.results.get(what, ()), key=key)
 
     def full(self, masters: int, workspaces: int) -> Found:
-        """Return the result of so many masters that are full."""
+        """Return the result of this many masters that are full."""
         return self.pick("full", masters, workspaces)
 
     def pick(self, what: str, masters: int, workspaces: int) -> Found:

@@ -25,8 +25,8 @@ QUEUE = "q"
 PAYLOAD = b"x" * 700  # about the size of a Celery message
 AT_ONCE = 100
 LEASE_SECONDS = 3600.0
-TOLD: tuple[Time, ...] = ((0.0, None),)
-SIDES: dict[str, Sequence[Time]] = {"alone": (), "told": TOLD}
+OTHERS: tuple[Time, ...] = ((0.0, None),)
+SIDES: dict[str, Sequence[Time]] = {"alone": (), "told": OTHERS}
 """With one shard a claim says nothing of others; with several it tells the time."""
 
 
@@ -43,7 +43,7 @@ class Meter:
 
     @contextmanager
     def timing(self, kind: str, calls: int) -> Iterator[None]:
-        """Take the server's processor time for each of so many calls in the block."""
+        """Take the server's processor time for each of this many calls in the block."""
         before = self._cpu()
         yield
         self._seconds[kind].append((self._cpu() - before) / calls)
@@ -78,7 +78,7 @@ class Shard:
             some = self._names[start : start + AT_ONCE]
             self._store.publish_many([(self._new(name), Admission(is_new=True)) for name in some])
         self._claim(0, 1, (), ())()
-        self._store.stands([QUEUE], TOLD)
+        self._store.stands([QUEUE], OTHERS)
         self._publish()()
         return (self._memory() - before) / len(self._names)
 
@@ -120,12 +120,12 @@ class Shard:
         )
 
     def claim(self, kind: str, calls: int, n: int, times: Sequence[Time], **where: str) -> None:
-        """Claim so many times."""
+        """Claim this many times."""
         done = self._time(kind, [self._claim(0, n, (), times, **where) for _ in range(calls)])
         self.running += [lease.fence for claimed in done for lease in claimed.leases]
 
     def claim_and_end(self, kind: str, n: int, times: Sequence[Time]) -> None:
-        """End all that runs, so many at once, and claim as many."""
+        """End all that runs, this many at once, and claim as many."""
         ends, self.running = self.running, []
         parts = [ends[at : at + n] for at in range(0, len(ends), n)]
         done = self._time(kind, [self._claim(0, n, part, times) for part in parts])
@@ -147,13 +147,13 @@ class Shard:
 
     def stands(self, calls: int) -> None:
         """Look how the queue stands."""
-        self._time("stands", [partial(self._store.stands, [QUEUE], TOLD)] * calls)
+        self._time("stands", [partial(self._store.stands, [QUEUE], OTHERS)] * calls)
 
     def own_time(self) -> float:
         """Return the client's processor time for a claim by itself."""
         began = time.process_time()
         for _ in range(OWN):
-            self._claim(0, 1, (), TOLD, "none")()
+            self._claim(0, 1, (), OTHERS, "none")()
         return (time.process_time() - began) / OWN
 
 
@@ -183,7 +183,7 @@ def plain(client: redis.Redis, meter: Meter, calls: int) -> None:
 
 
 def measure(sizes: Sequence[int], *, rounds: int, calls: int) -> Prices:
-    """Fill a shard with so many workspaces for each size, and time calls in turns on all."""
+    """Fill a shard with this many workspaces for each size, and time calls in turns on all."""
     with embedded_redis() as server, server.client() as client:
         client.config_set("zset-max-listpack-entries", 0)  # as docs/production.md says
         shards = {size: Shard(client, size) for size in sizes}

@@ -45,7 +45,7 @@ class Prices:
         return self.measured[-1].workspaces
 
     def scaled(self, plain: float) -> Prices:
-        """Return what all would cost on processors on which a plain SET takes so many seconds."""
+        """Return what all would cost on processors on which a plain SET takes this many seconds."""
         factor = plain / self.plain
 
         def scaled(each: Measured) -> Measured:
@@ -61,7 +61,7 @@ class Prices:
         )
 
     def at(self, workspaces: float) -> dict[str, float]:
-        """Return what each call costs beside so many."""
+        """Return what each call costs beside this many."""
         x = log10(max(self.measured[0].workspaces, workspaces))
         return {kind: self._of(kind, x) for kind in self.measured[-1].server}
 
