@@ -29,9 +29,10 @@ class WorkspaceMoves(StoreUnavailable):
 
     def __init__(self, workspace: str) -> None:
         super().__init__(
-            f"workspace {workspace!r} moves to another shard (fairqueue reshard): try again in a "
-            "moment"
+            f"workspace {workspace!r} moves to another shard (fairqueue reshard, or a parent): try "
+            "again in a moment"
         )
+        self.workspace = workspace
 
 
 def bytes_of(value: Value) -> bytes:

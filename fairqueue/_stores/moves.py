@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairqueue._keys import encode
 from fairqueue._stores.layout import Mark
 from fairqueue._stores.operators import OperatorStore
+from fairqueue._types import StoredLimits
 from fairqueue.errors import FairQueueError
 
 ITEMS_AT_ONCE = 100
 KEYS_AT_ONCE = 5000  # of all workspaces: Redis passes those of others quickly
 KEYS_IN_STEP = 500
 SETTINGS_AT_ONCE = 200
+
+
+class Way(NamedTuple):
+    """Where a workspace has gone from a shard; None: it has not."""
+
+    to: int | None
+    moves: bool
+    """It is on its way: the other shard does not have all of it yet."""
+
+
+def way_in(text: bytes | None) -> Way:
+    """Read what a shard has kept of it."""
+    return Way(None, moves=False) if text is None else Way(int(text.lstrip(b">")), text[:1] == b">")
 
 
 class Whereabouts(IntEnum):
@@ -41,6 +55,33 @@ class MovesStore(OperatorStore):
         """
         name = encode(workspace)
         return Whereabouts(self._call("whereabouts", workspace=name, to=to, sure=int(sure)))
+
+    def open_ways(self) -> None:
+        """Let publishes ask from now on whether their workspace has come here, or left."""
+        self._call("open_ways")
+
+    def ways(self, workspaces: Sequence[str]) -> list[Way]:
+        """Say of each whether it has left this shard because of its parent, and where to."""
+        moved = self.engine.keys.key("moved")
+        found = self.engine.command("HMGET", moved, *map(encode, workspaces))
+        return [way_in(text) for text in found]
+
+    def is_parent(self, workspace: str) -> bool:
+        """Whether it has been named as a parent, and so stays on this shard."""
+        moved = self.engine.keys.key("moved")
+        return bool(self.engine.command("HEXISTS", moved, f"@{encode(workspace)}"))
+
+    def keep_parent(self, workspace: str) -> None:
+        """Let it stay on this shard for good."""
+        self.engine.command("HSET", self.engine.keys.key("moved"), f"@{encode(workspace)}", 1)
+
+    def would_store(self, limits: StoredLimits, *, authoritative: bool) -> bool:
+        """Whether ``configure`` would store these limits, which name some."""
+        key = self.engine.keys.key("configured")
+        if not authoritative and self.engine.command("EXISTS", key):
+            return False
+        stored: bytes | None = self.engine.command("HGET", key, "")
+        return stored != self._configured(limits)[1].encode()
 
     def has_ended(self, job_id: str) -> bool:
         """Return whether a job of this id ended here a minute or two ago at most."""

@@ -46,7 +46,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
 class _Killed(mover.Mover):
     """Moves one workspace only."""
 
-    def _leaving(self, source: Store, shards: int) -> Iterator[mover._Move]:
+    def _leaving(self, source: Store, shards: int) -> Iterator[mover.Move]:
         return (move for move in super()._leaving(source, shards) if move.workspace == MOVING)
 
 

@@ -10,7 +10,7 @@ from time import monotonic
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import Engine, WorkspaceMoves
 from fairqueue._stores.layout import Layout, Mark, age_of, mark_of
-from fairqueue._stores.moves import Whereabouts
+from fairqueue._stores.moves import Way, Whereabouts
 from fairqueue._stores.sharded.quotas import Quotas
 from fairqueue._stores.store import Store
 from fairqueue.errors import ConfigurationError, StoreUnavailable
@@ -90,12 +90,44 @@ class Shards:
 
         Raises WorkspaceMoves, a StoreUnavailable, for the moment in which it moves to another one.
         """
-        return self.placed(workspace)[0]
+        shard = self.placed(workspace)[0]
+        return shard if self.is_resharded else self.found(workspace)
+
+    @property
+    def is_resharded(self) -> bool:
+        """Whether workspaces move to another number of shards; if there is one, they do not move."""
+        return self.layout.mark.to is not None or len(self._all) == 1
+
+    def found(self, workspace: str) -> Store:
+        """Ask where a workspace lives, and remember it; raise WorkspaceMoves while it moves."""
+        at, way = self.followed(workspace)
+        if way.moves:
+            raise WorkspaceMoves(workspace)
+        self.layout.is_at(workspace, at.engine.shard)
+        return at
+
+    def followed(self, workspace: str) -> tuple[Store, Way]:
+        """Follow it from the shard of its name to the one on which it lives, or that it leaves."""
+        at = self.shards[self.layout.places(workspace)[0]]
+        for _ in self.shards:
+            [way] = at.ways([workspace])
+            if way.to is None or way.moves:
+                return at, way
+            at = self.shards[way.to]
+        raise WorkspaceMoves(workspace)  # it has moved as often as it was asked for
+
+    def is_found(self, workspace: str) -> bool:
+        """Look where a workspace lives; False: not where this process has not looked for it."""
+        before = self.placed(workspace)[0]
+        try:
+            return not self.is_resharded and self.found(workspace) is not before
+        except WorkspaceMoves:
+            return False
 
     def placed(self, workspace: str) -> tuple[Store, str]:
         """Return that, and the version of the number of shards this process has taken that from.
 
-        It may sleep before it uses the answer, for as long as it takes to change that number.
+        Of one that its parent keeps elsewhere, where this process has found it before. It may sleep before it uses the answer, for as long as it takes to change that number.
         """
         layout = self.layout
         if layout.is_old and not self._look_at(self.shards[layout.places(workspace)[0]].engine):
@@ -103,7 +135,7 @@ class Shards:
         shards = layout.mark.version
         at, to = layout.places(workspace)
         if at == to or workspace in layout.moved:
-            return self.shards[to], shards
+            return self.shards[layout.away.get(workspace, to)], shards
         found = self.whereabouts_on(self.shards[at], workspace, to)
         if found is Whereabouts.MOVING:
             raise WorkspaceMoves(workspace)

@@ -111,12 +111,12 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
             try:
                 return self._publish(job, admission)
             except WorkspaceMoves:
-                self._await_move(known, pause)
+                self._await_move(known, [job.workspace], pause)
         return self._publish(job, admission)
 
-    def _await_move(self, known: Mark, seconds: float) -> None:
-        """Wait for a moment, unless this process has only slept through a change of the shards."""
-        if not self.has_changed(known):
+    def _await_move(self, known: Mark, moving: Iterable[str], seconds: float) -> None:
+        """Wait for a moment, unless this process only did not know where these workspaces are."""
+        if not any([self.is_found(name) for name in moving]) and not self.has_changed(known):
             time.sleep(seconds)
 
     def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:
@@ -193,18 +193,19 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         outcomes: dict[int, Outcome] = {}
         for pause in PAUSES_SECONDS:
             known = self.layout.mark
-            if self._publish_left(jobs, outcomes) is None:
+            moving = self._publish_left(jobs, outcomes)
+            if not moving:
                 break
-            self._await_move(known, pause)
+            self._await_move(known, moving, pause)
         else:
-            if moving := self._publish_left(jobs, outcomes):
-                raise PublishInterrupted(str(moving), _beginning(outcomes)) from moving
+            for error in self._publish_left(jobs, outcomes).values():
+                raise PublishInterrupted(str(error), _beginning(outcomes)) from error
         return [outcomes[at] for at in range(len(jobs))]
 
     def _publish_left(
         self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]
-    ) -> WorkspaceMoves | None:
-        """Publish those that have no outcome; return why some still have none."""
+    ) -> dict[str, WorkspaceMoves]:
+        """Publish those that have no outcome; return the workspaces of which some have none."""
         try:
             parts, moving = self._parts(jobs, outcomes)
         except StoreUnavailable as error:
@@ -216,17 +217,17 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
             except PublishInterrupted as error:
                 _keep(outcomes, places, error.outcomes)
                 raise PublishInterrupted(str(error), _beginning(outcomes)) from error
-            moving = _keep(outcomes, places, done) or moving
+            moving.update(_keep(outcomes, places, done))
         return moving
 
     def _parts(
         self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]
-    ) -> tuple[Parts, WorkspaceMoves | None]:
+    ) -> tuple[Parts, dict[str, WorkspaceMoves]]:
         """Place those that have no outcome, but for workspaces that move: see why for these."""
         parts: Parts = defaultdict(list)
         homes: dict[str, tuple[Store, str] | WorkspaceMoves] = {}
         brought: set[tuple[Store, str | None]] = set()
-        moving = None
+        moving: dict[str, WorkspaceMoves] = {}
         for at, (job, admission) in enumerate(jobs):
             if at in outcomes:
                 continue
@@ -234,7 +235,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
                 homes[job.workspace] = self._placed_or_moves(job.workspace)
             found = homes[job.workspace]
             if isinstance(found, WorkspaceMoves):
-                moving = found
+                moving[job.workspace] = found
                 continue
             home = found[0]
             try:
@@ -364,12 +365,12 @@ def _limit(error: CapacityExceeded) -> str:
 
 def _keep(
     outcomes: dict[int, Outcome], places: Sequence[int], found: Sequence[Outcome]
-) -> WorkspaceMoves | None:
-    """Keep what is known now; return why the others are to be published again."""
-    moving = None
+) -> dict[str, WorkspaceMoves]:
+    """Keep what is known now; return the workspaces whose jobs are to be published again."""
+    moving = {}
     for at, outcome in zip(places, found, strict=False):
         if isinstance(outcome, WorkspaceMoves):
-            moving = outcome
+            moving[outcome.workspace] = outcome
         else:
             outcomes[at] = outcome
     return moving

@@ -15,7 +15,6 @@ from fairqueue.errors import ConfigurationError
 
 REFUSED = {
     "task": ("rate", "burst"),
-    "workspace": ("parent",),
     "default": ("parent",),
 }
 """The limits of each scope that concern workspaces of several shards, and have no quotas."""

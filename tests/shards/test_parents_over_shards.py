@@ -1,0 +1,274 @@
+"""The workspaces of one parent live on its shard, so their limits hold over all of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
+from fairqueue._new_job import NewJob
+from fairqueue._shards import shard_of
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.engine import Database
+from fairqueue._stores.sharded import parents
+from fairqueue.testing import ManualClock
+from tests.shards.test_reshard import FROM, Executioner, Killed, Namespace, processes
+
+__all__ = ["processes"]
+
+ORG = "org"
+AT = shard_of(ORG, FROM)
+
+
+def of_shard(number: int, n: int = 0) -> str:
+    """Name a workspace that the jump hash puts on this shard."""
+    return [name for name in map("w{}".format, range(99)) if shard_of(name, FROM) == number][n]
+
+
+MEMBERS = [of_shard(n) for n in range(FROM)]
+OTHERS = [name for name in MEMBERS if shard_of(name, FROM) != AT]
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waits for jobs that run, since nobody ends them meanwhile."""
+    monkeypatch.setattr(parents, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(parents, "HOLD_WAIT_SECONDS", 0.0)
+
+
+def places(known: Namespace, shards: int = FROM) -> dict[int, int]:
+    """Count the jobs of each shard that has some."""
+    found = {n: known.shard(n).depth("q", running=True) for n in range(shards)}
+    return {n: depth for n, depth in found.items() if depth}
+
+
+def put(queue: FairQueue, *names: str, n: int = 1, **job: Any) -> None:
+    """Publish some jobs of each."""
+    for name in names:
+        for _ in range(n):
+            queue.publish(b"", queue="q", workspace=name, task="t", **job)
+
+
+def ran(queue: FairQueue, n: int = 100) -> list[str]:
+    """Start what may start."""
+    return [lease.job.workspace for lease in queue.claim(["q"], n).leases]
+
+
+def group(queue: FairQueue, *names: str, parent: str = ORG) -> None:
+    """Let these have one parent."""
+    for name in names:
+        queue.admin.set_limits(name, parent=parent)
+
+
+@pytest.mark.parametrize("first", ["jobs", "parents"])
+def test_the_concurrency_of_a_group_is_exact(processes: Namespace, first: str) -> None:
+    """Its workspaces are of different shards by their names; some have jobs already."""
+    queue = processes.open(FROM)
+    queue.admin.set_limits(ORG, concurrency=4)
+    if first == "jobs":
+        put(queue, *MEMBERS, n=5)
+    group(queue, *MEMBERS)
+    if first == "parents":
+        put(queue, *MEMBERS, n=5)
+    assert places(processes) == {AT: 15}
+    assert len(ran(queue)) == 4
+    assert processes.findings(FROM) == []
+
+
+def test_a_publisher_that_knows_no_parent(processes: Namespace) -> None:
+    """It finds the shard by itself, also for many jobs at once, and where it published before."""
+    late = processes.open(FROM)
+    put(late, *MEMBERS)
+    queue = processes.open(FROM)
+    group(queue, *MEMBERS)
+    put(late, *MEMBERS)
+    put(processes.open(FROM), *MEMBERS, delay_seconds=5)
+    processes.open(FROM).publish_many([NewJob(b"", "q", workspace=name) for name in MEMBERS * 2])
+    assert places(processes) == {AT: 15}
+    assert processes.findings(FROM) == []
+
+
+def test_a_new_publisher_pays_one_trip_once(processes: Namespace) -> None:
+    """Then it knows where the workspace is: nothing more is asked."""
+    group(processes.open(FROM), *OTHERS)
+    queue = processes.open(FROM)
+    put(queue, OTHERS[0])
+    calls: list[str] = []
+    for shard in queue.store.shards:
+        engine: Any = shard.engine
+        engine.call = partial(noted, calls, engine.call)
+    put(queue, OTHERS[0])
+    assert calls == ["publish"]
+
+
+def noted(calls: list[str], run: Any, *args: Any, **values: Any) -> Any:
+    """Note a call, and make it."""
+    calls.append(args[0])
+    return run(*args, **values)
+
+
+def test_the_weight_of_a_group(processes: Namespace, clock: ManualClock) -> None:
+    """Its workspaces share what the parent weighs, beside another workspace."""
+    queue = processes.open(FROM)
+    alone = of_shard(AT, 1)
+    queue.admin.set_limits(ORG, weight=2)
+    group(queue, *MEMBERS)
+    put(queue, *MEMBERS, alone, n=60)
+    started: list[str] = []
+    for _ in range(60):
+        [lease] = queue.claim(["q"], 1).leases
+        clock.advance(1)
+        queue.ack(lease)
+        started.append(lease.job.workspace)
+    assert 18 <= started.count(alone) <= 22
+
+
+def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
+    """Of a process that has known another place."""
+    late = processes.open(FROM)
+    name = OTHERS[0]
+    put(late, name, unique_key="k", job_id="unique")
+    queue = processes.open(FROM)
+    group(queue, name)
+    admin = late.admin
+    assert [late.store.home(each).engine.shard for each in (name, ORG)] == [AT, AT]
+    assert admin.why(workspace=name).workspace == name
+    assert [row.limits.parent for row in queue.store.get_limits("workspace", name)] == [ORG]
+    assert late.publish(b"", queue="q", workspace=name, task="t", unique_key="k").id == "unique"
+    [row] = admin.stats([name]).workspaces
+    assert (row.workspace, row.waiting) == (name, 1)
+    admin.pause(workspace=name)
+    assert ran(late) == []
+    admin.resume(workspace=name)
+    admin.set_limits(name, concurrency=1)
+    put(late, name, job_id="two")
+    assert ran(late) == [name]
+    assert len(late.store.running(9, workspace=name).jobs) == 1
+    assert admin.cancel("two").name == "CANCELLED"
+    [found] = processes.shard(AT).snapshot([name]).workspaces
+    assert (found.running, found.limit) == (1, 1)
+    assert late.store.admit_request(f"{name} 1 a", lease_seconds=9, waiting_most=0)
+    assert processes.findings(FROM) == []
+
+
+def test_a_parent_that_is_unset_moves_nothing(processes: Namespace) -> None:
+    """Its workspace stays there alone; another parent takes it along."""
+    queue = processes.open(FROM)
+    name = OTHERS[0]
+    put(queue, name, n=3)
+    queue.admin.set_limits(ORG, concurrency=1)
+    group(queue, name)
+    queue.admin.unset_limits(name)
+    put(processes.open(FROM), name, n=2)
+    assert places(processes) == {AT: 5}
+    other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) not in {AT})
+    group(queue, name, parent=other)
+    put(queue, name)
+    put(processes.open(FROM), name)
+    assert places(processes) == {shard_of(other, FROM): 7}
+    group(queue, name, parent=name)
+    put(queue, name)
+    put(processes.open(FROM), name)
+    assert places(processes) == {shard_of(name, FROM): 9}
+    assert processes.findings(FROM) == []
+
+
+def test_configured_parents(processes: Namespace) -> None:
+    """They hold from the first start on; a live parent that is unset leaves the configured one."""
+    late = processes.open(FROM)
+    put(late, *MEMBERS)
+    limits = {name: {"parent": ORG} for name in MEMBERS} | {ORG: {"concurrency": 2}}
+    queue = processes.open(FROM, workspaces=limits)
+    put(late, *MEMBERS, n=2)
+    assert places(processes) == {AT: 9}
+    assert len(ran(late)) == 2
+    for lease in late.store.running(9).jobs:
+        late.admin.cancel(lease.id)
+    name = OTHERS[0]
+    assert name
+
+
+def test_of_two_parents_the_one_in_force_counts(processes: Namespace) -> None:
+    """Live ones are over those of a provider, and these over configured ones."""
+    other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) not in {AT})
+    name = next(n for n in MEMBERS if shard_of(n, FROM) not in {AT, shard_of(other, FROM)})
+    queue = processes.open(FROM, workspaces={name: {"parent": ORG}})
+    put(queue, name)
+    group(queue, name, parent=other)
+    assert places(processes) == {shard_of(other, FROM): 1}
+    queue.admin.unset_limits(name)
+    assert places(processes) == {AT: 1}
+    from fairqueue._types import Limits
+
+    assert queue.store.put_provider_limits(name, Limits(parent=other))
+    assert places(processes) == {shard_of(other, FROM): 1}
+    assert queue.store.put_provider_limits(name, None, age_seconds=-1)
+    assert places(processes) == {AT: 1}
+    assert processes.findings(FROM) == []
+
+
+def test_running_jobs_keep_their_workspace(processes: Namespace) -> None:
+    """It is told, nothing has changed, and it is not paused."""
+    queue = processes.open(FROM)
+    name = OTHERS[0]
+    put(queue, name, n=2)
+    [lease] = queue.claim(["q"], 1).leases
+    with pytest.raises(ConfigurationError, match="1 of its jobs still run"):
+        group(queue, name)
+    assert queue.store.get_limits("workspace", name) == []
+    assert ran(queue) == [name]
+    queue.ack(lease)
+    put(queue, name)
+    assert places(processes) == {shard_of(name, FROM): 2}
+    assert processes.findings(FROM) == []
+
+
+def test_a_parent_has_no_parent(processes: Namespace) -> None:
+    """Neither one that is named, nor one that gets one later; but it may name itself."""
+    queue = processes.open(FROM)
+    group(queue, *OTHERS)
+    with pytest.raises(ConfigurationError, match="is the parent of others"):
+        group(queue, ORG, parent="above")
+    with pytest.raises(ConfigurationError, match=f"has the parent '{ORG}' itself"):
+        group(queue, "below", parent=OTHERS[0])
+    group(queue, ORG, parent=ORG)
+    with pytest.raises(ConfigurationError, match="has the parent 'c' itself"):
+        processes.open(FROM, workspaces={"a": {"parent": "b"}, "b": {"parent": "c"}})
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "reply lost"])
+def test_it_goes_on_wherever_it_was_killed(
+    clock: ManualClock, namespace: str, *, after: bool
+) -> None:
+    """No job is lost or on two shards, and the same call ends it."""
+    at, is_over = 0, False
+    name, *_ = OTHERS
+    while not is_over:
+        at += 1
+        known = Namespace(f"{namespace}-{at}", partial(MemoryEngine, Database()), clock)
+        queue = known.open(FROM)
+        put(queue, name, n=3)
+        put(queue, name, delay_seconds=5)
+        killed, doom = known.open(FROM), Executioner(at, after=after)
+        doom.watch(killed, FROM)
+        try:
+            group(killed, name)
+            is_over = True
+        except Killed:
+            assert sum(places(known).values()) >= 4, at
+            try:
+                put(known.open(FROM), name)
+            except StoreUnavailable:
+                clock.advance(31)
+                group(queue, name)
+                put(known.open(FROM), name)
+            clock.advance(31)
+            group(queue, name)
+        else:
+            put(known.open(FROM), name)
+        assert places(known) == {AT: 5}, at
+        assert len(ran(queue)) >= 3, at
+        assert known.findings(FROM) == [], at
+    assert at > 10
