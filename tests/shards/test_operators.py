@@ -442,7 +442,7 @@ WIDE = {
     "tasks['t'].rate=0.5, tasks['t'].burst=2.0": StoredLimits(
         tasks={"t": Limits(rate=0.5, burst=2.0)}
     ),
-    "workspaces['eu'].parent='org'": StoredLimits(workspaces={"eu": Limits(parent="org")}),
+    "default_parent='org'": StoredLimits(default=Limits(parent="org")),
 }
 
 
@@ -463,7 +463,7 @@ def test_a_configured_limit_without_quotas_is_refused(
     ("said", "scope", "name", "limits"),
     [
         ("tasks['t'].burst=5", "task", "t", Limits(burst=5, workspace_concurrency=1)),
-        ("workspaces['eu'].parent='org'", "workspace", "eu", Limits(parent="org")),
+        ("default_parent='org'", "default", "", Limits(parent="org")),
     ],
 )
 def test_a_live_limit_without_quotas_is_refused(
@@ -475,13 +475,6 @@ def test_a_live_limit_without_quotas_is_refused(
     assert str(error.value).startswith(f"{said}: ")
     assert not any(shard.get_limits(scope, name) for shard in shards.store.shards)
     shards.store.set_limits(scope, name, None)
-
-
-def test_a_limit_provider_cannot_name_a_parent(shards: Shards) -> None:
-    """Its other answers are stored."""
-    with pytest.raises(ConfigurationError, match=r"workspaces\['eu'\].parent='org'"):
-        shards.store.put_provider_limits("eu", Limits(parent="org"))
-    assert shards.store.put_provider_limits("eu", Limits(concurrency=1))
 
 
 def test_limits_of_a_workspace_are_not_refused(shards: Shards) -> None:

@@ -13,6 +13,7 @@ from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.sharded import parents
+from fairqueue._types import Limits, StoredLimits
 from fairqueue.testing import ManualClock
 from tests.shards.test_reshard import FROM, Executioner, Killed, Namespace, processes
 
@@ -109,19 +110,15 @@ def noted(calls: list[str], run: Any, *args: Any, **values: Any) -> Any:
     return run(*args, **values)
 
 
-def test_the_weight_of_a_group(processes: Namespace, clock: ManualClock) -> None:
+def test_the_weight_of_a_group(processes: Namespace) -> None:
     """Its workspaces share what the parent weighs, beside another workspace."""
     queue = processes.open(FROM)
     alone = of_shard(AT, 1)
     queue.admin.set_limits(ORG, weight=2)
+    queue.admin.set_default_limits(concurrency=100)
     group(queue, *MEMBERS)
-    put(queue, *MEMBERS, alone, n=60)
-    started: list[str] = []
-    for _ in range(60):
-        [lease] = queue.claim(["q"], 1).leases
-        clock.advance(1)
-        queue.ack(lease)
-        started.append(lease.job.workspace)
+    put(queue, *MEMBERS, alone, n=40)
+    started = ran(queue, 60)
     assert 18 <= started.count(alone) <= 22
 
 
@@ -135,8 +132,8 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     admin = late.admin
     assert [late.store.home(each).engine.shard for each in (name, ORG)] == [AT, AT]
     assert admin.why(workspace=name).workspace == name
-    assert [row.limits.parent for row in queue.store.get_limits("workspace", name)] == [ORG]
-    assert late.publish(b"", queue="q", workspace=name, task="t", unique_key="k").id == "unique"
+    assert parents.parents_in(queue.store.home(name), name) == {"live": ORG}
+    assert late.publish(b"", queue="q", workspace=name, task="t", unique_key="k") == "unique"
     [row] = admin.stats([name]).workspaces
     assert (row.workspace, row.waiting) == (name, 1)
     admin.pause(workspace=name)
@@ -175,33 +172,38 @@ def test_a_parent_that_is_unset_moves_nothing(processes: Namespace) -> None:
     assert processes.findings(FROM) == []
 
 
+def configured(known: Namespace, **workspaces: dict[str, Any]) -> FairQueue:
+    """Start a worker that is configured so."""
+    queue = known.open(FROM)
+    limits = {name: Limits(**given) for name, given in workspaces.items()}
+    queue.store.configure(StoredLimits(workspaces=limits), authoritative=True)
+    return queue
+
+
 def test_configured_parents(processes: Namespace) -> None:
-    """They hold from the first start on; a live parent that is unset leaves the configured one."""
+    """Workspaces that have jobs move when a worker starts; another start looks for nothing."""
     late = processes.open(FROM)
     put(late, *MEMBERS)
-    limits = {name: {"parent": ORG} for name in MEMBERS} | {ORG: {"concurrency": 2}}
-    queue = processes.open(FROM, workspaces=limits)
+    limits: dict[str, dict[str, Any]] = {name: {"parent": ORG} for name in MEMBERS}
+    limits[ORG] = {"concurrency": 2}
+    configured(processes, **limits)
     put(late, *MEMBERS, n=2)
     assert places(processes) == {AT: 9}
     assert len(ran(late)) == 2
-    for lease in late.store.running(9).jobs:
-        late.admin.cancel(lease.id)
-    name = OTHERS[0]
-    assert name
+    configured(processes, **limits)
+    assert processes.findings(FROM) == []
 
 
 def test_of_two_parents_the_one_in_force_counts(processes: Namespace) -> None:
     """Live ones are over those of a provider, and these over configured ones."""
     other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) not in {AT})
     name = next(n for n in MEMBERS if shard_of(n, FROM) not in {AT, shard_of(other, FROM)})
-    queue = processes.open(FROM, workspaces={name: {"parent": ORG}})
+    queue = configured(processes, **{name: {"parent": ORG}})
     put(queue, name)
     group(queue, name, parent=other)
     assert places(processes) == {shard_of(other, FROM): 1}
     queue.admin.unset_limits(name)
     assert places(processes) == {AT: 1}
-    from fairqueue._types import Limits
-
     assert queue.store.put_provider_limits(name, Limits(parent=other))
     assert places(processes) == {shard_of(other, FROM): 1}
     assert queue.store.put_provider_limits(name, None, age_seconds=-1)
@@ -217,7 +219,7 @@ def test_running_jobs_keep_their_workspace(processes: Namespace) -> None:
     [lease] = queue.claim(["q"], 1).leases
     with pytest.raises(ConfigurationError, match="1 of its jobs still run"):
         group(queue, name)
-    assert queue.store.get_limits("workspace", name) == []
+    assert parents.parents_in(queue.store.home(name), name) == {}
     assert ran(queue) == [name]
     queue.ack(lease)
     put(queue, name)
@@ -235,7 +237,7 @@ def test_a_parent_has_no_parent(processes: Namespace) -> None:
         group(queue, "below", parent=OTHERS[0])
     group(queue, ORG, parent=ORG)
     with pytest.raises(ConfigurationError, match="has the parent 'c' itself"):
-        processes.open(FROM, workspaces={"a": {"parent": "b"}, "b": {"parent": "c"}})
+        configured(processes, a={"parent": "b"}, b={"parent": "c"})
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "reply lost"])

@@ -118,9 +118,11 @@ class Shards:
 
     def is_found(self, workspace: str) -> bool:
         """Look where a workspace lives; False: not where this process has not looked for it."""
-        before = self.placed(workspace)[0]
+        if self.is_resharded:
+            return False
         try:
-            return not self.is_resharded and self.found(workspace) is not before
+            before = self.placed(workspace)[0]
+            return self.found(workspace) is not before
         except WorkspaceMoves:
             return False
 
