@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from fairqueue._keys import encode
+from fairqueue._keys import decode, encode
 from fairqueue._stores.layout import Mark
 from fairqueue._stores.operators import OperatorStore
 from fairqueue._types import StoredLimits
@@ -16,6 +16,7 @@ ITEMS_AT_ONCE = 100
 KEYS_AT_ONCE = 5000  # of all workspaces: Redis passes those of others quickly
 KEYS_IN_STEP = 500
 SETTINGS_AT_ONCE = 200
+WAYS = 200  # that are read at once
 
 
 class Way(NamedTuple):
@@ -65,6 +66,30 @@ class MovesStore(OperatorStore):
         moved = self.engine.keys.key("moved")
         found = self.engine.command("HMGET", moved, *map(encode, workspaces))
         return [way_in(text) for text in found]
+
+    def keep_way(self, workspace: str, to: int | None) -> None:
+        """Note where it is, though its name says another shard; None: here."""
+        field = f"+{encode(workspace)}" if to is None else encode(workspace)
+        self.engine.command("HSET", self.engine.keys.key("moved"), field, 1 if to is None else to)
+
+    def is_guest(self, workspace: str) -> bool:
+        """Whether it has come here from another shard, and not left."""
+        moved = self.engine.keys.key("moved")
+        return bool(self.engine.command("HEXISTS", moved, f"+{encode(workspace)}"))
+
+    def all_ways(self) -> Iterator[dict[str, int]]:
+        """Yield pages of what has left this shard, and where to."""
+        cursor = b""
+        while cursor != b"0":
+            cursor, *found = self._call("ways", cursor=cursor or b"0", count=WAYS)
+            pairs = zip(found[::2], found[1::2], strict=True)
+            yield {decode(name): int(to) for name, to in pairs}
+
+    def forget_ways(self, workspaces: Sequence[str]) -> None:
+        """Forget where these have gone."""
+        if workspaces:
+            moved = self.engine.keys.key("moved")
+            self.engine.command("HDEL", moved, *map(encode, workspaces))
 
     def is_parent(self, workspace: str) -> bool:
         """Whether it has been named as a parent, and so stays on this shard."""

@@ -12,10 +12,10 @@ from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
-from fairqueue._stores.sharded import parents
+from fairqueue._stores.sharded import mover, parents
 from fairqueue._types import Limits, StoredLimits
 from fairqueue.testing import ManualClock
-from tests.shards.test_reshard import FROM, Executioner, Killed, Namespace, processes
+from tests.shards.test_reshard import FROM, Executioner, Killed, Namespace, processes, shards_now
 
 __all__ = ["processes"]
 
@@ -134,8 +134,9 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     assert admin.why(workspace=name).workspace == name
     assert parents.parents_in(queue.store.home(name), name) == {"live": ORG}
     assert late.publish(b"", queue="q", workspace=name, task="t", unique_key="k") == "unique"
-    [row] = admin.stats([name]).workspaces
-    assert (row.workspace, row.waiting) == (name, 1)
+    assert [(row.workspace, row.waiting) for row in admin.stats().workspaces] == [(name, 1)]
+    [row] = late.store.snapshot([name]).workspaces
+    assert row.waiting == 1
     admin.pause(workspace=name)
     assert ran(late) == []
     admin.resume(workspace=name)
@@ -143,7 +144,7 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     put(late, name, job_id="two")
     assert ran(late) == [name]
     assert len(late.store.running(9, workspace=name).jobs) == 1
-    assert admin.cancel("two").name == "CANCELLED"
+    assert admin.cancel("two").name == "REMOVED"
     [found] = processes.shard(AT).snapshot([name]).workspaces
     assert (found.running, found.limit) == (1, 1)
     assert late.store.admit_request(f"{name} 1 a", lease_seconds=9, waiting_most=0)
@@ -274,3 +275,69 @@ def test_it_goes_on_wherever_it_was_killed(
         assert len(ran(queue)) >= 3, at
         assert known.findings(FROM) == [], at
     assert at > 10
+
+
+def test_another_number_of_shards(processes: Namespace, clock: ManualClock) -> None:
+    """From three to five and back: each group goes to its parent's new shard, and is exact."""
+    queue = processes.open(FROM)
+    org = next(n for n in map("o{}".format, range(99)) if shard_of(n, 5) != shard_of(n, FROM))
+    names = [f"w{n}" for n in range(12)]
+    queue.admin.set_limits(org, concurrency=4)
+    put(queue, *names[:6], n=2)
+    group(queue, *names, parent=org)
+    alone = [f"a{n}" for n in range(6)]
+    put(queue, *names, *alone)
+    group(queue, alone[0], parent=org)
+    queue.admin.unset_limits(alone[0])
+    slept = processes.open(FROM)
+    put(slept, *names)
+    for to in (5, FROM):
+        assert queue.admin.reshard(to).is_done
+        at = shard_of(org, to)
+        put(slept, *names)
+        put(processes.open(to), *names, delay_seconds=1)
+        fresh = processes.open(to)
+        assert {fresh.store.home(name).engine.shard for name in names} == {at}
+        assert {name: fresh.store.home(name).engine.shard for name in alone} == {
+            name: shard_of(name, to) for name in alone
+        }
+        assert processes.findings(max(to, FROM)) == []
+        clock.advance(2)
+        queue.store.reap(max_deliveries=None)
+        began = [lease for _ in range(4) for lease in queue.claim(["q"], 100).leases]
+        assert sum(lease.job.workspace in names for lease in began) == 4
+        for lease in began:
+            queue.ack(lease)
+        group(fresh, "late", parent=org)
+        put(fresh, "late")
+        assert fresh.store.home("late").engine.shard == at
+        assert processes.findings(max(to, FROM)) == []
+
+
+def test_a_change_of_shards_goes_on_wherever_it_was_killed(
+    clock: ManualClock, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every seventh of its steps: another run moves the rest, and a group stays whole."""
+    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
+    org = next(n for n in map("o{}".format, range(99)) if shard_of(n, 5) >= FROM)
+    at, is_over = -6, False
+    while not is_over:
+        at += 7
+        known = Namespace(f"{namespace}-{at}", partial(MemoryEngine, Database()), clock)
+        queue = known.open(FROM)
+        put(queue, *OTHERS)
+        group(queue, *OTHERS, parent=org)
+        killed, doom = known.open(FROM), Executioner(at, after=bool(at % 2))
+        doom.watch(killed, 5)
+        try:
+            killed.admin.reshard(5)
+            is_over = True
+        except Killed:
+            clock.advance(31)
+            assert known.open(shards_now(known)).admin.reshard(5).is_done
+        put(queue, *OTHERS)
+        put(known.open(5), *OTHERS)
+        assert places(known, 5) == {shard_of(org, 5): 3 * len(OTHERS)}, at
+        assert known.findings(5) == [], at
+    assert at > 30

@@ -46,8 +46,11 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
 class _Killed(mover.Mover):
     """Moves one workspace only."""
 
-    def _leaving(self, source: Store, shards: int) -> Iterator[mover.Move]:
-        return (move for move in super()._leaving(source, shards) if move.workspace == MOVING)
+    def _leaving(
+        self, source: Store, shards: int, stays: Callable[[str], object] = str
+    ) -> Iterator[mover.Move]:
+        leaving = super()._leaving(source, shards, stays)
+        return (move for move in leaving if move.workspace == MOVING)
 
 
 def _kill(_: int) -> None:

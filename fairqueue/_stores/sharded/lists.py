@@ -173,8 +173,6 @@ class ShardedLists(Shards):
 
     def _both(self, workspace: str) -> tuple[int, int]:
         """Return the shard that a workspace leaves, and the one to which it goes."""
-        if self.layout.mark.to is not None:
-            return self.layout.places(workspace)
         at, way = self.followed(workspace)
         return at.engine.shard, at.engine.shard if way.to is None else way.to
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from fairqueue._shards import SHARDS_MOST, shard_of
 from fairqueue._stores.layout import (
@@ -18,6 +19,7 @@ from fairqueue._stores.layout import (
 from fairqueue._stores.moves import SETTINGS_AT_ONCE, Whereabouts
 from fairqueue._stores.sharded.carrier import Carrier, Hold, Move, Stuck
 from fairqueue._stores.sharded.store import ShardedStore
+from fairqueue._stores.sharded.ways import Ways
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue.errors import ConfigurationError, FairQueueError
 
@@ -64,6 +66,7 @@ class Mover:
         self._to, self._wait_seconds = to, wait_seconds
         self._hold = Hold(lambda: store.shards[0])
         self._carrier = Carrier(self._hold, progress)
+        self._ways = Ways(self._store, to)
         self._done: set[str] = set()
 
     def survey(self) -> Moved:
@@ -163,12 +166,13 @@ class Mover:
         n = -1
         while n != found.workspaces:
             n = found.workspaces
-            for source in self._store.shards[: found.shards]:
+            for source in self._ways.sources(found.shards):
                 self._move_from(source, found, late)
         found.late = sorted(late)
 
     def _move_from(self, source: Store, found: Moved, late: set[str]) -> None:
-        leaving = (m for m in self._leaving(source, found.shards) if m.workspace not in late)
+        keep = partial(self._ways.keep, source)
+        leaving = (m for m in self._leaving(source, found.shards, keep) if m.workspace not in late)
         waiting: dict[str, Move] = {}
         try:
             for move in leaving:
@@ -209,22 +213,32 @@ class Mover:
             return True
         try:
             found.jobs += self._carrier.carry(move)
+            self._ways.keep(move.target, name)
             found.workspaces += 1
         except Stuck:
             late.add(name)
         return True
 
-    def _leaving(self, source: Store, shards: int) -> Iterator[Move]:
-        """Give the workspaces that are named on a shard and go to another one."""
+    def _leaving(
+        self, source: Store, shards: int, stays: Callable[[str], object] = str
+    ) -> Iterator[Move]:
+        """Give the workspaces that are named on a shard and go to another one.
+
+        ``stays`` is called with the others that are there.
+        """
         seen: set[str] = set()
         for place in PLACES:
             for page in source.names(place, "workspace"):
                 for name in page:
-                    at, to = shard_of(name, shards), shard_of(name, self._to)
-                    if name not in seen and at == source.engine.shard != to:
+                    if name in seen:
+                        continue
+                    at, to = self._ways.places(source, name, shards)
+                    if at == source.engine.shard != to:
                         seen.add(name)
                         self._store.layout.most = max(self._store.layout.most, self._to)
                         yield Move(name, source, self._store.shards[to])
+                    elif at == to == source.engine.shard:
+                        stays(name)
 
     def _is_there(self, move: Move) -> bool:
         """Whether anything of it is left on its old shard."""
@@ -244,6 +258,8 @@ class Mover:
             if not _has_jobs(shard):
                 _unlink(shard, but=KEPT)
         for shard in every:
+            if self._ways.are_used:
+                self._ways.forget(shard)
             shard.set_moves(None)
 
 

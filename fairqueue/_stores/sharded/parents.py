@@ -71,7 +71,7 @@ class ShardedParents(Shards):
             yield
 
     def _changes(self, workspace: str, source: str, parent: str | None) -> bool:
-        if self.is_resharded:
+        if self.layout.mark.to is not None:
             return parent is not None or bool(parents_in(self.home(workspace), workspace))
         at, way = self.followed(workspace)
         if way.moves:

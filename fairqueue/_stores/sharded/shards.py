@@ -91,12 +91,7 @@ class Shards:
         Raises WorkspaceMoves, a StoreUnavailable, for the moment in which it moves to another one.
         """
         shard = self.placed(workspace)[0]
-        return shard if self.is_resharded else self.found(workspace)
-
-    @property
-    def is_resharded(self) -> bool:
-        """Whether workspaces move to another number of shards; if there is one, they do not move."""
-        return self.layout.mark.to is not None or len(self._all) == 1
+        return self.found(workspace) if len(self._all) > 1 else shard
 
     def found(self, workspace: str) -> Store:
         """Ask where a workspace lives, and remember it; raise WorkspaceMoves while it moves."""
@@ -118,8 +113,6 @@ class Shards:
 
     def is_found(self, workspace: str) -> bool:
         """Look where a workspace lives; False: not where this process has not looked for it."""
-        if self.is_resharded:
-            return False
         try:
             before = self.placed(workspace)[0]
             return self.found(workspace) is not before
@@ -136,14 +129,18 @@ class Shards:
             self.look()  # it has lost its data, or is no shard any more: the others know
         shards = layout.mark.version
         at, to = layout.places(workspace)
+        if workspace in layout.away:
+            return self.shards[layout.away[workspace]], shards
         if at == to or workspace in layout.moved:
-            return self.shards[layout.away.get(workspace, to)], shards
+            return self.shards[to], shards
         found = self.whereabouts_on(self.shards[at], workspace, to)
         if found is Whereabouts.MOVING:
             raise WorkspaceMoves(workspace)
         if found is Whereabouts.MOVED:
-            layout.has_moved(workspace)
-            return self.shards[to], shards
+            there = self.found(workspace)
+            if there is self.shards[to]:
+                layout.has_moved(workspace)
+            return there, shards
         return self.shards[at], shards
 
     @staticmethod
