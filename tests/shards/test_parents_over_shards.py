@@ -12,7 +12,8 @@ from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
-from fairqueue._stores.sharded import mover, parents
+from fairqueue._stores.replies import ticket
+from fairqueue._stores.sharded import ShardedStore, mover, parents
 from fairqueue._types import Limits, StoredLimits
 from fairqueue.testing import ManualClock
 from tests.shards.test_reshard import FROM, Executioner, Killed, Namespace, processes, shards_now
@@ -43,6 +44,13 @@ def places(known: Namespace, shards: int = FROM) -> dict[int, int]:
     """Count the jobs of each shard that has some."""
     found = {n: known.shard(n).depth("q", running=True) for n in range(shards)}
     return {n: depth for n, depth in found.items() if depth}
+
+
+def at(queue: FairQueue, workspace: str) -> int:
+    """Say on which shard a process finds a workspace."""
+    store = queue.store
+    assert isinstance(store, ShardedStore)
+    return store.home(workspace).engine.shard
 
 
 def put(queue: FairQueue, *names: str, n: int = 1, **job: Any) -> None:
@@ -130,9 +138,9 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     queue = processes.open(FROM)
     group(queue, name)
     admin = late.admin
-    assert [late.store.home(each).engine.shard for each in (name, ORG)] == [AT, AT]
+    assert [at(late, each) for each in (name, ORG)] == [AT, AT]
     assert admin.why(workspace=name).workspace == name
-    assert parents.parents_in(queue.store.home(name), name) == {"live": ORG}
+    assert parents.parents_in(processes.shard(AT), name) == {"live": ORG}
     assert late.publish(b"", queue="q", workspace=name, task="t", unique_key="k") == "unique"
     assert [(row.workspace, row.waiting) for row in admin.stats().workspaces] == [(name, 1)]
     [row] = late.store.snapshot([name]).workspaces
@@ -147,7 +155,10 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     assert admin.cancel("two").name == "REMOVED"
     [found] = processes.shard(AT).snapshot([name]).workspaces
     assert (found.running, found.limit) == (1, 1)
-    assert late.store.admit_request(f"{name} 1 a", lease_seconds=9, waiting_most=0)
+    assert (
+        late.store.admit_request(ticket("web", name, 1), lease_seconds=9, waiting_most=0).scope
+        is None
+    )
     assert processes.findings(FROM) == []
 
 
@@ -161,7 +172,7 @@ def test_a_parent_that_is_unset_moves_nothing(processes: Namespace) -> None:
     queue.admin.unset_limits(name)
     put(processes.open(FROM), name, n=2)
     assert places(processes) == {AT: 5}
-    other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) not in {AT})
+    other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) != AT)
     group(queue, name, parent=other)
     put(queue, name)
     put(processes.open(FROM), name)
@@ -197,7 +208,7 @@ def test_configured_parents(processes: Namespace) -> None:
 
 def test_of_two_parents_the_one_in_force_counts(processes: Namespace) -> None:
     """Live ones are over those of a provider, and these over configured ones."""
-    other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) not in {AT})
+    other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) != AT)
     name = next(n for n in MEMBERS if shard_of(n, FROM) not in {AT, shard_of(other, FROM)})
     queue = configured(processes, **{name: {"parent": ORG}})
     put(queue, name)
@@ -220,7 +231,7 @@ def test_running_jobs_keep_their_workspace(processes: Namespace) -> None:
     [lease] = queue.claim(["q"], 1).leases
     with pytest.raises(ConfigurationError, match="1 of its jobs still run"):
         group(queue, name)
-    assert parents.parents_in(queue.store.home(name), name) == {}
+    assert parents.parents_in(queue.store.shards[at(queue, name)], name) == {}
     assert ran(queue) == [name]
     queue.ack(lease)
     put(queue, name)
@@ -246,21 +257,21 @@ def test_it_goes_on_wherever_it_was_killed(
     clock: ManualClock, namespace: str, *, after: bool
 ) -> None:
     """No job is lost or on two shards, and the same call ends it."""
-    at, is_over = 0, False
+    step, is_over = 0, False
     name, *_ = OTHERS
     while not is_over:
-        at += 1
-        known = Namespace(f"{namespace}-{at}", partial(MemoryEngine, Database()), clock)
+        step += 1
+        known = Namespace(f"{namespace}-{step}", partial(MemoryEngine, Database()), clock)
         queue = known.open(FROM)
         put(queue, name, n=3)
         put(queue, name, delay_seconds=5)
-        killed, doom = known.open(FROM), Executioner(at, after=after)
+        killed, doom = known.open(FROM), Executioner(step, after=after)
         doom.watch(killed, FROM)
         try:
             group(killed, name)
             is_over = True
         except Killed:
-            assert sum(places(known).values()) >= 4, at
+            assert sum(places(known).values()) >= 4, step
             try:
                 put(known.open(FROM), name)
             except StoreUnavailable:
@@ -271,10 +282,10 @@ def test_it_goes_on_wherever_it_was_killed(
             group(queue, name)
         else:
             put(known.open(FROM), name)
-        assert places(known) == {AT: 5}, at
-        assert len(ran(queue)) >= 3, at
-        assert known.findings(FROM) == [], at
-    assert at > 10
+        assert places(known) == {AT: 5}, step
+        assert len(ran(queue)) >= 3, step
+        assert known.findings(FROM) == [], step
+    assert step > 10
 
 
 def test_another_number_of_shards(processes: Namespace, clock: ManualClock) -> None:
@@ -293,12 +304,12 @@ def test_another_number_of_shards(processes: Namespace, clock: ManualClock) -> N
     put(slept, *names)
     for to in (5, FROM):
         assert queue.admin.reshard(to).is_done
-        at = shard_of(org, to)
+        there = shard_of(org, to)
         put(slept, *names)
         put(processes.open(to), *names, delay_seconds=1)
         fresh = processes.open(to)
-        assert {fresh.store.home(name).engine.shard for name in names} == {at}
-        assert {name: fresh.store.home(name).engine.shard for name in alone} == {
+        assert {at(fresh, name) for name in names} == {there}
+        assert {name: at(fresh, name) for name in alone} == {
             name: shard_of(name, to) for name in alone
         }
         assert processes.findings(max(to, FROM)) == []
@@ -310,7 +321,7 @@ def test_another_number_of_shards(processes: Namespace, clock: ManualClock) -> N
             queue.ack(lease)
         group(fresh, "late", parent=org)
         put(fresh, "late")
-        assert fresh.store.home("late").engine.shard == at
+        assert at(fresh, "late") == there
         assert processes.findings(max(to, FROM)) == []
 
 
@@ -321,14 +332,14 @@ def test_a_change_of_shards_goes_on_wherever_it_was_killed(
     monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
     monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
     org = next(n for n in map("o{}".format, range(99)) if shard_of(n, 5) >= FROM)
-    at, is_over = -6, False
+    step, is_over = -6, False
     while not is_over:
-        at += 7
-        known = Namespace(f"{namespace}-{at}", partial(MemoryEngine, Database()), clock)
+        step += 7
+        known = Namespace(f"{namespace}-{step}", partial(MemoryEngine, Database()), clock)
         queue = known.open(FROM)
         put(queue, *OTHERS)
         group(queue, *OTHERS, parent=org)
-        killed, doom = known.open(FROM), Executioner(at, after=bool(at % 2))
+        killed, doom = known.open(FROM), Executioner(step, after=bool(step % 2))
         doom.watch(killed, 5)
         try:
             killed.admin.reshard(5)
@@ -338,6 +349,6 @@ def test_a_change_of_shards_goes_on_wherever_it_was_killed(
             assert known.open(shards_now(known)).admin.reshard(5).is_done
         put(queue, *OTHERS)
         put(known.open(5), *OTHERS)
-        assert places(known, 5) == {shard_of(org, 5): 3 * len(OTHERS)}, at
-        assert known.findings(5) == [], at
-    assert at > 30
+        assert places(known, 5) == {shard_of(org, 5): 3 * len(OTHERS)}, step
+        assert known.findings(5) == [], step
+    assert step > 30

@@ -10,6 +10,7 @@ from fairqueue import FairQueue, StoreUnavailable
 from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
 from fairqueue._stores.sharded import mover, store
+from fairqueue._stores.sharded.carrier import Move
 from fairqueue._stores.store import Store
 from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import ManualClock
@@ -48,7 +49,7 @@ class _Killed(mover.Mover):
 
     def _leaving(
         self, source: Store, shards: int, stays: Callable[[str], object] = str
-    ) -> Iterator[mover.Move]:
+    ) -> Iterator[Move]:
         leaving = super()._leaving(source, shards, stays)
         return (move for move in leaving if move.workspace == MOVING)
 

@@ -36,9 +36,9 @@ def in_force(parents: Mapping[str, str | None]) -> str | None:
 def refuse_nested(workspaces: Mapping[str, Limits]) -> None:
     """Raise ConfigurationError for a configuration in which a parent has another parent."""
     for name, limits in workspaces.items():
-        parent = limits.parent
-        above = workspaces[parent].parent if parent in workspaces else None
-        if parent is not None and above not in {None, parent}:
+        parent = limits.parent or name
+        above = workspaces.get(parent, limits).parent
+        if above not in {None, parent}:
             raise _nested(name, parent, str(above))
 
 
@@ -166,20 +166,22 @@ class ShardedParents(Shards):
         self.layout.is_at(workspace, target.engine.shard)
 
     def _await_end(self, hold: Hold, workspace: str, source: Store, target: Store) -> None:
-        give_up_at = time.monotonic() + WAIT_SECONDS
+        running, give_up_at = 1, time.monotonic() + WAIT_SECONDS
         try:
             while running := source.begin_move(workspace, target.engine.shard):
                 if time.monotonic() >= give_up_at:
-                    raise ConfigurationError(
-                        f"workspace {workspace!r} must move to the shard of its parent, and "
-                        f"{running} of its jobs still run: nothing has changed; do it again when "
-                        "they have ended, or pause the workspace before"
-                    )
+                    break
                 hold.sleep(POLL_SECONDS)
-        except Exception:
-            with suppress(Exception):
-                source.undo_move(workspace)
-            raise
+        finally:
+            if running:
+                with suppress(Exception):
+                    source.undo_move(workspace)
+        if running:
+            raise ConfigurationError(
+                f"workspace {workspace!r} must move to the shard of its parent, and {running} of "
+                "its jobs still run: nothing has changed; do it again when they have ended, or "
+                "pause the workspace before"
+            )
 
 
 def _nested(workspace: str, parent: str, above: str) -> ConfigurationError:

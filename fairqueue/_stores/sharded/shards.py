@@ -122,7 +122,8 @@ class Shards:
     def placed(self, workspace: str) -> tuple[Store, str]:
         """Return that, and the version of the number of shards this process has taken that from.
 
-        Of one that its parent keeps elsewhere, where this process has found it before. It may sleep before it uses the answer, for as long as it takes to change that number.
+        One that its parent keeps elsewhere is where this process has found it before. It may sleep
+        before it uses the answer, for as long as it takes to change that number.
         """
         layout = self.layout
         if layout.is_old and not self._look_at(self.shards[layout.places(workspace)[0]].engine):

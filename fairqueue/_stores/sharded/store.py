@@ -116,7 +116,8 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
     def _await_move(self, known: Mark, moving: Iterable[str], seconds: float) -> None:
         """Wait for a moment, unless this process only did not know where these workspaces are."""
-        if not any([self.is_found(name) for name in moving]) and not self.has_changed(known):
+        found = [self.is_found(name) for name in moving]  # all of them, before the next try
+        if not any(found) and not self.has_changed(known):
             time.sleep(seconds)
 
     def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:

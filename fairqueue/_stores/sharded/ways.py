@@ -60,7 +60,7 @@ class Ways:
             home.keep_way(workspace, source.engine.shard)
 
     def forget(self, shard: Store) -> None:
-        """Forget where workspaces have gone, but on the shards of their names those with parents."""
+        """Forget where workspaces have gone, but for those with parents at their homes."""
         for page in shard.all_ways():
             gone = [name for name, to in page.items() if self._is_over(shard, name, to)]
             shard.forget_ways(gone)
