@@ -85,6 +85,13 @@ class MovesStore(OperatorStore):
             pairs = zip(found[::2], found[1::2], strict=True)
             yield {decode(name): int(to) for name, to in pairs}
 
+    def under_way(self) -> Iterator[str]:
+        """Yield the workspaces that are paused because they come here, or leave."""
+        cursor = b""
+        while cursor != b"0":
+            cursor, *found = self._call("under_way", cursor=cursor or b"0", count=WAYS)
+            yield from map(decode, found)
+
     def forget_ways(self, workspaces: Sequence[str]) -> None:
         """Forget where these have gone."""
         if workspaces:

@@ -15,6 +15,7 @@ from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.replies import ticket
 from fairqueue._stores.sharded import ShardedStore, mover, parents
 from fairqueue._types import Limits, StoredLimits
+from fairqueue.audit.shards import of_layout
 from fairqueue.testing import ManualClock
 from tests.shards.test_reshard import FROM, Executioner, Killed, Namespace, processes, shards_now
 
@@ -155,10 +156,8 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     assert admin.cancel("two").name == "REMOVED"
     [found] = processes.shard(AT).snapshot([name]).workspaces
     assert (found.running, found.limit) == (1, 1)
-    assert (
-        late.store.admit_request(ticket("web", name, 1), lease_seconds=9, waiting_most=0).scope
-        is None
-    )
+    admitted = late.store.admit_request(ticket("web", name, 1), lease_seconds=9, waiting_most=0)
+    assert admitted.scope == ""
     assert processes.findings(FROM) == []
 
 
@@ -271,10 +270,12 @@ def test_it_goes_on_wherever_it_was_killed(
             group(killed, name)
             is_over = True
         except Killed:
+            told = list(of_layout(queue.store))
             assert sum(places(known).values()) >= 4, step
             try:
                 put(known.open(FROM), name)
             except StoreUnavailable:
+                assert f"workspace '{name}' is paused on its way" in told[0].text
                 clock.advance(31)
                 group(queue, name)
                 put(known.open(FROM), name)
@@ -284,6 +285,7 @@ def test_it_goes_on_wherever_it_was_killed(
             put(known.open(FROM), name)
         assert places(known) == {AT: 5}, step
         assert len(ran(queue)) >= 3, step
+        assert list(of_layout(queue.store)) == [], step
         assert known.findings(FROM) == [], step
     assert step > 10
 
