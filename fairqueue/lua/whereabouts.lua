@@ -1,8 +1,8 @@
 -- Where a workspace lives while the number of shards changes, asked of the shard that it leaves.
 -- Of one that is not known there, it is decided now: it has moved.
 -- ARGV now workspace to sure
--- RETURNS 0 here, 1 it is moving, 2 on the shard `to`, or on the way that `moved` tells, 3 nothing is known of it but, perhaps, keys
--- of jobs that have ended: ask again with `sure` if there are none
+-- RETURNS 0 here, 1 it is moving, 2 on shard `to`, or where `moved` leads, 3 nothing is known of
+-- it but, perhaps, keys of jobs that have ended: ask again with `sure` if there are none
 local _, name, to, sure = unpack(ARGV)
 
 local function has_rate()

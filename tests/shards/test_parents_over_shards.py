@@ -36,7 +36,7 @@ OTHERS = [name for name in MEMBERS if shard_of(name, FROM) != AT]
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing waits for jobs that run, since nobody ends them meanwhile."""
+    """No call waits for jobs that run, since no worker ends them meanwhile."""
     monkeypatch.setattr(parents, "WAIT_SECONDS", 0.0)
     monkeypatch.setattr(parents, "HOLD_WAIT_SECONDS", 0.0)
 

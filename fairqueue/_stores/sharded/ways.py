@@ -11,7 +11,7 @@ from fairqueue._stores.store import Store
 
 
 class Ways:
-    """Where workspaces are, and where they belong among so many shards as there will be."""
+    """Where workspaces are, and where they belong when their number has changed."""
 
     def __init__(self, store: ShardedStore, to: int) -> None:
         self._store, self._to = store, to

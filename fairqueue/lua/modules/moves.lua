@@ -36,8 +36,8 @@ function Moves.lift_all()
   end
 end
 
--- Whether workspaces move at all: a process that was stopped meanwhile may come too late. Because of
--- a parent they may at any time, from the first one on.
+-- Whether workspaces move at all: a process that was stopped meanwhile may come too late. What
+-- gets a parent may move at any time, from the first one on.
 function Moves.are_under_way()
   local moves, forwards = unpack(call('HMGET', K.limits(), 'moves', 'forwards'))
   return moves or forwards
