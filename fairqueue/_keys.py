@@ -16,7 +16,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     # one per shard
     "meta": (),  # string: the shard's own numbers
     "shards": (),  # string: how many shards the namespace has, if it has several
-    "moved": (),  # hash: workspace -> the shard that it has moved to; '': which process moves them
+    "moved": (),  # hash: workspace -> the shard that it has moved to; see moves.lua
     "workspaces": (),  # hash: workspace -> how it stands in each node, and its estimates
     "nodes": (),  # hash: queue -> virtual time, largest step, how fast it drains, last dispatch
     "across": (),  # hash: queue -> how it stands beside itself on other shards

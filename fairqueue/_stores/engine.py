@@ -25,13 +25,14 @@ Value = str | bytes | int | float
 
 
 class WorkspaceMoves(StoreUnavailable):
-    """A workspace moves to another shard, so nothing can be done with it for a moment."""
+    """Workspaces move to another shard, so nothing can be done with them for a moment."""
 
-    def __init__(self, workspace: str) -> None:
+    def __init__(self, workspace: str, *others: str) -> None:
         super().__init__(
-            f"workspace {workspace!r} moves to another shard (fairqueue reshard): try again in a "
-            "moment"
+            f"workspace {workspace!r} moves to another shard (fairqueue reshard, or a parent): try "
+            "again in a moment"
         )
+        self.workspaces = (workspace, *others)
 
 
 def bytes_of(value: Value) -> bytes:

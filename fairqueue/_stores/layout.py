@@ -87,6 +87,8 @@ class Layout:
     """As many shards as this process has ever known: it goes on asking all of them."""
     moved: set[str] = field(default_factory=set)
     """Workspaces that are known to live on their new shard."""
+    away: dict[str, int] = field(default_factory=dict)
+    """Where workspaces were found that their parents keep elsewhere than their names say."""
     looked_at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -115,6 +117,7 @@ class Layout:
         if mark is not None:
             if mark != self.mark or sent - self.looked_at > REMEMBERED_SECONDS:
                 self.moved.clear()
+                self.away.clear()
             self.mark = mark
             self.most = max(self.most, mark.most)
         self.looked_at = sent
@@ -129,6 +132,15 @@ class Layout:
         if len(self.moved) >= REMEMBERED_MOST:
             self.moved.clear()
         self.moved.add(workspace)
+
+    def is_at(self, workspace: str, shard: int) -> None:
+        """Remember where it was found."""
+        self.away.pop(workspace, None)
+        if shard == self.places(workspace)[0]:
+            return
+        if len(self.away) >= REMEMBERED_MOST:
+            self.away.clear()
+        self.away[workspace] = shard
 
 
 def mark_of(engine: Engine) -> Mark | None:

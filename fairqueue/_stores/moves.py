@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from fairqueue._keys import encode
+from fairqueue._keys import decode, encode
 from fairqueue._stores.layout import Mark
 from fairqueue._stores.operators import OperatorStore
+from fairqueue._types import StoredLimits
 from fairqueue.errors import FairQueueError
 
 ITEMS_AT_ONCE = 100
 KEYS_AT_ONCE = 5000  # of all workspaces: Redis passes those of others quickly
 KEYS_IN_STEP = 500
 SETTINGS_AT_ONCE = 200
+WAYS = 200  # that are read at once
+
+
+class Way(NamedTuple):
+    """Where a workspace has gone from a shard; None: it has not."""
+
+    to: int | None
+    moves: bool
+    """It is on its way: the other shard does not have all of it yet."""
+
+
+def way_in(text: bytes | None) -> Way:
+    """Read what a shard has kept of it."""
+    return Way(None, moves=False) if text is None else Way(int(text.lstrip(b">")), text[:1] == b">")
 
 
 class Whereabouts(IntEnum):
@@ -41,6 +56,64 @@ class MovesStore(OperatorStore):
         """
         name = encode(workspace)
         return Whereabouts(self._call("whereabouts", workspace=name, to=to, sure=int(sure)))
+
+    def open_ways(self) -> None:
+        """Let publishes ask from now on whether their workspace has come here, or left."""
+        self._call("open_ways")
+
+    def ways(self, workspaces: Sequence[str]) -> list[Way]:
+        """Say of each whether it has left this shard because of its parent, and where to."""
+        moved = self.engine.keys.key("moved")
+        found = self.engine.command("HMGET", moved, *map(encode, workspaces))
+        return [way_in(text) for text in found]
+
+    def keep_way(self, workspace: str, to: int | None) -> None:
+        """Note where it is, though its name says another shard; None: here."""
+        field = f"+{encode(workspace)}" if to is None else encode(workspace)
+        self.engine.command("HSET", self.engine.keys.key("moved"), field, 1 if to is None else to)
+
+    def is_guest(self, workspace: str) -> bool:
+        """Whether it has come here from another shard, and not left."""
+        moved = self.engine.keys.key("moved")
+        return bool(self.engine.command("HEXISTS", moved, f"+{encode(workspace)}"))
+
+    def all_ways(self) -> Iterator[dict[str, int]]:
+        """Yield pages of what has left this shard, and where to."""
+        cursor = b""
+        while cursor != b"0":
+            cursor, *found = self._call("ways", cursor=cursor or b"0", count=WAYS)
+            pairs = zip(found[::2], found[1::2], strict=True)
+            yield {decode(name): int(to) for name, to in pairs}
+
+    def under_way(self) -> Iterator[str]:
+        """Yield the workspaces that are paused because they come here, or leave."""
+        cursor = b""
+        while cursor != b"0":
+            cursor, *found = self._call("under_way", cursor=cursor or b"0", count=WAYS)
+            yield from map(decode, found)
+
+    def forget_ways(self, workspaces: Sequence[str]) -> None:
+        """Forget where these have gone."""
+        if workspaces:
+            moved = self.engine.keys.key("moved")
+            self.engine.command("HDEL", moved, *map(encode, workspaces))
+
+    def is_parent(self, workspace: str) -> bool:
+        """Whether it has been named as a parent, and so stays on this shard."""
+        moved = self.engine.keys.key("moved")
+        return bool(self.engine.command("HEXISTS", moved, f"@{encode(workspace)}"))
+
+    def keep_parent(self, workspace: str) -> None:
+        """Let it stay on this shard for good."""
+        self.engine.command("HSET", self.engine.keys.key("moved"), f"@{encode(workspace)}", 1)
+
+    def would_store(self, limits: StoredLimits, *, authoritative: bool) -> bool:
+        """Whether ``configure`` would store these limits, which name some."""
+        key = self.engine.keys.key("configured")
+        if not authoritative and self.engine.command("EXISTS", key):
+            return False
+        stored: bytes | None = self.engine.command("HGET", key, "")
+        return stored != self._configured(limits)[1].encode()
 
     def has_ended(self, job_id: str) -> bool:
         """Return whether a job of this id ended here a minute or two ago at most."""

@@ -105,14 +105,13 @@ class OperatorStore:
         stored ones are taken away only if it ``erases``. ``on_replaced`` is called with sentences
         about other limits that were replaced, at most 20, and how many there were.
         """
-        fields_of = limits_text.configured(limits, spread=self.is_spread)
-        fields = "".join(f"{field} {text}\n" for field, text in fields_of)
+        fields, digest = self._configured(limits)
         is_ours, provider_is_gone, n, *changes = self._call_indexed(
             "configure",
             authoritative=int(authoritative),
             erases=int(erases),
             by=encode(process_name()),
-            digest=blake2b(fields.encode(), digest_size=DIGEST_BYTES).hexdigest() if fields else "",
+            digest=digest,
             fields=fields,
             retention=limits_text.retention(limits),
         )
@@ -121,6 +120,12 @@ class OperatorStore:
         if n and on_replaced is not None:
             on_replaced([limits_text.replaced(change, self._task) for change in changes], n)
         return bool(is_ours)
+
+    def _configured(self, limits: StoredLimits) -> tuple[str, str]:
+        """Write a configuration, and its digest."""
+        fields_of = limits_text.configured(limits, spread=self.is_spread)
+        fields = "".join(f"{field} {text}\n" for field, text in fields_of)
+        return fields, blake2b(fields.encode(), digest_size=DIGEST_BYTES).hexdigest() * bool(fields)
 
     def forget_provider_limits(self) -> Iterator[int]:
         """Forget what a limit provider said, once no configuration has one; bounded steps.

@@ -196,7 +196,7 @@ def _keys_are_known(a: Audit) -> Iterator[Found]:
 def _short_publishes_need_no_check(a: Audit) -> Iterator[Found]:
     fields = a.space.one("limits", {})
     if "#plain" in a.space.one("tasks", {}):
-        for mark in {"capacity", "tasks"} & set(fields):
+        for mark in {"capacity", "tasks", "forwards"} & set(fields):
             text = f"publishes take the short way, although a limit sets {mark!r}"
             yield ("shard",), text
         if a.offset != 0:
@@ -235,10 +235,17 @@ def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
     kinds = ("scheduled", "slots_of_workspace", "dead_letters")
     there = {names[0].removeprefix("!") for kind in kinds for names, _ in a.space.all(kind)}
     there |= {ws.name for ws, flow in a.flows() if flow.lanes}
-    for name in there:
-        at = shard_of(decode(name), mark.shards)
-        if at != a.space.shard:
+    moved = a.space.one("moved", {})
+    for name in there - {name for name in there if _moves(a, name)}:
+        at = int(moved.get(name) or shard_of(decode(name), mark.shards))
+        if at != a.space.shard and f"+{name}" not in moved:
             yield ("stray", name), f"{decode(name)!r} has jobs here, and belongs on shard {at}"
+
+
+def _moves(a: Audit, name: str) -> bool:
+    """Whether it goes to the shard of its parent, or comes from there."""
+    pause = a.space.one("limits", {}).get(f"pause:workspace:{name}", "")
+    return a.space.one("moved", {}).get(name, "").startswith(">") or " moves=" in f" {pause}"
 
 
 CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (

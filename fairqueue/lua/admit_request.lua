@@ -5,6 +5,7 @@
 local _, ticket, length, waiting_most = unpack(ARGV)
 
 local name = Requests.workspace_of(ticket)
+if Shard.load().spread ~= ' ' then Shard.refuse_moved(name) end
 Requests.expire()
 if call('EXISTS', K.request_queue()) == 1 then
   Requests.settle(name) -- its limit may have been raised

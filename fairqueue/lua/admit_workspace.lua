@@ -4,5 +4,7 @@
 local _, name = unpack(ARGV)
 
 local field = Moves.field('pause', name)
+call('HDEL', K.moved(), name)
+if call('HEXISTS', K.limits(), 'forwards') == 1 then call('HSET', K.moved(), '+' .. name, 1) end
 Moves.lift(name, field, Moves.text(field))
 return 1

@@ -24,6 +24,7 @@ for _, ticket in ipairs(call('ZRANGE', K.waiting_requests(name), 0, -1)) do
   Requests.drop(ticket) -- its caller asks again, on the new shard
 end
 call('HSET', K.moved(), name, to)
+call('HDEL', K.moved(), '+' .. name)
 ws.limits, ws.tat = nil, '0'
 Settle.workspace(ws)
 return 1

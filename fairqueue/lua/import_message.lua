@@ -11,9 +11,10 @@ local queue, name, task_name, priority, id = match(job, '^(%S+) (%S+) (%S*) (%S+
 -- A repeated call, whose reply was lost: an equal message may be next, which is another job.
 if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id, now) then return 1 end
 if call('EXISTS', K.imports_suspended()) == 1 then return -1 end
-local moves, spread = unpack(call('HMGET', K.limits(), 'moves', 'spread'))
+local spread, moves, forwards =
+  unpack(call('HMGET', K.limits(), 'spread', 'moves', 'forwards'))
 local is_known = not spread or shards == spread or shards == moves
-if not is_known or moves and Shard.has_moved(name) then return -2 end
+if not is_known or (moves or forwards) and Shard.has_moved(name) then return -2 end
 if list ~= '' and call('LINDEX', list, -1) ~= message then return 0 end
 
 local ws, task = Records.workspace(name), Shard.task_number(task_name)

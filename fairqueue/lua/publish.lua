@@ -41,10 +41,11 @@ local shards, delay, exempt, unnamed, parent, group, expires, unique_for, key =
 if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } end
 if not is_stored and find(how, '^1') and Shard.has_ended(id, now) then return 0 end
 
-local capacity, wide, tasks, moves, spread =
-  unpack(call('HMGET', K.limits(), 'capacity', 'wide_capacity', 'tasks', 'moves', 'spread'))
+local capacity, wide, tasks, spread, moves, forwards = unpack(call('HMGET', K.limits(), 'capacity',
+  'wide_capacity', 'tasks', 'spread', 'moves', 'forwards'))
+local may_move = moves or forwards
 local is_known = shards == spread or shards == moves or shards == ''
-if spread and not is_known or moves and Shard.has_moved(name) then return { 6 } end
+if spread and not is_known or may_move and Shard.has_moved(name) then return { 6 } end
 local lane_key = queue
 if tasks and task then
   local own = { 'configured:task:' .. task, 'live:task:' .. task, 'pause:task:' .. task }
@@ -110,5 +111,5 @@ if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
 if unnamed == '1' then Shard.count(K.without_workspace(), task_name) end
 
 Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
-if plain ~= shards and not moves then Enqueue.mark_plain(capacity, tasks, shards) end
+if plain ~= shards and not may_move then Enqueue.mark_plain(capacity, tasks, shards) end
 return was_dead and { 4 } or 1

@@ -14,6 +14,6 @@ if shards ~= '' then
 else
   Moves.lift_all() -- a process that came late may have left some
   call('HDEL', K.limits(), 'moves')
-  call('UNLINK', K.moved())
+  if call('HEXISTS', K.limits(), 'forwards') == 0 then call('UNLINK', K.moved()) end
 end
 return 1

@@ -5,5 +5,6 @@ local _, name = unpack(ARGV)
 
 if call('HEXISTS', K.moved(), name) == 1 then return 0 end
 local field = Moves.field('pause', name)
-Moves.lift(name, field, Moves.text(field))
+local text = Moves.text(field)
+if find(text, 'moves=', 1, true) then Moves.lift(name, field, text) end
 return 1

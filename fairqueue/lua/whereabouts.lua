@@ -1,8 +1,8 @@
 -- Where a workspace lives while the number of shards changes, asked of the shard that it leaves.
 -- Of one that is not known there, it is decided now: it has moved.
 -- ARGV now workspace to sure
--- RETURNS 0 here, 1 it is moving, 2 on the shard `to`, 3 nothing is known of it but, perhaps, keys
--- of jobs that have ended: ask again with `sure` if there are none
+-- RETURNS 0 here, 1 it is moving, 2 on shard `to`, or where `moved` leads, 3 nothing is known of
+-- it but, perhaps, keys of jobs that have ended: ask again with `sure` if there are none
 local _, name, to, sure = unpack(ARGV)
 
 local function has_rate()
@@ -14,17 +14,17 @@ end
 
 local function is_known()
   local own = call('HMGET', K.limits(), Moves.field('live', name), Moves.field('provider', name),
-    Moves.field('pause', name))
-  return own[1] or own[2] or own[3] or call('HEXISTS', K.workspaces(), name) == 1
+    Moves.field('pause', name), Moves.field('configured', name))
+  local has_parent = own[4] and find(own[4], 'parent=', 1, true)
+  return own[1] or own[2] or own[3] or has_parent or call('HEXISTS', K.workspaces(), name) == 1
     or call('EXISTS', K.dead_letters(name), K.dead_letters('!' .. name), K.scheduled(name),
       K.slots_of_workspace(name), K.requests_of_workspace(name), K.waiting_requests(name)) > 0
     or has_rate()
 end
 
-if not Moves.are_under_way() then return 0 end
 local at = call('HGET', K.moved(), name)
 if at then return find(at, '^>') and 1 or 2 end
-if is_known() then return 0 end
+if call('HEXISTS', K.limits(), 'moves') == 0 or is_known() then return 0 end
 if sure ~= '1' and call('HLEN', K.unique()) > 0 then return 3 end
 call('HSET', K.moved(), name, to)
 return 2

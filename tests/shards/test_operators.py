@@ -437,46 +437,17 @@ def test_a_limit_providers_answers_are_forgotten_on_all_shards(
     assert [shards.store.get_limits("workspace", name) for name in HOMES] == [[], [], []]
 
 
-WIDE = {
-    "workspaces['eu'].parent='org'": StoredLimits(workspaces={"eu": Limits(parent="org")}),
-}
-
-
-@pytest.mark.parametrize(("said", "stored"), WIDE.items(), ids=WIDE)
-def test_a_configured_limit_without_quotas_is_refused(
-    shards: Shards, said: str, stored: StoredLimits
-) -> None:
-    """The error names the setting, its value, why, and what to do; nothing is stored."""
-    with pytest.raises(ConfigurationError) as error:
-        shards.store.configure(stored, authoritative=True)
-    assert str(error.value).startswith(f"{said}: this is counted over workspaces")
-    assert str(error.value).endswith("the 3 shards sees them all; leave it out, or use shards=1")
+def test_a_default_parent_is_refused(shards: Shards) -> None:
+    """Configured or live, with the reason and what to do; nothing is stored."""
+    limits, told = Limits(parent="org"), r"^default_parent='org': all .* 3 shards.* use shards=1$"
+    with pytest.raises(ConfigurationError, match=told):
+        shards.store.configure(StoredLimits(default=limits), authoritative=True)
+    with pytest.raises(ConfigurationError, match=told):
+        shards.store.set_limits("default", "", limits)
     assert not any(shard.has_limits() for shard in shards.store.shards)
-    assert ShardedStore(shards.store.shards[:1]).configure(stored, authoritative=True)
-
-
-@pytest.mark.parametrize(
-    ("said", "scope", "name", "limits"),
-    [
-        ("workspaces['eu'].parent='org'", "workspace", "eu", Limits(parent="org")),
-    ],
-)
-def test_a_live_limit_without_quotas_is_refused(
-    shards: Shards, said: str, scope: str, name: str, limits: Limits
-) -> None:
-    """Nothing is stored; what may be stored from before can be taken away."""
-    with pytest.raises(ConfigurationError) as error:
-        shards.store.set_limits(scope, name, limits)
-    assert str(error.value).startswith(f"{said}: ")
-    assert not any(shard.get_limits(scope, name) for shard in shards.store.shards)
-    shards.store.set_limits(scope, name, None)
-
-
-def test_a_limit_provider_cannot_name_a_parent(shards: Shards) -> None:
-    """Its other answers are stored."""
-    with pytest.raises(ConfigurationError, match=r"workspaces\['eu'\].parent='org'"):
-        shards.store.put_provider_limits("eu", Limits(parent="org"))
-    assert shards.store.put_provider_limits("eu", Limits(concurrency=1))
+    assert not any(shard.get_limits("default", "") for shard in shards.store.shards)
+    alone = ShardedStore(shards.store.shards[:1])
+    assert alone.configure(StoredLimits(default=limits), authoritative=True)
 
 
 def test_limits_of_a_workspace_are_not_refused(shards: Shards) -> None:

@@ -12,6 +12,7 @@ from fairqueue import FairQueue, StoreUnavailable
 from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
 from fairqueue._stores.sharded import mover, shards
+from fairqueue._stores.sharded.carrier import Move
 from fairqueue._stores.store import Store
 from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import ManualClock
@@ -48,8 +49,11 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
 class _Killed(mover.Mover):
     """Moves one workspace only."""
 
-    def _leaving(self, source: Store, shards: int) -> Iterator[mover._Move]:
-        return (move for move in super()._leaving(source, shards) if move.workspace == MOVING)
+    def _leaving(
+        self, source: Store, shards: int, stays: Callable[[str], object] = str
+    ) -> Iterator[Move]:
+        leaving = super()._leaving(source, shards, stays)
+        return (move for move in leaving if move.workspace == MOVING)
 
 
 def _kill(_: int) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import chain, islice
 
 from fairqueue._stores.limits_text import WIDE, SourcedLimits, names_wide
 from fairqueue._stores.quotas import PAGE
 from fairqueue._stores.sharded.asking import each, taken
 from fairqueue._stores.sharded.missed_limits import on_all
-from fairqueue._stores.sharded.shards import Shards
-from fairqueue._stores.sharded.wide_limits import refuse_wide_configuration, refuse_wide_limits
+from fairqueue._stores.sharded.parents import ShardedParents
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits, StoredLimits
 from fairqueue._utils import process_name
 
 
-class ShardedLimits(Shards):
+class ShardedLimits(ShardedParents):
     """A configuration is stored whole on every shard, so that its digest is the same on all."""
 
     def _of_scope(self, scope: str, name: str) -> tuple[Store, ...]:
@@ -42,9 +42,9 @@ class ShardedLimits(Shards):
         """Store limits on every shard; ``on_replaced`` is called once, for the most replaced.
 
         With ``defers`` one that has not answered yet gets them as soon as it does. Raises
-        ConfigurationError, and changes nothing, for those of which shards can have no quota.
+        ConfigurationError, and changes nothing, for a default parent.
         """
-        refuse_wide_configuration(limits, shards=len(self.shards))
+        self.refuse_default_parent(limits.default)
         replaced: list[tuple[Sequence[str], int]] = []
 
         def configure(shard: Store) -> bool:
@@ -57,12 +57,20 @@ class ShardedLimits(Shards):
 
         if defers:
             self.later(configure)
-        same = all(each(self.there if defers else self.shards, configure))
+        moves = self._names_new_parents(limits, authoritative=authoritative)
+        with self.with_configured(limits.workspaces) if moves else nullcontext():
+            same = all(each(self.there if defers else self.shards, configure))
         if replaced and on_replaced is not None:
             on_replaced(*max(replaced, key=lambda change: change[1]))
         if names_wide(limits):
             self.quotas.move_if_first(process_name(), _named(limits))
         return same
+
+    def _names_new_parents(self, limits: StoredLimits, *, authoritative: bool) -> bool:
+        """Whether a shard is about to store parents that it does not have."""
+        if len(self.shards) == 1 or not any(each.parent for each in limits.workspaces.values()):
+            return False
+        return any(shard.would_store(limits, authoritative=authoritative) for shard in self.there)
 
     def forget_provider_limits(self) -> Iterator[int]:
         """Forget what a limit provider said, on one shard after the other."""
@@ -71,23 +79,38 @@ class ShardedLimits(Shards):
     def set_limits(
         self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
     ) -> None:
-        """Set live limits; ConfigurationError for those of which shards can have no quota.
+        """Set live limits; ConfigurationError for a default parent.
 
         Of all scopes but a workspace this is one step for each shard. Where one is away, it gets
         them later from a process that claims.
         """
-        if limits is not None:
-            refuse_wide_limits(scope, name, limits, shards=len(self.shards))
+        if scope == "default" and limits is not None:
+            self.refuse_default_parent(limits)
 
         def set_limits(shard: Store) -> None:
             shard.set_limits(scope, name, limits, replaces=replaces)
 
         if scope == "workspace":
-            set_limits(self.home(name))
+            self._set_limits_of(name, limits, set_limits, replaces=replaces)
         else:
             on_all(self.every, scope, name, set_limits, need_first=_has_wide(scope, limits))
         if scope in WIDE and len(self.shards) > 1:
             self.quotas.move_soon([(scope, name)])
+
+    def _set_limits_of(
+        self,
+        workspace: str,
+        limits: Limits | None,
+        set_limits: Callable[[Store], object],
+        *,
+        replaces: bool,
+    ) -> None:
+        if limits is None or limits.parent is not None or replaces:
+            parent = None if limits is None else limits.parent
+            with self.with_parent(workspace, "live", parent) as shard:
+                set_limits(shard)
+        else:
+            set_limits(self.home(workspace))
 
     def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
         """Return the limits of a scope; what is stored on all shards is asked of the first."""
@@ -96,11 +119,10 @@ class ShardedLimits(Shards):
     def put_provider_limits(
         self, workspace: str, limits: Limits | None, *, age_seconds: float = 0.0
     ) -> bool:
-        """Store a limit provider's answer; ConfigurationError if it names a parent."""
-        if limits is not None:
-            refuse_wide_limits("workspace", workspace, limits, shards=len(self.shards))
-        home = self.home(workspace)
-        return home.put_provider_limits(workspace, limits, age_seconds=age_seconds)
+        """Store a limit provider's answer; ConfigurationError if its parent is impossible now."""
+        parent = None if limits is None else limits.parent
+        with self.with_parent(workspace, "limit_provider", parent) as shard:
+            return shard.put_provider_limits(workspace, limits, age_seconds=age_seconds)
 
     def stale_provider_limits(
         self, *, n: int, older_seconds: float, forget_seconds: float

@@ -169,7 +169,12 @@ class ShardedLists(Shards):
         try:
             return (self.home(workspace),)
         except WorkspaceMoves:
-            return tuple(self.shards[n] for n in self.layout.places(workspace))
+            return tuple(self.shards[n] for n in self._both(workspace))
+
+    def _both(self, workspace: str) -> tuple[int, int]:
+        """Return the shard that a workspace leaves, and the one to which it goes."""
+        at, way = self.followed(workspace)
+        return at.engine.shard, at.engine.shard if way.to is None else way.to
 
     def fleet(self) -> Fleet:
         """Return what the workers and leases of all shards are."""

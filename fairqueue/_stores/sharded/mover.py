@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
-from fairqueue._shards import SHARDS_MOST, shard_of
+from fairqueue._shards import SHARDS_MOST
 from fairqueue._stores.layout import (
     LOOK_EVERY_SECONDS,
     Mark,
@@ -17,14 +17,15 @@ from fairqueue._stores.layout import (
     newest,
 )
 from fairqueue._stores.moves import SETTINGS_AT_ONCE, Whereabouts
+from fairqueue._stores.sharded.carrier import Carrier, Hold, Move, Stuck
 from fairqueue._stores.sharded.store import ShardedStore
+from fairqueue._stores.sharded.ways import Ways
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue.errors import ConfigurationError, FairQueueError
 
 KNOWN_AFTER_SECONDS = LOOK_EVERY_SECONDS + 10
 """By then every process has looked, and what it sent before has come or was given up."""
 
-HELD_SECONDS = 30.0  # one that was killed keeps others from going on for so long
 WAITED_FOR_MOST = 16  # workspaces whose jobs end meanwhile
 POLL_SECONDS = 0.1
 GIVEN_MOST = 10  # times; each finds what has changed since the one before
@@ -55,20 +56,6 @@ class Moved:
     """All live on their new shards, and all processes know it."""
 
 
-@dataclass
-class _Move:
-    """A workspace that goes from one shard to another."""
-
-    workspace: str
-    source: Store
-    target: Store
-    give_up_at: float = 0.0
-
-
-class _Stuck(FairQueueError):
-    """A job cannot move now."""
-
-
 class Mover:
     """Moves them; started again after an error or a kill, it goes on."""
 
@@ -76,9 +63,10 @@ class Mover:
         self, store: AnyStore, to: int, *, wait_seconds: float, progress: Callable[[int], object]
     ) -> None:
         self._store, self._servers = _checked(store, to)
-        self._to, self._wait_seconds, self._progress = to, wait_seconds, progress
-        self._owner = secrets.token_hex(8)
-        self._held_at = 0.0
+        self._to, self._wait_seconds = to, wait_seconds
+        self._hold = Hold(lambda: store.shards[0])
+        self._carrier = Carrier(self._hold, progress)
+        self._ways = Ways(self._store, to)
         self._done: set[str] = set()
 
     def survey(self) -> Moved:
@@ -97,7 +85,7 @@ class Mover:
 
     def run(self) -> Moved:
         """Move all; return what did, and what is left for another run."""
-        with self._alone():
+        with self._hold.alone():
             change = self._read()
             found = Moved(change.shards, self._to)
             if change.to is not None:
@@ -137,32 +125,6 @@ class Mover:
         engines = [shard.engine for shard in self._all(change)]
         return any(map(moves_from, engines)) or all(mark_of(each) == change for each in engines)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        self._hold()
-        try:
-            yield
-        finally:
-            with suppress(FairQueueError):
-                self._store.shards[0].hold_moves(self._owner, 0)
-
-    def _hold(self) -> None:
-        """Say that this process is at work; raise if another one is."""
-        if time.monotonic() - self._held_at < HELD_SECONDS / 6:
-            return
-        self._held_at = time.monotonic()
-        if not self._store.shards[0].hold_moves(self._owner, HELD_SECONDS):
-            raise FairQueueError(
-                "another process changes the number of shards: wait until it has ended; one that "
-                f"was killed is forgotten after {HELD_SECONDS:g} s"
-            )
-
-    def _sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            self._hold()
-            time.sleep(min(left, HELD_SECONDS / 10))
-
     def _all(self, change: Mark) -> list[Store]:
         """Return all that there were or will be, the first one last."""
         self._store.layout.most = max(self._store.layout.most, change.most)
@@ -193,7 +155,7 @@ class Mover:
         every = self._all(change)
         closed = [shard for shard in every if moves_from(shard.engine) is None]
         if closed:
-            self._sleep(KNOWN_AFTER_SECONDS)
+            self._hold.sleep(KNOWN_AFTER_SECONDS)
             for shard in self._new(change):
                 _give_settings(self._store.shards[0], shard)  # those that knew of no new shards set
         for shard in closed:
@@ -217,13 +179,14 @@ class Mover:
         n = -1
         while n != found.workspaces:
             n = found.workspaces
-            for source in self._store.shards[: found.shards]:
+            for source in self._ways.sources(found.shards):
                 self._move_from(source, found, late)
         found.late = sorted(late)
 
     def _move_from(self, source: Store, found: Moved, late: set[str]) -> None:
-        leaving = (m for m in self._leaving(source, found.shards) if m.workspace not in late)
-        waiting: dict[str, _Move] = {}
+        keep = partial(self._ways.keep, source)
+        leaving = (m for m in self._leaving(source, found.shards, keep) if m.workspace not in late)
+        waiting: dict[str, Move] = {}
         try:
             for move in leaving:
                 if move.workspace in waiting or not self._is_there(move):
@@ -238,7 +201,7 @@ class Mover:
                     move.source.undo_move(move.workspace)
             raise
 
-    def _go_on(self, waiting: dict[str, _Move], found: Moved, late: set[str], *, most: int) -> None:
+    def _go_on(self, waiting: dict[str, Move], found: Moved, late: set[str], *, most: int) -> None:
         """Move those whose jobs have ended, until fewer than ``most`` wait."""
         while waiting:
             for move in list(waiting.values()):
@@ -247,11 +210,11 @@ class Mover:
                 del waiting[move.workspace]
             if len(waiting) < most:
                 return
-            self._sleep(POLL_SECONDS)
+            self._hold.sleep(POLL_SECONDS)
 
-    def _step(self, move: _Move, found: Moved, late: set[str]) -> bool:
+    def _step(self, move: Move, found: Moved, late: set[str]) -> bool:
         """Move one if nothing of it runs; False: it waits for its jobs."""
-        self._hold()
+        self._hold.renew()
         name = move.workspace
         # Raises while the target is away: then the workspace goes on where it is.
         moves_from(move.target.engine)
@@ -262,68 +225,45 @@ class Mover:
             late.add(name)
             return True
         try:
-            found.jobs += self._move(move)
+            found.jobs += self._carrier.carry(move)
+            self._ways.keep(move.target, name)
             found.workspaces += 1
-        except _Stuck:
+        except Stuck:
             late.add(name)
         return True
 
-    def _leaving(self, source: Store, shards: int) -> Iterator[_Move]:
-        """Give the workspaces that are named on a shard and go to another one."""
+    def _leaving(
+        self, source: Store, shards: int, stays: Callable[[str], object] = str
+    ) -> Iterator[Move]:
+        """Give the workspaces that are named on a shard and go to another one.
+
+        ``stays`` is called with the others that are there.
+        """
         seen: set[str] = set()
         for place in PLACES:
             for page in source.names(place, "workspace"):
                 for name in page:
-                    at, to = shard_of(name, shards), shard_of(name, self._to)
-                    if name not in seen and at == source.engine.shard != to:
+                    if name in seen:
+                        continue
+                    at, to = self._ways.places(source, name, shards)
+                    if at == source.engine.shard != to:
                         seen.add(name)
                         self._store.layout.most = max(self._store.layout.most, self._to)
-                        yield _Move(name, source, self._store.shards[to])
+                        yield Move(name, source, self._store.shards[to])
+                    elif at == to == source.engine.shard:
+                        stays(name)
 
-    def _is_there(self, move: _Move) -> bool:
+    def _is_there(self, move: Move) -> bool:
         """Whether anything of it is left on its old shard."""
-        self._hold()
+        self._hold.renew()
         found = self._store.whereabouts_on(move.source, move.workspace, move.target.engine.shard)
         return found in {Whereabouts.HERE, Whereabouts.MOVING}
-
-    def _move(self, move: _Move) -> int:
-        """Move one that nothing is running of; return how many jobs and dead letters."""
-        source, target, name = move.source, move.target, move.workspace
-        values = source.moving_workspace(name)
-        n, is_over = 0, False
-        while not is_over:
-            self._hold()
-            target.expect_workspace(name, values)
-            n += self._move_jobs(move)
-            for keys in source.moving_keys(name):
-                target.take_in_keys(name, keys)
-            self._hold()
-            target.expect_workspace(name, values)  # with flows, it keeps its estimates
-            target.admit_workspace(name)
-            is_over = source.end_move(name, target.engine.shard)
-        return n
-
-    def _move_jobs(self, move: _Move) -> int:
-        source, target, name = move.source, move.target, move.workspace
-        total, before = 0, b""
-        while True:
-            self._hold()
-            items, n = source.moving_jobs(name)
-            if not n:
-                return total
-            found = target.take_in_jobs(name, items)
-            if not found[1] or items == before:
-                raise _Stuck(name)
-            before = items
-            source.drop_moved(name, found[0])
-            total += found[1]
-            self._progress(found[1])
 
     def _end(self, change: Mark, found: Moved) -> None:
         """All have moved: say so, and forget where they were once every process knows it."""
         every = self._all(change)
         self._mark(change.ended, of=every)
-        self._sleep(KNOWN_AFTER_SECONDS)
+        self._hold.sleep(KNOWN_AFTER_SECONDS)
         self._move_all(found)  # what came in the meantime
         if found.late:
             return
@@ -331,6 +271,8 @@ class Mover:
             if not _has_jobs(shard):
                 _unlink(shard, but=KEPT)
         for shard in every:
+            if self._ways.are_used:
+                self._ways.forget(shard)
             shard.set_moves(None)
 
 

@@ -165,13 +165,18 @@ class ShardedOperators(ShardedLimits, ShardedRequests):
     def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
         """Move a queue's jobs into lists of each shard, whose keys begin as exported() says.
 
-        Raises ConfigurationError while the number of shards changes.
+        Raises ConfigurationError while workspaces move, since jobs of these are on two shards.
         """
         shards = self.every
         if self.layout.mark.to is not None:
             raise ConfigurationError(
                 f"jobs of queue {queue!r} cannot be exported while the number of shards changes: "
                 "let 'fairqueue reshard' end first"
+            )
+        for workspace in chain.from_iterable(shard.under_way() for shard in shards):
+            raise ConfigurationError(
+                f"jobs of queue {queue!r} cannot be exported while workspace {workspace!r} moves to "
+                "the shard of its parent: set its parent again, which ends a move that was killed"
             )
         for shard in shards:
             begin = shard.engine.keys.exported()

@@ -12,7 +12,7 @@ from typing import TypeVar
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import Engine, WorkspaceMoves
 from fairqueue._stores.layout import Layout, Mark, age_of, mark_of
-from fairqueue._stores.moves import Whereabouts
+from fairqueue._stores.moves import Way, Whereabouts
 from fairqueue._stores.sharded.quotas import Quotas
 from fairqueue._stores.store import Store
 from fairqueue.errors import ConfigurationError, StoreUnavailable
@@ -100,26 +100,58 @@ class Shards:
 
         Raises WorkspaceMoves, a StoreUnavailable, for the moment in which it moves to another one.
         """
-        return self.placed(workspace)[0]
+        shard = self.placed(workspace)[0]
+        return self.found(workspace) if len(self._all) > 1 else shard
+
+    def found(self, workspace: str) -> Store:
+        """Ask where a workspace lives, and remember it; raise WorkspaceMoves while it moves."""
+        at, way = self.followed(workspace)
+        if way.moves:
+            raise WorkspaceMoves(workspace)
+        self.layout.is_at(workspace, at.engine.shard)
+        return at
+
+    def followed(self, workspace: str) -> tuple[Store, Way]:
+        """Follow it from the shard of its name to the one on which it lives, or that it leaves."""
+        at = self.shards[self.layout.places(workspace)[0]]
+        for _ in self.shards:
+            [way] = at.ways([workspace])
+            if way.to is None or way.moves:
+                return at, way
+            at = self.shards[way.to]
+        raise WorkspaceMoves(workspace)  # it has moved as often as it was asked for
+
+    def is_found(self, workspace: str) -> bool:
+        """Look where a workspace lives; False: not where this process has not looked for it."""
+        try:
+            before = self.placed(workspace)[0]
+            return self.found(workspace) is not before
+        except WorkspaceMoves:
+            return False
 
     def placed(self, workspace: str) -> tuple[Store, str]:
         """Return that, and the version of the number of shards this process has taken that from.
 
-        It may sleep before it uses the answer, for as long as it takes to change that number.
+        One that its parent keeps elsewhere is where this process has found it before. It may sleep
+        before it uses the answer, for as long as it takes to change that number.
         """
         layout = self.layout
         if layout.is_old and not self._look_at(self.shards[layout.places(workspace)[0]].engine):
             self.look()  # it has lost its data, or is no shard any more: the others know
         shards = layout.mark.version
         at, to = layout.places(workspace)
+        if workspace in layout.away:
+            return self.shards[layout.away[workspace]], shards
         if at == to or workspace in layout.moved:
             return self.shards[to], shards
         found = self.whereabouts_on(self.shards[at], workspace, to)
         if found is Whereabouts.MOVING:
             raise WorkspaceMoves(workspace)
         if found is Whereabouts.MOVED:
-            layout.has_moved(workspace)
-            return self.shards[to], shards
+            there = self.found(workspace)
+            if there is self.shards[to]:
+                layout.has_moved(workspace)
+            return there, shards
         return self.shards[at], shards
 
     @staticmethod
@@ -160,7 +192,7 @@ class Shards:
         return self.layout.mark != known
 
     def patiently(self, call: Callable[[], T]) -> T:
-        """Make a call about one workspace; while that moves, wait for up to some 2 s.
+        """Make a call about some workspaces; while these move, wait for up to some 2 s.
 
         Then it raises WorkspaceMoves.
         """
@@ -171,13 +203,14 @@ class Shards:
             known = self.layout.mark
             try:
                 return call()
-            except WorkspaceMoves:
-                self.await_move(known, pause)
+            except WorkspaceMoves as error:
+                self._await_move(known, error.workspaces, pause)
         return call()
 
-    def await_move(self, known: Mark, seconds: float) -> None:
-        """Wait for a moment, unless this process has only slept through a change of the shards."""
-        if not self.has_changed(known):
+    def _await_move(self, known: Mark, moving: Sequence[str], seconds: float) -> None:
+        """Wait for a moment, unless this process only did not know where these workspaces are."""
+        found = [self.is_found(name) for name in moving]  # all of them, before the next try
+        if not any(found) and not self.has_changed(known):
             time.sleep(seconds)
 
     def _look_at(self, engine: Engine) -> bool:

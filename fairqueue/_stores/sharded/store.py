@@ -35,6 +35,8 @@ log = logging.getLogger("fairqueue")
 Pair = tuple[Job, Admission]
 Parts = dict[tuple[Store, str], list[tuple[int, Pair]]]
 """Jobs with their places among all, by shard and what this process knew of the shards."""
+Moving = dict[str, None]
+"""Workspaces that move, or are not where this process believes, each once."""
 
 
 class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
@@ -178,7 +180,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
 
         def publish_left() -> None:
             if moving := self._publish_left(jobs, outcomes):
-                raise moving
+                raise WorkspaceMoves(*moving)
 
         try:
             self.patiently(publish_left)
@@ -186,10 +188,8 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
             raise PublishInterrupted(str(moving), _beginning(outcomes)) from moving
         return [outcomes[at] for at in range(len(jobs))]
 
-    def _publish_left(
-        self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]
-    ) -> WorkspaceMoves | None:
-        """Publish those that have no outcome; return why some still have none."""
+    def _publish_left(self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]) -> Moving:
+        """Publish those that have no outcome; return the workspaces of which some have none."""
         try:
             parts, moving = self._parts(jobs, outcomes)
         except StoreUnavailable as error:
@@ -201,17 +201,15 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
             except PublishInterrupted as error:
                 _keep(outcomes, places, error.outcomes)
                 raise PublishInterrupted(str(error), _beginning(outcomes)) from error
-            moving = _keep(outcomes, places, done) or moving
+            moving |= _keep(outcomes, places, done)
         return moving
 
-    def _parts(
-        self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]
-    ) -> tuple[Parts, WorkspaceMoves | None]:
+    def _parts(self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]) -> tuple[Parts, Moving]:
         """Place those that have no outcome, but for workspaces that move: see why for these."""
         parts: Parts = defaultdict(list)
         homes: dict[str, tuple[Store, str] | WorkspaceMoves] = {}
         brought: set[tuple[Store, str | None]] = set()
-        moving = None
+        moving: Moving = {}
         for at, (job, admission) in enumerate(jobs):
             if at in outcomes:
                 continue
@@ -219,7 +217,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
                 homes[job.workspace] = self._placed_or_moves(job.workspace)
             found = homes[job.workspace]
             if isinstance(found, WorkspaceMoves):
-                moving = found
+                moving[job.workspace] = None
                 continue
             home = found[0]
             try:
@@ -347,14 +345,12 @@ def _limit(error: CapacityExceeded) -> str:
     return f"capacity:{error.scope}:{encode(error.queue) if error.scope == 'queue' else ''}"
 
 
-def _keep(
-    outcomes: dict[int, Outcome], places: Sequence[int], found: Sequence[Outcome]
-) -> WorkspaceMoves | None:
-    """Keep what is known now; return why the others are to be published again."""
-    moving = None
+def _keep(outcomes: dict[int, Outcome], places: Sequence[int], found: Sequence[Outcome]) -> Moving:
+    """Keep what is known now; return the workspaces whose jobs are to be published again."""
+    moving: Moving = {}
     for at, outcome in zip(places, found, strict=False):
         if isinstance(outcome, WorkspaceMoves):
-            moving = outcome
+            moving |= dict.fromkeys(outcome.workspaces)
         else:
             outcomes[at] = outcome
     return moving

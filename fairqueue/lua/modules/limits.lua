@@ -126,7 +126,8 @@ function Limits.are_of_workspaces(queue)
     local scope = match(field, ':(%a+):')
     local is_own = scope == 'workspace' or scope == 'default'
     local is_mark = field == 'capacity' or field == 'configured'
-    if not (is_own or is_mark or field == 'moves' or field == 'spread') then return false end
+    local is_of_moves = field == 'moves' or field == 'forwards' or field == 'spread'
+    if not (is_own or is_mark or is_of_moves) then return false end
   end
   return true
 end

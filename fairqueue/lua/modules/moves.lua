@@ -1,8 +1,10 @@
--- Workspaces that move to another shard, while the number of shards changes. What waits there and
+-- Workspaces that move to another shard: the number of shards changes, or they have got a parent
+-- there. What waits there and
 -- its dead letters go page by page: a page is read on the old shard, taken in by the new one, and
 -- then removed from the old one, so a job is always on one of them. Each step may be repeated.
 --   moved: workspace -> the shard that it has moved to, behind a > while it moves; '': the
---          process that moves them
+--          process that moves them; +workspace: it has come here from another shard; @workspace: it
+--          is a parent, and stays here
 --   item:  kind queue :task priority id score notice until key size\nrecord
 --     kind: lane, returned, scheduled, dead, or cancelled (a notice); score: of its sorted set
 --     notice: when its notice is due; until, key: the unique key that it holds; '-' is none
@@ -34,9 +36,11 @@ function Moves.lift_all()
   end
 end
 
--- Whether workspaces move at all: a process that was stopped meanwhile may come too late.
+-- Whether workspaces move at all: a process that was stopped meanwhile may come too late. What
+-- gets a parent may move at any time, from the first one on.
 function Moves.are_under_way()
-  return call('HEXISTS', K.limits(), 'moves') == 1
+  local moves, forwards = unpack(call('HMGET', K.limits(), 'moves', 'forwards'))
+  return moves or forwards
 end
 
 function Moves.not_held(text)

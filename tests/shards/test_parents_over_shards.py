@@ -1,0 +1,356 @@
+"""The workspaces of one parent live on its shard, so their limits hold over all of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
+from fairqueue._new_job import NewJob
+from fairqueue._shards import shard_of
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.engine import Database
+from fairqueue._stores.replies import ticket
+from fairqueue._stores.sharded import ShardedStore, mover, parents
+from fairqueue._types import Limits, StoredLimits
+from fairqueue.audit.shards import of_layout
+from fairqueue.testing import ManualClock
+from tests.shards.test_reshard import FROM, Executioner, Killed, Namespace, processes, shards_now
+
+__all__ = ["processes"]
+
+ORG = "org"
+AT = shard_of(ORG, FROM)
+
+
+def of_shard(number: int, n: int = 0) -> str:
+    """Name a workspace that the jump hash puts on this shard."""
+    return [name for name in map("w{}".format, range(99)) if shard_of(name, FROM) == number][n]
+
+
+MEMBERS = [of_shard(n) for n in range(FROM)]
+OTHERS = [name for name in MEMBERS if shard_of(name, FROM) != AT]
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No call waits for jobs that run, since no worker ends them meanwhile."""
+    monkeypatch.setattr(parents, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(parents, "HOLD_WAIT_SECONDS", 0.0)
+
+
+def places(known: Namespace, shards: int = FROM) -> dict[int, int]:
+    """Count the jobs of each shard that has some."""
+    found = {n: known.shard(n).depth("q", running=True) for n in range(shards)}
+    return {n: depth for n, depth in found.items() if depth}
+
+
+def at(queue: FairQueue, workspace: str) -> int:
+    """Say on which shard a process finds a workspace."""
+    store = queue.store
+    assert isinstance(store, ShardedStore)
+    return store.home(workspace).engine.shard
+
+
+def put(queue: FairQueue, *names: str, n: int = 1, **job: Any) -> None:
+    """Publish some jobs of each."""
+    for name in names:
+        for _ in range(n):
+            queue.publish(b"", queue="q", workspace=name, task="t", **job)
+
+
+def ran(queue: FairQueue, n: int = 100) -> list[str]:
+    """Start what may start."""
+    return [lease.job.workspace for lease in queue.claim(["q"], n).leases]
+
+
+def group(queue: FairQueue, *names: str, parent: str = ORG) -> None:
+    """Let these have one parent."""
+    for name in names:
+        queue.admin.set_limits(name, parent=parent)
+
+
+@pytest.mark.parametrize("first", ["jobs", "parents"])
+def test_the_concurrency_of_a_group_is_exact(processes: Namespace, first: str) -> None:
+    """Its workspaces are of different shards by their names; some have jobs already."""
+    queue = processes.open(FROM)
+    queue.admin.set_limits(ORG, concurrency=4)
+    if first == "jobs":
+        put(queue, *MEMBERS, n=5)
+    group(queue, *MEMBERS)
+    if first == "parents":
+        put(queue, *MEMBERS, n=5)
+    assert places(processes) == {AT: 15}
+    assert len(ran(queue)) == 4
+    assert processes.findings(FROM) == []
+
+
+def test_a_publisher_that_knows_no_parent(processes: Namespace) -> None:
+    """It finds the shard by itself, also for many jobs at once, and where it published before."""
+    late = processes.open(FROM)
+    put(late, *MEMBERS)
+    queue = processes.open(FROM)
+    group(queue, *MEMBERS)
+    put(late, *MEMBERS)
+    put(processes.open(FROM), *MEMBERS, delay_seconds=5)
+    processes.open(FROM).publish_many([NewJob(b"", "q", workspace=name) for name in MEMBERS * 2])
+    assert places(processes) == {AT: 15}
+    assert processes.findings(FROM) == []
+
+
+def test_a_new_publisher_pays_one_trip_once(processes: Namespace) -> None:
+    """Then it knows where the workspace is: nothing more is asked."""
+    group(processes.open(FROM), *OTHERS)
+    queue = processes.open(FROM)
+    put(queue, OTHERS[0])
+    calls: list[str] = []
+    for shard in queue.store.shards:
+        engine: Any = shard.engine
+        engine.call = partial(noted, calls, engine.call)
+    put(queue, OTHERS[0])
+    assert calls == ["publish"]
+
+
+def noted(calls: list[str], run: Any, *args: Any, **values: Any) -> Any:
+    """Note a call, and make it."""
+    calls.append(args[0])
+    return run(*args, **values)
+
+
+def test_the_weight_of_a_group(processes: Namespace) -> None:
+    """Its workspaces share what the parent weighs, beside another workspace."""
+    queue = processes.open(FROM)
+    alone = of_shard(AT, 1)
+    queue.admin.set_limits(ORG, weight=2)
+    queue.admin.set_default_limits(concurrency=100)
+    group(queue, *MEMBERS)
+    put(queue, *MEMBERS, alone, n=40)
+    started = ran(queue, 60)
+    assert 18 <= started.count(alone) <= 22
+
+
+def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
+    """Of a process that has known another place."""
+    late = processes.open(FROM)
+    name = OTHERS[0]
+    put(late, name, unique_key="k", job_id="unique")
+    queue = processes.open(FROM)
+    group(queue, name)
+    admin = late.admin
+    assert [at(late, each) for each in (name, ORG)] == [AT, AT]
+    assert admin.why(workspace=name).workspace == name
+    assert parents.parents_in(processes.shard(AT), name) == {"live": ORG}
+    assert late.publish(b"", queue="q", workspace=name, task="t", unique_key="k") == "unique"
+    assert [(row.workspace, row.waiting) for row in admin.stats().workspaces] == [(name, 1)]
+    [row] = late.store.snapshot([name]).workspaces
+    assert row.waiting == 1
+    admin.pause(workspace=name)
+    assert ran(late) == []
+    admin.resume(workspace=name)
+    admin.set_limits(name, concurrency=1)
+    put(late, name, job_id="two")
+    assert ran(late) == [name]
+    assert len(late.store.running(9, workspace=name).jobs) == 1
+    assert admin.cancel("two").name == "REMOVED"
+    [found] = processes.shard(AT).snapshot([name]).workspaces
+    assert (found.running, found.limit) == (1, 1)
+    admitted = late.store.admit_request(ticket("web", name, 1), lease_seconds=9, waiting_most=0)
+    assert admitted.scope == ""
+    assert processes.findings(FROM) == []
+
+
+def test_a_parent_that_is_unset_moves_nothing(processes: Namespace) -> None:
+    """Its workspace stays there alone; another parent takes it along."""
+    queue = processes.open(FROM)
+    name = OTHERS[0]
+    put(queue, name, n=3)
+    queue.admin.set_limits(ORG, concurrency=1)
+    group(queue, name)
+    queue.admin.unset_limits(name)
+    put(processes.open(FROM), name, n=2)
+    assert places(processes) == {AT: 5}
+    other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) != AT)
+    group(queue, name, parent=other)
+    put(queue, name)
+    put(processes.open(FROM), name)
+    assert places(processes) == {shard_of(other, FROM): 7}
+    group(queue, name, parent=name)
+    put(queue, name)
+    put(processes.open(FROM), name)
+    assert places(processes) == {shard_of(name, FROM): 9}
+    assert processes.findings(FROM) == []
+
+
+def configured(known: Namespace, **workspaces: dict[str, Any]) -> FairQueue:
+    """Start a worker that is configured so."""
+    queue = known.open(FROM)
+    limits = {name: Limits(**given) for name, given in workspaces.items()}
+    queue.store.configure(StoredLimits(workspaces=limits), authoritative=True)
+    return queue
+
+
+def test_configured_parents(processes: Namespace) -> None:
+    """Workspaces that have jobs move when a worker starts; another start looks for nothing."""
+    late = processes.open(FROM)
+    put(late, *MEMBERS)
+    limits: dict[str, dict[str, Any]] = {name: {"parent": ORG} for name in MEMBERS}
+    limits[ORG] = {"concurrency": 2}
+    configured(processes, **limits)
+    put(late, *MEMBERS, n=2)
+    assert places(processes) == {AT: 9}
+    assert len(ran(late)) == 2
+    configured(processes, **limits)
+    assert processes.findings(FROM) == []
+
+
+def test_of_two_parents_the_one_in_force_counts(processes: Namespace) -> None:
+    """Live ones are over those of a provider, and these over configured ones."""
+    other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) != AT)
+    name = next(n for n in MEMBERS if shard_of(n, FROM) not in {AT, shard_of(other, FROM)})
+    queue = configured(processes, **{name: {"parent": ORG}})
+    put(queue, name)
+    group(queue, name, parent=other)
+    assert places(processes) == {shard_of(other, FROM): 1}
+    queue.admin.unset_limits(name)
+    assert places(processes) == {AT: 1}
+    assert queue.store.put_provider_limits(name, Limits(parent=other))
+    assert places(processes) == {shard_of(other, FROM): 1}
+    assert queue.store.put_provider_limits(name, None, age_seconds=-1)
+    assert places(processes) == {AT: 1}
+    assert processes.findings(FROM) == []
+
+
+def test_running_jobs_keep_their_workspace(processes: Namespace) -> None:
+    """It is told, nothing has changed, and it is not paused."""
+    queue = processes.open(FROM)
+    name = OTHERS[0]
+    put(queue, name, n=2)
+    [lease] = queue.claim(["q"], 1).leases
+    with pytest.raises(ConfigurationError, match="1 of its jobs still run"):
+        group(queue, name)
+    assert parents.parents_in(queue.store.shards[at(queue, name)], name) == {}
+    assert ran(queue) == [name]
+    queue.ack(lease)
+    put(queue, name)
+    assert places(processes) == {shard_of(name, FROM): 2}
+    assert processes.findings(FROM) == []
+
+
+def test_a_parent_has_no_parent(processes: Namespace) -> None:
+    """Neither one that is named, nor one that gets one later; but it may name itself."""
+    queue = processes.open(FROM)
+    group(queue, *OTHERS)
+    with pytest.raises(ConfigurationError, match="is the parent of others"):
+        group(queue, ORG, parent="above")
+    with pytest.raises(ConfigurationError, match=f"has the parent '{ORG}' itself"):
+        group(queue, "below", parent=OTHERS[0])
+    group(queue, ORG, parent=ORG)
+    with pytest.raises(ConfigurationError, match="has the parent 'c' itself"):
+        configured(processes, a={"parent": "b"}, b={"parent": "c"})
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "reply lost"])
+def test_it_goes_on_wherever_it_was_killed(
+    clock: ManualClock, namespace: str, *, after: bool
+) -> None:
+    """No job is lost or on two shards, and the same call ends it."""
+    step, is_over = 0, False
+    name, *_ = OTHERS
+    while not is_over:
+        step += 1
+        known = Namespace(f"{namespace}-{step}", partial(MemoryEngine, Database()), clock)
+        queue = known.open(FROM)
+        put(queue, name, n=3)
+        put(queue, name, delay_seconds=5)
+        killed, doom = known.open(FROM), Executioner(step, after=after)
+        doom.watch(killed, FROM)
+        try:
+            group(killed, name)
+            is_over = True
+        except Killed:
+            told = list(of_layout(queue.store))
+            assert sum(places(known).values()) >= 4, step
+            try:
+                put(known.open(FROM), name)
+            except StoreUnavailable:
+                assert f"workspace '{name}' is paused on its way" in told[0].text
+                clock.advance(31)
+                group(queue, name)
+                put(known.open(FROM), name)
+            clock.advance(31)
+            group(queue, name)
+        else:
+            put(known.open(FROM), name)
+        assert places(known) == {AT: 5}, step
+        assert len(ran(queue)) >= 3, step
+        assert list(of_layout(queue.store)) == [], step
+        assert known.findings(FROM) == [], step
+    assert step > 10
+
+
+def test_another_number_of_shards(processes: Namespace, clock: ManualClock) -> None:
+    """From three to five and back: each group goes to its parent's new shard, and is exact."""
+    queue = processes.open(FROM)
+    org = next(n for n in map("o{}".format, range(99)) if shard_of(n, 5) != shard_of(n, FROM))
+    names = [f"w{n}" for n in range(12)]
+    queue.admin.set_limits(org, concurrency=4)
+    put(queue, *names[:6], n=2)
+    group(queue, *names, parent=org)
+    alone = [f"a{n}" for n in range(6)]
+    put(queue, *names, *alone)
+    group(queue, alone[0], parent=org)
+    queue.admin.unset_limits(alone[0])
+    slept = processes.open(FROM)
+    put(slept, *names)
+    for to in (5, FROM):
+        assert queue.admin.reshard(to).is_done
+        there = shard_of(org, to)
+        put(slept, *names)
+        put(processes.open(to), *names, delay_seconds=1)
+        fresh = processes.open(to)
+        assert {at(fresh, name) for name in names} == {there}
+        assert {name: at(fresh, name) for name in alone} == {
+            name: shard_of(name, to) for name in alone
+        }
+        assert processes.findings(max(to, FROM)) == []
+        clock.advance(2)
+        queue.store.reap(max_deliveries=None)
+        began = [lease for _ in range(4) for lease in queue.claim(["q"], 100).leases]
+        assert sum(lease.job.workspace in names for lease in began) == 4
+        for lease in began:
+            queue.ack(lease)
+        group(fresh, "late", parent=org)
+        put(fresh, "late")
+        assert at(fresh, "late") == there
+        assert processes.findings(max(to, FROM)) == []
+
+
+def test_a_change_of_shards_goes_on_wherever_it_was_killed(
+    clock: ManualClock, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every seventh of its steps: another run moves the rest, and a group stays whole."""
+    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
+    org = next(n for n in map("o{}".format, range(99)) if shard_of(n, 5) >= FROM)
+    step, is_over = -6, False
+    while not is_over:
+        step += 7
+        known = Namespace(f"{namespace}-{step}", partial(MemoryEngine, Database()), clock)
+        queue = known.open(FROM)
+        put(queue, *OTHERS)
+        group(queue, *OTHERS, parent=org)
+        killed, doom = known.open(FROM), Executioner(step, after=bool(step % 2))
+        doom.watch(killed, 5)
+        try:
+            killed.admin.reshard(5)
+            is_over = True
+        except Killed:
+            clock.advance(31)
+            assert known.open(shards_now(known)).admin.reshard(5).is_done
+        put(queue, *OTHERS)
+        put(known.open(5), *OTHERS)
+        assert places(known, 5) == {shard_of(org, 5): 3 * len(OTHERS)}, step
+        assert known.findings(5) == [], step
+    assert step > 30
