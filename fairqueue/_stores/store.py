@@ -29,6 +29,7 @@ from fairqueue._shards import Time
 from fairqueue._stores import replies
 from fairqueue._stores.dead import DeadStore
 from fairqueue._stores.engine import Value
+from fairqueue._stores.handover import HandoverStore
 from fairqueue._stores.layout import Layout, Mark, check_layout
 from fairqueue._stores.moves import MovesStore
 from fairqueue._stores.polling import poll_seconds
@@ -56,7 +57,7 @@ MOST_DETAILS = 8_000  # characters of a traceback: its end says what was wrong
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
-class AnyStore(DeadStore):
+class AnyStore(HandoverStore, DeadStore):
     """What a store has, whether on one shard or on several: all but the calls that owners number.
 
     There is one method per operation. Each is one atomic step unless it says otherwise: it writes

@@ -288,16 +288,15 @@ def test_notices_of_other_shards_are_taken_while_one_is_away(shards: Shards) -> 
         shards.store.take_failure_notices(["q"], n=9, hold_seconds=30.0)
 
 
-def test_lists_of_another_system_are_moved_with_one_shard(shards: Shards) -> None:
-    """An import and an export are refused, with what to do instead."""
-    with pytest.raises(
-        ConfigurationError, match=r"'celery'.* 3 shards.* run where they are, or .*shards=1"
-    ):
-        shards.store.import_message("celery", Job("j", "a", "q", "t", b""), kind="task")
-    with pytest.raises(
-        ConfigurationError, match=r"'q'.* 3 shards.* run where they are, or .*shards=1"
-    ):
-        shards.store.export_jobs("q", [(0, "celery")])
+def test_a_message_is_imported_once_it_is_out_of_its_list(shards: Shards) -> None:
+    """No step has both a list and the shard; a repeat under the same id does nothing."""
+    job = Job("j", HOMES[1], "q", "t", b"x")
+    with pytest.raises(ConfigurationError, match=r"'celery'.* 3 shards.* take it from there first"):
+        shards.store.import_message("celery", job, kind="task")
+    for _ in range(2):
+        assert shards.store.import_message("", job, kind="task")
+    assert [shard.depth("q") for shard in shards.store.shards] == [0, 1, 0]
+    assert shards.store.imported() == {"task": 1}
 
 
 def test_imports_are_suspended_and_counted_on_all_shards(shards: Shards) -> None:

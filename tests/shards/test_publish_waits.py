@@ -31,6 +31,7 @@ class Pauses:
         self.then: Callable[[], object] = lambda: None
         self.after = 1
         monkeypatch.setattr(shards, "PAUSES_SECONDS", (0.01, 0.02, 0.03))
+        monkeypatch.setattr(shards, "PATIENCE_SECONDS", 60.0)  # the machine may be slow
         monkeypatch.setattr("time.sleep", self.sleep)
 
     def sleep(self, seconds: float) -> None:
@@ -141,6 +142,7 @@ def test_a_silent_server_does_not_make_it_wait_for_longer(
 ) -> None:
     """Between two tries all are asked, and one that is away takes its time-out each time."""
     clock, pauses.after = ManualClock(), 99
+    monkeypatch.setattr(shards, "PATIENCE_SECONDS", 2.0)
     monkeypatch.setattr(shards, "time", SimpleNamespace(sleep=pauses.sleep, monotonic=clock))
     other = next(n for n in range(FROM) if n != shard_of(MOVING, FROM))
 

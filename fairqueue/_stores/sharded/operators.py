@@ -175,8 +175,8 @@ class ShardedOperators(ShardedLimits, ShardedRequests):
             )
         for workspace in chain.from_iterable(shard.under_way() for shard in shards):
             raise ConfigurationError(
-                f"jobs of queue {queue!r} cannot be exported while workspace {workspace!r} moves to "
-                "the shard of its parent: set its parent again, which ends a move that was killed"
+                f"jobs of queue {queue!r} cannot be exported while workspace {workspace!r} moves "
+                "to its parent's shard: set its parent again, which ends a move that was killed"
             )
         for shard in shards:
             begin = shard.engine.keys.exported()

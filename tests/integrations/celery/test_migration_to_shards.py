@@ -30,7 +30,7 @@ from tests.integrations.celery.test_migration import (
 from tests.nodes import Spread, cluster
 
 SHARDS = 4
-TENANTS = [f"tenant-{n}" for n in range(8)]
+WORKSPACES = [f"workspace-{n}" for n in range(8)]
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def spread() -> Iterator[str]:
 
 
 def send_all(old: Celery, each: int = 3) -> dict[str, list[str]]:
-    """Send some tasks for each tenant; return their ids."""
-    return {tenant: send(old, each, tenant) for tenant in TENANTS}
+    """Send some tasks for each workspace; return their ids."""
+    return {name: send(old, each, name) for name in WORKSPACES}
 
 
 def waiting(core: FairQueue) -> Counter[str]:
@@ -71,15 +71,15 @@ def test_messages_go_to_the_shards_of_their_workspaces(
     server: EmbeddedServer, old: Celery, spread: str
 ) -> None:
     """Those that wait or have a time, and what a killed worker held; each workspace in order."""
-    send(old, 1, TENANTS[0], queue="other")
+    send(old, 1, WORKSPACES[0], queue="other")
     hold_all(server)
     ids = send_all(old)
-    send(old, 1, TENANTS[1], countdown=600)
+    send(old, 1, WORKSPACES[1], countdown=600)
 
     found = migrate("--from", server.url, "--to", spread, *SOURCES)
 
     assert found["complete"]
-    assert found["queues"]["celery"] == len(TENANTS) * 3 + 1
+    assert found["queues"]["celery"] == len(WORKSPACES) * 3 + 1
     assert found["scheduled"] == 1
     with FairQueue(spread) as core:
         assert sum(core.admin.imported().values()) == found["moved"]
@@ -120,7 +120,7 @@ def test_a_cluster_both_ways(server: EmbeddedServer, old: Celery, namespace: str
         moved = migrate("--from", server.url, "--to", url, *arguments, *SOURCES)
         assert (moved["moved"], moved["without_workspace"]) == (sent, 0)
         with FairQueue(nodes.url, namespace=namespace, shards=8) as core:
-            assert waiting(core) == dict.fromkeys(TENANTS, 3)
+            assert waiting(core) == dict.fromkeys(WORKSPACES, 3)
         back = migrate("--back", "--from", url, "--to", server.url, *arguments)
         assert (back["moved"], back["complete"]) == (sent, True)
     with server.client() as client:

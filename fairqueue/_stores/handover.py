@@ -1,0 +1,98 @@
+"""Messages that come from another system's lists, and jobs that go there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from fairqueue._keys import encode
+from fairqueue._stores import replies
+from fairqueue._stores.engine import WorkspaceMoves
+from fairqueue._stores.operators import OperatorStore
+from fairqueue._types import Job
+from fairqueue.errors import FairQueueError
+
+IMPORTS_SUSPENDED, IMPORT_MOVES = -1, -2
+EXPORT_PAGE = 50
+EXPORT_EACH = 10  # jobs of one workspace in one call
+
+
+class HandoverStore(OperatorStore):
+    """What a migration asks of a store."""
+
+    def import_message(
+        self,
+        source: str,
+        job: Job,
+        *,
+        kind: str,
+        without_workspace: bool = False,
+        shards: str = "",
+    ) -> bool:
+        """Replace the next message of another system's list with a job, in one step.
+
+        ``source`` is the list's key in the same store; its last element is the next message and
+        must equal the job's payload. False: it does not, so nothing was done. ``""``: the caller
+        has taken the message from a list, and forgets it once this returns; a repeat under the same
+        job id does nothing while that job lives, and for a minute after it. No capacity applies,
+        since the message was accepted elsewhere. ``kind`` is counted, see :meth:`imported`. Raises
+        FairQueueError while imports are suspended, see :meth:`suspend_imports`; WorkspaceMoves, as
+        :meth:`publish` does.
+        """
+        done = self._call(
+            "import_message",
+            list=source,
+            message=job.payload,
+            job=replies.job_text(job),
+            delay=job.delay_seconds or 0,
+            kind=kind,
+            unnamed=int(without_workspace),
+            shards=shards,
+        )
+        if done == IMPORT_MOVES:
+            raise WorkspaceMoves(job.workspace)
+        if done == IMPORTS_SUSPENDED:
+            raise FairQueueError(
+                "imports are suspended while jobs are exported to the other system: "
+                "import again when the export has ended, or call suspend_imports(0)"
+            )
+        return bool(done)
+
+    def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
+        """Move a queue's waiting and scheduled jobs into another system's lists in this store.
+
+        ``lists`` holds (least priority, key) pairs in rising order. Items as in :meth:`purge`;
+        workspaces take turns. Running jobs go on.
+        """
+        text = " ".join(f"{least} {encode(name)}" for least, name in lists)
+        moved = 1
+        while moved:
+            moved = 0
+            for some in self._export_pages(encode(queue), text, b"0"):
+                moved += some
+                yield some
+        yield from self._export_pages(encode(queue), text, b"jobs:0")
+
+    def _export_pages(self, queue: str, lists: str, cursor: bytes) -> Iterator[int]:
+        begun = False
+        while not begun or cursor != b"0":
+            begun = True
+            cursor, moved = self._call(
+                "export_jobs",
+                queue=queue,
+                lists=lists,
+                cursor=cursor,
+                count=EXPORT_PAGE,
+                each=EXPORT_EACH,
+            )
+            yield int(moved)
+
+    def suspend_imports(self, seconds: float) -> None:
+        """Refuse imports for this many seconds, while jobs are being exported; 0: allow them."""
+        self._call("suspend_imports", seconds=seconds)
+
+    def imported(self) -> Mapping[str, int]:
+        """Return how many messages were ever imported, by kind."""
+        found = self._call("imported")
+        return {
+            kind.decode(): int(count) for kind, count in zip(found[::2], found[1::2], strict=True)
+        }
