@@ -1,7 +1,7 @@
 -- Workspaces that move to another shard: the number of shards changes, or they have got a parent
--- there. What waits there and
--- its dead letters go page by page: a page is read on the old shard, taken in by the new one, and
--- then removed from the old one, so a job is always on one of them. Each step may be repeated.
+-- there. What waits and the dead letters go page by page: a page is read on the old shard, taken in
+-- by the new one, and then removed from the old one, so a job is always on one of them. Each step
+-- may be repeated.
 --   moved: workspace -> the shard that it has moved to, behind a > while it moves; '': the
 --          process that moves them; +workspace: it has come here from another shard; @workspace: it
 --          is a parent, and stays here
