@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,15 @@ def wait_for(condition: Callable[[], Any], *, seconds: float = 60.0) -> Any:
             return found
         time.sleep(LOOK_SECONDS)
     pytest.fail(f"not true within {seconds} s: {condition}")
+
+
+def most_at_once(rows: Iterable[dict[str, Any]]) -> int:
+    """How many of these starts had no end yet at any moment."""
+    now = most = 0
+    for row in sorted(rows, key=lambda row: row["at"]):
+        now += {"start": 1, "end": -1}.get(row["what"], 0)
+        most = max(most, now)
+    return most
 
 
 class Ledger:
@@ -47,8 +56,4 @@ class Ledger:
         wait_for(lambda: len(self.lines(what, **fields)) >= count, seconds=seconds)
 
     def most_at_once(self, **fields: Any) -> int:
-        now = most = 0
-        for row in sorted(self.lines(**fields), key=lambda row: row["at"]):
-            now += {"start": 1, "end": -1}.get(row["what"], 0)
-            most = max(most, now)
-        return most
+        return most_at_once(self.lines(**fields))

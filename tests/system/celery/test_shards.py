@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 from tests.nodes import Spread, spread
 from tests.resharded import judge, play
 from tests.system.celery.conftest import Shop
-from tests.system.ledger import wait_for
+from tests.system.ledger import most_at_once, wait_for
 from tests.system.needs import needs
 
 pytestmark = pytest.mark.system
@@ -123,6 +123,49 @@ def test_a_limit_over_both_servers_holds_though_a_worker_hangs(wide_shop: Spread
     wait_for(lambda: wide_shop.running(name) == 3)
     hangs.kill()
     lives.kill()
+
+
+def test_a_group_of_workspaces_of_both_servers(wide_shop: SpreadShop) -> None:
+    """It forms while its jobs wait and run; a producer and a worker that do not know it find it."""
+    url, members = wide_shop.url(), wide_shop.workspaces
+    publisher = wide_shop.publisher(url)
+    wide_shop.worker("-P", "prefork", "-c", "4", url=url).ready()
+    for name in members:
+        publisher.send("work", 0, kwargs={"seconds": 0.3}, workspace=name)
+    wide_shop.ledger.wait("start", 2)
+    with wide_shop.core() as core:
+        core.admin.set_limits("org", concurrency=2)
+        for name in members:
+            core.admin.set_limits(name, parent="org")
+    wide_shop.ledger.wait("end", len(members))
+    before = time.monotonic()
+    for n in range(1, JOBS_EACH):
+        for name in members:
+            publisher.send("work", n, kwargs={"seconds": 0.1}, workspace=name)
+    wait_for(partial(wide_shop.ran_once, *range(JOBS_EACH)))
+    wide_shop.ledger.wait("end", len(members) * JOBS_EACH)
+    assert most_at_once(row for row in wide_shop.ledger.lines() if row["at"] > before) == 2
+    with wide_shop.core() as core:
+        depths = [shard.depth("celery", running=True) for shard in core.store.shards]
+        assert depths == [0, 0]
+        assert {core.admin.limits(name)["parent"].value for name in members} == {"org"}
+
+
+def test_the_rate_of_a_task_holds_over_both_servers(wide_shop: SpreadShop) -> None:
+    """Two workers start ten a second of it in all, and use most of that."""
+    url = wide_shop.url()
+    publisher = wide_shop.publisher(url)
+    with wide_shop.core() as core:
+        core.admin.set_task_limits("shop.work", rate=10, burst=2)
+    for n in range(JOBS_EACH):
+        for name in wide_shop.workspaces:
+            publisher.send("work", n, workspace=name)
+    for _ in "12":
+        wide_shop.worker("-P", "threads", "-c", "4", url=url)
+    wait_for(partial(wide_shop.ran_once, *range(JOBS_EACH)))
+    starts = sorted(row["at"] for row in wide_shop.ledger.lines("start"))
+    assert len(starts) - 2 <= (starts[-1] - starts[0] + 0.3) * 10  # a start may be noted late
+    assert len(starts) >= (starts[-1] - starts[0]) * 5
 
 
 @pytest.mark.parametrize("shard", [0, 1])
