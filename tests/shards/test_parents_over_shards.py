@@ -38,6 +38,7 @@ OTHERS = [name for name in MEMBERS if shard_of(name, FROM) != AT]
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No call waits for jobs that run, since no worker ends them meanwhile."""
     monkeypatch.setattr(parents, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(parents, "PROVIDER_WAIT_SECONDS", 0.0)
     monkeypatch.setattr(parents, "HOLD_WAIT_SECONDS", 0.0)
 
 
@@ -220,6 +221,21 @@ def test_of_two_parents_the_one_in_force_counts(processes: Namespace) -> None:
     assert queue.store.put_provider_limits(name, None, age_seconds=-1)
     assert places(processes) == {AT: 1}
     assert processes.findings(FROM) == []
+
+
+def test_a_limit_provider_waits_for_less(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A publish may wait for its answer; it is asked again later."""
+    monkeypatch.setattr(parents, "WAIT_SECONDS", 200.0)  # the test would not end in time
+    queue, name = processes.open(FROM), OTHERS[0]
+    put(queue, name)
+    [lease] = queue.claim(["q"], 1).leases
+    with pytest.raises(ConfigurationError, match="1 of its jobs still run"):
+        queue.store.put_provider_limits(name, Limits(parent=ORG))
+    queue.ack(lease)
+    assert queue.store.put_provider_limits(name, Limits(parent=ORG))
+    assert at(queue, name) == AT
 
 
 def test_running_jobs_keep_their_workspace(processes: Namespace) -> None:

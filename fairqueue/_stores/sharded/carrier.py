@@ -41,8 +41,10 @@ class Held(FairQueueError):
 class Hold:
     """Lets one process at a time move workspaces; the first shard knows which."""
 
-    def __init__(self, first: Callable[[], Store]) -> None:
+    def __init__(self, first: Callable[[], Store], wait_seconds: float = 0.0) -> None:
         self._first, self._owner = first, secrets.token_hex(8)
+        self.wait_seconds = wait_seconds
+        """For how long this process waits for jobs that run."""
         self._at = float("-inf")
 
     @contextmanager

@@ -16,8 +16,10 @@ from fairqueue.errors import ConfigurationError
 
 WAIT_SECONDS = 10.0
 """For the running jobs of a workspace that gets a parent on another shard."""
+PROVIDER_WAIT_SECONDS = 0.5
+"""The same where a limit provider names the parent: a publish may wait for its answer."""
 HOLD_WAIT_SECONDS = 5.0
-"""For another process that sets a parent."""
+"""For another process that sets a parent, at most."""
 POLL_SECONDS = 0.05
 
 
@@ -54,7 +56,8 @@ class ShardedParents(Shards):
         if len(self.shards) == 1 or not self._changes(workspace, source, parent):
             yield self.home(workspace)
             return
-        with self._alone() as hold:
+        is_provided = source == "limit_provider"
+        with self._alone(PROVIDER_WAIT_SECONDS if is_provided else WAIT_SECONDS) as hold:
             shard = self._move_to_parent(hold, workspace, {source: parent})
             hold.renew()
             yield shard
@@ -63,7 +66,7 @@ class ShardedParents(Shards):
     def with_configured(self, workspaces: Mapping[str, Limits]) -> Iterator[None]:
         """Move workspaces to the shards of the parents that a configuration names."""
         refuse_nested(workspaces)
-        with self._alone() as hold:
+        with self._alone(WAIT_SECONDS) as hold:
             for name, limits in workspaces.items():
                 if limits.parent is not None:
                     self._move_to_parent(hold, name, {"configured": limits.parent})
@@ -93,10 +96,10 @@ class ShardedParents(Shards):
         return shard_of(parent or "", self.layout.mark.shards)
 
     @contextmanager
-    def _alone(self) -> Iterator[Hold]:
+    def _alone(self, wait_seconds: float) -> Iterator[Hold]:
         """Be the one process that moves workspaces; wait for another one for a while."""
-        give_up_at = time.monotonic() + HOLD_WAIT_SECONDS
-        hold = Hold(lambda: self.shards[0])
+        give_up_at = time.monotonic() + min(wait_seconds, HOLD_WAIT_SECONDS)
+        hold = Hold(lambda: self.shards[0], wait_seconds)
         while True:
             try:
                 hold.renew(now=True)
@@ -175,7 +178,7 @@ class ShardedParents(Shards):
         self.layout.is_at(workspace, target.engine.shard)
 
     def _await_end(self, hold: Hold, workspace: str, source: Store, target: Store) -> None:
-        running, give_up_at = 1, time.monotonic() + WAIT_SECONDS
+        running, give_up_at = 1, time.monotonic() + hold.wait_seconds
         try:
             while running := source.begin_move(workspace, target.engine.shard):
                 if time.monotonic() >= give_up_at:
