@@ -1,5 +1,4 @@
--- Workspaces may come to this shard, or leave it, because of their parents: from now on publishes
--- ask whether theirs has.
+-- Let publishes ask from now on whether their workspace has come here, or left, for its parent.
 -- ARGV now
 -- RETURNS 1
 Shard.write_when_full()

@@ -15,15 +15,22 @@ from fairqueue._stores.scripts import load
 from fairqueue._stores.store import Store
 
 NOT_OPERATIONS = {
+    "all_ways",
     "check",
     "clone",
     "close",
     "fleet",
+    "forget_ways",
+    "is_guest",
     "is_leased",
+    "is_parent",
+    "keep_parent",
+    "keep_way",
     "look",
     "quota_needs_from",
     "take_woken",
     "waiter",
+    "would_store",
 }
 """These run no script, or those of others."""
 WRITES_NOTHING = "-- WRITES nothing"

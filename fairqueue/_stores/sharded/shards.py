@@ -100,20 +100,23 @@ class Shards:
 
         Raises WorkspaceMoves, a StoreUnavailable, for the moment in which it moves to another one.
         """
-        shard = self.placed(workspace)[0]
-        return self.found(workspace) if len(self._all) > 1 else shard
+        at = self.placed(workspace)[0]
+        return self.found(workspace, at) if len(self._all) > 1 else at
 
-    def found(self, workspace: str) -> Store:
-        """Ask where a workspace lives, and remember it; raise WorkspaceMoves while it moves."""
-        at, way = self.followed(workspace)
+    def found(self, workspace: str, at: Store | None = None) -> Store:
+        """Ask where a workspace lives, and remember it; raise WorkspaceMoves while it moves.
+
+        ``at``: a shard on which it has been, or would be; else that of its name is asked first.
+        """
+        at, way = self.followed(workspace, at)
         if way.moves:
             raise WorkspaceMoves(workspace)
         self.layout.is_at(workspace, at.engine.shard)
         return at
 
-    def followed(self, workspace: str) -> tuple[Store, Way]:
+    def followed(self, workspace: str, at: Store | None = None) -> tuple[Store, Way]:
         """Follow it from the shard of its name to the one on which it lives, or that it leaves."""
-        at = self.shards[self.layout.places(workspace)[0]]
+        at = at or self.shards[self.layout.places(workspace)[0]]
         for _ in self.shards:
             [way] = at.ways([workspace])
             if way.to is None or way.moves:
