@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import pytest
 from click.testing import CliRunner
 from redis.crc import key_slot
-from redis.exceptions import AskError, MovedError, TryAgainError
+from redis.exceptions import ResponseError
 
 from fairqueue import ConfigurationError, FairQueue, Lease, StoreUnavailable
 from fairqueue._shards import shard_of
@@ -202,7 +202,7 @@ def test_no_script_begins_on_half_of_the_keys(
         for node in nodes.primaries if left else ():
             with node.client(single_connection_client=True) as client:
                 client.execute_command("ASKING")
-                with pytest.raises((TryAgainError, AskError, MovedError)):
+                with pytest.raises(ResponseError, match="MOVED|ASK|TRYAGAIN|Multiple keys"):
                     client.execute_command(*write)
                 refused += 1
     assert refused >= len(nodes.primaries)
