@@ -43,7 +43,7 @@ class Need(NamedTuple):
     """Jobs or requests that could start but for this limit."""
     weight: float
     """Of the flows of these jobs."""
-    left: int = 0
+    departures: int = 0
     """How often something has left the shard and taken its part of the quota along."""
     fills: float = 0.0
     """Of a rate: seconds after which a unit of its burst has a token again."""
@@ -70,8 +70,8 @@ class Change(NamedTuple):
     epoch: int = 0
     whole: int = 0
     """The limit, as the process that moves quotas has seen it."""
-    left: int = 0
-    """As often as that process has seen that something has left: else nothing is raised."""
+    departures: int = 0
+    """As many as that process has seen there: if there are more, nothing is raised."""
     tokens: float = 0.0
     """Of a rate: those in the units that are taken or given."""
 
@@ -176,7 +176,7 @@ class QuotaStore(OperatorStore):
 
         That is the quota or what is used, whichever is more, and the tokens that were taken.
         """
-        text = _lines(changes, "quota", "epoch", "whole", "tokens", "left")
+        text = _lines(changes, "quota", "epoch", "whole", "tokens", "departures")
         reply = map(_pair, self._call("set_quotas", changes=text))
         return [
             change._replace(quota=now, tokens=tokens)
@@ -255,9 +255,9 @@ class QuotaStore(OperatorStore):
 
 
 def _need(row: str) -> Need:
-    limit, whole, quota, epoch, used, demand, weight, left, *of_rate = row.split()
+    limit, whole, quota, epoch, used, demand, weight, departures, *of_rate = row.split()
     numbers = int(float(whole)), int(quota), int(epoch), int(used)
-    need = Need(limit, *numbers, float(demand), float(weight), int(left))
+    need = Need(limit, *numbers, float(demand), float(weight), int(departures))
     if not of_rate:
         return need
     fills, tokens, has_started = of_rate

@@ -236,7 +236,9 @@ def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
     there = {names[0].removeprefix("!") for kind in kinds for names, _ in a.space.all(kind)}
     there |= {ws.name for ws, flow in a.flows() if flow.lanes}
     moved = a.space.one("moved", {})
-    for name in there - {name for name in there if _moves(a, name)}:
+    for name in there:
+        if _moves(a, name):
+            continue
         at = int(moved.get(name) or shard_of(decode(name), mark.shards))
         if at != a.space.shard and f"+{name}" not in moved:
             yield ("stray", name), f"{decode(name)!r} has jobs here, and belongs on shard {at}"

@@ -1,6 +1,6 @@
 -- A workspace has moved: nothing of it is left here but where it has moved to.
 -- ARGV now workspace to
--- RETURNS 1; 0: something of it is left that can move; -1: the number of shards does not change
+-- RETURNS 1; 0: something of it is left that can move; -1: no workspace moves
 local _, name, to = unpack(ARGV)
 
 if not Moves.are_under_way() then return -1 end

@@ -5,7 +5,7 @@
 -- what: concurrency, capacity, requests or rate only, '': all
 -- names: "scope:name ...", else a place: limits, kinds or nodes
 -- Queues under a default that are idle and have a part of it are left out there.
--- row: "limit whole quota epoch used demand weight left", and of a rate
+-- row: "limit whole quota epoch used demand weight departures", and of a rate
 -- " fills tokens has_started"
 -- WRITES nothing
 local _, names, what, place, cursor, count = unpack(ARGV)

@@ -2,23 +2,23 @@
 -- ARGV now changes
 -- RETURNS for each "n tokens": its quota or what is used, whichever is more, and, of a rate, the
 -- tokens that do not fit any more; "-1 0": there is a newer one
--- changes: "limit quota epoch whole tokens left" of each, one in a line. Where something has left
--- with its part of the quota since its caller looked, it is not raised
+-- changes: "limit quota epoch whole tokens departures" of each, one in a line. Where there are more
+-- departures than its caller has seen, a quota is not raised
 local _, changes = unpack(ARGV)
 Shard.write_when_full()
 local replies, settled, has_places = {}, {}, false
 
 local function set(what, scope, name, quota, epoch, whole, tokens, seen)
   local own_name, taken = scope == 'task' and Shard.task_number(name) or name, 0
-  local before, known, left = Quotas.of(what, scope, own_name)
+  local before, known, departures = Quotas.of(what, scope, own_name)
   if tonumber(epoch) < tonumber(known) then return -1, 0 end
   if tonumber(epoch) == tonumber(known) then
     quota = before
   else
     local limit = concat({ what, scope, own_name }, ':')
-    if seen ~= left then quota = min(quota, before) end
+    if seen ~= departures then quota = min(quota, before) end
     if what == 'rate' then taken = RateQuotas.set(own_name, quota, epoch, max(1, whole), tokens)
-    else Quotas.put(limit, quota, epoch, left) end
+    else Quotas.put(limit, quota, epoch, departures) end
     if what == 'concurrency' or what == 'rate' then
       insert(settled, { scope = scope, name = own_name })
     end

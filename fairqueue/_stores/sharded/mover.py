@@ -92,7 +92,7 @@ class Mover:
                 if not self._has_begun(change):
                     self._begin(change)
                 self._open(change)
-                self._count_an_old(change)
+                self._number(change)
                 self._move_all(found)
                 if not found.late:
                     self._end(change, found)
@@ -161,10 +161,10 @@ class Mover:
         for shard in closed:
             shard.set_moves(change)
 
-    def _count_an_old(self, change: Mark) -> None:
-        """Let publishes say what they will, where a process has begun this that counted no changes.
+    def _number(self, change: Mark) -> None:
+        """Number a change that was begun before changes were numbered.
 
-        Such a one wrote 3>5, with 5 as what publishes will say, and 5 at the end.
+        It was marked 3>5, publishes were to say 5, and at the end it was marked 5.
         """
         every = self._all(change)
         old = [shard for shard in every if _spread_of(shard) != change.ended.version]

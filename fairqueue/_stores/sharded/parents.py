@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from fairqueue._shards import shard_of
 from fairqueue._stores.layout import moves_from
@@ -86,29 +86,30 @@ class ShardedParents(Shards):
         if self.layout.mark.to is not None:
             return parent is not None or bool(parents_in(self.home(workspace), workspace))
         at, way = self.followed(workspace)
-        if way.moves:
-            return True
         parents = parents_in(at, workspace)
-        is_there = parent is None or at is self.shards[self._shard_of(in_force(parents))]
-        return parents.get(source) != parent or not is_there
+        if way.moves or parents.get(source) != parent:
+            return True
+        counts = in_force(parents)
+        return parent is not None and counts is not None and at is not self._by_name(counts)
 
-    def _shard_of(self, parent: str | None) -> int:
-        return shard_of(parent or "", self.layout.mark.shards)
+    def _by_name(self, workspace: str) -> Store:
+        """Return the shard that its name says."""
+        return self.shards[shard_of(workspace, self.layout.mark.shards)]
 
     @contextmanager
     def _alone(self, wait_seconds: float) -> Iterator[Hold]:
         """Be the one process that moves workspaces; wait for another one for a while."""
         give_up_at = time.monotonic() + min(wait_seconds, HOLD_WAIT_SECONDS)
         hold = Hold(lambda: self.shards[0], wait_seconds)
-        while True:
-            try:
-                hold.renew(now=True)
-                break
-            except Held as error:
-                if time.monotonic() >= give_up_at:
-                    raise ConfigurationError(f"a parent cannot be set now: {error}") from error
-            time.sleep(POLL_SECONDS)
-        with hold.alone():
+        with ExitStack() as held:
+            while True:
+                try:
+                    held.enter_context(hold.alone())
+                    break
+                except Held as error:
+                    if time.monotonic() >= give_up_at:
+                        raise ConfigurationError(f"a parent cannot be set now: {error}") from error
+                time.sleep(POLL_SECONDS)
             self._refuse_reshard()
             yield hold
 
@@ -142,14 +143,14 @@ class ShardedParents(Shards):
 
     def _shard_of_group(self, hold: Hold, workspace: str, parent: str) -> Store:
         """Return where a parent's limits are counted; from now on it stays there."""
-        own = self.shards[self._shard_of(workspace)]
+        own = self._by_name(workspace)
         if parent != workspace and own.is_parent(workspace):
             raise ConfigurationError(
                 f"workspaces[{workspace!r}].parent={parent!r}: {workspace!r} is the parent of "
                 "others, or was, and with several shards such a workspace has no parent but "
                 "itself: name another workspace as the parent of all of them"
             )
-        target = self.shards[self._shard_of(parent)]
+        target = self._by_name(parent)
         if not target.is_parent(parent):
             at = own if parent == workspace else self._settled(hold, parent)
             above = None if parent == workspace else in_force(parents_in(at, parent))

@@ -387,7 +387,7 @@ class _Limit:
             is_under = need.used > self.granted[at] or (self.wanted[at] and need.quota < to_keep)
             is_open = granted.quota is None or granted.epoch != need.epoch
             if is_over or is_under or is_open:
-                yield Change(self.name, number, to_keep, whole=self.whole, left=need.left)
+                yield self._change(need, number, to_keep)
 
     def to_raise(self) -> Iterator[Change]:
         """Give what is to be raised, as far as the sum allows it."""
@@ -397,9 +397,10 @@ class _Limit:
                 more = max(0, min(left, self.aims[at] - self.granted[at]))
                 left -= more
                 if more:
-                    quota = self.granted[at] + more
-                    left_there = self.needs[number].left
-                    yield Change(self.name, number, quota, whole=self.whole, left=left_there)
+                    yield self._change(self.needs[number], number, self.granted[at] + more)
+
+    def _change(self, need: Need, number: int, quota: int) -> Change:
+        return Change(self.name, number, quota, whole=self.whole, departures=need.departures)
 
     def _taken(self, number: int) -> int:
         used = self.needs[number].used if number in self.needs else 0

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
-from time import monotonic
 from typing import TypeVar
 
 from fairqueue._shards import shard_of_fence
@@ -125,7 +124,7 @@ class Shards:
         raise WorkspaceMoves(workspace)  # it has moved as often as it was asked for
 
     def is_found(self, workspace: str) -> bool:
-        """Look where a workspace lives; False: not where this process has not looked for it."""
+        """Look where a workspace lives; True: elsewhere than where this process looked before."""
         try:
             before = self.placed(workspace)[0]
             return self.found(workspace) is not before
@@ -172,7 +171,7 @@ class Shards:
 
     def _look(self, shards: Sequence[Store], *, at_all: bool = False) -> None:
         silent: set[str] = set()
-        began, said = monotonic(), dict[int, Mark | None]()
+        began, said = time.monotonic(), dict[int, Mark | None]()
         for shard in sorted(shards, key=lambda shard: shard.engine.shard != self._told_by):
             number, server = shard.engine.shard, shard.engine.server
             if server in silent:
@@ -211,14 +210,14 @@ class Shards:
         return call()
 
     def _await_move(self, known: Mark, moving: Sequence[str], seconds: float) -> None:
-        """Wait for a moment, unless this process only did not know where these workspaces are."""
+        """Wait for a moment, unless this process has only looked for them in the wrong place."""
         found = [self.is_found(name) for name in moving]  # all of them, before the next try
         if not any(found) and not self.has_changed(known):
             time.sleep(seconds)
 
     def _look_at(self, engine: Engine) -> bool:
         """Learn what a shard says; False: it has no mark, or one of the past."""
-        sent = monotonic()
+        sent = time.monotonic()
         mark = mark_of(engine)
         if not self.layout.is_told(mark, engine.shard):
             return False

@@ -35,11 +35,7 @@ class Ways:
         at = shard_of(workspace, shards)
         if not self.are_used:
             return at, shard_of(workspace, self._to)
-        for _ in self._store.shards:
-            [way] = self._store.shards[at].ways([workspace])
-            if way.to is None or way.moves:
-                break
-            at = way.to
+        at = self._store.followed(workspace, self._store.shards[at])[0].engine.shard
         if at != source.engine.shard:
             return at, at
         return at, shard_of(in_force(parents_in(source, workspace)) or workspace, self._to)

@@ -1,8 +1,8 @@
 -- Limits that are wider than a shard: what this one has of each, its quota, and what it needs.
 -- A limit is named `what:scope:name`, as in concurrency:queue:mail. A task is known here by its
 -- number and elsewhere by its name.
---   quotas: limit -> quota epoch [left]; of a rate see rate_quotas.lua
---     left: how often something has left this shard with its part of the quota, see Quotas.leave
+--   quotas: limit -> quota epoch [departures]; of a rate see rate_quotas.lua
+--     departures: how often something has left this shard with its part of it, see Quotas.leave
 --   quota_ledger: limit -> granted:epoch of each shard, on the first shard; -: not known yet
 --     tokens=n behind them: of a rate, in units that no shard has
 local FLOWS_LOOKED_AT = 24 -- of each node that are looked at: they stand for the others
@@ -37,23 +37,23 @@ function Quotas.used(what, scope, own_name)
   return call('SCARD', K.slots_of_shared_limit('/' .. own_name))
 end
 
--- Its quota, the epoch of that, and how often something has left with its part.
+-- Its quota, the epoch of that, and the departures.
 function Quotas.of(what, scope, own_name)
   local text = call('HGET', K.quotas(), concat({ what, scope, own_name }, ':')) or '0 0'
-  local quota, epoch, left = match(text, '^(%d+) (%d+) ?(%d*)')
-  return tonumber(quota) or 0, epoch or '0', what ~= 'rate' and tonumber(left) or 0
+  local quota, epoch, departures = match(text, '^(%d+) (%d+) ?(%d*)')
+  return tonumber(quota) or 0, epoch or '0', what ~= 'rate' and tonumber(departures) or 0
 end
 
-function Quotas.put(limit, quota, epoch, left)
+function Quotas.put(limit, quota, epoch, departures)
   local text = int(quota) .. ' ' .. epoch
-  call('HSET', K.quotas(), limit, left > 0 and text .. ' ' .. int(left) or text)
+  call('HSET', K.quotas(), limit, departures > 0 and text .. ' ' .. int(departures) or text)
 end
 
 -- What has left this shard and is used on another one takes its part of the quota with it. The
 -- ledger learns of it with the next look; a process that looked before gives it none back.
 function Quotas.leave(limit, n)
-  local quota, epoch, left = Quotas.of(Quotas.parse(limit))
-  if n > 0 then Quotas.put(limit, max(0, quota - n), epoch, left + 1) end
+  local quota, epoch, departures = Quotas.of(Quotas.parse(limit))
+  if n > 0 then Quotas.put(limit, max(0, quota - n), epoch, departures + 1) end
 end
 
 -- How many jobs of a node could start, and what its flows weigh of which jobs run or could start.
@@ -182,19 +182,19 @@ function Quotas.demand_of_rate(number)
   return Room.least(startable, room or nil), weight
 end
 
--- What each limit of a scope needs here: `limit whole quota epoch used demand weight left`, and of
--- a rate ` fills tokens has_started`.
+-- What each limit of a scope needs here: `limit whole quota epoch used demand weight departures`,
+-- and of a rate ` fills tokens has_started`.
 function Quotas.needs(rows, scope, name, own_name, only)
   for _, what in ipairs(WHATS[scope]) do
     local is_asked = own_name and (not only or only == '' or only == what)
     local whole = is_asked and Limits.stored_whole(what, scope, own_name)
     if whole then
-      local quota, epoch, left = Quotas.of(what, scope, own_name)
+      local quota, epoch, departures = Quotas.of(what, scope, own_name)
       local demand, weight = Quotas.demand(what, scope, own_name)
       local rate = what == 'rate' and RateQuotas.of(own_name)
       insert(rows, concat({ concat({ what, scope, name }, ':'), num(whole),
         int(rate and rate.units or quota), epoch, int(Quotas.used(what, scope, own_name)),
-        num(demand), num(weight), int(left), rate and rate.text or nil }, ' '))
+        num(demand), num(weight), int(departures), rate and rate.text or nil }, ' '))
     end
   end
 end

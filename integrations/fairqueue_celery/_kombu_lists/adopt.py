@@ -88,8 +88,8 @@ class Adoption:
                 if not messages:
                     break
                 for message in reversed(messages):
-                    job = self._adopt(key, queue, message)
-                    if job is None:
+                    job, is_done = self._adopt(key, queue, message)
+                    if not is_done:
                         break  # another process took it: read again
                     done += 1
                     progress(job)
@@ -97,10 +97,11 @@ class Adoption:
 
     def _adopt(
         self, key: str, queue: str, message: bytes, job_id: str | None = None
-    ) -> Adopted | None:
+    ) -> tuple[Adopted, bool]:
+        """Import a message as what it says; False: it is not the next one any more."""
         job = as_job(message, self._core)
         try:
-            return job if self._import(key, queue, message, job, job_id) else None
+            return job, self._import(key, queue, message, job, job_id)
         except ConfigurationError as error:
             logger.warning(
                 "a message from the old broker goes to the default workspace, without its task's "
@@ -108,7 +109,7 @@ class Adoption:
                 error,
             )
             job = replace(job, workspace=None, task="", kind=UNREAD)
-            return job if self._import(key, queue, message, job, job_id) else None
+            return job, self._import(key, queue, message, job, job_id)
 
     def _import(
         self, key: str, queue: str, message: bytes, job: Adopted, job_id: str | None = None
@@ -159,9 +160,9 @@ class SpreadAdoption(Adoption):
         return done
 
     def _adopt_aside(self, name: bytes, queue: str, message: bytes) -> Adopted:
-        job = self._adopt("", queue, message, job_id=name.partition(b" ")[0].decode())
+        job, _ = self._adopt("", queue, message, job_id=name.partition(b" ")[0].decode())
         self._aside.forget(name)
-        return job or Adopted()
+        return job
 
 
 class Adopter:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +257,22 @@ class Interrupted(Exception):
     """Stops a transfer in the middle."""
 
 
+def interrupted(call: Callable[..., Any], when: str, nth: int) -> Callable[..., Any]:
+    """Make a call that is interrupted "before" or "after" it has done its work the nth time."""
+    numbers = count(1)
+
+    def stopped(*arguments: Any, **options: Any) -> Any:
+        number = next(numbers)
+        if number == nth and when == "before":
+            raise Interrupted
+        answer = call(*arguments, **options)
+        if number == nth:
+            raise Interrupted
+        return answer
+
+    return stopped
+
+
 @pytest.mark.parametrize("script", ["_aside._take", "_push"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("nth", [1, 3])
@@ -279,18 +296,7 @@ def test_an_interrupted_transfer_neither_loses_nor_doubles_messages(
         moving = Transfer(source, destination)
         *path, name = script.split(".")
         owner = getattr(moving, path[0]) if path else moving
-        original, calls = getattr(owner, name), []
-
-        def stopped(**arguments: Any) -> Any:
-            calls.append(1)
-            if len(calls) == nth and when == "before":
-                raise Interrupted
-            answer = original(**arguments)
-            if len(calls) == nth:
-                raise Interrupted
-            return answer
-
-        monkeypatch.setattr(owner, name, stopped)
+        monkeypatch.setattr(owner, name, interrupted(getattr(owner, name), when, nth))
         with pytest.raises(Interrupted), moving:
             moving.run(["q"])
         with Transfer(source, destination) as repeat:

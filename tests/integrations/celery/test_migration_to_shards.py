@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from fairqueue import FairQueue
 from fairqueue._stores.store import Store
 from fairqueue.cli import main
-from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue.testing import EmbeddedServer
 from fairqueue_celery._kombu_lists import adopt, transfer
 from fairqueue_celery._kombu_lists.adopt import SpreadAdoption
 from fairqueue_celery._kombu_lists.lists import KombuLists, Layout
@@ -23,29 +23,17 @@ from tests.integrations.celery.test_migration import (
     Interrupted,
     claimed,
     hold_all,
-    kombu_url,
+    interrupted,
     migrate,
+    old,
     send,
+    server,
 )
 from tests.nodes import Spread, cluster
 
+__all__ = ["old", "server"]
 SHARDS = 4
 WORKSPACES = [f"workspace-{n}" for n in range(8)]
-
-
-@pytest.fixture
-def server() -> Iterator[EmbeddedServer]:
-    """That of the old broker."""
-    with embedded_redis() as server:
-        yield server
-
-
-@pytest.fixture
-def old(server: EmbeddedServer) -> Iterator[Celery]:
-    """A producer on the old broker."""
-    app = Celery("old", broker=kombu_url(server), set_as_current=False)
-    yield app
-    app.close()
 
 
 @pytest.fixture
@@ -142,17 +130,7 @@ def test_an_interrupted_import_neither_loses_nor_doubles_messages(
     sent = {one for ids in send_all(old, each=1).values() for one in ids}
     owner: Any = {"take": transfer.Aside, "import": Store, "forget": transfer.Aside}[step]
     name = "import_message" if step == "import" else step
-    original, calls = getattr(owner, name), []
-
-    def stopped(*arguments: Any, **options: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 3 and when == "before":
-            raise Interrupted
-        answer = original(*arguments, **options)
-        if len(calls) == 3:
-            raise Interrupted
-        return answer
-
+    stopped = interrupted(getattr(owner, name), when, 3)
     with FairQueue(spread, workspace_from=["kwarg:tenant_id"]) as core, server.client() as client:
         moving = SpreadAdoption(core, KombuLists(client, Layout()))
         monkeypatch.setattr(owner, name, stopped)
