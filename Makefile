@@ -89,9 +89,10 @@ bench: $(VENV)/.dev-ready  ## Ratios against kombu and Celery in the same run
 matrix: $(VENV)/.dev-ready  ## Every supported Python, Celery and Dramatiq whose interpreter is on PATH
 	@UV_PYTHON_DOWNLOADS=never $(BIN)/tox run $(TOX_ARGS)
 
-floor: $(VENV)/.dev-ready  ## The part of the matrix that CI needs: three Celerys and three Dramatiqs, on two Pythons
+floor: $(VENV)/.dev-ready  ## The part of the matrix that CI needs: three Celerys and three Dramatiqs, without slow tests
 	@rm -f .tox/ran.json
 	@envs=$$($(BIN)/python -m tests.matrix.floor pick) && \
+	  PYTEST_ADDOPTS='-m "not slow and not long"' \
 	  UV_PYTHON_DOWNLOADS=never $(BIN)/tox run -e "$$envs" --result-json .tox/ran.json $(TOX_ARGS); \
 	  played=$$?; $(BIN)/python -m tests.matrix.floor check .tox/ran.json && exit $$played
 

@@ -16,17 +16,22 @@ class Failure(CommandError):
     """The error that a test has asked for."""
 
 
-class FailingDatabase(Database):
-    """Counts its commands, and fails those that it is told to."""
+Fails = Callable[[int, str], bool]
+"""Whether a command fails, by its number and its name."""
 
-    def __init__(self, clock: ManualClock, *, random: Random | None = None) -> None:
-        super().__init__(clock=clock, random=random)
+
+def _none(_number: int, _name: str) -> bool:
+    return False
+
+
+class _Counter:
+    """Counts commands. The database holds it, and Lua does: so it must not hold the database."""
+
+    def __init__(self) -> None:
         self.count = 0
-        self.fails: Callable[[int, str], bool] = lambda _n, _name: False
-        for name in list(self.commands.keys()):
-            self.commands[name] = self._failing(name.decode(), self.commands[name])
+        self.fails: Fails = _none
 
-    def _failing(self, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    def counting(self, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
         def command(*arguments: Any) -> Any:
             self.count += 1
             if self.fails(self.count, name):
@@ -35,15 +40,30 @@ class FailingDatabase(Database):
 
         return command
 
-    def deny(self, fails: Callable[[int, str], bool] | None) -> None:
+
+class FailingDatabase(Database):
+    """Counts its commands, and fails those that it is told to."""
+
+    def __init__(self, clock: ManualClock, *, random: Random | None = None) -> None:
+        super().__init__(clock=clock, random=random)
+        self._counter = counter = _Counter()
+        for name in list(self.commands.keys()):
+            self.commands[name] = counter.counting(name.decode(), self.commands[name])
+
+    @property
+    def count(self) -> int:
+        """How many commands there were since :meth:`deny`."""
+        return self._counter.count
+
+    def deny(self, fails: Fails | None) -> None:
         """Fail these commands from now on, numbered from 1; None: no more."""
-        self.count, self.fails = 0, fails or (lambda _n, _name: False)
+        self._counter.count, self._counter.fails = 0, fails or _none
 
     @contextmanager
-    def failing(self, fails: Callable[[int, str], bool]) -> Iterator[None]:
+    def failing(self, fails: Fails) -> Iterator[None]:
         """Fail these commands inside the block; they are numbered from 1."""
         self.deny(fails)
         try:
             yield
         finally:
-            self.fails = lambda _n, _name: False
+            self._counter.fails = _none

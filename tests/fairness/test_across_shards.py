@@ -145,7 +145,9 @@ def test_workspaces_on_different_shards_have_equal_shares() -> None:
     assert jain(play()) > 0.98
 
 
-@pytest.mark.parametrize(("most", "seconds"), [(8, 50.0), (2, 160.0)])
+@pytest.mark.parametrize(
+    ("most", "seconds"), [(8, 50.0), pytest.param(2, 160.0, marks=pytest.mark.long)]
+)
 def test_a_limit_over_all_shards_divides_its_slots_fairly(most: int, seconds: float) -> None:
     """By weight, wherever the workspaces live, also where there are fewer slots than shards."""
     cluster = Cluster()

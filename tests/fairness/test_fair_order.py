@@ -15,7 +15,13 @@ FleetsOf = Callable[[str], Fleets]
 ALL = {**SCENARIOS, **SHARED, **RESERVES}
 BROKEN = [(name, build) for name, scene in ALL.items() for build in scene.broken_by]
 
+ON_REDIS = pytest.mark.parametrize(
+    "stores_of", ["redis", pytest.param("memory", marks=pytest.mark.long)], indirect=True
+)
+"""What runs here are the scripts; that both engines run them alike, other tests show."""
 
+
+@ON_REDIS
 @pytest.mark.parametrize("name", ALL)
 def test_the_figures_match_the_simulation(fleets_of: FleetsOf, name: str) -> None:
     """Every scenario yields the figures of the simulation."""
@@ -23,6 +29,7 @@ def test_the_figures_match_the_simulation(fleets_of: FleetsOf, name: str) -> Non
     assert scene.deviations(scene.play(fleets_of("unchanged"), **scene.short)) == {}
 
 
+@ON_REDIS
 @pytest.mark.parametrize(("name", "build"), BROKEN)
 def test_each_rule_is_needed(fleets_of: FleetsOf, name: str, build: str) -> None:
     """With one rule switched off, its scenario yields other figures."""
