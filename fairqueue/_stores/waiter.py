@@ -26,9 +26,12 @@ class Waiter(ABC):
     def collect(self) -> bool:
         """End an armed wait that became readable; True: woken, False: timed out."""
 
+    def begin_disarm(self) -> None:  # noqa: B027 - most engines have nothing to send
+        """Ask for the end of an armed wait; :meth:`disarm` is then over sooner."""
+
     @abstractmethod
     def disarm(self) -> bool:
-        """End an armed wait before its time; True: woken meanwhile."""
+        """End the wait before its time; True: woken meanwhile."""
 
     @abstractmethod
     def wait(self, seconds: float) -> bool:

@@ -28,8 +28,8 @@ import os
 import select
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -97,6 +97,34 @@ def _read_one(connection: Any) -> Any:
     return connection.read_response()
 
 
+class Sent:
+    """A command on its way, over a connection that no other call has until its reply is read."""
+
+    def __init__(self, connections: _Connections, packed: bytes) -> None:
+        self._connections, self._connection = connections, connections.take()
+        with self._giving_back():
+            self._connection.send_packed_command((packed,))
+
+    def reply(self) -> Any:
+        """Wait for the reply."""
+        with self._giving_back():
+            reply = self._connection.read_response()
+        self._connections.give_back(self._connection, is_kept=True)
+        return reply
+
+    def disconnect(self) -> None:
+        """Close the connection, since its reply will not be read."""
+        self._connection.disconnect()
+
+    @contextmanager
+    def _giving_back(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self._connections.give_back(self._connection, is_kept=_keeps_connection(error))
+            raise
+
+
 class Wire:
     """Carries one client's calls, beside that client.
 
@@ -147,6 +175,10 @@ class Wire:
             raise
         self._connections.give_back(connection, is_kept=True)
         return reply
+
+    def send(self, *command: bytes) -> Sent:
+        """Send a command whose reply is read later. It is not sent again."""
+        return Sent(self._connections, _head((), len(command)) + _packed(command))
 
     def close(self) -> None:
         """Close what is idle; the wire may be used again."""

@@ -88,7 +88,7 @@ class RedisEngine(Engine):
     def waiter(self, queues: Sequence[str]) -> RedisWaiter:
         """Make a waiter with a connection of its own."""
         tokens = [self.keys.key("token", queue) for queue in queues]
-        return RedisWaiter(self.client, tokens, is_silent=lambda: self.silent)
+        return RedisWaiter(self.client, self._wire, tokens, is_silent=lambda: self.silent)
 
     def check(self) -> None:
         """Raise if this server cannot keep the promises."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import redis
 
+from fairqueue._stores.redis.connections import Sent, Wire
 from fairqueue._stores.redis.errors import guarded, is_withheld
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 
@@ -21,14 +22,19 @@ class RedisWaiter(Waiter):
     """BLPOP over the tokens of some queues; what takes a token claims, or gives it back."""
 
     def __init__(
-        self, client: redis.Redis, tokens: Sequence[str], is_silent: Callable[[], bool]
+        self,
+        client: redis.Redis,
+        wire: Wire | None,
+        tokens: Sequence[str],
+        is_silent: Callable[[], bool],
     ) -> None:
-        self._client = client
+        self._client, self._wire = client, wire
         self._is_silent = is_silent
         self._tokens = list(tokens)
         self._turn = 0
         self._connection: Any = None
         self._armed = False
+        self._unblocking: Sent | None = None
 
     def _connect(self) -> Any:
         if self._connection is None:
@@ -63,14 +69,30 @@ class RedisWaiter(Waiter):
             self._armed = False
         return reply is not None
 
+    def begin_disarm(self) -> None:
+        """Tell the server to end the wait, and do not wait for its reply."""
+        if not self._armed or self._id is None or self._unblocking is not None:
+            return
+        with self._dropping():
+            if self._readable(0):
+                return
+            if self._wire is None:
+                self._client.execute_command("CLIENT", "UNBLOCK", self._id)
+            else:
+                self._unblocking = self._wire.send(b"CLIENT", b"UNBLOCK", b"%d" % self._id)
+
     def disarm(self) -> bool:
         """End the wait on the server's side; where that cannot be done, its connection goes."""
         if self._id is None:
             self.close()
             return False
+        self.begin_disarm()
+        if not self._armed:
+            return False
         with self._dropping():
-            if not self._readable(0):
-                self._client.execute_command("CLIENT", "UNBLOCK", self._id)
+            if self._unblocking is not None:
+                self._unblocking.reply()
+                self._unblocking = None
             if not self._readable(UNBLOCK_SECONDS):
                 self._drop()  # the link is dead
                 return False
@@ -116,9 +138,11 @@ class RedisWaiter(Waiter):
 
     def _drop(self) -> None:
         self._armed = False
+        unblocking, self._unblocking = self._unblocking, None
         connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.disconnect()
+        for one in (unblocking, connection):
+            if one is not None:
+                one.disconnect()
 
 
 def _id_of(connection: Any) -> Any:

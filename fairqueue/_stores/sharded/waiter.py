@@ -77,7 +77,7 @@ class ShardedWaiter(Waiter):
         self._waiters: list[Waiter] = []
         self._rests: list[Rest] = []
         self._grow()
-        self._armed: dict[int, Waiter] = {}
+        self._armed: dict[int, int] = {}
         self._watch: _Epoll | _Kqueue | None = None
         self.answered_by = 0.0
 
@@ -88,9 +88,10 @@ class ShardedWaiter(Waiter):
         away = None
         self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
         self._grow()
-        pairs = list(zip(self._waiters, self._rests, strict=True))
+        numbers = range(len(self._waiters))
         with self._whole_or_closed():
-            for waiter, rest in [pair for pair in pairs if pair[1].seconds_left <= 0] or pairs:
+            for number in [n for n in numbers if self._rests[n].seconds_left <= 0] or numbers:
+                waiter, rest = self._waiters[number], self._rests[number]
                 began = time.monotonic()
                 try:
                     waiter.arm(seconds)
@@ -101,7 +102,7 @@ class ShardedWaiter(Waiter):
                 else:
                     rest.answered()
                     self._watched().add(fd)
-                    self._armed[fd] = waiter
+                    self._armed[fd] = number
         if away is not None and not self._armed:
             raise away
 
@@ -129,25 +130,35 @@ class ShardedWaiter(Waiter):
         return int(self._watched().fileno())
 
     def collect(self) -> bool:
-        """End the wait on all shards; True: one of them has woken us."""
+        """End the wait on all shards at the same time; True: one of them has woken us."""
         ready = self._watched().readable()
         armed, self._armed = self._armed, {}
-        woken, away = [], None
+        away: list[StoreUnavailable] = []
+        is_woken = False
         with self._whole_or_closed():
-            for fd, waiter in armed.items():
+            for fd, number in armed.items():
                 self._watched().remove(fd)
-                number = self._waiters.index(waiter)
-                try:
-                    woken.append(waiter.collect() if fd in ready else waiter.disarm())
-                except StoreUnavailable as error:
-                    away = error
-                    self._rests[number].failed()
-                else:
-                    if woken[-1]:
+                if fd not in ready:
+                    with self._noting(number, away):
+                        self._waiters[number].begin_disarm()
+            for fd, number in armed.items():
+                waiter = self._waiters[number]
+                with self._noting(number, away):
+                    if waiter.collect() if fd in ready else waiter.disarm():
                         self._on_woken(number)
-        if away is not None and not woken:
-            raise away
-        return any(woken)
+                        is_woken = True
+        if away and len(away) == len(armed):
+            raise away[-1]
+        return is_woken
+
+    @contextmanager
+    def _noting(self, number: int, away: list[StoreUnavailable]) -> Iterator[None]:
+        """Let a shard rest that does not answer."""
+        try:
+            yield
+        except StoreUnavailable as error:
+            self._rests[number].failed()
+            away.append(error)
 
     def disarm(self) -> bool:
         """End the wait before its time."""
