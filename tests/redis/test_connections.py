@@ -169,6 +169,47 @@ def test_a_wait_may_be_interrupted_at_every_instruction(
         assert 50 < steps < MOST_STEPS
 
 
+def test_the_end_of_a_wait_may_be_interrupted_at_every_instruction(
+    redis_url: str, namespace: str
+) -> None:
+    """After it the wait can be ended, and each connection gets its own replies."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        waiting: Any = queue._connected().waiter(["q"])
+
+        def arm_and_disarm() -> None:
+            waiting.arm(5)
+            waiting.begin_disarm()
+            waiting.disarm()
+
+        def after() -> None:
+            assert not waiting.disarm()
+            waiting.arm(5)
+            assert not waiting.disarm()
+            assert queue.depth("q") == 0
+
+        steps = _interrupt_everywhere(arm_and_disarm, after)
+        waiting.close()
+        assert 50 < steps < MOST_STEPS
+
+
+def test_an_end_that_overtakes_its_wait_is_told_again(
+    redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go over two connections. The wait ends as soon as it has arrived, not a second later."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        waiting: Any = queue._connected().waiter(["q"])
+        assert not waiting.wait(0.002)
+        connection = waiting._connection
+        send = connection.send_command
+        monkeypatch.setattr(
+            connection, "send_command", lambda *words: threading.Timer(0.1, send, words).start()
+        )
+        waiting.arm(60.0)
+        assert not waiting.disarm()
+        assert waiting._connection is connection
+        waiting.close()
+
+
 @pytest.fixture
 def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
     """A proxy before the server of this test process."""

@@ -14,7 +14,7 @@ from fairqueue._stores.redis.connections import Sent, Wire
 from fairqueue._stores.redis.errors import guarded, is_withheld
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 
-UNBLOCK_SECONDS = 1.0
+UNBLOCK_SECONDS, AGAIN_SECONDS = 1.0, 0.02
 LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms down to that
 
 
@@ -71,32 +71,47 @@ class RedisWaiter(Waiter):
 
     def begin_disarm(self) -> None:
         """Tell the server to end the wait, and do not wait for its reply."""
-        if not self._armed or self._id is None or self._unblocking is not None:
-            return
-        with self._dropping():
-            if self._readable(0):
-                return
-            if self._wire is None:
-                self._client.execute_command("CLIENT", "UNBLOCK", self._id)
-            else:
-                self._unblocking = self._wire.send(b"CLIENT", b"UNBLOCK", b"%d" % self._id)
+        if self._armed and self._id is not None and self._unblocking is None:
+            with self._dropping():
+                self._tell()
 
     def disarm(self) -> bool:
         """End the wait on the server's side; where that cannot be done, its connection goes."""
+        if not self._armed:
+            return False
         if self._id is None:
             self.close()
             return False
-        self.begin_disarm()
-        if not self._armed:
-            return False
         with self._dropping():
-            if self._unblocking is not None:
-                self._unblocking.reply()
-                self._unblocking = None
-            if not self._readable(UNBLOCK_SECONDS):
+            if not self._has_ended():
                 self._drop()  # the link is dead
                 return False
             return self.collect()
+
+    def _tell(self) -> None:
+        if self._wire is None:
+            self._client.execute_command("CLIENT", "UNBLOCK", self._id)
+        else:
+            self._unblocking = self._wire.send(b"CLIENT", b"UNBLOCK", b"%d" % self._id)
+
+    def _has_ended(self) -> bool:
+        """End the wait, and say whether its answer has come.
+
+        The server is told again while the answer is missing: the wait itself, which goes over
+        another connection, may reach it after that.
+        """
+        until = time.monotonic() + UNBLOCK_SECONDS
+        while self._unblocking is not None or not self._readable(0):
+            if time.monotonic() >= until:
+                return False
+            if self._unblocking is None:
+                self._tell()
+            unblocking, self._unblocking = self._unblocking, None
+            if unblocking is not None:
+                unblocking.reply()
+            if self._readable(AGAIN_SECONDS):
+                break
+        return True
 
     def wait(self, seconds: float) -> bool:
         """Block until woken or time is up; a connection that stays silent beyond that is dead."""
@@ -114,10 +129,8 @@ class RedisWaiter(Waiter):
 
     def _unblock(self) -> None:
         try:
-            if self._id is not None and not self._readable(0):
-                self._client.execute_command("CLIENT", "UNBLOCK", self._id)
-            patience = 0 if self._id is None else 1
-            answer = self._connection.read_response() if self._readable(patience) else None
+            is_over = self._readable(0) if self._id is None else self._has_ended()
+            answer = self._connection.read_response() if is_over else None
             if answer is not None and not self._client.exists(answer[0]):
                 self._client.rpush(answer[0], 1)
         except (redis.RedisError, OSError):
