@@ -155,14 +155,17 @@ class Bell:
         self.is_sent = False
         self._shard.master.bells.append(self._rings)
 
-    def end(self) -> None:
-        """End the wait, by a call; a token that came meanwhile is kept."""
-        if self.is_sent:
-            self._shard.master.serve(self._leave, lambda _: self._price, 0.0)
+    def end(self, seconds: float, on_reply: Callable[[], object]) -> None:
+        """End the wait by a call, sent after ``seconds``; a token that comes sooner is kept."""
+        master, simulation = self._shard.master, self._shard.at.simulation
 
-    def _leave(self) -> None:
-        self.is_sent = False
-        self._tokens.leave(self)
+        def leave() -> None:
+            self.is_sent = False
+            self._tokens.leave(self)
+            master.bells.append(on_reply)
+
+        arrives = simulation.now + seconds + ROUND_TRIP_SECONDS / 2
+        simulation.at(arrives, partial(master.arrive, leave, self._price))
 
     @property
     def _price(self) -> float:
@@ -176,12 +179,13 @@ class Bell:
 class Wait:
     """A process's wait for tokens on all shards, which goes on while it is busy.
 
-    One that a token ends is ended on every other shard, one after the other, before the process
-    claims: so do the waiters of Redis.
+    One that a token ends is ended on all other shards at the same time, before the process claims:
+    so do the waiters of Redis.
     """
 
     def __init__(self, cluster: Cluster, wake: Callable[[], object]) -> None:
-        self._wake = wake
+        self._wake, self._own_seconds = wake, cluster.setting.prices.client_end
+        self._replies = 0
         self.woken: set[int] = set()
         self._bells = [Bell(each, partial(self._rung, n)) for n, each in enumerate(cluster.shards)]
 
@@ -196,7 +200,17 @@ class Wait:
 
     def end(self) -> frozenset[int]:
         """Wait no longer; return which shards have woken the process."""
-        for bell in self._bells:
-            bell.end()
+        left = [bell for bell in self._bells if bell.is_sent]
+        process, self._replies = getcurrent(), len(left)
+
+        def on_reply() -> None:
+            self._replies -= 1
+            if self._replies == 0:
+                process.switch()
+
+        for number, bell in enumerate(left):
+            bell.end(number * self._own_seconds, on_reply)
+        if left:
+            stop()
         woken, self.woken = frozenset(self.woken), set()
         return woken

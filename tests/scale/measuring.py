@@ -156,6 +156,23 @@ class Shard:
             self._claim(0, 1, (), OTHERS, "none")()
         return (time.process_time() - began) / OWN
 
+    def own_time_of_end(self) -> float:
+        """Return the client's processor time for the end of a wait on one of several shards."""
+        waiters = [self._store.waiter(["none"]) for _ in range(EIGHT)]
+        spent = 0.0
+        for _ in range(OWN // EIGHT):
+            for waiter in waiters:
+                waiter.arm(LEASE_SECONDS)
+            began = time.process_time()
+            for waiter in waiters:
+                waiter.begin_disarm()
+            for waiter in waiters:
+                waiter.disarm()
+            spent += time.process_time() - began
+        for waiter in waiters:
+            waiter.close()
+        return spent / (OWN // EIGHT * EIGHT)
+
 
 def waits(client: redis.Redis, meter: Meter, calls: int) -> None:
     """Time waits for a token, on a connection of its own, and their ends."""
@@ -188,17 +205,18 @@ def measure(sizes: Sequence[int], *, rounds: int, calls: int) -> Prices:
         client.config_set("zset-max-listpack-entries", 0)  # as docs/production.md says
         shards = {size: Shard(client, size) for size in sizes}
         bytes_each = [shard.grow() for shard in shards.values()][-1]
-        common, own = Meter(client), []
+        common, own, own_end = Meter(client), [], []
         for _ in range(rounds):
             for shard in shards.values():
                 _round(shard, calls)
             waits(client, common, calls)
             plain(client, common, 10 * calls)
             own.append(shards[sizes[0]].own_time())
+            own_end.append(shards[sizes[0]].own_time_of_end())
     both = common.medians()
     call = max(0.0, both["SET"] - both["SET, packed"])
     found = [_measured(size, shard, call, both) for size, shard in shards.items()]
-    return Prices(found, median(own), call, both["SET, packed"], bytes_each)
+    return Prices(found, median(own), median(own_end), call, both["SET, packed"], bytes_each)
 
 
 def _measured(size: int, shard: Shard, call: float, common: dict[str, float]) -> Measured:

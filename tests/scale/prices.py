@@ -32,6 +32,8 @@ class Prices:
     measured: Sequence[Measured]
     client: float
     """Seconds of the client's processor for one call."""
+    client_end: float = 0.0
+    """The same for the end of its wait on one of several shards."""
     call: float = 0.0
     """Seconds that a call by itself costs the server beside its script: part of each price."""
     plain: float = 0.0
@@ -56,6 +58,7 @@ class Prices:
             self,
             measured=tuple(map(scaled, self.measured)),
             client=factor * self.client,
+            client_end=factor * self.client_end,
             call=factor * self.call,
             plain=plain,
         )

@@ -78,7 +78,7 @@ From the moment at which it is stored to its start, while slots are free: median
 The number of workspaces does not matter here, since only those with a job have anything in Redis.
 Two things grow with the shards:
 
-- An idle process waits on all of them. When one wakes it, it ends the other waits one after the other, and then claims: a round trip for each shard.
+- An idle process waits on all of them. When one wakes it, it ends the other waits, all at the same time, and then claims: a round trip, and {client_end} µs of its own for each shard.
 - A process that ends a job while it has a free slot asks every shard for more. A Celery worker collects ends for 5 ms for that reason, and so does the simulation.
 
 {calls}
