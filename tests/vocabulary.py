@@ -163,15 +163,28 @@ def _hits_in(path: Path) -> Iterator[Hit]:
                 yield Hit(name, line, match[1], instead)
 
 
-def _matches(piece: _Piece) -> Iterator[tuple[re.Match[str], str]]:
-    for pattern, instead in _WORDS if piece.is_prose else ():
-        for match in pattern.finditer(piece.text):
+def _matches(piece: _Piece) -> Iterable[tuple[re.Match[str], str]]:
+    return _in_prose(piece.text) if piece.is_prose else _in_code(piece.text)
+
+
+def _in_prose(text: str) -> Iterator[tuple[re.Match[str], str]]:
+    for pattern, instead in _WORDS:
+        for match in pattern.finditer(text):
             if match[1].lower() != "who" or not _PEOPLE.search(_before(match)):
                 yield match, instead
-    for pattern, instead in _NAMES:
-        for match in pattern.finditer(piece.text):
-            if not piece.is_prose or "_" in match[1]:
-                yield match, instead
+    for match, instead in _names(text):
+        if "_" in match[1]:
+            yield match, instead
+
+
+@cache
+def _in_code(text: str) -> tuple[tuple[re.Match[str], str], ...]:
+    """Kept, since a few names stand in most places."""
+    return tuple(_names(text))
+
+
+def _names(text: str) -> Iterator[tuple[re.Match[str], str]]:
+    return ((match, instead) for pattern, instead in _NAMES for match in pattern.finditer(text))
 
 
 def _before(match: re.Match[str]) -> str:
