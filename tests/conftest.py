@@ -72,15 +72,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.filterwarnings(warning))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _own_garbage() -> Iterator[None]:
-    """Collect garbage after each module, so that its leaks cause warnings there.
-
-    What is left are modules and the like: a million objects that no later collection looks at.
-    """
-    yield
+def pytest_collection_finish() -> None:
+    """Spare each later collection of garbage a look at all that is imported by now."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_garbage() -> Iterator[None]:
+    """Collect garbage after each module, so that its leaks cause warnings there."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)
