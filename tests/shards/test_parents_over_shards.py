@@ -303,6 +303,7 @@ def test_it_goes_on_wherever_it_was_killed(
         assert len(ran(queue)) >= 3, step
         assert list(of_layout(queue.store)) == [], step
         assert known.findings(FROM) == [], step
+        known.close()
     assert step > 10
 
 
@@ -369,4 +370,5 @@ def test_a_change_of_shards_goes_on_wherever_it_was_killed(
         put(known.open(5), *OTHERS)
         assert places(known, 5) == {shard_of(org, 5): 3 * len(OTHERS)}, step
         assert known.findings(5) == [], step
+        known.close()
     assert step > 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -53,6 +54,12 @@ class Namespace:
         """Say what the auditor finds on any shard."""
         return [found for n in range(shards) for found in audit(self.shard(n).engine)]
 
+    def close(self) -> None:
+        """End all processes, so that no thread of theirs goes on."""
+        for queue in self.queues:
+            with suppress(Killed):
+                queue.close()
+
 
 @pytest.fixture(params=["memory", "redis"])
 def processes(
@@ -69,8 +76,7 @@ def processes(
         kind = partial(RedisEngine, request.getfixturevalue("redis_client"))
     found = Namespace(namespace, kind, clock)
     yield found
-    for queue in found.queues:
-        queue.close()
+    found.close()
 
 
 def fill(queue: FairQueue, clock: ManualClock) -> None:
@@ -220,6 +226,7 @@ def test_it_goes_on_wherever_it_was_killed(
             assert known.open(shards_now(known)).admin.reshard(to).is_done
         assert picture(known.open(to)) == before, at
         assert known.findings(max(shards, to)) == [], at
+        known.close()
     assert at > 30
 
 
