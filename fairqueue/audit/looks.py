@@ -3,8 +3,9 @@
 The keys are not read in one atomic step, so what one look finds may be a change that it met half
 done. Records are read first, and each change to what a workspace, node or lease owns changes its
 record, too. So if a record is the same in two looks, nothing has happened there between them, and
-what the first of them found stands. Where a record changes all the time, a finding counts if each
-of several looks finds it again in the same words.
+what the first of them found stands. Where a record changes all the time, or may come and go as
+that of an idle queue does, a finding counts if each of several looks finds it again in the same
+words.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ LOOKS_AT_JOBS = 3
 """A job may move while its lane is read; to be missed three times it would have to move in each."""
 _BY_WORKSPACE = frozenset({"workspace", "lane", "returned", "hole", "expiring", "scheduled"})
 _MEMBERS = frozenset({"member", "tag"})
+_KINDS = ("workspaces", "nodes", "inner_nodes")
+_ABSENT = (None,) * len(_KINDS)
 _ARRIVAL = 16  # digits and a colon before the name in a ready set
 
 
@@ -60,7 +63,7 @@ def _is_certain(where: Where, before: Audit, look: Audit, looks: int) -> bool:
     if where[:1] == ("job",):
         return looks >= LOOKS_AT_JOBS
     record = _record_of(before, where)
-    return record is None or record == _record_of(look, where)
+    return record is None or (record != _ABSENT and record == _record_of(look, where))
 
 
 def _record_of(a: Audit, where: Where) -> object:
@@ -79,5 +82,4 @@ def _record_of(a: Audit, where: Where) -> object:
 
 def _record(a: Audit, name: str) -> object:
     """Return the records of a workspace, queue or inner node."""
-    kinds = ("workspaces", "nodes", "inner_nodes")
-    return tuple(a.space.one(kind, {}).get(name) for kind in kinds)
+    return tuple(a.space.one(kind, {}).get(name) for kind in _KINDS)

@@ -13,7 +13,8 @@ from fairqueue import Limits
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
-from fairqueue.audit import audit, certain_findings
+from fairqueue.audit import audit, certain_findings, looks
+from fairqueue.audit.checks import Finding
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.testing import ManualClock
 from tests.audit.damages import DAMAGES, SHARED_DAMAGES
@@ -128,6 +129,23 @@ def test_nothing_is_found_while_others_work(redis_client: redis.Redis, namespace
         for thread in threads:
             thread.join()
     assert [finding for each in found for finding in each] == []
+
+
+def test_what_comes_and_goes_with_its_record_is_not_certain(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idle queue has no record: that two looks find none does not say that it stood still."""
+    met = Finding("I6", "depth of 'q' is 5, its lanes hold 0", ("node", "q"))
+    of_looks = iter([[met], [met], [], []])
+    monkeypatch.setattr(looks, "findings", lambda _: next(of_looks))
+    assert certain_findings(engine)[1] == []
+
+
+def test_damage_without_a_record_is_found(world: World, engine: Engine) -> None:
+    """By each of five looks."""
+    world.publish()
+    engine.command("HDEL", engine.keys.key("nodes"), "q")
+    assert ("node", "q") in {found.where for found in certain_findings(engine)[1]}
 
 
 def test_keys_of_jobs_never_expire(world: World, engine: Engine) -> None:
