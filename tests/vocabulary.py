@@ -179,7 +179,7 @@ def _in_prose(text: str) -> Iterator[tuple[re.Match[str], str]]:
 
 @cache
 def _in_code(text: str) -> tuple[tuple[re.Match[str], str], ...]:
-    """Kept, since a few names stand in most places."""
+    """Cached: the same few names stand in most places."""
     return tuple(_names(text))
 
 

@@ -12,7 +12,7 @@ In short:
 
 - **It grows with the masters as long as there are many workspaces**: with 10 million, {largest} masters carry {all} jobs per second and one carries {one}, which is {times} times as many.
 - **Few workspaces leave masters idle**: {largest} masters carry {few_rate} jobs per second for {few} workspaces, and one carries {few_one}. With 1,000 workspaces the fullest of {largest} shards has {spread} times as many as the mean.
-- **A wait grows with the shards**: with free slots from {first_wait} ms in the median on one shard to {last_wait} ms on {largest}, since a process that is woken ends its wait on every other shard first.
+- **A wait grows with the shards**: with free slots from {first_wait} ms in the median on one shard to {last_wait} ms on {largest}, mostly since a process that ends a job beside a free slot asks every shard for more, and hears of no wake-up meanwhile.
 - **Free slots cost calls**: on {largest} shards a job that ends beside a free slot costs {empties} claims. {light} jobs per second and master keep the masters busy for {busy} % of the time.
 - **More shards than masters cost waits** as more masters do. Take as few as you will need.
 
@@ -79,7 +79,7 @@ The number of workspaces does not matter here, since only those with a job have 
 Two things grow with the shards:
 
 - An idle process waits on all of them. When one wakes it, it ends the other waits, all at the same time, and then claims: a round trip, and {client_end} µs of its own for each shard.
-- A process that ends a job while it has a free slot asks every shard for more. A Celery worker collects ends for 5 ms for that reason, and so does the simulation.
+- A process that ends a job while it has a free slot asks every shard for more, one after the other. A Celery worker collects ends for 5 ms for that reason, and so does the simulation.
 
 {calls}
 

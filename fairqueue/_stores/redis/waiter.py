@@ -71,9 +71,9 @@ class RedisWaiter(Waiter):
 
     def begin_disarm(self) -> None:
         """Tell the server to end the wait, and do not wait for its reply."""
-        if self._armed and self._id is not None and self._unblocking is None:
+        if self._armed and self._id is not None:
             with self._dropping():
-                self._tell()
+                self._unblock()
 
     def disarm(self) -> bool:
         """End the wait on the server's side; where that cannot be done, its connection goes."""
@@ -83,19 +83,20 @@ class RedisWaiter(Waiter):
             self.close()
             return False
         with self._dropping():
-            if not self._has_ended():
+            if not self._end():
                 self._drop()  # the link is dead
                 return False
             return self.collect()
 
-    def _tell(self) -> None:
+    def _unblock(self) -> None:
+        """Tell the server to end the wait, unless it is being told."""
         if self._wire is None:
             self._client.execute_command("CLIENT", "UNBLOCK", self._id)
-        else:
+        elif self._unblocking is None:
             self._unblocking = self._wire.send(b"CLIENT", b"UNBLOCK", b"%d" % self._id)
 
-    def _has_ended(self) -> bool:
-        """End the wait, and say whether its answer has come.
+    def _end(self) -> bool:
+        """End the wait on the server's side; False: its answer has not come in time.
 
         The server is told again while the answer is missing: the wait itself, which goes over
         another connection, may reach it after that.
@@ -104,13 +105,11 @@ class RedisWaiter(Waiter):
         while self._unblocking is not None or not self._readable(0):
             if time.monotonic() >= until:
                 return False
-            if self._unblocking is None:
-                self._tell()
-            unblocking, self._unblocking = self._unblocking, None
-            if unblocking is not None:
-                unblocking.reply()
-            if self._readable(AGAIN_SECONDS):
-                break
+            self._unblock()
+            sent, self._unblocking = self._unblocking, None
+            if sent is not None:
+                sent.reply()
+            self._readable(AGAIN_SECONDS)
         return True
 
     def wait(self, seconds: float) -> bool:
@@ -124,12 +123,13 @@ class RedisWaiter(Waiter):
     def close(self) -> None:
         """End the wait on the server's side, so that no token is lost."""
         if self._armed and self._connection is not None and not self._is_silent():
-            self._unblock()
+            self._give_back()
         self._drop()
 
-    def _unblock(self) -> None:
+    def _give_back(self) -> None:
+        """Put back a token that came before the end."""
         try:
-            is_over = self._readable(0) if self._id is None else self._has_ended()
+            is_over = self._readable(0) if self._id is None else self._end()
             answer = self._connection.read_response() if is_over else None
             if answer is not None and not self._client.exists(answer[0]):
                 self._client.rpush(answer[0], 1)
