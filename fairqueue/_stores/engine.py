@@ -86,7 +86,7 @@ class Engine(ABC):
         """Set while a worker stops and Redis does not answer: then no call waits for it."""
         self.late_check: LateCheck | None = None
         """Set for one of several shards that was away when its process connected."""
-        self._arguments = {name: source.arguments for name, source in load(read).items()}
+        self._sources = load(read)
 
     def call(self, operation: str, /, **arguments: Value) -> Any:
         """Run an operation; every argument of its header must be named, and no other."""
@@ -94,7 +94,7 @@ class Engine(ABC):
         late = self.late_check
         if late is not None and late.passes():
             self.late_check = None
-        wanted = self._arguments[operation]
+        wanted = self._sources[operation].arguments
         try:
             given = [bytes_of(arguments[argument]) for argument in wanted]
         except KeyError:
@@ -109,7 +109,7 @@ class Engine(ABC):
 
     def arguments_of(self, operation: str) -> tuple[str, ...]:
         """Name the arguments of an operation, as its header does."""
-        return self._arguments[operation]
+        return self._sources[operation].arguments
 
     def refuse_if_silent(self) -> None:
         """Raise StoreUnavailable while a worker stops and Redis does not answer."""

@@ -1,9 +1,9 @@
-"""Links the operations' scripts and reads their headers."""
+"""Links an operation's script when it is first asked for, and reads its header."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -25,14 +25,35 @@ def _header(text: str, field: str) -> tuple[str, ...]:
     return tuple(found.group(1).split()) if found else ()
 
 
+class Sources(Mapping[str, Source]):
+    """Every operation by its name, linked when it is first asked for: a process calls few."""
+
+    def __init__(self, read: Read) -> None:
+        self._read, self._linked = read, dict[str, Source]()
+        self._modules: Modules | None = None
+
+    def __getitem__(self, name: str) -> Source:
+        linked = self._linked.get(name)
+        if linked is None:
+            linked = self._linked[name] = self._link(name)
+        return linked
+
+    def _link(self, name: str) -> Source:
+        if name not in operations():
+            raise KeyError(name)
+        self._modules = self._modules or Modules(self._read)
+        body = read_operation(name, self._read)
+        writes = _header(body, "WRITES") != ("nothing",)
+        return Source(name, self._modules.link(body), _header(body, "ARGV"), writes)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(operations())
+
+    def __len__(self) -> int:
+        return len(operations())
+
+
 @cache
-def load(read: Read = read_source) -> Mapping[str, Source]:
-    """Link every operation; ``read`` lets a test bring its own build of a file."""
-    modules = Modules(read)
-    bodies = {name: read_operation(name, read) for name in operations()}
-    return {name: _source(name, modules, body) for name, body in bodies.items()}
-
-
-def _source(name: str, modules: Modules, body: str) -> Source:
-    writes = _header(body, "WRITES") != ("nothing",)
-    return Source(name, modules.link(body), _header(body, "ARGV"), writes)
+def load(read: Read = read_source) -> Sources:
+    """Give every operation; ``read`` lets a test bring its own build of a file."""
+    return Sources(read)

@@ -19,7 +19,6 @@ from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.memory.commands import NAMES, Commands, ScoreText, score_text
 from fairqueue._stores.memory.values import CommandError, List, Set, Values
 from fairqueue._stores.memory.waiter import MemoryWaiter, Tokens
-from fairqueue._stores.scripts import load
 from fairqueue.errors import ConfigurationError
 
 Script = Callable[..., Any]
@@ -150,7 +149,6 @@ class MemoryEngine(Engine):
     ) -> None:
         super().__init__(namespace, read, shard=shard)
         self._database = database or Database()
-        self._sources = load(read)
         self._scripts: dict[str, Script] = {}
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:

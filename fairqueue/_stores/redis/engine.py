@@ -21,7 +21,6 @@ from fairqueue._stores.redis.permissions import check_permissions
 from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.redis.sentinel import pool_like
 from fairqueue._stores.redis.waiter import RedisWaiter
-from fairqueue._stores.scripts import load
 from fairqueue.errors import StoreUnavailable
 from fairqueue.lists import Memory
 
@@ -43,12 +42,9 @@ class RedisEngine(Engine):
         super().__init__(namespace, read, shard=shard)
         self.client = client
         self._replicas = replicas
-        self._wire = wire = wire_of(client)
-        confirmation = confirmation_of(wire, replicas, self.keys.key("confirmed"))
-        self._scripts = {
-            name: ScriptCall(client, wire, source, self.keys.declared(), confirmation)
-            for name, source in load(read).items()
-        }
+        self._wire = wire_of(client)
+        self._confirmation = confirmation_of(self._wire, replicas, self.keys.key("confirmed"))
+        self._scripts: dict[str, ScriptCall] = {}
 
     @classmethod
     def from_url(
@@ -62,10 +58,17 @@ class RedisEngine(Engine):
         return cls(client, namespace=namespace, replicas=replicas, shard=shard)
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
+        script = self._scripts.get(operation)
+        if script is None:
+            script = self._scripts[operation] = self._script(operation)
         try:  # each job comes by here: no context manager
-            return self._scripts[operation](values)
+            return script(values)
         except redis.RedisError as error:
             raise_told(error)
+
+    def _script(self, operation: str) -> ScriptCall:
+        source, keys = self._sources[operation], self.keys.declared()
+        return ScriptCall(self.client, self._wire, source, keys, self._confirmation)
 
     def command(self, name: str, *arguments: Value) -> Any:
         """Run one command; redis-py reads the reply."""
