@@ -5,6 +5,8 @@ from fastapi.testclient import TestClient
 from tasks import app, report
 from web import make_web
 
+TOKEN = "a token for this test"
+
 
 @pytest.fixture
 def jobs(fairqueue_jobs):
@@ -15,8 +17,7 @@ def jobs(fairqueue_jobs):
 @pytest.fixture
 def client(jobs):
     """A client of the web application."""
-    web = make_web(jobs.queue)
-    return TestClient(web, base_url="http://localhost", client=("127.0.0.1", 50000))
+    return TestClient(make_web(jobs.queue, TOKEN))
 
 
 def ordered(client, org):
@@ -46,9 +47,12 @@ def test_a_flood_is_refused_and_others_are_not(client, jobs):
     assert [run.workspace for run in jobs.run_until_idle()][:2] == ["megacorp", "ada"]
 
 
-def test_the_dashboard_is_mounted(client):
-    """Without a token it answers this host only."""
-    assert client.get("/queues/").status_code == 200
+def test_the_dashboard_asks_for_the_token(client, jobs):
+    """And without one there is no dashboard."""
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    assert client.get("/queues/").status_code == 401
+    assert client.get("/queues/", headers=bearer).status_code == 200
+    assert TestClient(make_web(jobs.queue)).get("/queues/").status_code == 404
 
 
 def test_a_scaler_may_ask_how_much_there_is(client):

@@ -1,5 +1,7 @@
 """The web application of the shop: what a request publishes goes to the customer in its path."""
 
+import os
+
 from fastapi import FastAPI
 from tasks import app, report
 
@@ -9,11 +11,15 @@ from fairqueue_celery import queue_of
 from fairqueue_web.asgi import FairQueueMiddleware
 
 
-def make_web(queue: FairQueue) -> FastAPI:
-    """Make the application; a test makes one with the queue of the test."""
+def make_web(queue: FairQueue, dashboard_token: str | None = None) -> FastAPI:
+    """Make the application; a test makes one with the queue of the test.
+
+    Without a token there is no dashboard: anyone who reaches the shop would be an operator.
+    """
     web = FastAPI()
     web.add_middleware(FairQueueMiddleware, workspace_from="path:/orgs/{workspace}/")
-    web.mount("/queues", dashboard(queue))
+    if dashboard_token:
+        web.mount("/queues", dashboard(queue, token=dashboard_token))
 
     @web.post("/orgs/{org}/reports", status_code=202)
     def order(org: str, month: str, seconds: float = 0.5) -> dict[str, str]:
@@ -33,4 +39,4 @@ def make_web(queue: FairQueue) -> FastAPI:
     return web
 
 
-web = make_web(queue_of(app))
+web = make_web(queue_of(app), os.environ.get("DASHBOARD_TOKEN"))

@@ -49,15 +49,18 @@ def dashboard(
 ) -> None:
     """Serve the dashboard: what waits, runs and fails, and why; it pauses, limits and replays.
 
-    Without a token it listens on this host only. It also keeps the short history of an hour that
+    Without a token it listens on this host only, and answers nothing that a proxy passes on: with a
+    proxy before it, set a token. It also keeps the short history of an hour that
     its pictures show.
     """
     try:
-        from fairqueue.dashboard import app, is_loopback  # noqa: PLC0415 - an extra
+        from fairqueue.dashboard import app, is_loopback, only_this_host  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise BadUsage(MISSING.format(error.name)) from None
-    if not (access["token"] or access["read_token"] or is_loopback(host)):
-        raise BadUsage(OPEN_TO_ALL.format(printable(host)))
+    if not (access["token"] or access["read_token"]):
+        if not is_loopback(host):
+            raise BadUsage(OPEN_TO_ALL.format(printable(host)))
+        access["authorize"] = only_this_host
     with opened_queue(url, namespace) as core, _listening(host, port) as listening:
         found = app(core, label=label, **access)
         at = f"[{host}]" if ":" in host else host

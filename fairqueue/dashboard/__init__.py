@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from fairqueue.dashboard._access import Role, is_loopback
+from fairqueue.dashboard._access import Role, is_loopback, only_this_host
 from fairqueue.dashboard._app import app
 
-__all__ = ["Role", "app", "is_loopback"]
+__all__ = ["Role", "app", "is_loopback", "only_this_host"]

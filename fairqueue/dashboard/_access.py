@@ -1,4 +1,4 @@
-"""Which role a request has: by a token, by the caller's own hook, or by coming from this host."""
+"""Which role a request has: by a token, or by a hook, such as the one that knows this host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import ip_address
 
@@ -16,6 +16,13 @@ from fairqueue.errors import ConfigurationError
 
 SESSION = "fairqueue_session"
 LEAST_TOKEN_LENGTH = 16
+BY_PROXIES = frozenset({"forwarded", "via", "x-real-ip"})
+UNGUARDED = (
+    "anyone could see and change everything in this dashboard: give it a token, a read_token or an "
+    "authorize hook, such as fairqueue.dashboard.only_this_host; or say allow_anyone=True, if the "
+    "application around it lets only operators through"
+)
+TWO_ANSWERS = "a dashboard with a token or an authorize hook does not allow anyone: leave one out"
 
 
 class Role(str, Enum):
@@ -41,14 +48,20 @@ def is_loopback(host: str | None) -> bool:
         return False
 
 
-def _is_from_here(request: Request) -> bool:
-    """Whether the client is on this host, and asked for this host by name.
+def only_this_host(request: Request) -> Role | None:
+    """Make a browser on this host an operator: an ``authorize`` hook in place of tokens.
 
-    The second keeps a page of another site from reading the dashboard under a name of its own that
-    leads to a loopback address.
+    The name that was asked for must be this host's, too: a page of another site may have a name
+    that leads to a loopback address. A request that a proxy has passed on is refused, since its
+    client may be anywhere: it has a header of a proxy, no address of a peer (a unix socket), or
+    speaks HTTP/1.0, as nginx does. A proxy that hides itself better cannot be known.
     """
-    client = request.client
-    return (client is None or is_loopback(client.host)) and is_loopback(request.url.hostname)
+    if request.client is None or request.scope.get("http_version") == "1.0":
+        return None
+    if any(name.startswith("x-forwarded-") or name in BY_PROXIES for name in request.headers):
+        return None
+    is_here = is_loopback(request.client.host) and is_loopback(request.url.hostname)
+    return Role.OPERATOR if is_here else None
 
 
 def _session_of(token: str, role: Role) -> str:
@@ -65,13 +78,17 @@ def _is_same(given: str, wanted: str) -> bool:
 class Access:
     """The rules of one dashboard."""
 
-    token: str | None = None
-    read_token: str | None = None
+    token: str | None = field(default=None, repr=False)
+    read_token: str | None = field(default=None, repr=False)
     authorize: Authorize | None = None
     read_only: bool = False
+    allow_anyone: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse tokens that can be guessed, and one token for two roles."""
+        """Refuse no rule at all, tokens that can be guessed, and one token for two roles."""
+        is_guarded = self.has_tokens or self.authorize is not None
+        if is_guarded == self.allow_anyone:
+            raise ConfigurationError(TWO_ANSWERS if is_guarded else UNGUARDED)
         for name in ("token", "read_token"):
             value = getattr(self, name)
             if value is not None and len(value) < LEAST_TOKEN_LENGTH:
@@ -88,11 +105,6 @@ class Access:
         """Whether a visitor can sign in."""
         return self.token is not None or self.read_token is not None
 
-    @property
-    def is_guarded(self) -> bool:
-        """Whether it may be reached from other hosts."""
-        return self.has_tokens or self.authorize is not None
-
     async def role_of(self, request: Request) -> Role | None:
         """Return the role of a request; None: it is refused."""
         role = await self._granted(request)
@@ -106,7 +118,7 @@ class Access:
             found = self.authorize(request)
             role = await found if inspect.isawaitable(found) else found
             return None if role is None else Role(role)
-        return None if self.has_tokens or not _is_from_here(request) else Role.OPERATOR
+        return Role.OPERATOR if self.allow_anyone else None
 
     def _tokens(self) -> Iterator[tuple[str, Role]]:
         if self.token is not None:

@@ -43,20 +43,22 @@ def app(
     read_token: str | None = None,
     authorize: Authorize | None = None,
     read_only: bool = False,
+    allow_anyone: bool = False,
     label: str = "",
 ) -> Starlette:
     """Return the dashboard of a queue, or of the one at this URL, as an ASGI app.
 
-    It may be mounted under any path. Without ``token``, ``read_token`` or ``authorize`` it answers
-    only requests from its own host. ``token`` makes a visitor an operator, ``read_token`` a reader,
-    who changes nothing; both have at least 16 characters. ``authorize`` is given the request and
-    returns a :class:`Role`, or None to refuse it; it may be a coroutine function. ``read_only``
-    makes every visitor a reader. ``label`` stands in the head of each page. ConfigurationError: a
-    token is too short.
+    It may be mounted under any path. ``token`` makes a visitor an operator, ``read_token`` a
+    reader, who changes nothing; both have at least 16 characters. ``authorize`` is given the
+    request and returns a :class:`Role`, or None to refuse it; it may be a coroutine function.
+    :func:`only_this_host` is one, for a browser on the same host. Without any of them,
+    ``allow_anyone`` makes each visitor an operator: the application around it must refuse all
+    others. ``read_only`` makes every visitor a reader. ``label`` stands in the head of each page.
+    ConfigurationError: no rule for visitors was given, or a token is too short.
 
     A queue that is passed stays open when the app ends; one made of a URL stores no limits.
     """
-    access = Access(token, read_token, authorize, read_only)
+    access = Access(token, read_token, authorize, read_only, allow_anyone)
     core = FairQueue(queue, brings_limits=False) if isinstance(queue, str) else queue
     view = View(core, label, Checkup(core), Remembered())
     return _Dashboard(view, access, owns_queue=core is not queue).app

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fairqueue.dashboard._access import Access, Role
+from fairqueue.dashboard._access import Access, Role, only_this_host
 
 CSRF = "fairqueue_csrf"
 MOST_FORM_BYTES = 65_536
@@ -28,9 +28,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-NOT_ALLOWED = (
-    "This dashboard answers only requests from its own host, since it has neither a token nor an "
-    "authorize hook. Start it with --token, or open it as http://localhost."
+ONLY_THIS_HOST = (
+    "This dashboard has no token, so it answers only browsers on its own host, and nothing that a "
+    "proxy passes on. Open it as http://localhost on its host, or through ssh -L; or start it with "
+    "--token, or mount it with token= or authorize=, and sign in."
 )
 READERS_CHANGE_NOTHING = "You may look at everything here, and change nothing."
 FOREIGN_FORM = "This form was not sent by a page of this dashboard. Load the page again."
@@ -82,7 +83,8 @@ class Guard:
 
     def _sign_in(self, request: Request) -> Response:
         if not self._access.has_tokens:
-            text = "Not allowed." if self._access.is_guarded else NOT_ALLOWED
+            is_local = self._access.authorize is only_this_host
+            text = ONLY_THIS_HOST if is_local else "Not allowed."
             return PlainTextResponse(text, 403)
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
             return RedirectResponse(f"{base_of(request)}/sign-in", 303)

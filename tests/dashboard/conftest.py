@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from fairqueue import FairQueue
-from fairqueue.dashboard import app
+from fairqueue.dashboard import app, only_this_host
 from tests.dashboard.serving import Visitor, served
 
 
@@ -21,7 +21,7 @@ def queue(namespace: str) -> Iterator[FairQueue]:
 @pytest.fixture
 def site(queue: FairQueue) -> Iterator[str]:
     """The address of its dashboard, open to this host."""
-    with served(app(queue)) as url:
+    with served(app(queue, authorize=only_this_host)) as url:
         yield url
 
 

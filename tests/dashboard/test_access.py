@@ -13,7 +13,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from fairqueue import FairQueue, Pause
-from fairqueue.dashboard import Role, app
+from fairqueue.dashboard import Role, app, only_this_host
 from fairqueue.errors import ConfigurationError
 from tests.dashboard.serving import Visitor, served
 
@@ -58,6 +58,49 @@ def test_without_a_token_only_this_host_is_answered(site: str) -> None:
     assert answer.status_code == 403
     assert "--token" in answer.text
     assert httpx.get(site, headers={"host": "localhost:1"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Real-IP", "Via"]
+)
+def test_without_a_token_nothing_from_a_proxy_is_answered(site: str, name: str) -> None:
+    """The proxy asks under this host's name, and its client may be anywhere."""
+    answer = httpx.get(site, headers={name: "127.0.0.1"})
+    assert answer.status_code == 403
+    assert "proxy" in answer.text
+    assert "--token" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("peer", "host", "version", "role"),
+    [
+        (("127.0.0.1", 5), "localhost", "1.1", Role.OPERATOR),
+        (("::1", 5), "[::1]", "2", Role.OPERATOR),
+        (None, "localhost", "1.1", None),
+        (("127.0.0.1", 5), "127.0.0.1", "1.0", None),
+        (("192.0.2.1", 5), "localhost", "1.1", None),
+        (("127.0.0.1", 5), "shop.example", "1.1", None),
+    ],
+)
+def test_only_a_browser_on_this_host_is_known(
+    peer: tuple[str, int] | None, host: str, version: str, role: Role | None
+) -> None:
+    """A unix socket names no peer, and nginx speaks HTTP/1.0 unless it is told otherwise."""
+    headers = [(b"host", host.encode())]
+    scope = {"type": "http", "client": peer, "headers": headers, "http_version": version}
+    scope |= {"scheme": "http", "path": "/", "query_string": b"", "server": ("127.0.0.1", 80)}
+    assert only_this_host(Request(scope)) is role
+
+
+def test_a_dashboard_says_who_may_visit_it(queue: FairQueue) -> None:
+    """By a token, a hook, or by saying that anyone may: then it asks nothing."""
+    with pytest.raises(ConfigurationError, match="allow_anyone=True"):
+        app(queue)
+    with pytest.raises(ConfigurationError, match="leave one out"):
+        app(queue, token=TOKEN, allow_anyone=True)
+    with _visiting(app(queue, allow_anyone=True)) as visitor:
+        answer = visitor.get("/", headers={"host": "shop.example", "x-forwarded-for": "192.0.2.1"})
+        assert answer.status_code == 200
 
 
 @pytest.mark.parametrize("changed", [{"csrf": ""}, {"csrf": "0" * 32}, {"csrf": "ä"}])

@@ -49,7 +49,7 @@ def busy() -> FairQueue:
 @pytest.fixture(scope="module")
 def site(busy: FairQueue) -> Iterator[str]:
     """Its dashboard."""
-    with served(app(busy)) as url:
+    with served(app(busy, allow_anyone=True)) as url:
         yield url
 
 
