@@ -35,7 +35,7 @@ from fairqueue._validation import (
     check_priority,
     check_text,
     new_job_id,
-    seconds_from_zero,
+    seconds_of_delay,
 )
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import Overview
@@ -406,7 +406,7 @@ class Admin(Reshard):
             task=check_name("task", task),
             payload=message,
             priority=check_priority(priority),
-            delay_seconds=seconds_from_zero("delay_seconds", delay_seconds),
+            delay_seconds=seconds_of_delay(delay_seconds, must_take=True),
         )
         store = self._connected()
         return store.import_message(source, job, kind=kind, without_workspace=unnamed)

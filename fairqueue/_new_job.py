@@ -19,6 +19,7 @@ from fairqueue._validation import (
     check_text,
     new_job_id,
     seconds_from_zero,
+    seconds_of_delay,
 )
 from fairqueue.errors import ConfigurationError
 
@@ -65,7 +66,7 @@ def checked(
         task=check_name("task", new.task) if new.task else "",
         payload=new.payload,
         priority=check_priority(new.priority),
-        delay_seconds=seconds_from_zero("delay_seconds", new.delay_seconds),
+        delay_seconds=seconds_of_delay(new.delay_seconds, must_take=new.exempt),
         expires_seconds=_seconds_or_none("expires_seconds", new.expires_seconds),
     )
     most = None if new.exempt else settings.max_payload_bytes

@@ -41,7 +41,7 @@ from fairqueue._types import (
     Published,
     Renewed,
 )
-from fairqueue._validation import check_name, check_queues, seconds_from_zero
+from fairqueue._validation import check_name, check_queues, seconds_from_zero, seconds_of_delay
 from fairqueue.errors import (
     CapacityExceeded,
     FairQueueError,
@@ -168,8 +168,9 @@ class FairQueue:
         The workspace is the given one, else that of ``workspace(...)`` or of the running job,
         else the setting ``default_workspace`` (see the setting ``on_missing_workspace``, which may
         refuse it with WorkspaceUnresolved). Publishing the same ``job_id`` again stores
-        nothing. ``priority`` 0 is the most urgent. ``delay_seconds`` schedules the job; if it is
-        not started within ``expires_seconds`` it becomes a dead letter. Both count from this call.
+        nothing. ``priority`` 0 is the most urgent. ``delay_seconds``, at most 100 years, schedules
+        the job; if it is not started within ``expires_seconds`` it becomes a dead letter. Both
+        count from this call.
 
         With a ``unique_key`` at most one job per workspace, task and key is accepted, until that
         job ends or for ``unique_for`` seconds. If another job holds the key nothing is stored,
@@ -352,7 +353,7 @@ class FairQueue:
         """
         done = self._claimer.release(
             lease.fence,
-            delay_seconds=seconds_from_zero("delay_seconds", delay_seconds),
+            delay_seconds=seconds_of_delay(delay_seconds, must_take=True),
             counted=counted,
             seconds=seconds_from_zero("seconds", seconds),
             declined=declined,

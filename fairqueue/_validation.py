@@ -13,6 +13,7 @@ from fairqueue.errors import ConfigurationError
 MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "namespace": 100, "unique key": 255}
 EMPTY_ALLOWED = frozenset({"task"})
 LEAST_URGENT = 2**24 - 1  # fits the two priorities of a Dramatiq job in one number
+MOST_DELAY_SECONDS = 100 * 365.25 * 86_400.0
 ID_BYTES = 12  # 96 random bits in 16 characters
 
 
@@ -97,6 +98,21 @@ def seconds_from_zero(name: str, value: Any) -> float:
     if not math.isfinite(number):
         raise ConfigurationError(f"{name} must be a finite number of seconds, not {value!r:.40}")
     return max(0.0, number)
+
+
+def seconds_of_delay(value: Any, *, must_take: bool = False) -> float:
+    """Return a delay as seconds, a negative one as 0.
+
+    Raises ConfigurationError if it is no number, or above ``MOST_DELAY_SECONDS``. What must be
+    taken, such as a retry, is delayed by that at most.
+    """
+    seconds = seconds_from_zero("delay_seconds", value)
+    if seconds > MOST_DELAY_SECONDS and not must_take:
+        raise ConfigurationError(
+            f"a delay must be at most 100 years ({MOST_DELAY_SECONDS:,.0f} seconds), not "
+            f"{seconds:g} seconds: give a shorter delay, countdown or eta"
+        )
+    return min(seconds, MOST_DELAY_SECONDS)
 
 
 def wrong_kind(

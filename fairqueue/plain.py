@@ -73,5 +73,11 @@ def rate(per_second: float) -> str:
 
 
 def moment(seconds: float) -> str:
-    """A point in time, given in seconds since 1970: ``2030-01-31 12:00:00 UTC``."""
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """A point in time, given in seconds since 1970: ``2030-01-31 12:00:00 UTC``.
+
+    A time that no calendar has, as one beyond the year 9999, is shown as the number that it is.
+    """
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g} s after 1970, which no calendar has"

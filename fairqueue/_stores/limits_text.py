@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode
 from fairqueue._types import KEPT_COUNT, KEPT_SECONDS, Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import StoredLimitsRow
+from fairqueue.plain import moment
 
 TEXTS = frozenset({"parent", "fairness"})
 WHOLE = "whole_"
@@ -102,7 +102,7 @@ def replaced(change: Sequence[bytes], task_name: Callable[[bytes], str]) -> str:
     changed = [limit for limit in {**old, **new} if old.get(limit) != new.get(limit)]
     values = [f"{limit} {old.get(limit, 'none')} → {new.get(limit, 'none')}" for limit in changed]
     known = stamp_in(stamp)
-    by = f" (stored by {_printable(known[1])} at {utc(known[0])})" if known else ""
+    by = f" (stored by {_printable(known[1])} at {moment(known[0])})" if known else ""
     where = SCOPES.get(scope) or f"{scope} {named!r}"
     return f"{where}: {', '.join(values) or 'named'}{by}"
 
@@ -125,11 +125,6 @@ def named(field: bytes, text: bytes, stamp: bytes) -> StoredLimitsRow | None:
     if source == "pause" or not limits:
         return None
     return StoredLimitsRow(SOURCES.get(source, source), scope, decode(name), limits, *known)
-
-
-def utc(seconds: float) -> str:
-    """Write a point in time for people."""
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _default(stored: StoredLimits) -> str:

@@ -56,6 +56,18 @@ def _fill(queue: FairQueue, name: str) -> str:
     return lease.job.id
 
 
+def test_a_time_that_no_calendar_has_is_shown(
+    queue: FairQueue, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that was stored with one is seen, and can be taken away."""
+    monkeypatch.setattr("fairqueue._validation.MOST_DELAY_SECONDS", 1e300)
+    queue.publish(b"", queue="q", workspace="acme", job_id="never", delay_seconds=3e11)
+    for path in ("/", "/waiting", "/workspace?name=acme", "/job?id=never"):
+        visitor.page(path)
+    assert "s after 1970, which no calendar has" in visitor.page("/waiting")
+    assert "was removed" in visitor.act("cancel", id="never")
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_of_nothing(visitor: Visitor, path: str) -> None:
     """An empty queue is no error."""

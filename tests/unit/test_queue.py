@@ -11,6 +11,7 @@ import pytest
 from fairqueue import ConfigurationError, FairQueue, JobContext, LeaseLost, current, workspace
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
+from fairqueue._validation import MOST_DELAY_SECONDS
 from fairqueue.adapters import Finish, current_workspace, run_context
 from fairqueue.testing import ManualClock
 
@@ -51,6 +52,18 @@ def test_a_payload_may_be_too_large(clock: ManualClock) -> None:
             queue.publish(b"x" * 1025, queue="q", workspace="acme", task="send")
         queue.publish(b"x" * 1025, queue="q", workspace="acme", exempt=True)
         assert queue.depth("q") == 2
+
+
+def test_what_must_be_accepted_is_delayed_for_a_hundred_years_at_most(
+    queue: FairQueue, clock: ManualClock
+) -> None:
+    """A retry and a job that is given back are not refused for an absurd delay."""
+    queue.publish(b"x", queue="q", delay_seconds=3e11, exempt=True)
+    for _ in range(2):
+        assert queue.claim(["q"]).leases == ()
+        clock.advance(MOST_DELAY_SECONDS + 1)
+        (lease,) = queue.claim(["q"]).leases
+        queue.release(lease, delay_seconds=1e300)
 
 
 def test_ids_differ_unless_given(queue: FairQueue) -> None:
@@ -102,6 +115,7 @@ def test_several_endings_at_once(queue: FairQueue) -> None:
         ({"delay_seconds": float("inf")}, "delay_seconds must be a finite number"),
         ({"delay_seconds": float("nan")}, "delay_seconds must be a finite number"),
         ({"delay_seconds": 10**400}, "delay_seconds must be a finite number"),
+        ({"delay_seconds": 3e11}, r"at most 100 years \(3,155,760,000 seconds\), not 3e\+11"),
         ({"delay_seconds": True}, "delay_seconds must be a finite number"),
         ({"delay_seconds": None}, "delay_seconds must be a finite number"),
         ({"expires_seconds": "5"}, "expires_seconds must be a finite number of seconds, not '5'"),

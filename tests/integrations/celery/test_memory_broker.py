@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import celery.contrib.testing.tasks  # noqa: F401 - the ping that start_worker() sends
@@ -112,6 +113,14 @@ def test_a_flood_does_not_delay_other_workspaces(make_app: Any, seen: Seen) -> N
         assert [job.get(timeout=60) for job in small] == [0, 1, 2]
 
         assert max(seen.order.index(("small", n)) for n in range(3)) < 30  # of 53, by time
+
+
+def test_an_absurd_delay_is_refused(make_app: Any) -> None:
+    """The error names the bound; with other brokers a worker would hold the task for as long."""
+    eta = datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))
+    for absurd in ({"eta": eta}, {"countdown": 2e11}):
+        with pytest.raises(ConfigurationError, match="at most 100 years"):
+            call(make_app(), **absurd).apply_async()
 
 
 def test_countdown_revoke_and_inspect(make_app: Any, seen: Seen) -> None:

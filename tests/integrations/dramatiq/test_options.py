@@ -202,6 +202,7 @@ def test_adopted_messages_expire_too(broker: StubBroker, start: Start) -> None:
         {"expires": float("nan")},
         {"unique_key": "k", "unique_for": 10**400},
         {"delay": 10**400},
+        {"delay": 300_000_000_000_000},
     ],
 )
 def test_numbers_beyond_every_float_are_refused(
