@@ -11,9 +11,10 @@ from fairqueue._settings.model import (
     WorkspaceSettings,
     live_limits,
 )
-from fairqueue._settings.url import mask_password, split_settings
+from fairqueue._settings.url import ENCODED, mask_password, split_settings
 
 __all__ = [
+    "ENCODED",
     "DefaultSettings",
     "QueueSettings",
     "Settings",

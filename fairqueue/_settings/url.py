@@ -12,16 +12,34 @@ from fairqueue._settings import problems
 from fairqueue._settings.model import Settings
 from fairqueue.errors import ConfigurationError
 
-_SEVERAL = re.compile(r";(?=[\w.+-]+:)")
-_PASSWORD = re.compile(r"(://[^:@/?#]*:).*@", re.DOTALL)
-_SECRET_OPTION = re.compile(r"([?&][^=&]*(?:pass|pwd|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
+ENCODED = (
+    "its host or port cannot be read; in a user or password '/', '?', '#' and '@' must be "
+    "percent-encoded"
+)
+_STRAY_AT = re.compile(r"://[^/?#]*[/?#].*@", re.DOTALL)
+_SCHEME = re.compile(r"(?:--[\w-]+=)?[\w.+-]+://")
+_USER = re.compile(r"[\w.+-]*")
+_SECRET_OPTION = re.compile(
+    r"([?&;][^=&]*(?:pass|pwd|secret|token|auth)[^=&]*=)[^&]*(?:&[^=&]*(?=&|$))*", re.IGNORECASE
+)
 
 
 def mask_password(url: str) -> str:
-    """Return the URL, or several joined by ``;``, with ``**`` in place of every password."""
-    return ";".join(
-        _SECRET_OPTION.sub(r"\1**", _PASSWORD.sub(r"\1**@", part)) for part in _SEVERAL.split(url)
-    )
+    """Return the URL, or several joined by ``;``, with ``**`` in place of every password.
+
+    A password may hold any character, so no part is told from another before the last ``@``: of
+    what stands there, only the first scheme and the first user are shown. Text without a scheme is
+    taken for a URL if it has a ``:`` before the ``@``.
+    """
+    head, at, rest = url.rpartition("@")
+    scheme = _SCHEME.match(head)
+    shown = scheme[0] if scheme else ""
+    user, colon, _ = head[len(shown) :].partition(":")
+    if any(found.end() == len(head) for found in _SECRET_OPTION.finditer(head)):
+        rest = "**" + "".join(rest.partition("&")[1:])  # the "@" stands in an option's password
+    if shown or colon:
+        head = f"{shown}{user}:**" if colon and _USER.fullmatch(user) else f"{shown}**"
+    return head + at + _SECRET_OPTION.sub(r"\1**", rest)
 
 
 def split_settings(url: str) -> tuple[str, dict[str, Any]]:
@@ -29,8 +47,12 @@ def split_settings(url: str) -> tuple[str, dict[str, Any]]:
 
     ``redis://h/0?workspace_concurrency=2&socket_timeout=5`` gives ``redis://h/0?socket_timeout=5``
     and ``{"workspace_concurrency": "2"}``. A name that occurs twice gives a list.
-    Raises ConfigurationError for a name that looks like a misspelt setting.
+    Raises ConfigurationError for a name that looks like a misspelt setting, and for an ``@`` behind
+    the host: what stands before it belongs to a password, and would be shown and used as something
+    else.
     """
+    if _STRAY_AT.search(url):
+        raise ConfigurationError(f"bad URL {mask_password(url)!r}: {ENCODED}")
     head, mark, query = url.partition("?")
     if not mark:
         return url, {}

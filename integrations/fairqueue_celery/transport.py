@@ -12,6 +12,7 @@ from fairqueue_celery._channel.broker import shared_broker
 from fairqueue_celery._channel.redis import Channel
 from fairqueue_celery._config.address import (
     ParsedClient,
+    check_failover_urls,
     collect_failover_settings,
     hide_login,
     join_sentinels,
@@ -37,6 +38,7 @@ class Transport(stock.Transport):
     def __new__(cls, client: Any, **kwargs: Any) -> Any:
         """Make one; kombu takes the same class for ``fairqueue+memory://``, which has its own."""
         signals.connect()
+        check_failover_urls(client)
         if read_address(client).memory:
             return memory.Transport(client, **kwargs)
         return super().__new__(cls)

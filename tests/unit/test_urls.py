@@ -6,6 +6,8 @@ import re
 import traceback
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairqueue import ConfigurationError, FairQueue
 from fairqueue._settings import mask_password, split_settings
@@ -17,7 +19,13 @@ from fairqueue._settings import mask_password, split_settings
         ("redis://h:1/0", "redis://h:1/0"),
         ("redis://:secret@h/0", "redis://:**@h/0"),
         ("rediss://me:se/c@r:et@h/0", "rediss://me:**@h/0"),
-        ("fairqueue://u:secret@a;redis://:secret@b", "fairqueue://u:**@a;redis://:**@b"),
+        ("fairqueue://u:secret@a;redis://:secret@b", "fairqueue://u:**@b"),
+        ("fairqueue://a;redis://:secret@b", "fairqueue://**@b"),
+        (":secret@redis:6379/0", ":**@redis:6379/0"),
+        ("--broker=redis://:secret@h", "--broker=redis://:**@h"),
+        ("redis://h/0?password=sec;ret&db=1", "redis://h/0?password=**&db=1"),
+        ("redis://h/0?password=sec@ret&db=1", "redis://**@**&db=1"),
+        ("worker@host", "worker@host"),
         ("redis://h/0?password=secret&db=1", "redis://h/0?password=**&db=1"),
         ("redis://h/0?db=1&pass_wd=secret", "redis://h/0?db=1&pass_wd=**"),
         ("unix://:secret@/run/redis.sock", "unix://:**@/run/redis.sock"),
@@ -27,6 +35,45 @@ from fairqueue._settings import mask_password, split_settings
 def test_no_password_is_shown(url: str, shown: str) -> None:
     """A password is masked wherever it stands in a URL; the rest is kept."""
     assert mask_password(url) == shown
+
+
+SECRET = "S3cret"
+PASSWORDS = st.lists(
+    st.sampled_from([*";:/?#@&=,[] ", ";word:", ";redis://", "12", SECRET, "?namespace="]),
+    max_size=6,
+).map(lambda parts: "".join([*parts, SECRET]))
+URLS = st.sampled_from(
+    [
+        "redis://:{}@h/0",
+        "unix://u:{}@/run/redis.sock",
+        ":{}@redis:6379/0",
+        "u:{}@redis:6379/0?db=1",
+        "fairqueue://h1;fairqueue://:{}@h2",
+        "fairqueue://:{}@h1;fairqueue://:{}@h2",
+        "redis://h1;:{}@h2",
+        "redis+sentinel://u:{}@h:1,i:2/service",
+        "redis+cluster://:{}@h/0",
+    ]
+)
+
+
+@given(url=URLS, password=PASSWORDS)
+def test_no_raw_password_is_shown(url: str, password: str) -> None:
+    """In any form of a URL, whatever the password has in it; and no error shows a part of it."""
+    full = url.replace("{}", password)
+    assert SECRET not in mask_password(full)
+    try:
+        FairQueue(full).close()
+    except ConfigurationError as error:
+        assert SECRET not in str(error)  # noqa: PT017 - most of them raise none
+
+
+@given(password=PASSWORDS.filter(lambda text: "&" not in text))
+def test_no_password_of_an_option_is_shown(password: str) -> None:
+    """Only an ``&`` ends it."""
+    shown = mask_password(f"redis://h:1/0?db=1&sentinel_password={password}&namespace=n")
+    assert SECRET not in shown
+    assert shown.endswith("**&namespace=n")
 
 
 def test_settings_are_taken_out_of_the_query() -> None:

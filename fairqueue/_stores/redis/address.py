@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import redis
 
-from fairqueue._settings import mask_password
+from fairqueue._settings import ENCODED, mask_password
 from fairqueue._stores.redis.cluster import (
     ClusterConnection,
     ClusterSSLConnection,
@@ -114,7 +114,4 @@ def _what_is_wrong(text: str) -> str:
         return f"neither fairqueue nor the Redis client has an option {unknown[1]!r}: leave it out"
     if _SAFE.match(text):
         return text
-    return (
-        "its host or port cannot be read; in a user or password '/', '?', '#' and '@' must be "
-        "percent-encoded"
-    )
+    return ENCODED

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 from fairqueue import ConfigurationError
 
 CERT_REQS = {ssl.CERT_NONE: "none", ssl.CERT_OPTIONAL: "optional", ssl.CERT_REQUIRED: "required"}
-ENCODED = "in a user or password '/', '?', '#' and '@' must be percent-encoded"
+ENCODED = "in a user or password '/', '?', '#', '@' and ';' must be percent-encoded"
 TLS_SCHEMES = frozenset({"fairqueues", "rediss"})
 
 
@@ -175,9 +175,12 @@ def _from_sentinels(
 
 def _split(url: str) -> SplitResult:
     try:
-        return urlsplit(url)
+        parts = urlsplit(url)
+        if "@" not in parts.path + parts.query + parts.fragment:
+            return parts
     except ValueError:  # its text may quote a password
-        raise ConfigurationError(f"the broker URL's host cannot be read; {ENCODED}") from None
+        pass
+    raise ConfigurationError(f"the broker URL's host cannot be read; {ENCODED}") from None
 
 
 def _decoded(text: str | None) -> str | None:
@@ -250,6 +253,16 @@ class ParsedClient:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
+
+
+def check_failover_urls(client: Any) -> None:
+    """Refuse parts that are no URLs, before kombu quotes them: a ``;`` in a password made them."""
+    for url in getattr(client, "alt", None) or []:
+        if "://" not in url:
+            raise ConfigurationError(f"behind a ';' the broker URL has no other URL; {ENCODED}")
+        parts = _split(url)
+        if "," not in parts.netloc:
+            _port(parts)
 
 
 def hide_login(client: Any, address: Address) -> None:

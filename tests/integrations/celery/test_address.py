@@ -199,6 +199,20 @@ def test_the_error_for_an_unreadable_url_hides_the_password(url: str) -> None:
     assert caught.value.__suppress_context__
 
 
+@pytest.mark.parametrize(
+    "password", ["S3c/t", "12/S3c", "S3c?t", "1?S3c=x", "S3c#t", "S3c;word:S3c", "12;S3c:S3c"]
+)
+@pytest.mark.parametrize("form", ["fairqueue://:{}@h:1/0", "fairqueue://h;fairqueue://:{}@i:1/0"])
+def test_a_raw_password_is_refused_and_not_shown(form: str, password: str) -> None:
+    """Neither by this transport nor by kombu, which splits a list of URLs at each ``;``."""
+    with (
+        Connection(form.format(password)) as connection,
+        pytest.raises(ConfigurationError, match="percent-encoded") as caught,
+    ):
+        connection.ensure_connection(max_retries=1)
+    assert "S3c" not in str(caught.value)
+
+
 @pytest.mark.parametrize("where", ["query", "options"])
 def test_sentinels_option_is_refused(where: str) -> None:
     """``master_name`` on the URL of one Redis would be ignored; the error has the remedy."""
