@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,6 +16,9 @@ from starlette.requests import Request
 from fairqueue.errors import ConfigurationError
 
 SESSION = "fairqueue_session"
+SESSION_SECONDS = 12 * 3600
+MOST_DIGITS = 12
+"""Of the time at which a session ends."""
 LEAST_TOKEN_LENGTH = 16
 BY_PROXIES = frozenset({"forwarded", "via", "x-real-ip"})
 UNGUARDED = (
@@ -64,10 +68,17 @@ def only_this_host(request: Request) -> Role | None:
     return Role.OPERATOR if is_here else None
 
 
-def _session_of(token: str, role: Role) -> str:
-    """What the cookie of a visitor with this token has: not the token."""
-    text = f"fairqueue dashboard {role.value}"
-    return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
+def _session_of(token: str, role: Role, end: int) -> str:
+    """What the cookie of a visitor with this token has: not the token, and when it ends."""
+    text = f"fairqueue dashboard {role.value} {end}"
+    return f"{end}.{hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()}"
+
+
+def _is_session(given: str, token: str, role: Role) -> bool:
+    end = given.partition(".")[0]
+    if not end.isdecimal() or len(end) > MOST_DIGITS or int(end) < time.time():
+        return False
+    return _is_same(given, _session_of(token, role, int(end)))
 
 
 def _is_same(given: str, wanted: str) -> bool:
@@ -131,7 +142,7 @@ class Access:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         bearer = bearer if scheme.lower() == "bearer" else ""
         for token, role in self._tokens():
-            if _is_same(session, _session_of(token, role)) or _is_same(bearer, token):
+            if _is_session(session, token, role) or _is_same(bearer, token):
                 return role
         return None
 
@@ -139,5 +150,5 @@ class Access:
         """Return the cookie for a token; None: it is none of the two."""
         for token, role in self._tokens():
             if _is_same(given, token):
-                return _session_of(token, role)
+                return _session_of(token, role, int(time.time()) + SESSION_SECONDS)
         return None

@@ -19,10 +19,10 @@ from starlette.routing import Route
 
 from fairqueue._queue import FairQueue
 from fairqueue.dashboard import _layout
-from fairqueue.dashboard._access import SESSION, Access, Authorize
+from fairqueue.dashboard._access import SESSION, SESSION_SECONDS, Access, Authorize
 from fairqueue.dashboard._actions import ACTIONS
 from fairqueue.dashboard._checkup import Checkup
-from fairqueue.dashboard._guard import FOREIGN_FORM, Guard, base_of, form_of
+from fairqueue.dashboard._guard import FOREIGN_FORM, Guard, base_of, form_of, is_https
 from fairqueue.dashboard._pages import PAGES, View, find, given
 from fairqueue.dashboard._remembered import Remembered
 from fairqueue.dashboard._sampler import Sampler
@@ -32,7 +32,7 @@ NOTICE = "fairqueue_notice"
 MOST_NOTICE = 300
 EVERY_SECONDS = 2.0
 """How often an open page is looked at again."""
-SESSION_SECONDS = 12 * 3600
+SIGNED_OUT = "You may not look at this any more: sign in again."
 FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -77,6 +77,7 @@ class _Dashboard:
                 Route("/find", self._find),
                 Route("/act/{action}", self._act, methods=["POST"]),
                 Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
+                Route("/sign-out", self._sign_out, methods=["POST"]),
                 Route("/static/{name}", _static),
             ],
             middleware=[Middleware(Guard, access=access)],
@@ -94,7 +95,7 @@ class _Dashboard:
 
     def _context(self, request: Request, path: str, **more: Any) -> dict[str, Any]:
         shared = _layout.context_of(request, self._view, path=path)
-        return shared | {"signs_in": self._access.has_tokens} | more
+        return shared | {"is_signed_in": SESSION in request.cookies} | more
 
     def _read(self, request: Request, path: str) -> dict[str, Any]:
         read = PAGES[path].read(self._view, request.query_params)
@@ -120,8 +121,13 @@ class _Dashboard:
         return EventSourceResponse(self._changes(request, path), ping=20)
 
     async def _changes(self, request: Request, path: str) -> AsyncIterator[dict[str, str]]:
-        shown = ""
+        """Yield the parts. Before each one the visitor's role is looked up: it may have ended."""
+        shown, visitor = "", request.scope["fairqueue"]
         while not await request.is_disconnected():
+            visitor["role"] = await self._access.role_of(request)
+            if visitor["role"] is None:
+                yield {"event": "trouble", "data": SIGNED_OUT}
+                return
             event, text = await run_in_threadpool(self._part, request, path)
             if text != shown:
                 yield {"event": event, "data": text}
@@ -175,6 +181,14 @@ class _Dashboard:
         context = self._context(request, "/sign-in", wrong=wrong, title="Sign in")
         return HTMLResponse(_layout.whole("sign_in.html", context), 401 if wrong else 200)
 
+    async def _sign_out(self, request: Request) -> Response:
+        """Take the session from this browser."""
+        if await form_of(request) is None:
+            return self._problem(request, FOREIGN_FORM, 403)
+        answer = RedirectResponse(f"{base_of(request)}/sign-in", 303)
+        _set_cookie(answer, request, SESSION, "", 0)
+        return answer
+
     async def _failed(self, request: Request, error: Exception) -> Response:
         """Say in a sentence what went wrong."""
         if isinstance(error, HTTPException):
@@ -195,7 +209,7 @@ def _set_cookie(answer: Response, request: Request, name: str, value: str, age: 
         value,
         max_age=age,
         path=base_of(request) or "/",
-        secure=request.url.scheme == "https",
+        secure=is_https(request),
         httponly=True,
         samesite="strict",
     )

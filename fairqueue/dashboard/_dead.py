@@ -14,8 +14,9 @@ TIMES = ("since", "until")
 
 
 def where_of(given: Mapping[str, str]) -> dict[str, str]:
-    """Return what is given of that which chooses dead letters, as it was typed."""
-    return {name: given[name].strip() for name in TEXTS + TIMES if given.get(name, "").strip()}
+    """Return what is given of that which chooses dead letters. Blanks may belong to a name."""
+    texts = {name: given[name] for name in TEXTS if given.get(name)}
+    return texts | {name: given[name].strip() for name in TIMES if given.get(name, "").strip()}
 
 
 def filter_of(where: Mapping[str, str]) -> DeadFilter:

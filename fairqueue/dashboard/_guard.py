@@ -15,7 +15,7 @@ from fairqueue.dashboard._access import Access, Role, only_this_host
 
 CSRF = "fairqueue_csrf"
 MOST_FORM_BYTES = 65_536
-OPEN = ("/sign-in", "/static/")
+OPEN = ("/sign-in", "/sign-out", "/static/")
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -91,6 +91,13 @@ class Guard:
         return PlainTextResponse("Sign in first, or send: Authorization: Bearer TOKEN", 401)
 
 
+def is_https(request: Request) -> bool:
+    """Whether the browser speaks TLS, with this server or with a proxy before it."""
+    proto = request.headers.get("x-forwarded-proto", "").split(",")[0].strip()
+    origin = request.headers.get("origin", "")
+    return "https" in {request.url.scheme, proto, origin.partition("://")[0]}
+
+
 def _is_own(request: Request) -> bool:
     """Whether a browser says that a page of this very site sends the form; others say nothing."""
     site = request.headers.get("sec-fetch-site", "same-origin")
@@ -100,7 +107,7 @@ def _is_own(request: Request) -> bool:
 
 
 def _csrf_cookie(request: Request, csrf: str) -> str:
-    secure = "; Secure" if request.url.scheme == "https" else ""
+    secure = "; Secure" if is_https(request) else ""
     return f"{CSRF}={csrf}; Path={base_of(request) or '/'}; HttpOnly; SameSite=Strict{secure}"
 
 
@@ -118,7 +125,11 @@ def _with_headers(send: Send, cookie: str | None) -> Send:
 
 
 async def form_of(request: Request) -> Mapping[str, str] | None:
-    """Return the fields of a form of this dashboard; None: it is too long, or of another site."""
+    """Return the fields of a form of this dashboard; None: it is too long, or of another site.
+
+    What its page carries, such as a name, stands percent-encoded in one field: a browser changes
+    line ends and other characters of a plain field.
+    """
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -127,5 +138,6 @@ async def form_of(request: Request) -> Mapping[str, str] | None:
     fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
     wanted = request.scope["fairqueue"]["csrf"]
     given = fields.pop("csrf", "")
+    fields |= parse_qsl(fields.pop("of", ""), keep_blank_values=True)
     is_own = secrets.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
     return fields if is_own else None

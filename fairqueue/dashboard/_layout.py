@@ -119,7 +119,6 @@ def context_of(request: Request, view: View, *, path: str, notice: str = "") -> 
         "is_operator": visitor["role"] is Role.OPERATOR,
         "role": visitor["role"].value if visitor["role"] else "",
         "notice": notice,
-        "signs_in": False,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp
 
 from fairqueue import FairQueue, Pause
 from fairqueue.dashboard import Role, app, only_this_host
+from fairqueue.dashboard._access import Access
 from fairqueue.errors import ConfigurationError
 from tests.dashboard.serving import Visitor, served
 
@@ -87,8 +89,14 @@ def test_only_a_browser_on_this_host_is_known(
 ) -> None:
     """A unix socket names no peer, and nginx speaks HTTP/1.0 unless it is told otherwise."""
     headers = [(b"host", host.encode())]
-    scope = {"type": "http", "client": peer, "headers": headers, "http_version": version}
-    scope |= {"scheme": "http", "path": "/", "query_string": b"", "server": ("127.0.0.1", 80)}
+    scope: dict[str, Any] = {"type": "http", "client": peer, "headers": headers}
+    scope |= {
+        "http_version": version,
+        "scheme": "http",
+        "path": "/",
+        "query_string": b"",
+        "server": ("127.0.0.1", 80),
+    }
     assert only_this_host(Request(scope)) is role
 
 
@@ -164,6 +172,80 @@ def test_a_token_signs_in(queue: FairQueue) -> None:
         assert TOKEN not in str(dict(visitor.cookies))
         visitor.act("pause", scope="workspace", name="acme")
     assert queue.admin.pauses() == PAUSED
+
+
+def test_a_session_ends_on_the_server(queue: FairQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cookie that a browser has kept for longer is refused, and so is one with another end."""
+    access = Access(token=TOKEN)
+    good = access.sign_in(TOKEN)
+    monkeypatch.setattr("fairqueue.dashboard._access.SESSION_SECONDS", -1)
+    ended = access.sign_in(TOKEN)
+    assert good
+    assert ended
+    end, _, signature = ended.partition(".")
+    forged = [f"{int(end) + 60}.{signature}", f"{'9' * 5000}.{signature}", f"²{end}.{signature}"]
+    with _visiting(app(queue, token=TOKEN)) as visitor:
+        for session, code in ((good, 200), *((each, 401) for each in (ended, *forged, ".", ""))):
+            cookie = [(b"cookie", f"fairqueue_session={session}".encode())]
+            assert visitor.get("/", headers=cookie).status_code == code
+
+
+def test_a_visitor_signs_out(queue: FairQueue) -> None:
+    """With a form of the dashboard; a reader, too."""
+    with _visiting(app(queue, read_token=READ_TOKEN)) as visitor:
+        visitor.post("/sign-in", data={"csrf": visitor.csrf(), "token": READ_TOKEN})
+        assert 'action="/sign-out"' in visitor.page("/")
+        assert visitor.post("/sign-out", data={}).status_code == 403
+        assert visitor.get("/").status_code == 200
+        answer = visitor.post("/sign-out", data={"csrf": visitor.csrf()})
+        assert answer.headers["location"] == "/sign-in"
+        assert visitor.get("/").status_code == 401
+        assert "/sign-out" not in visitor.page("/sign-in")
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_secure"),
+    [
+        ({}, False),
+        ({"origin": "http://shop.example"}, False),
+        ({"origin": "https://shop.example"}, True),
+        ({"x-forwarded-proto": "https, http"}, True),
+    ],
+)
+def test_cookies_are_secure_where_the_browser_speaks_tls(
+    queue: FairQueue, headers: dict[str, str], is_secure: bool
+) -> None:
+    """Also behind a proxy with which the dashboard speaks plain HTTP."""
+    with _visiting(app(queue, token=TOKEN)) as visitor:
+        data = {"csrf": visitor.csrf(), "token": TOKEN}
+        headers = {"host": "shop.example", **headers}
+        cookie = {"cookie": f"fairqueue_csrf={data['csrf']}"}
+        answer = visitor.post("/sign-in", data=data, headers=headers | cookie)
+        assert answer.status_code == 303
+        assert ("Secure" in answer.headers["set-cookie"]) is is_secure
+
+
+def test_an_open_page_ends_with_the_right_to_see_it(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook is asked again before each part."""
+    monkeypatch.setattr("fairqueue.dashboard._app.EVERY_SECONDS", 0.01)
+    roles = [Role.OPERATOR, Role.OPERATOR, Role.READER]
+
+    def authorize(_: Request) -> Role | None:
+        return roles.pop(0) if roles else None
+
+    with _visiting(app(queue, authorize=authorize)) as visitor:
+        text = visitor.get("/live?page=/pauses", timeout=20).text
+        assert "event: part" in text
+        assert text.rstrip().endswith("data: You may not look at this any more: sign in again.")
+        assert visitor.get("/live?page=/pauses").status_code == 403
+
+
+def test_no_token_is_shown() -> None:
+    """Not even where the rules are logged."""
+    assert TOKEN not in repr(Access(token=TOKEN, read_token=READ_TOKEN))
+    assert READ_TOKEN not in repr(Access(token=TOKEN, read_token=READ_TOKEN))
 
 
 def test_a_bearer_token_reads_pages(queue: FairQueue) -> None:

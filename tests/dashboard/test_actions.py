@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from html.parser import HTMLParser
 from urllib.parse import urlencode
 
 import pytest
@@ -120,6 +122,43 @@ def test_a_job_is_cancelled(queue: FairQueue, visitor: Visitor) -> None:
     queue.publish(b"", queue="q", workspace="acme", job_id="j1")
     assert "was removed" in visitor.act("cancel", id="j1")
     assert "neither waits nor runs" in visitor.act("cancel", id="j1")
+
+
+class _Forms(HTMLParser):
+    """The forms of a page, with the fields that a browser would send."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found = dict[str, dict[str, str]]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "form":
+            self.fields = self.found[str(given.get("action"))] = {}
+        elif tag == "input" and given.get("name"):
+            plain = str(given.get("value") or "").replace("\0", "\ufffd")
+            lines = plain.replace("\r\n", "\n").replace("\r", "\n")
+            self.fields[str(given["name"])] = lines.replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\0b", " a ", "a&name=b", "a%0Ab"])
+def test_a_form_acts_on_the_name_that_its_page_shows(
+    queue: FairQueue, visitor: Visitor, name: str
+) -> None:
+    """A browser changes line ends and NUL of a plain field."""
+    queue.publish(b"", queue="q", workspace=name)
+    queue.publish(b"", queue="q", workspace=name.strip() + "x", job_id="other")
+    for lease in queue.claim(["q"], 2).leases:
+        queue.reject(lease, reason="bad")
+    page = _Forms(visitor.page(f"/workspace?{urlencode({'name': name})}")).found
+    visitor.post("/act/pause", data=page["/act/pause"])
+    visitor.post("/act/set-limits", data=page["/act/set-limits"] | {"concurrency": "3"})
+    assert queue.admin.pauses() == {("workspace", name): Pause.PAUSED}
+    assert queue.admin.limits(name)["concurrency"].value == 3
+    page = _Forms(visitor.page(f"/dead?{urlencode({'workspace': name})}")).found
+    visitor.post("/act/delete-dead", data=page["/act/delete-dead"])
+    assert [letter.job.id for letter in queue.admin.list_dead()] == ["other"]
 
 
 @pytest.mark.parametrize(
