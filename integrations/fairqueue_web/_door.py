@@ -16,7 +16,7 @@ import fairqueue
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue.adapters import Throttle, Ticket
 from fairqueue_web._answers import BadWorkspace
-from fairqueue_web._sources import Source, View, name_of, readers
+from fairqueue_web._sources import Source, View, name_of, one_slash, readers
 
 log = logging.getLogger("fairqueue_web")
 
@@ -76,7 +76,7 @@ class FrontDoor:
 
     def is_exempt(self, path: str) -> bool:
         """Whether requests of this path are left alone."""
-        return path.startswith(self._exempt) if self._exempt else False
+        return one_slash(path).startswith(self._exempt) if self._exempt else False
 
     def workspace_of(self, view: View) -> str | None:
         """Return the workspace that a request names. Raises BadWorkspace."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from inspect import isawaitable
 from typing import Any, Protocol
@@ -18,6 +19,8 @@ function. A function gets the framework's request and returns a str, an int, a U
 
 EXPECTED = "expected 'header:NAME', 'path:/…/{workspace}', 'user:ATTRIBUTE' or a function"
 PLACEHOLDER = "{workspace}"
+_UNCLEAR = frozenset({"Cc", "Zl", "Zp"})
+"""Categories of control characters and line ends."""
 
 
 class View(Protocol):
@@ -32,7 +35,7 @@ class View(Protocol):
         """Its decoded path."""
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header."""
+        """Return the value of a header; those of a repeated one are joined by commas."""
 
     def user(self) -> Any:
         """Return the authenticated user; None: there is none."""
@@ -55,7 +58,7 @@ def _reader(source: Source) -> Read:
     if not what:
         raise ConfigurationError(f"workspace_from: {source!r} says nothing; {EXPECTED}")
     if kind == "header":
-        return lambda view: _client_text(view.header(what), source)
+        return lambda view: _header_text(view.header(what), source)
     if kind == "path":
         return _path_reader(what)
     if kind == "user":
@@ -75,18 +78,37 @@ def _path_reader(template: str) -> Read:
     pattern = re.compile(f"{before}([^/]+){after}")
 
     def read(view: View) -> str | None:
-        found = pattern.match(view.path)
+        found = pattern.match(one_slash(view.path))
         return _client_text(found[1], f"path:{template}") if found else None
 
     return read
 
 
+def one_slash(path: str) -> str:
+    """Return a path as routers see it that skip or merge repeated slashes; others find no page."""
+    return re.sub("/+", "/", path)
+
+
+def _header_text(text: str | None, source: str) -> str | None:
+    """Return a header's value. Servers join repeated ones by commas, and disagree on encodings."""
+    if text and ("," in text or not text.isascii()):
+        raise BadWorkspace(f"{source!r}: the header is repeated, or has a comma or no ASCII")
+    return _client_text(text, source)
+
+
 def _client_text(text: str | None, source: str) -> str | None:
-    """Return a text that a client has sent, if it may be a name; blank text is no answer."""
-    if text is None or not text.strip():
+    """Return a text that a client has sent, as it is; empty text is no answer.
+
+    What an application may read as another name is refused, so that none is charged for another.
+    """
+    if not text:
         return None
+    if text != text.strip() or _UNCLEAR.intersection(map(unicodedata.category, text)):
+        raise BadWorkspace(f"{source!r}: {text!r} has blanks at its ends or control characters")
+    if "\ufffd" in text or not unicodedata.is_normalized("NFC", text):
+        raise BadWorkspace(f"{source!r}: {text!r} is not UTF-8 in Unicode's normal form C")
     try:
-        return check_name("workspace", text.strip())
+        return check_name("workspace", text)
     except ConfigurationError as error:
         raise BadWorkspace(f"{source!r}: {error}") from None
 

@@ -32,11 +32,10 @@ class AsgiView:
         return path
 
     def header(self, name: str) -> str | None:
-        """Return the first header of this name."""
+        """Return the headers of this name, joined by commas as servers of WSGI do."""
         wanted = name.lower().encode("latin-1")
-        found = (value for key, value in self.raw["headers"] if key.lower() == wanted)
-        value: bytes | None = next(found, None)
-        return None if value is None else value.decode("latin-1")
+        found = [value for key, value in self.raw["headers"] if key.lower() == wanted]
+        return b",".join(found).decode("latin-1") if found else None
 
     def user(self) -> Any:
         """Return what an authentication middleware outside of this one has found."""

@@ -62,6 +62,10 @@ def whose(request: HttpRequest) -> HttpResponse:
     return HttpResponse(str(current_workspace()))
 
 
+def served(request: HttpRequest, org: str) -> HttpResponse:
+    return HttpResponse(f"{org}|{current_workspace()}")
+
+
 async def whose_async(request: HttpRequest) -> HttpResponse:
     return HttpResponse(str(current_workspace()))
 
@@ -91,6 +95,7 @@ def _urls() -> list[Any]:
     return [
         path("whose", whose),
         path("whose-async", whose_async),
+        path("orgs/<org>/r", served),
         path("fail", fail),
         path("stream", stream),
         path("stream-async", stream_async),

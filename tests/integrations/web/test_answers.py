@@ -65,10 +65,12 @@ class Request:
 @pytest.mark.parametrize(
     ("source", "request_", "workspace"),
     [
-        ("header:X-Org", Request(headers={"X-Org": " acme "}), "acme"),
-        ("header:X-Org", Request(headers={"X-Org": " "}), None),
+        ("header:X-Org", Request(headers={"X-Org": "acme"}), "acme"),
+        ("header:X-Org", Request(headers={"X-Org": ""}), None),
         ("header:X-Org", Request(), None),
         ("path:/t/{workspace}/", Request("/t/a:{*} b/jobs"), "a:{*} b"),
+        ("path:/t/{workspace}/", Request("/t/\u00e9/jobs"), "\u00e9"),
+        ("path:/t/{workspace}/", Request("//t//acme/jobs"), "acme"),
         ("path:/t/{workspace}/", Request("/other/acme/"), None),
         ("path:/{version}/t/{workspace}", Request("/v1/t/acme"), "acme"),
         ("user:org.id", Request(of=SimpleNamespace(org=SimpleNamespace(id=42))), "42"),
@@ -92,13 +94,24 @@ def test_the_first_answer_wins() -> None:
     assert door.workspace_of(Request(headers={"b": "one", "c": "two"})) == "one"
 
 
-@pytest.mark.parametrize("text", ["x" * 201, "\ud800"])
-def test_a_client_that_sends_no_name_is_told_so(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 201, "\ud800", " acme", "acme\xa0", " ", "a\tb", "a\nb", "a\0", "a\u2028b", "e\u0301"],
+)
+@pytest.mark.parametrize("source", ["header:a", "path:/{workspace}"])
+def test_a_client_that_sends_no_name_is_told_so(source: str, text: str) -> None:
     """What a client sends is no mistake of the application: it is answered with 400."""
     with pytest.raises(BadWorkspace) as error:
-        FrontDoor(workspace_from="header:a").workspace_of(Request(headers={"a": text}))
+        FrontDoor(workspace_from=source).workspace_of(Request(f"/{text}", headers={"a": text}))
     answer = answer_to(error.value)
     assert (answer.status, "Retry-After" in dict(answer.headers)) == (400, False)
+
+
+@pytest.mark.parametrize("text", ["acme,globex", "acme, globex", "\u00c3\u00a9"])
+def test_a_header_that_can_be_read_in_two_ways_is_refused(text: str) -> None:
+    """One that was sent twice, or that is not ASCII, where each framework decodes otherwise."""
+    with pytest.raises(BadWorkspace, match="repeated"):
+        FrontDoor(workspace_from="header:a").workspace_of(Request(headers={"a": text}))
 
 
 def test_a_workspace_may_be_required() -> None:

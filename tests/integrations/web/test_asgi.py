@@ -79,6 +79,18 @@ def test_endpoints_run_in_the_workspace_of_their_request(path: str) -> None:
     assert get(app, path, None).text == "None"
 
 
+def test_a_repeated_header_is_refused() -> None:
+    """Each server and framework takes another one of them."""
+    app = application()
+    transport = httpx.ASGITransport(app)
+
+    async def twice() -> httpx.Response:
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.get("/sync", headers=[("X-Org", "acme"), ("X-Org", "globex")])
+
+    assert asyncio.run(twice()).status_code == 400
+
+
 def test_a_body_is_streamed_in_the_workspace() -> None:
     """Each of its steps."""
     assert get(application(), "/stream").text == "acme acme "
