@@ -37,6 +37,9 @@ NAVIGATION = (
     ("/workers", "Workers", "k"),
     ("/doctor", "Doctor", "x"),
 )
+MOST_OF_NAME = 300
+"""Characters; only the reason of a dead letter and an id of a job may have more."""
+MOST_OF_TEXT = 4000
 INSIDE = {"/workspace": "/workspaces", "/dead-letter": "/dead", "/job": "/waiting"}
 """Under which entry of the navigation other pages stand."""
 
@@ -52,7 +55,11 @@ VERSION = hashlib.sha256(b"".join(map(static_file, STATIC))).hexdigest()[:12]
 
 def _name(text: object) -> str:
     """Show a name from outside: nothing in it reorders or hides text; the page escapes it."""
-    return printable(str(text)) or "(none)"
+    return printable(_cut(str(text), MOST_OF_NAME)) or "(none)"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _limit(value: float | str | None, what: str = "") -> str:
@@ -64,8 +71,8 @@ def _limit(value: float | str | None, what: str = "") -> str:
 
 
 def _lines(text: str) -> str:
-    """Show a payload, line by line."""
-    return "\n".join(printable(line) for line in text.splitlines())
+    """Show a payload or a longer text, line by line."""
+    return "\n".join(printable(line) for line in _cut(text, MOST_OF_TEXT).splitlines())
 
 
 def _moment(seconds: float | None) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -31,7 +32,6 @@ from fairqueue.shares import shares_of, state_of
 
 PAGE = 50
 SHOWN_BYTES = 4000
-MOST_TASKS = 500
 CURES = {
     "pause": ("/pauses", "Resume"),
     "concurrency": ("/limits", "Limits"),
@@ -85,6 +85,11 @@ class View:
         """Return the samples of the last hour."""
         return self._once("history", self.queue.admin.history)
 
+    def hint(self, scope: str, name: str) -> str | None:
+        """Return which name is meant, if this one is not in use: many are read for that."""
+        read = partial(self.queue.admin.hint, **{scope: name})
+        return self.remembered.get(f"hint {scope} {name}", read, times=10)
+
     def now(self) -> float:
         """Return the time that pictures end at: by the newest sample, else by this host."""
         samples = self.history()
@@ -135,8 +140,14 @@ def _start(query: Query) -> int:
     return int(text)
 
 
+def _paged(rows: Sequence[Any], query: Query) -> Context:
+    """Return the rows of one page, and which these are."""
+    start = _start(query)
+    return {"rows": rows[start : start + PAGE], "found": len(rows), "start": start, "page": PAGE}
+
+
 def _workspaces(view: View, query: Query) -> Context:
-    overview, start = view.overview(), _start(query)
+    overview = view.overview()
     order = query.get("by", "waiting")
     if order not in ORDERS:
         raise ConfigurationError(f"by must be one of {', '.join(ORDERS)}, not {order!r}")
@@ -146,13 +157,10 @@ def _workspaces(view: View, query: Query) -> Context:
     return {
         "overview": overview,
         "shares": shares_of(overview.workspaces),
-        "rows": rows[start : start + PAGE],
-        "found": len(rows),
-        "start": start,
         "order": order,
         "orders": tuple(ORDERS),
         "filter": text,
-    }
+    } | _paged(rows, query)
 
 
 def _workspace(view: View, query: Query) -> Context:
@@ -171,7 +179,7 @@ def _workspace(view: View, query: Query) -> Context:
         "edited": LimitScope({"name": name}).edited,
         "running": admin.list_running(workspace=name, n=20),
         "waiting": admin.list_waiting(workspace=name, n=10),
-        "hint": admin.hint(workspace=name) if found.state is JobState.IDLE else None,
+        "hint": view.hint("workspace", name) if found.state is JobState.IDLE else None,
         "running_picture": _pictures.lines(
             samples, now, "Running jobs", lambda s: _pictures.of_workspace(s, name).running
         ),
@@ -200,26 +208,22 @@ def _position(position: Any, found: Any) -> Context:
     }
 
 
-def _queues(view: View, _: Query) -> Context:
-    return {"rows": view._once("queues", view.queue.admin.list_queues)}  # noqa: SLF001
+def _queues(view: View, query: Query) -> Context:
+    return _paged(view._once("queues", view.queue.admin.list_queues), query)  # noqa: SLF001
 
 
-def _tasks(view: View, _: Query) -> Context:
+def _tasks(view: View, query: Query) -> Context:
     rows = view._once("tasks", view.queue.admin.list_tasks)  # noqa: SLF001
-    shown = sorted(rows, key=lambda row: (-row.running, row.task))[:MOST_TASKS]
-    return {"rows": shown, "found": len(rows)}
+    return _paged(sorted(rows, key=lambda row: (-row.running, row.task)), query)
 
 
 def _limits(view: View, query: Query) -> Context:
     """Show the limits of one scope, to edit, or all that are stored."""
-    start = _start(query)
     if "scope" not in query:
         rows = view._once("limits", view.queue.admin.list_limits)  # noqa: SLF001
-        page = rows[start : start + PAGE]
-        more = {"found": len(rows), "start": start, "page": PAGE, "editable": set(MODELS)}
-        return {"scope": None, "rows": page, "words": WORDS, **more}
-    scope, admin = LimitScope(query), view.queue.admin
-    hint = None if scope.kind in WORDS else admin.hint(**{scope.kind: scope.name})
+        return {"scope": None, "words": WORDS, "editable": set(MODELS)} | _paged(rows, query)
+    scope = LimitScope(query)
+    hint = None if scope.kind in WORDS else view.hint(scope.kind, scope.name)
     return {"scope": scope, "limits": scope.in_force(view.queue), "hint": hint, "words": WORDS}
 
 
@@ -276,12 +280,12 @@ def _job(view: View, query: Query) -> Context:
     }
 
 
-def _pauses(view: View, _: Query) -> Context:
-    return {"rows": view._once("pauses", view.queue.admin.list_pauses)}  # noqa: SLF001
+def _pauses(view: View, query: Query) -> Context:
+    return _paged(view._once("pauses", view.queue.admin.list_pauses), query)  # noqa: SLF001
 
 
-def _workers(view: View, _: Query) -> Context:
-    return {"rows": view._once("workers", view.queue.admin.list_workers)}  # noqa: SLF001
+def _workers(view: View, query: Query) -> Context:
+    return _paged(view._once("workers", view.queue.admin.list_workers), query)  # noqa: SLF001
 
 
 def _doctor(view: View, _: Query) -> Context:

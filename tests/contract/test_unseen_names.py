@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from fairqueue import FairQueue, Limits
 from fairqueue._stores.store import Store
+from fairqueue._unseen_names import _closest
 from tests.contract.world import World
 
 
@@ -64,6 +66,16 @@ def test_what_ended_is_known(
     queue.admin.set_queue_limits("q", concurrency=1)
     queue.admin.set_task_limits("t", concurrency=1)
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize("length", [12, 196])
+def test_a_typo_among_many_names_is_told_in_bounded_time(length: int) -> None:
+    """To compare ten thousand names of 196 characters took half a minute of a processor."""
+    names = {f"client-{n:05}".ljust(length, "x") for n in range(10_000)}
+    began = time.process_time()
+    assert _closest("cleint-04321".ljust(length, "x"), names)
+    assert _closest("client-4321".ljust(length - 1, "x"), names | {"other"}) != ["other"]
+    assert time.process_time() - began < 3  # 0.2 on a machine at rest
 
 
 def test_among_many_names_one_is_known_all_the_same(

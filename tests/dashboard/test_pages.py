@@ -68,6 +68,40 @@ def test_a_time_that_no_calendar_has_is_shown(
     assert "was removed" in visitor.act("cancel", id="never")
 
 
+def test_long_lists_are_shown_in_pages(
+    queue: FairQueue, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An open page is sent again with each change, so it has a bounded number of rows."""
+    monkeypatch.setattr("fairqueue.dashboard._pages.PAGE", 3)
+    for n in range(7):
+        queue.publish(b"", queue=f"q{n}", workspace=f"w{n}", task=f"t{n}")
+        queue.admin.pause(queue=f"q{n}")
+        queue.admin.set_task_limits(f"t{n}", concurrency=1)
+    queue.claim([f"q{n}" for n in range(7)])
+    for path in ("/queues", "/tasks", "/pauses", "/limits", "/workspaces"):
+        starts, seen, address = [0, 3, 6], list[str](), path
+        for start in starts:
+            page = visitor.page(address)
+            assert f"{start + 1} to {min(start + 3, 7)} of 7" in page
+            assert page.count("<tr data-row>") == min(3, 7 - start)
+            seen += re.findall(r"<tr data-row>.*?(?:[qtw](\d))\b", page)
+            (address,) = re.findall(r'<a href="([^"]+)">Next</a>', page) or [""]
+            address = address.replace("&amp;", "&")
+        assert (sorted(seen), address) == (list("0123456"), ""), path
+        visitor.page(f"{path}?start=x", 400)
+
+
+def test_long_texts_are_cut(queue: FairQueue, visitor: Visitor) -> None:
+    """The reason of a dead letter may have any length; its own page has more of it."""
+    queue.publish(b"", queue="q", workspace="acme", job_id="j" * 5000)
+    (lease,) = queue.claim(["q"]).leases
+    queue.reject(lease, reason="<bad> " * 20_000)
+    assert 200 < visitor.page("/dead").count("&lt;bad&gt;") * 6 <= 300
+    page = visitor.page(f"/dead-letter?{urlencode({'workspace': 'acme', 'id': lease.job.id})}")
+    assert 3900 < page.count("&lt;bad&gt;") * 6 <= 4000
+    assert f">{'j' * 300}…<" in page
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_of_nothing(visitor: Visitor, path: str) -> None:
     """An empty queue is no error."""
