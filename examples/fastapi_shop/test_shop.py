@@ -53,9 +53,3 @@ def test_the_dashboard_asks_for_the_token(client, jobs):
     assert client.get("/queues/").status_code == 401
     assert client.get("/queues/", headers=bearer).status_code == 200
     assert TestClient(make_web(jobs.queue)).get("/queues/").status_code == 404
-
-
-def test_a_scaler_may_ask_how_much_there_is(client):
-    """Two waiting reports are two jobs."""
-    assert {ordered(client, "ada").status_code for _ in range(2)} == {202}
-    assert client.get("/internal/depth").json() == {"jobs": 2}

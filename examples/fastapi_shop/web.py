@@ -31,11 +31,6 @@ def make_web(queue: FairQueue, dashboard_token: str | None = None) -> FastAPI:
         """Answer whether this process serves requests; Redis is not asked."""
         return {"status": "ok"}
 
-    @web.get("/internal/depth")
-    def depth() -> dict[str, int]:
-        """Count what waits and runs, for a scaler of workers."""
-        return {"jobs": queue.depth("celery", running=True)}
-
     return web
 
 

@@ -1,4 +1,4 @@
-"""The compose file and the manifests of examples/deploy are what their tools accept."""
+"""The compose file and the manifests of examples/deploy are what tools and reviews accept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import click
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from fairqueue import FairQueue
 from fairqueue.cli import main
+from fairqueue.testing import embedded_redis
 from tests.pages import ROOT, blocks
 
 yaml = pytest.importorskip("yaml", reason="the extra 'dev' has it")
@@ -65,11 +67,28 @@ class Service(Strict):
     stop_grace_period: str = ""
     restart: Literal["no", "always", "on-failure", "unless-stopped"] = "no"
     depends_on: dict[str, Condition] = {}
+    user: str = ""
+    secrets: list[str] = []
+    networks: list[str] = ["default"]
+    read_only: bool = False
+    tmpfs: list[str] = []
+    cap_drop: list[str] = []
+    security_opt: list[str] = []
+
+
+class Network(Strict):
+    internal: bool
+
+
+class Secret(Strict):
+    file: str
 
 
 class Compose(Strict):
     services: dict[str, Service]
     volumes: dict[str, dict[str, Any]]
+    networks: dict[str, Network]
+    secrets: dict[str, Secret]
 
 
 def _lists(value: Any) -> Iterator[list[Any]]:
@@ -94,7 +113,8 @@ def _check_command(words: list[str]) -> None:
 
 @pytest.fixture
 def compose() -> Compose:
-    return Compose.model_validate(yaml.safe_load((DEPLOY / "compose.yaml").read_text()))
+    found = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    return Compose.model_validate({k: v for k, v in found.items() if not k.startswith("x-")})
 
 
 def test_the_compose_file_is_whole(compose: Compose) -> None:
@@ -106,6 +126,8 @@ def test_the_compose_file_is_whole(compose: Compose) -> None:
             is_checked = compose.services[needed].healthcheck is not None
             assert is_checked or how.condition != "service_healthy"
         assert {volume.split(":")[0] for volume in service.volumes} <= set(compose.volumes)
+        assert set(service.secrets) <= set(compose.secrets)
+        assert set(service.networks) <= {"default", *compose.networks}
         if service.build:
             assert (DEPLOY / service.build.context / service.build.dockerfile).is_file()
 
@@ -123,7 +145,7 @@ def test_a_manifest_is_valid(manifest: dict[str, Any]) -> None:
     if manifest["apiVersion"].startswith("keda.sh"):
         (trigger,) = manifest["spec"]["triggers"]
         assert trigger["type"] == "metrics-api"
-        assert set(trigger["metadata"]) == {"url", "valueLocation", "targetValue"}
+        assert set(trigger["metadata"]) == {"url", "format", "valueLocation", "targetValue"}
         return
     kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
 
@@ -146,10 +168,104 @@ def test_what_manifests_name_is_there() -> None:
     named = {(m["kind"], m["metadata"]["name"]): m["spec"] for m in found}
     for (kind, name), spec in named.items():
         if kind in {"Deployment", "StatefulSet"}:
-            assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+            labels = spec["template"]["metadata"]["labels"]
+            assert spec["selector"]["matchLabels"] == labels == {"app": name}
         elif kind == "Service":
             assert spec["selector"] == {"app": name}
     assert ("Deployment", named["ScaledObject", "worker"]["scaleTargetRef"]["name"]) in named
+
+
+def _pods() -> dict[str, Any]:
+    """What each manifest runs, by its label."""
+    found = {}
+    for manifest in (param.values[0] for param in MANIFESTS):
+        spec = manifest["spec"]
+        template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
+        if template:
+            found[template["metadata"]["labels"]["app"]] = template["spec"]
+    return found
+
+
+@pytest.mark.parametrize("name", _pods())
+def test_a_pod_is_restricted(name: str) -> None:
+    """By the standard of Kubernetes, with a read-only root and without a token of the cluster."""
+    pod = _pods()[name]
+    (container,) = pod["containers"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert set(container["resources"]) == {"requests", "limits"}
+    assert {mount["name"] for mount in container["volumeMounts"]} >= {
+        volume["name"] for volume in pod["volumes"]
+    }
+    assert "$(" not in " ".join(container.get("args", []) + container.get("command", []))
+
+
+def test_nothing_reaches_a_pod_unless_it_is_allowed() -> None:
+    """All is denied first, what asks Redis may, and each policy is for a pod that there is."""
+    found: list[Any] = [param.values[0] for param in MANIFESTS]
+    policies = {m["metadata"]["name"]: m["spec"] for m in found if m["kind"] == "NetworkPolicy"}
+    everything = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert policies.pop("nothing-unless-allowed") == everything
+    clients = {name for name in _pods() if name != "redis"}
+    (of_redis,) = policies["redis"]["ingress"]
+    assert _selected(policies["to-redis-and-dns"]["podSelector"]) == clients
+    assert _selected(of_redis["from"][0]["podSelector"]) == clients
+    assert _selected(policies["redis"]["podSelector"]) == {"redis"}
+    for spec in policies.values():
+        assert _selected(spec["podSelector"]) <= set(_pods())
+        assert all(rule["from"] and rule["ports"] for rule in spec.get("ingress", []))
+
+
+def _selected(selector: dict[str, Any]) -> set[str]:
+    """The pods that a policy names."""
+    by_list = (value for rule in selector.get("matchExpressions", []) for value in rule["values"])
+    return {*selector.get("matchLabels", {}).values(), *by_list}
+
+
+def test_a_service_of_the_compose_file_is_restricted(compose: Compose) -> None:
+    """None gains rights, and none is reached from other hosts, or Redis from outside at all."""
+    (user,) = re.findall(r"^USER (.+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    for name, service in compose.services.items():
+        assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", service.user or user), name
+        assert service.read_only, name
+        assert service.cap_drop == ["ALL"], name
+        assert service.security_opt == ["no-new-privileges:true"], name
+        assert all(port.startswith("127.0.0.1:") for port in service.ports), name
+        assert "PASSWORD" not in " ".join(service.command), name
+    assert compose.services["redis"].networks == ["redis"]
+    assert compose.networks["redis"].internal
+
+
+def test_both_start_the_same_redis(compose: Compose) -> None:
+    """A maintained one; its users come from a file, and its options are those that Redis needs."""
+    (container,) = _pods()["redis"]["containers"]
+    redis = compose.services["redis"]
+    assert redis.image == container["image"] == "valkey/valkey:9.1-alpine"
+    for words in (redis.command, container["args"]):
+        options = dict(zip(words[1::2], words[2::2], strict=True))
+        assert options["--aclfile"].endswith("/users.acl")
+        assert (options["--appendonly"], options["--maxmemory-policy"]) == ("yes", "noeviction")
+
+
+def test_the_users_file_lets_the_shop_in_and_no_other() -> None:
+    """A job's life and the doctor need no more than its user may."""
+    default, shop = (DEPLOY / "users.acl").read_text().replace("PASSWORD", "hunter2").splitlines()
+    assert default == "user default off"
+    with embedded_redis(tcp=True) as server:
+        if server.version.startswith("Redis 6"):
+            pytest.skip("this server knows no rules for subcommands, such as +client|id")
+        server.client().execute_command("ACL", "SETUSER", *shop.split()[1:])
+        with FairQueue(f"redis://shop:hunter2@127.0.0.1:{server.port}/0") as queue:
+            queue.publish(b"", queue="q", workspace="acme")
+            queue.ack(queue.claim(["q"]).leases[0])
+            assert queue.admin.checkup().findings == ()
 
 
 def test_commands_exist(compose: Compose) -> None:

@@ -7,8 +7,8 @@ IN_TESTS = os.environ.get("APP_ENV") == "test"
 REDIS = os.environ.get("REDIS", "localhost:6379/0")
 
 SECRET_KEY = os.environ.get("SECRET_KEY", "only for this example")
-DEBUG = True
-ALLOWED_HOSTS = ["*"]
+DEBUG = os.environ.get("DEBUG") == "1"  # it shows settings to any client
+ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "localhost,127.0.0.1").split(",")
 ROOT_URLCONF = "shop.urls"
 USE_TZ = True
 DATABASES = {

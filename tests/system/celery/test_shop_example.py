@@ -1,8 +1,7 @@
-"""The shop of the examples runs as a reader would run it: web, worker, load, scaler."""
+"""The shop of the examples runs as a reader would run it: web, worker, load."""
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from fairqueue import FairQueue
 from fairqueue.testing import Child, embedded_redis
 from tests.system.ledger import wait_for
 
@@ -38,11 +38,6 @@ def _answers(url: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
-
-
-def _jobs(url: str) -> int:
-    with urllib.request.urlopen(f"{url}/internal/depth", timeout=5) as answer:
-        return int(json.load(answer)["jobs"])
 
 
 def _order(url: str, org: str, *, seconds: float) -> int:
@@ -83,4 +78,5 @@ def test_a_flood_is_refused_and_the_others_are_served(tmp_path: Path) -> None:
             )  # fmt: skip
             assert "megacorp: 20 of 20 refused; the others: [202, 202, 202]" in load.stdout
             wait_for(lambda: log.read_text().count("succeeded in") >= 3, seconds=20)
-            assert _jobs(url) == 102
+            with FairQueue(f"redis://{server.tcp_address}/0", brings_limits=False) as queue:
+                assert queue.depth("celery", running=True) == 102
