@@ -271,6 +271,25 @@ def test_none_starts_while_more_run_than_a_lowered_limit_lets(fleet: Fleet) -> N
     assert fleet.claim(0) + fleet.claim(1) + fleet.claim(2) == 1
 
 
+def test_a_job_is_not_kept_waiting_by_jobs_that_no_worker_takes(clock: ManualClock) -> None:
+    """The only slot goes on from a shard that has it and does not use it, and reaches each."""
+    engines = [MemoryEngine(Database(), shard=number) for number in range(8)]
+    stores = [Store(engine, clock=clock) for engine in engines]
+    ShardedStore(stores).configure(StoredLimits(total=Limits(concurrency=1)), authoritative=True)
+    worlds = [World(store, clock, _ids=count(100 * n)) for n, store in enumerate(stores)]
+    quotas, workers = Quotas(lambda: stores, clock=clock), [world.worker() for world in worlds]
+    for number in range(7):
+        for n in range(6):
+            worlds[number].publish(f"w{number}-{n}", queue="without a worker")
+    worlds[7].publish("lone")
+    waited = 0.0
+    while not any(worker.take(1) for worker in workers):
+        assert waited < 60
+        clock.advance(0.5)
+        waited += 0.5
+        quotas.move()
+
+
 def off(fleet: Fleet) -> None:
     """Take the limit of the queue away."""
     fleet.store.set_limits("queue", "q", None)

@@ -37,7 +37,8 @@ def _as_slots(need: Need) -> Need:
 def wish(need: Need, has: int) -> Wish:
     """Return what a shard uses and could use of a limit, of which it has so much."""
     if not need.fills:
-        return Wish(need.used, need.demand, need.weight, has)
+        served = max(need.used, min(has, need.used + need.demand))
+        return Wish(need.used, need.demand, need.weight, has, served=served)
     holds = has > 0 and need.fills >= SLOW_SECONDS and not need.has_started
     keeps = inf if holds else in_turns(need, TURN_SECONDS)
     return Wish(0, _units(need), need.weight, has, keeps=keeps, served=float(has))
