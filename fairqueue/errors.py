@@ -166,6 +166,10 @@ class StoreUnavailable(FairQueueError):
     """
 
 
+class AlreadyRunning(FairQueueError):
+    """Another process does what only one may do at a time, such as ``fairqueue reshard``."""
+
+
 class PublishInterrupted(StoreUnavailable):
     """The store became unavailable in the middle of a ``publish_many``.
 

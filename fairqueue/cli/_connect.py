@@ -14,6 +14,7 @@ from fairqueue.adapters import mask_password
 from fairqueue.cli._broker_url import core_url
 from fairqueue.cli._format import printable
 from fairqueue.cli._typed import CONNECTION, as_typed, is_given
+from fairqueue.errors import AlreadyRunning
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,6 +49,12 @@ class NoConnection(Problem):
     """Redis cannot be reached."""
 
     exit_code = 3
+
+
+class Busy(Problem):
+    """Another process does what only one may do at a time."""
+
+    exit_code = 4
 
 
 def connection_options(command: Command) -> Command:
@@ -118,5 +125,7 @@ def _exit_codes(shown: str) -> Iterator[None]:
         raise BadUsage(str(error)) from None
     except StoreUnavailable as error:
         raise NoConnection(f"{shown}: {error}") from None
+    except AlreadyRunning as error:
+        raise Busy(str(error)) from None
     except FairQueueError as error:
         raise Problem(str(error)) from None

@@ -18,6 +18,7 @@ from redis.exceptions import ResponseError
 
 from fairqueue import ConfigurationError, FairQueue, Lease, StoreUnavailable
 from fairqueue._shards import shard_of
+from fairqueue._stores.redis.cluster import Nodes
 from fairqueue._stores.sharded import mover
 from fairqueue.cli import main
 from tests.nodes import Cluster, cluster, data_node, role_of
@@ -108,6 +109,19 @@ def tried(call: Callable[[], T], otherwise: Any) -> T:
         return call()
     except StoreUnavailable:
         return cast("T", otherwise)
+
+
+def test_a_node_that_is_behind_does_not_blame_the_url(
+    queue: FairQueue, nodes: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the owner of before, also when it is asked again."""
+    owner = nodes.owner(slot_of(namespace, shard_of("w", SHARDS)))
+    before = next(node.port for node in nodes.primaries if node is not owner)
+    queue.connect()
+    monkeypatch.setattr(Nodes, "owner", lambda *_: ("127.0.0.1", before))
+    queue.close()
+    with pytest.raises(StoreUnavailable, match="has just moved to another node"):
+        queue.publish(b"x", queue="q", workspace="w")
 
 
 def test_a_slot_that_moves_loses_nothing(queue: FairQueue, nodes: Cluster, namespace: str) -> None:

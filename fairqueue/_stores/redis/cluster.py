@@ -11,6 +11,7 @@ import redis
 from redis.connection import parse_url
 from redis.crc import key_slot
 
+from fairqueue._stores.redis.errors import SlotMoved, is_moved
 from fairqueue._stores.redis.looking import Looking, asking_options
 from fairqueue._stores.redis.sentinel import SOCKET_TIMEOUT_SECONDS
 from fairqueue.errors import ConfigurationError
@@ -136,6 +137,15 @@ class _Locating(Looking):
             super().connect()  # type: ignore[misc]
         except redis.RedisError:
             self.doubt()
+            raise
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        """Read one; a connection that looks for its slot has the right URL."""
+        try:
+            return super().read_response(*args, **options)
+        except redis.ResponseError as error:
+            if is_moved(error):
+                raise SlotMoved(str(error).removeprefix("MOVED ")) from error
             raise
 
     def doubt(self) -> None:

@@ -36,6 +36,7 @@ REMEDIES = {
     "CLUSTERDOWN": "the Redis Cluster is down",
     "MOVED": "this server is a node of a Redis Cluster, and another one has the slot: the URL of a "
     "Cluster is redis+cluster://…",
+    "SLOT": "a slot of the Redis Cluster has just moved to another node: try again in a moment",
     "ASK": "a slot of the Redis Cluster is on its way to another node: it answers when it is there",
     "TRYAGAIN": "a slot of the Redis Cluster is on its way to another node: it answers when it is "
     "there",
@@ -49,9 +50,24 @@ EVICTION = (
 """What a policy does that evicts only keys with a time to live."""
 
 WRONG_SERVER = frozenset(
-    {"READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN"}
+    {
+        "READONLY",
+        "MASTERDOWN",
+        "LOADING",
+        "UNBLOCKED",
+        "CLUSTERDOWN",
+        "MOVED",
+        "SLOT",
+        "ASK",
+        "TRYAGAIN",
+    }
 )
 """What a server says that is no primary, or not yet: by now its address may lead to another."""
+
+
+class SlotMoved(redis.ResponseError):
+    """MOVED, told by a node to a connection that has just found it by its slot."""
+
 
 _CODES = {  # the client leaves these out of the text; a subclass before its base
     redis.ReadOnlyError: "READONLY",
@@ -59,6 +75,7 @@ _CODES = {  # the client leaves these out of the text; a subclass before its bas
     redis.exceptions.MasterDownError: "MASTERDOWN",
     redis.exceptions.ClusterDownError: "CLUSTERDOWN",
     redis.exceptions.MovedError: "MOVED",
+    SlotMoved: "SLOT",
     redis.exceptions.AskError: "ASK",
     redis.exceptions.TryAgainError: "TRYAGAIN",
 }
@@ -84,7 +101,7 @@ def is_from_wrong_server(error: Exception) -> bool:
 
 def is_moved(error: Exception) -> bool:
     """Whether a node of a Cluster says that another has the slot, in any version of redis-py."""
-    return _code(error) == "MOVED"
+    return _code(error) in {"MOVED", "SLOT"}
 
 
 def remedy_of(error: Exception) -> str | None:

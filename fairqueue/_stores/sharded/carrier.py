@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from fairqueue._stores.store import Store
-from fairqueue.errors import FairQueueError
+from fairqueue.errors import AlreadyRunning, FairQueueError
 
 HELD_SECONDS = 30.0  # one that was killed keeps others from going on for so long
 
@@ -28,16 +28,6 @@ class Stuck(FairQueueError):
     """A job cannot move now."""
 
 
-class Held(FairQueueError):
-    """Another process moves workspaces."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "another process changes the number of shards, or a parent: wait until it has ended; "
-            f"one that was killed is forgotten after {HELD_SECONDS:g} s"
-        )
-
-
 class Hold:
     """Lets one process at a time move workspaces; the first shard knows which."""
 
@@ -49,7 +39,7 @@ class Hold:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be the one; raise Held if another process is."""
+        """Be the one; raise AlreadyRunning if another process is."""
         self.renew(now=True)
         try:
             yield
@@ -58,12 +48,15 @@ class Hold:
                 self._first().hold_moves(self._owner, 0)
 
     def renew(self, *, now: bool = False) -> None:
-        """Say that this process is at work; raise Held if another one is."""
+        """Say that this process is at work; raise AlreadyRunning if another one is."""
         if not now and time.monotonic() - self._at < HELD_SECONDS / 6:
             return
         self._at = time.monotonic()
         if not self._first().hold_moves(self._owner, HELD_SECONDS):
-            raise Held
+            raise AlreadyRunning(
+                "another process changes the number of shards, or a parent: wait until it has "
+                f"ended; one that was killed is forgotten after {HELD_SECONDS:g} s"
+            )
 
     def sleep(self, seconds: float) -> None:
         """Sleep, and stay the one."""

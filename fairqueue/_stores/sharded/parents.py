@@ -8,11 +8,11 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from fairqueue._shards import shard_of
 from fairqueue._stores.layout import moves_from
-from fairqueue._stores.sharded.carrier import Carrier, Held, Hold, Move, Stuck
+from fairqueue._stores.sharded.carrier import Carrier, Hold, Move, Stuck
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits
-from fairqueue.errors import ConfigurationError
+from fairqueue.errors import AlreadyRunning, ConfigurationError
 
 WAIT_SECONDS = 10.0
 """For the running jobs of a workspace that gets a parent on another shard."""
@@ -106,7 +106,7 @@ class ShardedParents(Shards):
                 try:
                     held.enter_context(hold.alone())
                     break
-                except Held as error:
+                except AlreadyRunning as error:
                     if time.monotonic() >= give_up_at:
                         raise ConfigurationError(f"a parent cannot be set now: {error}") from error
                 time.sleep(POLL_SECONDS)
