@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import isinf
-from time import monotonic
 from typing import Any, NamedTuple
 
 from fairqueue._claimer import Claimer, Owner, claim_when_woken, renewed_leases
@@ -171,11 +170,10 @@ class Claimers:
             return False
         others = () if number in call.passed else self._others(number)
         times = partial(self._order.times, queues, others)
-        began = monotonic()
         try:
             part = self._each[number].claim(queues, n, ends, times)
         except FairQueueError as error:
-            self._fail(number, error, call, began)
+            self._fail(number, error, call)
             return False
         self._rests[number].answered()
         self._order.note(number, queues, part.stands)
@@ -196,19 +194,18 @@ class Claimers:
         """Ask how the queues stand on shards that have told nothing lately."""
         for number, shard in enumerate(self._store.shards[: len(self._each)]):
             if self._order.is_old(number) and self._rests[number].seconds_left <= 0:
-                began = monotonic()
                 try:
                     stands = shard.stands(queues, self._order.times(queues))
                 except FairQueueError as error:
-                    self._fail(number, error, call, began)
+                    self._fail(number, error, call)
                 else:
                     self._order.note(number, queues, stands)
 
-    def _fail(self, number: int, error: FairQueueError, call: _Call, began: float) -> None:
+    def _fail(self, number: int, error: FairQueueError, call: _Call) -> None:
         call.failed = error
         self._empty.forget(number)
         call.silent.add(self._server(number))
-        self._note(number, error, began)
+        self._note(number, error)
 
     def _others(self, number: int) -> list[int]:
         """Return the other shards that answer."""
@@ -269,11 +266,11 @@ class Claimers:
         """Return where a shard is now: in a Cluster it may move."""
         return self._store.shards[number].engine.server
 
-    def _note(self, number: int, error: FairQueueError, began: float) -> None:
-        took, server = monotonic() - began, self._server(number)
+    def _note(self, number: int, error: FairQueueError) -> None:
+        server = self._server(number)
         for other, rest in enumerate(self._rests):
             if self._server(other) == server:  # its other shards would not answer either
-                rest.failed(took)
+                rest.failed()
         if self._log_throttle.passes():
             log.warning(
                 "shard %d of %d does not answer; the jobs of its workspaces wait: %s",
@@ -303,12 +300,11 @@ class Claimers:
             some = [*self._owed_on(number), *left]
             if not some or (self._rests[number].seconds_left > 0 and not (must and left)):
                 continue
-            began = monotonic()
             try:
                 lost = self._each[number].ack(some)
             except FairQueueError as error:
                 failed = error if left else failed
-                self._note(number, error, began)
+                self._note(number, error)
             else:
                 self._rests[number].answered()
                 self._did(some, lost)
@@ -372,11 +368,10 @@ class Claimers:
 
     def _return(self, owed: _Return) -> bool:
         """Give one up."""
-        began = monotonic()
         try:
             done = getattr(self._each[owed.number], owed.how)(owed.fence, **owed.options)
         except StoreUnavailable as error:
-            self._note(owed.number, error, began)
+            self._note(owed.number, error)
             raise
         self._rests[owed.number].answered()
         return bool(done)

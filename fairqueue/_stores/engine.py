@@ -84,6 +84,8 @@ class Engine(ABC):
         self.keys = Keys(namespace, shard)
         self.silent = False
         """Set while a worker stops and Redis does not answer: then no call waits for it."""
+        self.is_one_of_several = False
+        """Set where other shards are on other servers: this one is then not waited for in vain."""
         self.late_check: LateCheck | None = None
         """Set for one of several shards that was away when its process connected."""
         self._sources = load(read)
@@ -112,9 +114,11 @@ class Engine(ABC):
         return self._sources[operation].arguments
 
     def refuse_if_silent(self) -> None:
-        """Raise StoreUnavailable while a worker stops and Redis does not answer."""
+        """Raise StoreUnavailable while Redis does not answer, and no call is to wait for it."""
         if self.silent:
             raise StoreUnavailable("Redis does not answer while this worker stops")
+        if self.is_left_alone:
+            raise StoreUnavailable(f"Redis at {self.server} does not answer, nor did it just now")
 
     def _tell(self, error: Exception) -> None:
         """Tell what a script says of keys that another release wrote, or that are elsewhere."""
@@ -155,6 +159,11 @@ class Engine(ABC):
     def server(self) -> str:
         """Where the keys are: the same for all shards on one server; empty: in this process."""
         return ""
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether its server, one of several, is silent: a probe asks it until it answers."""
+        return False
 
     def memory(self) -> Memory | None:
         """Return how much memory the server uses; None: it is not told, or is of this process."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
@@ -62,15 +64,21 @@ def test_sentinels_that_are_down_are_passed(trio: Watched, namespace: str) -> No
 
 
 @pytest.fixture
-def behind(namespace: str) -> Iterator[tuple[Node, Node, FairQueue]]:
+def two() -> Iterator[tuple[Node, Node, str]]:
     """Two primaries, each named by a Sentinel whatever becomes of it; the first is asked first."""
     before, after = nodes = [data_node().start(), data_node().start()]
     slow = [sentinel_node(node, "s", others=9, down_after_ms=3_600_000) for node in nodes]
     hosts = ",".join(f"127.0.0.1:{sentinel.start().port}" for sentinel in slow)
-    with FairQueue(f"redis+sentinel://{hosts}/s", namespace=namespace) as queue:
-        yield before, after, queue
+    yield before, after, f"redis+sentinel://{hosts}/s"
     for node in [*nodes, *slow]:
         node.close()
+
+
+@pytest.fixture
+def behind(two: tuple[Node, Node, str], namespace: str) -> Iterator[tuple[Node, Node, FairQueue]]:
+    """The same, and a queue."""
+    with FairQueue(two[2], namespace=namespace) as queue:
+        yield two[0], two[1], queue
 
 
 def test_a_sentinel_that_names_a_dead_primary(behind: tuple[Node, Node, FairQueue]) -> None:
@@ -103,6 +111,47 @@ def test_a_process_that_is_sent_to_a_replica_first(behind: tuple[Node, Node, Fai
         queue.connect()
     queue.publish(b"x", queue="q", workspace="w")
     assert queue.depth("q") == 1
+
+
+def test_a_primary_that_was_silent_is_left_by_all_shards(
+    two: tuple[Node, Node, str], namespace: str
+) -> None:
+    """It may have been deposed meanwhile, and still confirm what will be lost."""
+    before, _, url = two
+    names = [f"w{n}" for n in range(9)]
+    with FairQueue(f"{url}?socket_timeout=1", namespace=namespace, shards=4) as queue:
+        for name in names:
+            queue.publish(b"x", queue="before", workspace=name)
+        before.freeze()
+        with pytest.raises(StoreUnavailable):
+            queue.publish(b"x", queue="q", workspace=names[0])
+        before.thaw()
+        wait_for(before.answers)
+        for name in names:
+            queue.publish(b"x", queue="q", workspace=name)
+        assert (queue.depth("before"), queue.depth("q")) == (0, len(names))
+
+
+def test_a_late_reply_of_a_primary_that_was_silent_does_not_count(
+    two: tuple[Node, Node, str], namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call was under way while another one met the time-out."""
+    before, _, url = two
+    monkeypatch.setattr("fairqueue._stores.redis.connections.ASK_SECONDS", 0.0)
+    with (
+        FairQueue(f"{url}?socket_timeout=1", namespace=namespace) as queue,
+        queue.clone() as other,
+        ThreadPoolExecutor() as threads,
+    ):
+        for each in (queue, other):
+            each.publish(b"x", queue="before", workspace="w")
+        before.freeze()
+        first = threads.submit(queue.publish, b"x", queue="q", workspace="w")
+        time.sleep(0.5)
+        then = threads.submit(other.publish, b"x", queue="q", workspace="w")
+        assert isinstance(first.exception(), StoreUnavailable)
+        before.thaw()
+        assert isinstance(then.exception(), StoreUnavailable)
 
 
 def test_no_sentinel_knows_the_service(trio: Watched) -> None:

@@ -133,6 +133,7 @@ class _Locating(Looking):
         if self._sock:
             return
         self.host, self.port = self._nodes.owner(self._slot)
+        self.note_server()
         try:
             super().connect()  # type: ignore[misc]
         except redis.RedisError:
@@ -148,7 +149,7 @@ class _Locating(Looking):
                 raise SlotMoved(str(error).removeprefix("MOVED ")) from error
             raise
 
-    def doubt(self) -> None:
+    def look_again(self) -> None:
         """Ask the nodes again where the slot is."""
         self._nodes.doubt((self.host, self.port))
 

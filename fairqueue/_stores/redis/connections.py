@@ -31,14 +31,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved, is_withheld
+from fairqueue._stores.redis.looking import Looking
 from fairqueue._stores.redis.replicas import REPLIES, Replicas
 from fairqueue._stores.redis.sentinel import asking
+from fairqueue._stores.redis.servers import ASK_SECONDS, PATIENCE_SECONDS
 from fairqueue._stores.redis.traced import Loans, TracedClient, is_traced
 from fairqueue._stores.scripts import Source
 from fairqueue.errors import ConfigurationError
@@ -75,8 +78,8 @@ class _Connections:
             connection = self._idle.pop()
         except IndexError:
             return self._kind(**self._options)
-        if _has_input(connection):  # nothing was asked, so it is broken or closed
-            connection.disconnect()
+        if _has_input(connection) or _is_doubted(connection):
+            connection.disconnect()  # nothing was asked, so what there is to read is its end
         return connection
 
     def give_back(self, connection: Any, *, is_kept: bool) -> None:
@@ -104,6 +107,10 @@ class Sent:
         self._connections, self._connection = connections, connections.take()
         with self._giving_back():
             self._connection.send_packed_command((packed,))
+
+    def is_answered(self, *, within: float) -> bool:
+        """Wait until the reply can be read."""
+        return _has_input(self._connection, max(0.0, within))
 
     def reply(self) -> Any:
         """Wait for the reply."""
@@ -143,6 +150,8 @@ class Wire:
         packed: bytes,
         again: Callable[[], bytes] | None = None,
         read: Callable[[Any], Any] = _read_one,
+        *,
+        is_there: Callable[[], bool] | None = None,
     ) -> Any:
         """Send a packed command and return its reply, with the client's own retries.
 
@@ -153,8 +162,16 @@ class Wire:
         connection = self._connections.take()
 
         def send_and_read() -> Any:
+            if is_there is not None:
+                connect_soon(connection)
+            sent = monotonic()
             connection.send_packed_command((packed,))
-            return read(connection)
+            if is_there is not None:
+                _await_reply(connection, is_there)
+            reply = read(connection)
+            if monotonic() > sent + ASK_SECONDS and _is_doubted(connection):
+                raise redis.ConnectionError("this server was found silent before it answered")
+            return reply
 
         def prepare_retry(_: Exception) -> None:
             nonlocal packed
@@ -176,6 +193,10 @@ class Wire:
         self._connections.give_back(connection, is_kept=True)
         return reply
 
+    def run(self, command: Sequence[bytes], is_there: Callable[[], bool]) -> Any:
+        """Run a command of one of several servers, see :meth:`ScriptCall.__call__`."""
+        return self.exchange(_head((), len(command)) + _packed(command), is_there=is_there)
+
     def send(self, *command: bytes) -> Sent:
         """Send a command whose reply is read later. It is not sent again."""
         return Sent(self._connections, _head((), len(command)) + _packed(command))
@@ -189,15 +210,40 @@ def _keeps_connection(error: BaseException) -> bool:
     return isinstance(error, ResponseError) and not is_from_wrong_server(error)
 
 
-def _has_input(connection: Any) -> bool:
+def _await_reply(connection: Any, is_there: Callable[[], bool]) -> None:
+    """Wait for the reply, but not for that of a server that is silent."""
+    patience = min(PATIENCE_SECONDS, connection.socket_timeout or PATIENCE_SECONDS)
+    if not _has_input(connection, patience) and not is_there():
+        raise redis.TimeoutError("no answer, also to a probe")
+
+
+def _is_doubted(connection: Any) -> bool:
+    return isinstance(connection, Looking) and connection.is_doubted
+
+
+def connect_soon(connection: Any) -> None:
+    """Connect, if it is not connected; a silent server has no more time for it than for a probe."""
+    is_open: bool = connection._sock is not None  # noqa: SLF001
+    if is_open:
+        return
+    given = connection.socket_timeout
+    connection.socket_timeout = min(ASK_SECONDS, given or ASK_SECONDS)
+    try:
+        connection.connect()
+    finally:
+        connection.socket_timeout = given
+    connection._sock.settimeout(given)  # noqa: SLF001
+
+
+def _has_input(connection: Any, seconds: float = 0.0) -> bool:
     opened = connection._sock  # noqa: SLF001 - can_read() asks it in four system calls
     if opened is None:
         return False
     if not isinstance(opened, socket.socket) or not hasattr(select, "poll"):
-        return bool(connection.can_read())
+        return bool(connection.can_read(seconds))
     poll = select.poll()
     poll.register(opened, select.POLLIN)
-    return bool(poll.poll(0))
+    return bool(poll.poll(seconds * 1000))
 
 
 def wire_of(client: Any) -> Wire | None:
@@ -309,9 +355,10 @@ class ScriptCall:
         self._load = _head(["SCRIPT", "LOAD", source.text], 0)
         self._arguments = len(source.arguments)
 
-    def __call__(self, values: Sequence[bytes]) -> Any:
+    def __call__(self, values: Sequence[bytes], is_there: Callable[[], bool] | None = None) -> Any:
         """Run it; a server that has forgotten the script gets it again.
 
+        ``is_there`` is asked if no answer comes for a moment; False ends the call.
         By SCRIPT LOAD, since what EVAL brings newer servers forget among many; or else by EVAL.
         """
         if self._confirmation is not None:
@@ -321,11 +368,11 @@ class ScriptCall:
         packed = self._pack(values)
         again = (lambda: self._pack(self._told_again(values))) if self._again else None
         try:
-            return self._wire.exchange(packed, again, self._read)
+            return self._wire.exchange(packed, again, self._read, is_there=is_there)
         except NoScriptError:
             if not self._is_loaded(self._wire):
                 packed = self._packed_text(values)
-            return self._wire.exchange(packed, again, self._read)
+            return self._wire.exchange(packed, again, self._read, is_there=is_there)
 
     def _pack(self, values: Sequence[bytes]) -> bytes:
         return self._head + _packed(values) + self._tail

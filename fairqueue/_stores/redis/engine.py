@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue._stores.engine import Engine, Entry, Remark, Value
+from fairqueue._stores.engine import Engine, Entry, Remark, Value, bytes_of
 from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.redis import health
 from fairqueue._stores.redis.address import client_at, doubt_server
@@ -20,11 +21,15 @@ from fairqueue._stores.redis.pages import Pages
 from fairqueue._stores.redis.permissions import check_permissions
 from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.redis.sentinel import pool_like
+from fairqueue._stores.redis.servers import ASK_SECONDS, PATIENCE_SECONDS, server_at
+from fairqueue._stores.redis.traced import is_traced
 from fairqueue._stores.redis.waiter import RedisWaiter
-from fairqueue.errors import StoreUnavailable
+from fairqueue.errors import FairQueueError, StoreUnavailable
 from fairqueue.lists import Memory
 
 HEADS_AT_ONCE = 200
+PATIENT = frozenset({"publish", "publish_many"})
+"""Their caller has no other server to go to: they wait for as long as the socket's time-out."""
 
 
 class RedisEngine(Engine):
@@ -61,19 +66,60 @@ class RedisEngine(Engine):
         script = self._scripts.get(operation)
         if script is None:
             script = self._scripts[operation] = self._script(operation)
+        waits = operation in PATIENT or not self.is_one_of_several
         try:  # each job comes by here: no context manager
-            return script(values)
+            return script(values) if waits else script(values, self._is_there)
         except redis.RedisError as error:
+            self._note(error)
             raise_told(error)
 
     def _script(self, operation: str) -> ScriptCall:
         source, keys = self._sources[operation], self.keys.declared()
         return ScriptCall(self.client, self._wire, source, keys, self._confirmation)
 
+    @property
+    def is_left_alone(self) -> bool:
+        """See :class:`Engine`."""
+        return self.is_one_of_several and server_at(self.server).is_silent
+
+    def _is_there(self) -> bool:
+        """Whether the server answers a probe; else calls leave it alone until it does."""
+        if self.is_left_alone:
+            return False
+        return self.clone(timeout_seconds=PATIENCE_SECONDS).answers()
+
+    def answers(self) -> bool:
+        """Whether a call is answered, or refused for another reason than an outage."""
+        try:
+            self.call("is_plain", now="", queue="probe")
+        except StoreUnavailable:
+            return False
+        except (FairQueueError, redis.RedisError):
+            return True
+        finally:
+            self.close()
+        return True
+
+    def _note(self, error: redis.RedisError) -> None:
+        if isinstance(error, redis.TimeoutError):  # what refuses, refuses at once
+            self.leave_alone()
+
+    def leave_alone(self) -> None:
+        """Call it no more, if it is one of several servers, until a probe is answered."""
+        if self.is_one_of_several and not self.is_left_alone:
+            doubt_server(self.client.connection_pool)
+            probe, engine = self.clone(timeout_seconds=ASK_SECONDS), weakref.ref(self)
+            server_at(self.server).probe(lambda: engine() is None or probe.answers())
+
     def command(self, name: str, *arguments: Value) -> Any:
         """Run one command; redis-py reads the reply."""
+        self.refuse_if_silent()
         with self._guarded():
-            return self.client.execute_command(name, *arguments)
+            if self._wire is None or not self.is_one_of_several or is_traced():
+                return self.client.execute_command(name, *arguments)
+            reply = self._wire.run([bytes_of(each) for each in (name, *arguments)], self._is_there)
+            read = self.client.response_callbacks.get(name)
+            return read(reply) if read else reply
 
     def dump(self, *, payloads: bool = True) -> Iterator[Entry]:
         """Read every key of the namespace, page by page, records first.
@@ -91,7 +137,7 @@ class RedisEngine(Engine):
     def waiter(self, queues: Sequence[str]) -> RedisWaiter:
         """Make a waiter with a connection of its own."""
         tokens = [self.keys.key("token", queue) for queue in queues]
-        return RedisWaiter(self.client, self._wire, tokens, is_silent=lambda: self.silent)
+        return RedisWaiter(self.client, self._wire, tokens, self)
 
     def check(self) -> None:
         """Raise if this server cannot keep the promises."""
@@ -103,6 +149,8 @@ class RedisEngine(Engine):
         except StoreUnavailable:  # a replica answers, so its connections notice nothing
             doubt_server(self.client.connection_pool)
             raise
+        if self.is_left_alone:
+            server_at(self.server).answered()
 
     @property
     def server(self) -> str:
@@ -131,7 +179,9 @@ class RedisEngine(Engine):
         try:
             with guarded():
                 yield
-        except StoreUnavailable:
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, redis.RedisError):
+                self._note(error.__cause__)
             self.close()
             raise
 

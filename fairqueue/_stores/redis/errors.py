@@ -99,6 +99,11 @@ def is_from_wrong_server(error: Exception) -> bool:
     return _code(error) in WRONG_SERVER
 
 
+def is_about_slot(error: Exception) -> bool:
+    """Whether a node of a Cluster refuses one slot: its others may be well."""
+    return _code(error) in {"MOVED", "SLOT", "ASK", "TRYAGAIN"}
+
+
 def is_moved(error: Exception) -> bool:
     """Whether a node of a Cluster says that another has the slot, in any version of redis-py."""
     return _code(error) in {"MOVED", "SLOT"}

@@ -8,10 +8,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue._stores.redis.errors import is_from_wrong_server
-
-ASK_SECONDS = 1.0
-"""How long one server is waited for that is asked where another one is."""
+from fairqueue._stores.redis.errors import is_about_slot, is_from_wrong_server
+from fairqueue._stores.redis.servers import ASK_SECONDS, Server, server_of
 
 
 def asking_options() -> dict[str, Any]:
@@ -30,10 +28,30 @@ class Looking:
     """
 
     _sock: Any
+    _server, _doubts = Server(), 0
+
+    def note_server(self) -> None:
+        """Note to which server it connects now."""
+        self._server = server_of(self)
+        self._doubts = self._server.doubts
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether a connection of this process has doubted the server since this one connected."""
+        return self._server.doubts != self._doubts
+
+    def look_again(self) -> None:
+        """Let the next connect look where the server is."""
+        raise NotImplementedError
 
     def doubt(self) -> None:
-        """Look again: what was found does not answer, or is not the right server."""
-        raise NotImplementedError
+        """Look again, and let all other connections of this process to this server do so.
+
+        It does not answer, or is not the right one.
+        """
+        self.look_again()
+        if not self.is_doubted:  # else the other connections that are as old know
+            self._server.doubts += 1
 
     def send_packed_command(self, *args: Any, **options: Any) -> Any:
         """Send it, to the server of now if the connection was closed."""
@@ -46,6 +64,8 @@ class Looking:
         try:
             return super().read_response(*args, **options)  # type: ignore[misc]
         except redis.RedisError as error:
-            if not isinstance(error, redis.ResponseError) or is_from_wrong_server(error):
+            if is_about_slot(error):
+                self.look_again()
+            elif not isinstance(error, redis.ResponseError) or is_from_wrong_server(error):
                 self.doubt()
             raise

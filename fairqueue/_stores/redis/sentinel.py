@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from weakref import WeakValueDictionary
 
 import redis
 from redis.connection import parse_url
@@ -173,13 +174,15 @@ class _Asking(Looking):
 
     def connect_to(self, address: tuple[str, int]) -> None:
         """Connect to what a Sentinel named."""
+        self.host, self.port = address
+        self.note_server()
         try:
             super().connect_to(address)  # type: ignore[misc]
         except redis.RedisError:
             self.doubt()
             raise
 
-    def doubt(self) -> None:
+    def look_again(self) -> None:
         """Ask the Sentinel last that has named this server."""
         sentinels = self.connection_pool.sentinel_manager
         if isinstance(sentinels, Sentinels):  # else redis-py's own, which knows no doubt
@@ -201,6 +204,10 @@ def asking(kind: Any) -> Any:
     return type("AskingConnection", (_Asking, kind), {})
 
 
+_shared: WeakValueDictionary[Place, Sentinels] = WeakValueDictionary()
+"""Those of a place: what one pool finds out, another need not."""
+
+
 def sentinel_pool(url: str, kind: Any = None, **changed: Any) -> Any:
     """A pool of connections to the primary that a URL's Sentinels name, not connected yet.
 
@@ -216,7 +223,11 @@ def sentinel_pool(url: str, kind: Any = None, **changed: Any) -> Any:
     }
     secured = options.pop("connection_class", None) is redis.SSLConnection
     by_url = SentinelSSLConnection if secured else SentinelConnection
-    sentinels = Sentinels(place.hosts, _sentinel_options(place.options), place.min_others)
+    sentinels = _shared.get(place)
+    if sentinels is None:
+        sentinels = _shared[place] = Sentinels(
+            place.hosts, _sentinel_options(place.options), place.min_others
+        )
     return _pool(place.service, sentinels, kind or by_url, options)
 
 

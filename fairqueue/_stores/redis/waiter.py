@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import redis
 
-from fairqueue._stores.redis.connections import Sent, Wire
+from fairqueue._stores.redis.connections import Sent, Wire, connect_soon
 from fairqueue._stores.redis.errors import guarded, is_withheld
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 
 UNBLOCK_SECONDS, AGAIN_SECONDS = 1.0, 0.02
 LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms down to that
+
+
+class Waited(Protocol):
+    """What a waiter asks of its engine."""
+
+    silent: bool
+    is_one_of_several: bool
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the server is silent, and no call is to wait for it."""
+
+    def refuse_if_silent(self) -> None:
+        """Raise StoreUnavailable if it is."""
+
+    def leave_alone(self) -> None:
+        """It has not answered."""
 
 
 class RedisWaiter(Waiter):
@@ -26,10 +43,10 @@ class RedisWaiter(Waiter):
         client: redis.Redis,
         wire: Wire | None,
         tokens: Sequence[str],
-        is_silent: Callable[[], bool],
+        engine: Waited,
     ) -> None:
         self._client, self._wire = client, wire
-        self._is_silent = is_silent
+        self._engine = engine
         self._tokens = list(tokens)
         self._turn = 0
         self._connection: Any = None
@@ -40,7 +57,7 @@ class RedisWaiter(Waiter):
         if self._connection is None:
             pool = self._client.connection_pool
             connection = pool.connection_class(**pool.connection_kwargs)
-            connection.connect()
+            connect_soon(connection) if self._engine.is_one_of_several else connection.connect()
             self._id = _id_of(connection)
             connection._sock.settimeout(None)  # noqa: SLF001 - only a wait may last
             self._connection = connection
@@ -53,6 +70,8 @@ class RedisWaiter(Waiter):
         self._turn = (self._turn + 1) % len(self._tokens)
         tokens = self._tokens[self._turn :] + self._tokens[: self._turn]
         self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
+        if self._engine.is_left_alone:
+            self._engine.refuse_if_silent()
         with self._dropping():
             connection = self._connect()
             self._armed = True  # before it is sent: an interrupt must not leave a reply unread
@@ -71,7 +90,7 @@ class RedisWaiter(Waiter):
 
     def begin_disarm(self) -> None:
         """Tell the server to end the wait, and do not wait for its reply."""
-        if self._armed and self._id is not None:
+        if self._armed and self._id is not None and not self._engine.is_left_alone:
             with self._dropping():
                 self._unblock()
 
@@ -82,9 +101,13 @@ class RedisWaiter(Waiter):
         if self._id is None:
             self.close()
             return False
+        if self._engine.is_left_alone:
+            self._drop()
+            return False
         with self._dropping():
             if not self._end():
                 self._drop()  # the link is dead
+                self._engine.leave_alone()
                 return False
             return self.collect()
 
@@ -106,8 +129,10 @@ class RedisWaiter(Waiter):
             if time.monotonic() >= until:
                 return False
             self._unblock()
-            sent, self._unblocking = self._unblocking, None
-            if sent is not None:
+            if self._unblocking is not None:
+                if not self._unblocking.is_answered(within=until - time.monotonic()):
+                    return False
+                sent, self._unblocking = self._unblocking, None
                 sent.reply()
             self._readable(AGAIN_SECONDS)
         return True
@@ -122,7 +147,8 @@ class RedisWaiter(Waiter):
 
     def close(self) -> None:
         """End the wait on the server's side, so that no token is lost."""
-        if self._armed and self._connection is not None and not self._is_silent():
+        is_silent = self._engine.silent or self._engine.is_left_alone
+        if self._armed and self._connection is not None and not is_silent:
             self._give_back()
         self._drop()
 

@@ -210,11 +210,9 @@ class Quotas:
         scopes, what = [scope_of(limit)], limit.partition(":")[0]
         resting = {server for server, rest in self._rests.items() if rest.seconds_left > 0}
         asked = self._asking(resting)
-        begun = time.monotonic()
         found = asked.all(lambda shard: shard.quota_needs(scopes, what=what))
-        took = time.monotonic() - begun
         for server in asked.errors.silent:
-            self._rests.setdefault(server, Rest()).failed(took)
+            self._rests.setdefault(server, Rest()).failed()
         for server in {shard.engine.server for shard in self._shards} - asked.errors.silent:
             if server not in resting:
                 self._rests.pop(server, None)

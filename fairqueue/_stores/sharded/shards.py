@@ -43,8 +43,10 @@ class Shards:
         layout: Layout | None = None,
     ) -> None:
         self._all, self._open = tuple(shards), open_shard
+        several = len({shard.engine.server for shard in self._all}) > 1
         for shard in self._all:
             shard.is_spread = len(self._all) > 1
+            shard.engine.is_one_of_several = several
         self._growing = threading.Lock()
         self._turns = count()
         self._told_by = 0
@@ -62,6 +64,7 @@ class Shards:
                 while len(self._all) < self.layout.most:
                     shard = self._open(len(self._all))
                     shard.is_spread = True
+                    shard.engine.is_one_of_several = self._all[0].engine.is_one_of_several
                     self._all += (shard,)
         return self._all
 

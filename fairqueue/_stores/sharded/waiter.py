@@ -66,7 +66,7 @@ def _watch() -> _Epoll | _Kqueue:
 class ShardedWaiter(Waiter):
     """One waiter for each shard; the wait is over when the first of them is.
 
-    A shard that does not answer is not waited for, and rests: its connection may take its time-out.
+    A shard that does not answer is not waited for, and rests.
     """
 
     def __init__(
@@ -92,13 +92,12 @@ class ShardedWaiter(Waiter):
         with self._whole_or_closed():
             for number in [n for n in numbers if self._rests[n].seconds_left <= 0] or numbers:
                 waiter, rest = self._waiters[number], self._rests[number]
-                began = time.monotonic()
                 try:
                     waiter.arm(seconds)
                     fd = waiter.fileno()
                 except StoreUnavailable as error:
                     away = error
-                    rest.failed(time.monotonic() - began)
+                    rest.failed()
                 else:
                     rest.answered()
                     self._watched().add(fd)
