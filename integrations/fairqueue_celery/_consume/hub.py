@@ -62,6 +62,9 @@ class HubDriver:
 
     def _wake(self) -> None:
         flusher.look()  # the loop may be gone, or stand still while the worker stops
+        self._end_poll()
+
+    def _end_poll(self) -> None:
         with contextlib.suppress(OSError):  # full, so the loop will wake; or closed
             os.write(self._pipe_writer, b"!")
 
@@ -86,6 +89,8 @@ class HubDriver:
         for claims in list(self._claims):
             claims.give_back_stale()
             self._step(claims)
+        if self._timer is not None and self._due <= time.monotonic():
+            self._end_poll()  # kombu's hub fires ten timers in a row, then polls for a second
 
     def _step(self, claims: Claims) -> None:
         try:
