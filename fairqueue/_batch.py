@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 
 from fairqueue._capacity_wait import wait_seconds, waited
 from fairqueue._new_job import NewJob
 from fairqueue._queue import FairQueue
+from fairqueue._stores.publishes import PUBLISHED_AT_ONCE
 from fairqueue._types import Admission, Job, JobId, Published
 from fairqueue._validation import new_job_id
 from fairqueue.errors import (
@@ -21,6 +24,9 @@ from fairqueue.errors import (
     LeaseLost,
     PublishInterrupted,
 )
+
+PART_SECONDS = 0.05
+"""How long a job of a batch of unknown size waits at most for others."""
 
 
 def _as_set(core: FairQueue) -> float:
@@ -60,9 +66,19 @@ class Batch:
         self._keys: set[tuple[str, str]] = set()
         self._stored: list[str] = []
         self._refused: dict[str, FairQueueError] = {}
+        self._to_follow: deque[tuple[Collected, JobId]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def size(self) -> int:
+        """How many were collected, sent ones included."""
+        return len(self._keys)
+
+    def begin(self) -> None:
+        """Another publish begins: what follows from the last one is known."""
+        self.latest = None
 
     def add(
         self, core: FairQueue, new: NewJob, *, name: str, stored: Callable[[JobId], None]
@@ -116,9 +132,28 @@ class Batch:
                 self._refused[one.name] = outcome
                 continue
             self._stored.append(one.name)
-            one.stored(JobId(outcome))
+            self._to_follow.append((one, JobId(outcome)))
+        self._settled()
+
+    def _settled(self) -> None:
+        self.follow()
+
+    def follow(self) -> None:
+        """Do what follows the publishes that were stored."""
+        while self._to_follow:
+            one, job_id = self._to_follow.popleft()
+            one.stored(job_id)
             for follow in one.follows:
                 follow()
+
+    def finish(self, send: Callable[[Batch], None]) -> None:
+        """The block has ended: send what is left."""
+        if self._waiting:
+            send(self)
+
+    def close(self) -> None:
+        """The block ends, maybe with an error: collect no more."""
+        self.is_open = False
 
     def _interrupted(self, error: PublishInterrupted) -> None:
         for one in self._waiting:  # some of them may be stored
@@ -141,6 +176,73 @@ class Batch:
                 raise raised
 
 
+class GrowingBatch(Batch):
+    """A batch of unknown size, which is sent in parts: the first decides whether it is accepted.
+
+    What makes its jobs may wait for the first of them, so a thread sends what was collected within
+    ``PART_SECONDS``. What follows from that is done in the thread that publishes.
+    """
+
+    def __init__(self, group: str | None, send: Callable[[Batch], None]) -> None:
+        super().__init__(group)
+        self._send = send
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._error: Exception | None = None
+
+    def begin(self) -> None:
+        """Another publish begins: do what follows from those that were stored meanwhile."""
+        super().begin()
+        self.follow()
+
+    def add(
+        self, core: FairQueue, new: NewJob, *, name: str, stored: Callable[[JobId], None]
+    ) -> None:
+        """Collect one, and send a hundred; raises what the sending of others has raised."""
+        with self._lock:
+            self._raise_error()
+            if len(self) >= PUBLISHED_AT_ONCE:
+                self._send(self)
+            super().add(core, new, name=name, stored=stored)
+            if self._timer is None:
+                context = copy_context()
+                self._timer = threading.Timer(PART_SECONDS, context.run, (self._send_part,))
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _send_part(self) -> None:
+        with self._lock:
+            self._timer = None
+            try:
+                if self.is_open and self._error is None:
+                    self._send(self)
+            except Exception as error:  # noqa: BLE001 - raised in the thread that publishes
+                self._error = error
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _settled(self) -> None:
+        """What follows is done when the next publish begins: the last one may be under way."""
+
+    def finish(self, send: Callable[[Batch], None]) -> None:
+        """The block has ended: send what is left."""
+        self._raise_error()
+        try:
+            super().finish(send)
+        finally:
+            self.follow()
+
+    def close(self) -> None:
+        """The block ends: wait for a part that is being sent."""
+        super().close()
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+        self.follow()
+
+
 class Batches:
     """The batches of one adapter, each of the context in which it was begun."""
 
@@ -154,25 +256,28 @@ class Batches:
         return batch if batch is not None and batch.is_open else None
 
     @contextmanager
-    def collect(self, send: Callable[[Batch], None], *, whole: bool) -> Iterator[None]:
+    def collect(
+        self, send: Callable[[Batch], None], *, whole: bool, grows: bool = False
+    ) -> Iterator[None]:
         """Collect what is published inside the block, and ``send`` it at its end.
 
         A block inside another adds to that. A ``whole`` one in another that is not whole remains
         so, and goes with it, unless it has what must not be refused. After an error in the block
-        nothing of it is sent.
+        nothing of it is sent. One that ``grows`` is sent in parts, unless it is inside another.
         """
         outer = self.active
         if outer is not None and (outer.group is not None or not whole):
             yield
             return
-        batch = Batch(new_job_id() if whole else None)
+        group = new_job_id() if whole else None
+        batch = GrowingBatch(group, send) if grows and outer is None else Batch(group)
         token = self._current.set(batch)
         try:
             yield
         finally:
-            batch.is_open = False
+            batch.close()
             self._current.reset(token)
         if outer is not None and not batch.has_exempt:
             outer.join(batch)
-        elif len(batch):
-            send(batch)
+        else:
+            batch.finish(send)

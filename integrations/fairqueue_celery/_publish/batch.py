@@ -39,9 +39,12 @@ def batch(app: Any) -> AbstractContextManager[None]:
     return batches.collect(partial(_send, app), whole=False)
 
 
-def whole_batch(app: Any) -> AbstractContextManager[None]:
-    """The same for tasks that are accepted together or not at all: a group."""
-    return batches.collect(partial(_send, app), whole=True)
+def whole_batch(app: Any, *, grows: bool) -> AbstractContextManager[None]:
+    """The same for a group: tasks that are accepted together or not at all.
+
+    One that ``grows`` comes from a generator: it is sent as it grows, and its first part decides.
+    """
+    return batches.collect(partial(_send, app), whole=True, grows=grows)
 
 
 def block_seconds(core: fairqueue.FairQueue) -> float:
@@ -111,11 +114,11 @@ def _publish_event(publish_event: Callable[[], Any]) -> None:
         logger.warning("the event task-sent of a task that was published is lost: %s", error)
 
 
-def forget_latest(**_call: Any) -> None:
+def begin_publish(**_call: Any) -> None:
     """Another publish begins (receiver of ``before_task_publish``)."""
     collecting = batches.active
     if collecting is not None:
-        collecting.latest = None
+        collecting.begin()
 
 
 class CollectingProducer:
@@ -137,9 +140,9 @@ class CollectingProducer:
         if kind in self._collected:
             return self._producer.publish(body, **{**how, "declare": None, "retry": False})
         collecting = batches.active
-        before = None if collecting is None else len(collecting)
+        before = None if collecting is None else collecting.size
         published = self._producer.publish(body, **how)
-        if collecting is not None and len(collecting) != before:
+        if collecting is not None and collecting.size != before:
             self._collected.add(kind)
         return published
 
@@ -148,18 +151,22 @@ def batch_groups(canvas: Any) -> None:
     """Let groups and chords be sent as batches."""
     apply_tasks, run = canvas.group._apply_tasks, canvas._chord.run  # noqa: SLF001 - no public hook
 
+    def grows(tasks: Any) -> bool:
+        """Whether a generator makes them; Celery makes those of a group inside a group at once."""
+        return isinstance(tasks, canvas._regen)  # noqa: SLF001
+
     @functools.wraps(apply_tasks)
     def apply_whole(
         self: Any, tasks: Any, producer: Any = None, app: Any = None, *args: Any, **options: Any
     ) -> Iterator[Any]:
         app = app or self.app
-        with whole_batch(app), app.producer_or_acquire(producer) as own:
+        with whole_batch(app, grows=grows(self.tasks)), app.producer_or_acquire(producer) as own:
             collecting = CollectingProducer(own)
             return iter(list(apply_tasks(self, tasks, collecting, app, *args, **options)))
 
     @functools.wraps(run)
     def run_whole(self: Any, header: Any, *args: Any, **options: Any) -> Any:
-        with whole_batch(self.app):
+        with whole_batch(self.app, grows=grows(header.tasks)):
             return run(self, header, *args, **options)
 
     canvas.group._apply_tasks, canvas._chord.run = apply_whole, run_whole  # noqa: SLF001

@@ -31,7 +31,7 @@ def connect() -> None:
     batch.batch_groups(canvas)
     batch.follow(signals.after_task_publish)
     batch.follow(signals.task_sent)
-    signals.before_task_publish.connect(batch.forget_latest, weak=False)
+    signals.before_task_publish.connect(batch.begin_publish, weak=False)
     signals.before_task_publish.connect(call.note_call, weak=False)
     signals.after_task_publish.connect(call.forget_call, weak=False)
     _state.connect_on_app_finalize(_add_steps)

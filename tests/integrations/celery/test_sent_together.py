@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextvars
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from fairqueue import (
 )
 from fairqueue.adapters import run_context
 from tests.celery_state import kept
+from tests.system.ledger import wait_for
 
 Make = Callable[..., Celery]
 
@@ -101,11 +103,97 @@ def test_a_group_takes_a_call_for_every_hundred(make_app: Make, size: int) -> No
     app = make_app()
     call(app).apply_async()
     with calls_of(app) as calls:
-        result = group(call(app, n) for n in range(size)).apply_async()
+        result = group([call(app, n) for n in range(size)]).apply_async()
     assert calls["publish"] == 0
     assert calls["publish_many"] == -(-size // 100)
     assert len(result) == size
     assert core(app).depth("celery") == 1 + size
+
+
+def until(app: Celery, jobs: int) -> None:
+    """Wait until this many are stored."""
+    wait_for(lambda: core(app).depth("celery") >= jobs, seconds=5)
+
+
+def test_a_generator_is_sent_as_it_grows(make_app: Make) -> None:
+    """It may wait for its own first tasks; Celery makes three more before it sends one."""
+    app = make_app()
+
+    def slow() -> Iterator[Any]:
+        for n in range(5):
+            if n > 2:
+                until(app, n - 2)
+            yield call(app, n)
+
+    group(slow()).apply_async()
+    assert [n for _, n in stored(app)] == [0, 1, 2, 3, 4]
+
+
+def test_a_quick_generator_takes_few_calls(make_app: Make) -> None:
+    """No task of it is published by itself."""
+    app = make_app()
+    with calls_of(app) as calls:
+        group(call(app, n) for n in range(250)).apply_async()
+    assert calls["publish"] == 0
+    assert 3 <= calls["publish_many"] < 50
+    assert [n for _, n in stored(app)] == list(range(250))
+
+
+def test_the_first_part_of_a_generator_decides(make_app: Make) -> None:
+    """Once it is in, the rest is let in; if it is refused, nothing of the group is stored."""
+    app = make_app(workspace_capacity=2)
+
+    def slow(first: int) -> Iterator[Any]:
+        for n in range(first + 5):
+            if n == first + 2:
+                until(app, first)
+            yield call(app, n)
+
+    group(slow(2)).apply_async()
+    assert core(app).depth("celery") == 7
+    with pytest.raises(CapacityExceeded):
+        group(call(app, n) for n in range(102)).apply_async()
+    assert core(app).depth("celery") == 7
+
+
+def test_what_was_sent_stays_when_its_generator_fails(make_app: Make) -> None:
+    """Its signals are sent, in the thread that publishes; the rest is not stored."""
+    app, seen = make_app(), []
+
+    def failing() -> Iterator[Any]:
+        for n in range(4):
+            yield call(app, n)
+        until(app, 1)
+        raise ZeroDivisionError
+
+    def after(headers: Any = None, **_others: Any) -> None:
+        seen.append((threading.current_thread(), headers["argsrepr"]))
+
+    signals.after_task_publish.connect(after)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            group(failing()).apply_async()
+    finally:
+        signals.after_task_publish.disconnect(after)
+    assert seen == [(threading.current_thread(), f"({n},)") for _, n in stored(app)]
+
+
+def test_an_outage_is_raised_where_a_generator_goes_on(make_app: Make) -> None:
+    """The error of a part that was sent by a thread reaches the caller."""
+    app = make_app()
+    call(app, workspace="bea").apply_async()
+    away, made = Away(app, set(range(1, 4))), []
+
+    def slow() -> Iterator[Any]:
+        for n in range(6):
+            made.append(n)
+            if n == 4:
+                wait_for(lambda: away.count == 3)
+            yield call(app, n)
+
+    with pytest.raises(fairqueue_celery.BatchInterrupted):
+        group(slow()).apply_async()
+    assert core(app).depth("celery") == 1
 
 
 def test_a_chord_and_chunks_are_sent_together(make_app: Make, tmp_path: Path) -> None:
@@ -113,7 +201,7 @@ def test_a_chord_and_chunks_are_sent_together(make_app: Make, tmp_path: Path) ->
     app = make_app(result_backend=f"file://{tmp_path}")
     call(app).apply_async()
     with calls_of(app) as calls:
-        chord(call(app, n) for n in range(5))(app.signature("add_up", workspace="ada"))
+        chord([call(app, n) for n in range(5)])(app.signature("add_up", workspace="ada"))
         app.tasks["work"].chunks([(n,) for n in range(10)], 2).apply_async(workspace="ada")
     assert (calls["publish"], calls["publish_many"]) == (0, 2)
     assert core(app).depth("celery") == 1 + 5 + 1 + 5  # one is the unlock of the chord
@@ -286,11 +374,11 @@ def test_what_follows_from_a_job_is_never_refused(make_app: Make) -> None:
     job = JobContext(lease.job.id, "ada", lease.fence, 1)
     with run_context(job):
         with pytest.raises(CapacityExceeded):
-            group(call(app, n) for n in range(3)).apply_async()
+            group([call(app, n) for n in range(3)]).apply_async()
         job.body_returned = True
-        group(call(app, n) for n in range(3)).apply_async()
+        group([call(app, n) for n in range(3)]).apply_async()
         with calls_of(app) as calls, fairqueue_celery.batch(app):
-            group(call(app, n) for n in range(3)).apply_async()
+            group([call(app, n) for n in range(3)]).apply_async()
             assert calls["publish_many"] == 1
     assert core(app).depth("celery") == 1 + 6
 
@@ -301,7 +389,7 @@ def test_a_job_that_lost_its_lease_sends_no_group(make_app: Make) -> None:
     core(app).depth("celery")
     with run_context(JobContext("lost", "ada", 12345, 1)):
         with pytest.raises(fairqueue_celery.LeaseLost):
-            group(call(app, n) for n in range(3)).apply_async()
+            group([call(app, n) for n in range(3)]).apply_async()
         with pytest.raises(fairqueue_celery.LeaseLost), fairqueue_celery.batch(app):
             call(app).apply_async()
     assert core(app).depth("celery") == 0
@@ -332,7 +420,7 @@ def test_a_short_outage_is_not_seen(make_app: Make, *, late: bool) -> None:
     app = make_app(workspace_capacity=250)
     call(app, workspace="bea").apply_async()
     Away(app, {2}, late=late)
-    group(call(app, n) for n in range(250)).apply_async()
+    group([call(app, n) for n in range(250)]).apply_async()
     assert core(app).depth("celery") == 1 + 250
 
 
@@ -362,7 +450,7 @@ def test_what_follows_from_a_job_waits_for_the_store(
     away = Away(app, set(range(1, 9)))
     job = JobContext(lease.job.id, "ada", lease.fence, 1, body_returned=True)
     with run_context(job):
-        group(call(app, n) for n in range(3)).apply_async()
+        group([call(app, n) for n in range(3)]).apply_async()
     assert away.count == 9
     assert core(app).depth("celery") == 3
 
@@ -379,10 +467,10 @@ def test_a_group_waits_for_room(make_app: Make, monkeypatch: pytest.MonkeyPatch)
             queue.ack(lease)
 
     monkeypatch.setattr("fairqueue._capacity_wait.time.sleep", work)
-    group(call(app, n) for n in range(3)).apply_async()
+    group([call(app, n) for n in range(3)]).apply_async()
     assert queue.depth("celery") == 3
     with pytest.raises(CapacityExceeded, match="no room for 4 jobs at once"):
-        group(call(app, n) for n in range(4)).apply_async()
+        group([call(app, n) for n in range(4)]).apply_async()
 
 
 def test_a_batch_of_another_broker_is_sent_as_before(make_app: Make) -> None:

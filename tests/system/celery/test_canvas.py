@@ -65,7 +65,7 @@ def test_a_chain_passes_results_on(task: Any) -> None:
 
 def test_a_group_gives_all_results_in_order(kitchen: Any, task: Any, workspace: str) -> None:
     """As many jobs as the capacity: admitted whole, results in the group's order."""
-    result = group(task("add", n, 1) for n in range(CAPACITY)).apply_async()
+    result = group([task("add", n, 1) for n in range(CAPACITY)]).apply_async()
 
     assert result.get(timeout=60) == [n + 1 for n in range(CAPACITY)]
     assert workspaces(kitchen, "add") == {workspace}

@@ -88,7 +88,7 @@ def test_a_group_is_published_whole_or_not_at_all(shop: Any, waiting: int) -> No
     publisher = shop.publisher(shop.url(workspace_capacity=6))
     for n in range(waiting):
         publisher.send("work", n, workspace="ada")
-    five = group(publisher.signature("work", n, workspace="ada") for n in range(5))
+    five = group([publisher.signature("work", n, workspace="ada") for n in range(5)])
 
     if waiting <= 1:
         five.apply_async()
@@ -104,7 +104,7 @@ def test_a_group_is_published_whole_or_not_at_all(shop: Any, waiting: int) -> No
 def test_a_large_group_is_refused_by_a_small_capacity(shop: Any) -> None:
     """A group of 500 is never let in where five may wait, and says so."""
     publisher = shop.publisher(shop.url(workspace_capacity=5))
-    many = group(publisher.signature("work", n, workspace="ada") for n in range(500))
+    many = group([publisher.signature("work", n, workspace="ada") for n in range(500)])
     with pytest.raises(fairqueue.CapacityExceeded, match="no room for 500 jobs at once") as raised:
         many.apply_async()
     assert raised.value.never_fits
@@ -180,7 +180,7 @@ def test_a_producer_may_wait_for_capacity(shop: Any) -> None:
 
     for n in range(10):
         publisher.send("work", n, workspace="ada", kwargs={"seconds": 0.05})
-    group(publisher.signature("work", n, workspace="ada") for n in range(10, 14)).apply_async()
+    group([publisher.signature("work", n, workspace="ada") for n in range(10, 14)]).apply_async()
 
     shop.ledger.wait("end", 14, workspace="ada")
     assert {row["n"] for row in shop.ledger.lines("end")} == set(range(14))

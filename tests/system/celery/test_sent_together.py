@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -40,7 +41,10 @@ def once(numbers: range) -> Counter[int]:
 
 
 def test_what_is_sent_together_runs_once(shop: Any) -> None:
-    """A large group, with its results in order; a large chord; a chain to a group; a batch."""
+    """A large group, with its results in order; a large chord; a chain to a group; a batch.
+
+    And a chord whose header waits for the results of its own first tasks while it is made.
+    """
     publisher = start(shop)
     work = [publisher.signature("work", n, workspace="ada", immutable=True) for n in range(LARGE)]
     assert group(work).apply_async().get(timeout=60) == list(range(LARGE))
@@ -53,6 +57,17 @@ def test_what_is_sent_together_runs_once(shop: Any) -> None:
     with fairqueue_celery.batch(publisher.app):
         results = [publisher.send("work", n, workspace="bea") for n in range(3)]
     assert [result.get(timeout=60) for result in results] == [0, 1, 2]
+    shop.ledger.forget()
+
+    def stepwise() -> Iterator[Any]:
+        for n in range(6):
+            if n > 3:  # Celery makes up to four before it sends one
+                shop.ledger.wait("end", n - 3, seconds=20)
+            yield work[n]
+
+    chord(stepwise(), publisher.signature("add_up", workspace="ada")).apply_async()
+    shop.ledger.wait("sum", 1)
+    assert shop.ledger.lines("sum")[0]["total"] == sum(range(6))
     with shop.core() as core:
         assert core.depth("celery") == 0
 
@@ -105,7 +120,7 @@ def test_redis_may_be_killed_between_two_calls(
         return run(operation, values)
 
     monkeypatch.setattr(engine, "_run", killing)
-    group(publisher.signature("work", n, workspace="ada") for n in range(LARGE)).apply_async()
+    group([publisher.signature("work", n, workspace="ada") for n in range(LARGE)]).apply_async()
     assert calls["publish_many"] >= 4
     own_shop.worker("-P", "prefork", "-c", "2", url=own_shop.url()).ready()
     assert ran(own_shop, LARGE + 1) == once(range(LARGE + 1))
