@@ -11,6 +11,7 @@ import celery
 from billiard.util import Finalize
 from celery import bootsteps, signals
 from celery.concurrency.prefork import TaskPool as PreforkPool
+from celery.worker import state
 from kombu.utils import functional
 
 from fairqueue import ConfigurationError, FairQueueError
@@ -94,6 +95,14 @@ class Fairness(bootsteps.StartStopStep):
             self._maintain_pool = hub.call_repeatedly(
                 MAINTAIN_POOL_SECONDS, parent.pool.maintain_pool
             )
+
+    def shutdown(self, parent: Any) -> None:
+        """Give back what did not run; after SIGHUP no handler of the interpreter's exit is called.
+
+        After a cold stop, runs in threads go on until the exit.
+        """
+        if state.should_terminate is None or state.should_terminate is False:  # an exit code
+            _release_all(parent.controller)
 
     def _limit_task(self, request: Any, bucket: Any, tokens: int) -> Any:
         """Give back, until its turn, what a ``rate_limit`` would keep in memory with its slot."""
@@ -192,17 +201,18 @@ def _release_leases_at_exit() -> None:
     Finalize(None, _release_all, exitpriority=AFTER_THE_CHILDREN)
 
 
-def _release_all() -> None:
+def _release_all(controller: Any = None) -> None:
+    """Give back what this worker holds; by default what any consumer of the process does."""
     for broker in brokers():
         try:
-            _release(broker)
+            _release(broker, controller)
         except FairQueueError as error:
             logger.warning("at exit Redis did not answer; leases will expire: %s", error)
 
 
-def _release(broker: Broker) -> None:
+def _release(broker: Broker, controller: Any) -> None:
     for held in broker.leases.all():
-        if not held.ended:
+        if not held.ended and controller in {None, held.pool}:
             held.counted = held.started is not None
             broker.leases.end(held)
     broker.leases.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,19 @@ def test_a_batch_holds_its_slots_until_it_ends(shop: Any, tmp_path: Path, task: 
     latch.touch()
     shop.ledger.wait("end", 20)
     wait_for(lambda: not shop.running("ada"))
+
+
+def test_sighup_gives_back_what_was_gathered(shop: Any) -> None:
+    """At once: Celery replaces the process without the handlers of the interpreter's exit."""
+    publisher = shop.publisher()
+    for n in range(5):
+        publisher.send("index_late", n, workspace="ada")
+    worker = start(shop)
+    wait_for(lambda: shop.running("ada") == 5)
+    worker.process.send_signal(signal.SIGHUP)
+    worker.process.wait()  # "python -m celery" cannot be started again as Celery tries to
+    assert "Restarting celery worker" in worker.log.read_text()
+    assert (shop.row("ada").running, shop.row("ada").waiting) == (0, 5)
 
 
 def test_a_batch_whose_process_dies_runs_again(shop: Any) -> None:
