@@ -72,9 +72,16 @@ def _find_first(parent: Any, ensure_connected: Any, connection: Any) -> Any:
     Celery waits longer before each try, so it would find a new primary long after it took over.
     """
     has_others = len(connection.alt or ()) > 1  # then Celery tries the next broker at once
-    if parent.app.conf.broker_connection_retry and not has_others:
+    conf = parent.app.conf
+    if conf.broker_connection_retry and not has_others and _tries_longer(conf):
         _find(connection.transport.broker)
     return ensure_connected(connection)
+
+
+def _tries_longer(conf: Any) -> bool:
+    """Whether Celery itself would go on for as long; else the worker must end when Celery says."""
+    retries = conf.broker_connection_max_retries  # 2, 4, 6 … seconds apart; 0 or None: for ever
+    return not retries or retries * (retries + 1) >= LOOKS_SECONDS
 
 
 def _find(broker: Broker) -> None:
