@@ -13,12 +13,15 @@ from fairqueue import FairQueue, Lease
 from fairqueue.adapters import ClaimAhead, Claimed
 from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._consume.leases import HeldLeases
-from fairqueue_celery._consume.pool import most_jobs, worker_of
+from fairqueue_celery._consume.pool import is_starting, most_jobs, worker_of
 
 logger = logging.getLogger("fairqueue_celery.claims")
 
 HOLD_BACK_SECONDS = 0.005
 """An early ack waits this long for the end of its job, and an end for a process to claim for."""
+
+LOOK_AT_STARTING_SECONDS = 0.02
+"""How often a pool is asked whether all of its processes are up."""
 
 PAY_EVERY_SECONDS = 0.5
 """Of several servers one may be away: how often ends are sent there again."""
@@ -223,16 +226,16 @@ class Claims:
 
     def due_in(self) -> float | None:
         """Seconds until the next step, if nothing else happens; None: no step is due."""
-        if self._is_leaving:
-            return 0.0
-        if self._call_is_due():
-            return 0.0  # what was delivered did not stay: it was revoked, or declined
+        if self._is_leaving or self._call_is_due():
+            return 0.0  # what was delivered may not have stayed: it was revoked, or declined
         if self._leases.pending:
             return max(0.0, self._endings_due_in())
         if self._leases.unbegun:
             return HOLD_BACK_SECONDS
         if self._ahead:
             return self._claim_ahead.hold_seconds
+        if not self.waiting and self.pool is not self and is_starting(self.pool):
+            return LOOK_AT_STARTING_SECONDS
         return PAY_EVERY_SECONDS if self._core.owed.owes else self._wait_left()
 
     def _wait_left(self) -> float | None:

@@ -54,6 +54,10 @@ class HeldLease:
     cancelled: bool = False
     interrupted: bool = False
     """Its run was interrupted, because it is lost or cancelled."""
+    withdrawn: bool = False
+    """No process may begin it any more: it waited in its pool for too long."""
+    given_back: bool = False
+    """It was withdrawn, and its job has gone back; its pool still has it."""
     run_is_over: Callable[[], bool] | None = None
     """Asks the pool, once it was given the run."""
     gathered: bool = False
@@ -77,6 +81,13 @@ class HeldLease:
     def untouched(self) -> bool:
         """No request was made of it and nothing was decided."""
         return self.request is None and self.verdict is None and not self.settled
+
+    @property
+    def waits_in_pool(self) -> bool:
+        """It was given to its pool, and no process has said that it began it."""
+        is_kept = self.gathered or self.given_back
+        has_moved = self.started is not None or self.verdict is not None or self.ended
+        return self.request is not None and not is_kept and not has_moved
 
     @property
     def acks_at_start(self) -> bool:

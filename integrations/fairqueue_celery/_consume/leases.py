@@ -401,6 +401,17 @@ class HeldLeases:
         held.cancelled = self._any_interrupted = True
         self._changed(held)
 
+    def withdraw(self, held: HeldLease) -> None:
+        """Let no process begin it any more, and do not renew its lease."""
+        held.withdrawn = True
+        self._keeper.forget(held.fence)
+        deadlines.lose(held.fence)
+
+    def keep(self, held: HeldLease) -> None:
+        """It had begun before it was withdrawn."""
+        held.withdrawn = False
+        self._renew(held)
+
     def take_interrupted(self) -> list[HeldLease]:
         """Those that were lost, or whose jobs were cancelled, since the last call."""
         if not self._any_interrupted:

@@ -60,15 +60,21 @@ def worker_on(transport: Any) -> Any:
 
 
 def most_jobs(controller: Any) -> int:
-    """Jobs that the pool can have at once.
+    """Jobs that the pool can have at once: one for each process that is up.
 
-    With ``--autoscale`` that is one more than its processes while it may grow: the autoscaler
-    starts a process when it sees a task that finds none free.
+    With ``--autoscale`` that is one more while it may grow: the autoscaler starts a process when it
+    sees a task that finds none free.
     """
     autoscaler = getattr(controller, "autoscaler", None)
+    up = _up(controller.pool)
     if autoscaler is None:
-        return _size(controller.pool)
-    return min(_size(controller.pool) + 1, int(autoscaler.max_concurrency))
+        return up
+    return min(up if is_starting(controller) else up + 1, int(autoscaler.max_concurrency))
+
+
+def is_starting(controller: Any) -> bool:
+    """Whether one of the pool's processes is not up yet; it may hang before it is."""
+    return _up(controller.pool) < _size(controller.pool)
 
 
 def slots() -> int | None:
@@ -92,3 +98,9 @@ def _size(pool: Any) -> int:
     if pool.is_green:
         return int(getattr(pool._pool, "size", pool.limit))  # noqa: SLF001
     return int(pool.num_processes or 0)
+
+
+def _up(pool: Any) -> int:
+    """The size without the processes of a prefork pool that have not said that they are up."""
+    up = getattr(getattr(pool, "_pool", None), "_all_inqueues", None)
+    return _size(pool) if up is None else min(_size(pool), len(up))

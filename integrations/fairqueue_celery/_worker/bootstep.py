@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ from fairqueue_celery._worker import (
     task,
 )
 from fairqueue_celery._worker.abort import end_run, stop_process
+from fairqueue_celery._worker.unbegun import give_back_unbegun
 from fairqueue_celery._worker.unknown_task import UnknownTaskHandler
 from fairqueue_celery._worker.unreadable import reject_unreadable
 
@@ -87,13 +89,16 @@ class Fairness(bootsteps.StartStopStep):
                 broker.leases.abandon(held)
 
     def register_with_event_loop(self, parent: Any, hub: Any) -> None:
-        """Look for dead children often: a sibling may hold the descriptor that would show it."""
+        """Look often for dead children, and for jobs that no child begins.
+
+        A sibling of a dead child may hold the descriptor that would show it.
+        """
         if self._maintain_pool is not None:
             self._maintain_pool.cancel()
             self._maintain_pool = None
         if _is_prefork(parent.pool):
             self._maintain_pool = hub.call_repeatedly(
-                MAINTAIN_POOL_SECONDS, parent.pool.maintain_pool
+                MAINTAIN_POOL_SECONDS, partial(_maintain, parent)
             )
 
     def shutdown(self, parent: Any) -> None:
@@ -147,6 +152,13 @@ def _let_greenlets_run() -> None:
 
 def _is_prefork(pool: Any) -> bool:
     return isinstance(pool, PreforkPool) and pool._pool is not None  # noqa: SLF001 - it started
+
+
+def _maintain(consumer: Any) -> None:
+    consumer.pool.maintain_pool()
+    for broker in brokers():
+        with suppress(FairQueueError):  # Redis is away: the next look tries again
+            give_back_unbegun(broker, consumer.controller)
 
 
 def _refuse_children(consumer: Any) -> None:

@@ -1,0 +1,50 @@
+"""A worker whose processes hang keeps no jobs from the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+LEASE_SECONDS = 5
+
+
+def test_jobs_of_hung_processes_run_elsewhere(shop: Any, tmp_path: Path) -> None:
+    """None is claimed for a process that is not up, and what one does not begin goes back.
+
+    A process that comes up gets jobs; one whose job was given back goes on without it.
+    """
+    latch = tmp_path / "latch"
+    latch.touch()
+    url = shop.url(lease_seconds=LEASE_SECONDS)
+    publisher = shop.publisher(url)
+    shop.app_name = "unborn"
+    shop.worker("-P", "prefork", "-c", "1", url=url, UNBORN_LATCH=str(latch)).ready()
+    for n in range(3):
+        publisher.send("work", n, workspace="ada")
+    time.sleep(0.5)
+    assert shop.running("ada") == 0
+
+    latch.unlink()
+    shop.ledger.wait("end", 3)  # once Celery has replaced its process
+    [hung] = {row["pid"] for row in shop.ledger.lines("end")}
+    os.kill(hung, signal.SIGSTOP)
+    publisher.send("work_late", 3, workspace="ada")
+    publisher.send("work", 4, workspace="ada")
+    shop.app_name = "shop"
+    other = shop.worker("-P", "prefork", "-c", "1", url=url).ready()
+    shop.ledger.wait("end", 5)
+    os.kill(hung, signal.SIGCONT)
+    other.stop()
+
+    publisher.send("work", 5, workspace="ada")
+    shop.ledger.wait("end", 6)
+    assert sorted(row["n"] for row in shop.ledger.lines("start")) == [0, 1, 2, 3, 4, 5]
+    assert shop.ledger.lines("end", n=5)[0]["pid"] == hung
+    assert "has begun" in shop.workers[0].log.read_text()
