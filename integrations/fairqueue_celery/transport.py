@@ -19,6 +19,7 @@ from fairqueue_celery._config.address import (
     read_address,
 )
 from fairqueue_celery._config.options import client_options, sentinel_options, split_options
+from fairqueue_celery._config.redbeat import warn_without_url
 from fairqueue_celery._consume.claims import Claims
 from fairqueue_celery._consume.hub import HubDriver
 from fairqueue_celery._consume.poller import Poller
@@ -44,6 +45,7 @@ class Transport(stock.Transport):
         return super().__new__(cls)
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
+        warn_without_url()
         collect_failover_settings(client)
         join_sentinels(client)
         address = self._address = read_address(client)

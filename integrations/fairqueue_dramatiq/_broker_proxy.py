@@ -40,6 +40,9 @@ MAX_NATIVE_PREFETCH = 16  # of what the user's own broker still holds
 JOIN_POLL_SECONDS = 0.02
 ADOPTION_STOP_SECONDS = 10
 
+PERIODIQ_SKIP_SECONDS = 30
+"""The default of ``skip_delay``; one that was set higher was thought of."""
+
 
 class BrokerProxy:
     """The core's ``enqueue``, ``consume``, ``join``, ``flush`` and ``close`` for one broker."""
@@ -131,6 +134,19 @@ class BrokerProxy:
             logger.info(
                 "fairqueue: messages wait in the core's Redis: RabbitMQ's publisher confirms, "
                 "quorum queues and max_priority have no effect on them"
+            )
+        for middleware in self.broker.middleware:
+            if type(middleware).__name__ == "PeriodiqMiddleware":
+                self._warn_of_skipped_ticks(middleware)
+
+    @staticmethod
+    def _warn_of_skipped_ticks(periodiq: Any) -> None:
+        if periodiq.skip_delay <= PERIODIQ_SKIP_SECONDS:
+            logger.warning(
+                "periodiq drops a tick that starts more than %g s late, and a workspace at its "
+                "limit or with a backlog starts jobs later than that: set "
+                "PeriodiqMiddleware(skip_delay=…) to the longest wait that you accept",
+                periodiq.skip_delay,
             )
 
     def drain(self) -> None:

@@ -104,8 +104,8 @@ def test_dramatiq_abort(broker: StubBroker, start: Start) -> None:
     assert seen == ["start 1", "aborted 1"]
 
 
-def test_periodiq(broker: StubBroker, start: Start) -> None:
-    """Messages of its scheduler run; one that is too old is skipped."""
+def test_periodiq(broker: StubBroker, start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """Messages of its scheduler run; one that is too old is skipped, of which a worker warns."""
     broker.add_middleware(periodiq.PeriodiqMiddleware(skip_delay=30))
     ran: list[int] = []
 
@@ -119,6 +119,7 @@ def test_periodiq(broker: StubBroker, start: Start) -> None:
     start(broker)
     broker.join("default", timeout=60_000, fail_fast=False)
     assert ran == [1]
+    assert "set PeriodiqMiddleware(skip_delay=…)" in caplog.text
 
 
 def test_django_dramatiq(monkeypatch: pytest.MonkeyPatch) -> None:
