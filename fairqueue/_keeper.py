@@ -114,6 +114,7 @@ class LeaseKeeper:
         lease: Lease,
         *,
         redeliver: bool = True,
+        deadline: float | None = None,
         on_lost: OnLost | None = None,
         on_cancelled: OnCancelled | None = None,
         is_over: Callable[[], bool] | None = None,
@@ -121,10 +122,11 @@ class LeaseKeeper:
     ) -> None:
         """Renew this lease until :meth:`forget`; start the threads if necessary.
 
-        ``redeliver`` False: the job was acked early and may outlive its lease.
+        ``redeliver`` False: the job was acked early and may outlive its lease. ``deadline``: the
+        lease was renewed before, and ends then.
         """
         self._check_fork()
-        deadline = lease.received_monotonic + lease.lease_seconds
+        deadline = deadline or lease.received_monotonic + lease.lease_seconds
         held = _HeldLease(lease, deadline, redeliver, on_lost, on_cancelled, is_over, on_orphaned)
         with self._lock:
             self._held[lease.fence] = held

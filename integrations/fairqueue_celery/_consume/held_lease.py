@@ -54,8 +54,8 @@ class HeldLease:
     cancelled: bool = False
     interrupted: bool = False
     """Its run was interrupted, because it is lost or cancelled."""
-    withdrawn: bool = False
-    """No process may begin it any more: it waited in its pool for too long."""
+    withdrawn: float | None = None
+    """No process may begin it any more, since it waited in its pool for too long; its deadline."""
     given_back: bool = False
     """It was withdrawn, and its job has gone back; its pool still has it."""
     run_is_over: Callable[[], bool] | None = None

@@ -72,10 +72,13 @@ class HeldLeases:
         self._renew(held)
         return held
 
-    def _renew(self, held: HeldLease, *, redeliver: bool = True) -> None:
+    def _renew(
+        self, held: HeldLease, *, redeliver: bool = True, deadline: float | None = None
+    ) -> None:
         self._keeper.hold(
             held.lease,
             redeliver=redeliver,
+            deadline=deadline,
             on_lost=self._on_lost,
             on_cancelled=self._on_cancelled,
             is_over=held.is_orphaned,
@@ -403,14 +406,14 @@ class HeldLeases:
 
     def withdraw(self, held: HeldLease) -> None:
         """Let no process begin it any more, and do not renew its lease."""
-        held.withdrawn = True
+        held.withdrawn = self._keeper.deadline(held.fence) or time.monotonic()
         self._keeper.forget(held.fence)
         deadlines.lose(held.fence)
 
     def keep(self, held: HeldLease) -> None:
         """It had begun before it was withdrawn."""
-        held.withdrawn = False
-        self._renew(held)
+        self._renew(held, deadline=held.withdrawn)
+        held.withdrawn = None
 
     def take_interrupted(self) -> list[HeldLease]:
         """Those that were lost, or whose jobs were cancelled, since the last call."""

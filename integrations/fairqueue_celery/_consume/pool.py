@@ -62,14 +62,14 @@ def worker_on(transport: Any) -> Any:
 def most_jobs(controller: Any) -> int:
     """Jobs that the pool can have at once: one for each process that is up.
 
-    With ``--autoscale`` that is one more while it may grow: the autoscaler starts a process when it
-    sees a task that finds none free.
+    With ``--autoscale`` that is one more than its processes while it may grow, and one is up: the
+    autoscaler starts a process when it sees a task that finds none free.
     """
     autoscaler = getattr(controller, "autoscaler", None)
-    up = _up(controller.pool)
-    if autoscaler is None:
+    size, up = _size(controller.pool), _up(controller.pool)
+    if autoscaler is None or size > up == 0:
         return up
-    return min(up if is_starting(controller) else up + 1, int(autoscaler.max_concurrency))
+    return min(size + 1, int(autoscaler.max_concurrency))
 
 
 def is_starting(controller: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,8 @@ from fairqueue import FairQueue, StoreUnavailable
 from fairqueue_celery._consume.claims import most_ahead
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.leases import HeldLeases
-from fairqueue_celery._consume.shared_memory import runs
+from fairqueue_celery._consume.shared_memory import deadlines, runs
+from fairqueue_celery._worker import unbegun
 
 
 class Request:
@@ -201,6 +203,38 @@ def test_a_second_ack_changes_nothing(core: FairQueue, leases: HeldLeases, held:
     assert leases.decide(held.fence, Verdict.ACK) is False
     assert leases.pending == 0
     assert state(core)["waiting"] == 1
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_what_is_not_begun_within_three_leases_goes_back(
+    core: FairQueue, leases: HeldLeases, held: HeldLease, *, begun: bool
+) -> None:
+    """Uncounted, and it occupies the pool until that has passed it; one that had begun is kept."""
+    broker: Any = SimpleNamespace(leases=leases, core=core, settings=core.settings)
+    held.request = Request()
+    unbegun.give_back_unbegun(broker, "pool")
+    assert held.withdrawn is None
+    held.held_since -= unbegun.LEASES * core.settings.lease_seconds
+    held.lease = replace(held.lease, received_monotonic=held.held_since)  # and it was renewed
+    unbegun.give_back_unbegun(broker, "pool")
+    assert deadlines.is_lost(held.fence)
+    if begun:  # between its look at the deadline and that
+        runs.begin(held.fence)
+    unbegun.give_back_unbegun(broker, "pool")
+
+    assert deadlines.is_lost(held.fence) is not begun
+    assert leases.may_begin(held)
+    assert state(core)["running"] == int(begun)
+    assert leases.count("pool") == 1
+    if begun:
+        return
+    again = core.claim(["q"]).leases[0]
+    assert (again.job.payload, again.deliveries) == (b"0", 1)
+    leases.refuse(held)
+    leases.end(held)
+    leases.flush()
+    assert leases.count("pool") == 0
+    assert state(core)["running"] == 1
 
 
 def test_a_few_jobs_per_process_are_claimed_ahead_at_most() -> None:
