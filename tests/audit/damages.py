@@ -118,6 +118,8 @@ def _age_a_fence(engine: Engine) -> None:
     engine.command("SADD", engine.keys.prefix + f"slots_of_workspace:{name}", 7)
 
 
+NUMBER = "1700000000000000"  # of the first task: the time at which the clock begins
+
 DAMAGES: dict[str, tuple[str, Damage]] = {
     "a job is in no lane": ("I3", _cut_lane),
     "a job is in two places": ("I3", _copy_job),
@@ -160,6 +162,17 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a task has two names": (
         "I3",
         _put("tasks", "#1700000000000000", "another"),
+    ),
+    "a task's number cannot be read": ("I3", _put("tasks", "other", "what")),
+    "a hole is of no element": (
+        "I3",
+        lambda e: e.command("HSET", e.keys.key("holes", "full", "q", "0"), f"{NUMBER}:ghost", 1),
+    ),
+    "an expiry is of no job": (
+        "I3",
+        lambda e: e.command(
+            "ZADD", e.keys.key("expiring", "full"), 1.7e9 + 90, f"q 0 {NUMBER}:ghost"
+        ),
     ),
     "a timer is lost": ("I3", lambda e: e.command("DEL", e.keys.key("timer"))),
     "a key is unknown": ("I9", lambda e: e.command("SET", e.keys.prefix + "what:is:this", 1)),
@@ -276,7 +289,6 @@ def _shared(engine: Engine, kind: str, key: str) -> str:
     return f"{engine.keys.prefix}{kind}:{key}"
 
 
-NUMBER = "1700000000000000"  # of the first task: the time at which the clock begins
 GROUP, TASK = "@org", f"/{NUMBER}"
 
 
@@ -303,6 +315,7 @@ SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
         "I2",
         _put("limits", f"live:task:{NUMBER}", "concurrency=0"),
     ),
+    "a lease of a limited task is not indexed": ("I4", _put("indexed_tasks", NUMBER, "new")),
     "a rate is of no task": (
         "I11",
         lambda e: e.command("ZADD", e.keys.key("task_rates"), 9e9, "ghost"),

@@ -112,7 +112,7 @@ function MendJobs.expiring(_, name, entry)
   local ws, queue, priority, element = Records.workspace(name), Jobs.read_entry(entry)
   local id = Jobs.id_of(element or '')
   if id and call('HEXISTS', K.slots_of_queue(queue), id) == 0
-    and Rescue.has_place(ws, queue, priority, element) then
+    and Rescue.has_place(name, queue, priority, element) then
     return
   end
   call('ZREM', K.expiring(name), entry)
