@@ -80,10 +80,13 @@ def checked(
 
 
 def as_one_group(pairs: Sequence[tuple[Job, Admission]]) -> list[tuple[Job, Admission]]:
-    """Return the jobs as those of one group: the same jobs are the same group again."""
+    """Return the jobs as those of one group: the same jobs are the same group again.
+
+    The sign before its name says that all jobs of the call are this group.
+    """
     ids = "\n".join(f"{job.queue} {job.id}" for job, _ in pairs)
     name = hashlib.blake2b(ids.encode(), digest_size=16).hexdigest()
-    return [(job, replace(admission, group=name)) for job, admission in pairs]
+    return [(job, replace(admission, group=f"={name}")) for job, admission in pairs]
 
 
 def _seconds_or_none(name: str, value: Any) -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fairqueue import CapacityExceeded, FairQueueError, Job, LeaseLost, Limits, Outcome, Pause
+from fairqueue._new_job import as_one_group
 from fairqueue._types import Admission, Published
 from tests.contract.world import World, ids
 
@@ -235,3 +236,46 @@ def test_a_group_that_is_refused_is_not_observed(world: World) -> None:
     pairs = [*jobs(1, group="g"), (job(1, task="draining"), Admission(group="g"))]
     assert refusal(world.store.publish_many(pairs)).scope == "task"
     assert world.row().would_reject == 0
+
+
+def test_the_same_ids_need_room_again_once_they_are_forgotten(world: World) -> None:
+    """All or none of jobs whose ids were used before is decided by the room there is now."""
+    world.limit(capacity=5)
+    batch = as_one_group(jobs(5))
+    worker = world.worker()
+    world.store.publish_many(batch)
+    assert outcomes(world.store.publish_many(batch)) == [Outcome.REPEATED] * 5
+    for lease in worker.take(5):
+        worker.finish(lease)
+    assert outcomes(world.store.publish_many(batch)) == [Outcome.REPEATED] * 5
+    world.pass_time(130)
+    world.store.publish_many(jobs(5, first=10))
+    assert refusal(world.store.publish_many(batch)).jobs == 5
+    assert world.row().waiting == 5
+
+
+def test_the_same_ids_need_room_again_where_one_of_them_waits(world: World) -> None:
+    """A repeat of all or none is told what is known of it, and stores nothing above the capacity."""
+    world.limit(capacity=5)
+    batch = as_one_group(jobs(5))
+    worker = world.worker()
+    world.store.publish_many(batch)
+    for lease in worker.take(4):
+        worker.finish(lease)
+    world.pass_time(130)
+    world.store.publish_many(jobs(4, first=10))
+    done = outcomes(world.store.publish_many(batch))
+    assert done == [CapacityExceeded] * 4 + [Outcome.REPEATED]
+
+
+def test_the_rest_of_all_or_none_is_let_in_however_late(world: World) -> None:
+    """A call of several steps was interrupted; its repeat an hour later is not refused."""
+    world.limit(capacity=150)
+    batch = as_one_group(jobs(150))
+    calls = [world.store.publish_many(batch[:100])]
+    world.clock.advance(3600)
+    calls.append(world.store.publish_many(batch))
+    assert list(map(outcomes, calls)) == [
+        [Outcome.CREATED] * 100,
+        [Outcome.REPEATED] * 100 + [Outcome.CREATED] * 50,
+    ]
