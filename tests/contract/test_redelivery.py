@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.contract.world import World, ids
@@ -353,3 +355,29 @@ def test_a_declined_job_counts_its_returns(world: World) -> None:
         True,
         True,
     ]
+
+
+@pytest.mark.parametrize(
+    "how", [{"counted": True}, {"seconds": 1e-9}, {"rejected": True}], ids=lambda how: min(how)
+)
+@pytest.mark.parametrize("fairness", ["seconds", "count"])
+def test_an_end_is_charged_at_least_the_least(
+    world: World, how: dict[str, Any], fairness: str
+) -> None:
+    """A workspace whose jobs end at once and are not done has its turns, and no more."""
+    world.configure(fairness=fairness)
+    world.publish_many(20, "a")
+    world.publish_many(20, "b")
+    worker, turns = world.worker(), []
+    worker.max_deliveries = None
+    for _ in range(20):
+        world.clock.advance(0.001)
+        lease = worker.take_one()
+        turns.append(lease.job.workspace)
+        if lease.job.workspace == "b":
+            worker.finish(lease)
+        elif "rejected" in how:
+            worker.reject(lease)
+        else:
+            worker.release(lease, **how)
+    assert turns.count("b") >= 9

@@ -45,13 +45,13 @@ class Accounts:
     used: dict[str, float] = field(default_factory=dict)
     """Worker-seconds reported in this step, by fence."""
 
-    def reports(self, a: Audit, fence: int, seconds: float, *, ended: bool) -> None:
-        """Note the report of a finished (``ended``) or released job."""
+    def reports(self, a: Audit, fence: int, seconds: float, *, is_charged: bool) -> None:
+        """Note the report of a job's end; one that did not start is not charged."""
         lease = a.space.leases.get(str(fence))
         if lease is None:
             return
         used = max(0.0, min(seconds, a.now - lease.claimed))
-        self.used[str(fence)] = max(used, FLOOR_SECONDS) if ended else used
+        self.used[str(fence)] = max(used, FLOOR_SECONDS) if is_charged else 0.0
 
     def judge(self, a: Audit) -> None:
         """Compare the state with the one before, and keep it."""

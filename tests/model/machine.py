@@ -392,12 +392,12 @@ class Moves(RuleBasedStateMachine):
         drawn = [Finish(fence, data.draw(endings), data.draw(SECONDS)) for fence in fences]
         for finish in drawn:
             if finish.ending is Ending.ACK:
-                self._reports(finish.fence, owner, finish.seconds, ended=True)
+                self._reports(finish.fence, owner, finish.seconds)
         return drawn
 
-    def _reports(self, fence: int, owner: str, seconds: float, *, ended: bool = False) -> None:
+    def _reports(self, fence: int, owner: str, seconds: float, *, is_charged: bool = True) -> None:
         if self.model.held(fence, owner) is not None:
-            self.accounts.reports(self.look(), fence, seconds, ended=ended)
+            self.accounts.reports(self.look(), fence, seconds, is_charged=is_charged)
 
     def _lost(self, finishes: Sequence[Finish], owner: str) -> frozenset[int]:
         done = {finish.fence: self.model.finish(finish, owner) for finish in finishes}
@@ -454,7 +454,7 @@ class Moves(RuleBasedStateMachine):
     ) -> None:
         """Release a job."""
         for fence in self.fences(data, owner, 1):
-            self._reports(fence, owner, seconds)
+            self._reports(fence, owner, seconds, is_charged=counted or seconds > 0)
             due = delay + next(self.serial) / 4096 if delay else 0.0
             how = {"delay_seconds": due, "counted": counted, "seconds": seconds}
             how["max_deliveries"] = MAX_DELIVERIES

@@ -94,8 +94,10 @@ function Leases.remove_job(l)
   Shard.remember_ended(l.id)
 end
 
-function Leases.true_up(ws, l, seconds)
-  if Limits.of_workspace(ws).fairness == 'count' and seconds ~= 0 then seconds = l.charged end
+function Leases.true_up(ws, l, seconds, is_refunded)
+  if is_refunded then seconds = 0
+  elseif Limits.of_workspace(ws).fairness == 'count' then seconds = l.charged
+  else seconds = max(seconds, Fairness.FLOOR_SECONDS) end
   Order.charge(ws, l.lane_key, seconds - l.charged)
 end
 
@@ -104,7 +106,7 @@ function Leases.finish(l, seconds)
   seconds = Fairness.worker_seconds(seconds, now - l.claimed)
   Leases.remove_job(l)
   Order.record_duration(ws, l.task, seconds)
-  Leases.true_up(ws, l, max(seconds, Fairness.FLOOR_SECONDS))
+  Leases.true_up(ws, l, seconds)
   Settle.workspace(ws)
 end
 
@@ -209,9 +211,9 @@ end
 
 function Leases.release(l, due, counted, seconds, max_deliveries, declined)
   local ws = Leases.drop(l)
-  local held = now - l.claimed
+  local held, is_refunded = now - l.claimed, not (counted or declined) and seconds == 0
   seconds = declined and Fairness.declined_seconds(held) or Fairness.worker_seconds(seconds, held)
-  Leases.true_up(ws, l, seconds)
+  Leases.true_up(ws, l, seconds, is_refunded)
   if l.early then Leases.remove_job(l)
   elseif l.cancelled then Leases.cancelled(l, counted and 'returned', seconds)
   elseif counted then Leases.redeliver_counted(ws, l, max_deliveries, due, 'returned', seconds)
