@@ -242,7 +242,8 @@ class Admin(Reshard):
         """Re-enqueue one dead letter to its original workspace and queue, with its id.
 
         Its deliveries are counted from 0 again, and no capacity applies. False: there is no such
-        dead letter, or a job with that id exists again.
+        dead letter, or a job with that id exists again. UniqueKeyHeld: another job took over its
+        unique key, and holds it.
         """
         name, job = check_name("workspace", workspace), check_text("job id", job_id)
         return _count(self._connected().replay(name, job_id=job), _ignore) > 0
@@ -257,7 +258,8 @@ class Admin(Reshard):
         """Re-enqueue all dead letters of a workspace, oldest first; return how many.
 
         With ``per_second`` they are scheduled to become due at that rate; the call itself does not
-        wait. ``progress`` is called as in :meth:`purge`.
+        wait. One whose unique key another job holds stays dead, which is logged. ``progress`` is
+        called as in :meth:`purge`.
         """
         spacing = spacing_of(per_second)
         name = check_name("workspace", workspace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import isnan
@@ -9,8 +10,10 @@ from math import isnan
 from fairqueue._types import DeadLetter
 from fairqueue._upkeep import Upkeep
 from fairqueue._validation import check_name, check_text
-from fairqueue.errors import ConfigurationError
+from fairqueue.errors import ConfigurationError, UniqueKeyHeld
 from fairqueue.lists import DeadCount, DeadFilter
+
+log = logging.getLogger("fairqueue")
 
 SLOWEST_REPLAY = 1e-6
 """Per second: one in eleven days. Anything slower is a mistake and would never be due."""
@@ -81,13 +84,20 @@ class Dead(Upkeep):
 
         Each keeps its workspace, queue, task and id, as with :meth:`replay`. With ``per_second``
         they are scheduled to become due at that rate, whatever their workspace; the call itself
-        does not wait. One that a job has the id of again stays dead.
+        does not wait. One that a job has the id of again stays dead, and so does one whose unique
+        key another job holds: that is logged or, of a ``job_id``, raised as UniqueKeyHeld.
         """
         spacing, store = spacing_of(per_second), self._connected()
-        replayed = 0
-        for letter in list(self.list_dead(chosen)):
+        replayed, checked = 0, chosen or DeadFilter()
+        for letter in list(self.list_dead(checked)):
             job, delay = letter.job, replayed * spacing
-            n = sum(store.replay(job.workspace, job_id=job.id, delay_seconds=delay))
+            try:
+                n = sum(store.replay(job.workspace, job_id=job.id, delay_seconds=delay))
+            except UniqueKeyHeld as error:
+                if checked.job_id:
+                    raise
+                log.warning("%s", error)
+                continue
             replayed += n
             progress(n)
         return replayed

@@ -43,6 +43,8 @@ class NewJob:
     expires_seconds: float | None = None
     unique_key: str | None = None
     unique_for: float | None = None
+    retry_of: int | None = None
+    """The fence of the running job that this exempt one retries: it takes over its unique key."""
 
 
 def checked(
@@ -76,7 +78,9 @@ def checked(
     group = None if new.group is None else check_text("group", new.group)
     missing = named is None and missing_workspace.counts
     is_new = not new.job_id if is_new is None else is_new
-    return job, Admission(new.exempt, group, new.parent_fence, key, unique_for, missing, is_new)
+    return job, Admission(
+        new.exempt, group, new.parent_fence, key, unique_for, missing, is_new, new.retry_of
+    )
 
 
 def as_one_group(pairs: Sequence[tuple[Job, Admission]]) -> list[tuple[Job, Admission]]:

@@ -50,6 +50,8 @@ class Admission:
     """Count it as a job that named no workspace."""
     is_new: bool = False
     """The job's id was just made: no publish of it can have come before this one."""
+    retry_of: int | None = None
+    """Of an exempt job: the fence of the job that it retries, whose unique key it takes over."""
 
 
 class Outcome(str, Enum):

@@ -6,6 +6,7 @@
     ├── CapacityExceeded     the job was not accepted: its workspace, queue or the total is full
     │   └── BatchRefused         some jobs of a batch were not accepted
     ├── RequestRejected      a web request got no place: too many are in flight
+    ├── UniqueKeyHeld        a dead job was not replayed: another job holds its unique key
     ├── LeaseLost            the caller no longer holds the lease of the job
     ├── ConfigurationError   a setting, name, URL or server property is unknown or impossible
     │   └── WorkspaceUnresolved  the workspace of a call could not be determined
@@ -148,6 +149,22 @@ class LeaseLost(FairQueueError):
         return (
             f"lost the lease of job {self.job_id!r} of workspace {self.workspace!r}: "
             "the job may be running elsewhere; stop and discard unwritten results"
+        )
+
+
+class UniqueKeyHeld(FairQueueError):
+    """A dead letter was not replayed, since another job holds its unique key; it stays dead."""
+
+    def __init__(self, job_id: str, workspace: str, holder: str) -> None:
+        super().__init__(job_id, workspace, holder)
+        self.job_id = job_id
+        self.workspace = workspace
+        self.holder = holder
+
+    def __str__(self) -> str:
+        return (
+            f"dead letter {self.job_id!r} of workspace {self.workspace!r} was not replayed: job "
+            f"{self.holder!r} holds its unique key; replay it once that job has ended"
         )
 
 

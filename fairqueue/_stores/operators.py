@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -19,7 +20,9 @@ from fairqueue._types import (
     StoredLimits,
 )
 from fairqueue._utils import Throttle, process_name
+from fairqueue.errors import UniqueKeyHeld
 
+log = logging.getLogger("fairqueue")
 LOG_EVERY_SECONDS = 30.0
 PAGE = 100
 DIGEST_BYTES = 16
@@ -308,12 +311,13 @@ class OperatorStore:
 
         Each keeps its workspace, queue, task and id and starts with no counted deliveries; no
         capacity applies. With a spacing each is scheduled that long after the one before. One
-        whose id is in use again stays dead. Items as in :meth:`purge`.
+        whose id is in use again stays dead, and so does one whose unique key another job holds:
+        with ``job_id`` that raises UniqueKeyHeld. Items as in :meth:`purge`.
         """
         until: Value = ""
         replayed, skipped, moved = 0, 0, PAGE
         while moved == PAGE:
-            until, some, living = self._call(
+            until, some, living, *held = self._call(
                 "replay",
                 workspace=encode(workspace),
                 id=encode(job_id or ""),
@@ -323,6 +327,11 @@ class OperatorStore:
                 delay=delay_seconds + replayed * spacing_seconds,
                 spacing=spacing_seconds,
             )
+            for one, holder in zip(held[::2], held[1::2], strict=True):
+                error = UniqueKeyHeld(decode(one), workspace, decode(holder))
+                if job_id is not None:
+                    raise error
+                log.warning("%s", error)
             yield int(some)
             replayed, skipped, moved = replayed + some, skipped + living, some + living
 

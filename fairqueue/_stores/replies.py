@@ -70,7 +70,8 @@ _USUAL = Admission(), Admission(is_new=True)
 
 def _options(job: Job, admission: Admission) -> Iterator[str]:
     yield str(job.delay_seconds or 0)
-    yield from (str(int(flag)) for flag in (admission.exempt, admission.without_workspace))
+    yield str(admission.exempt and admission.retry_of or int(admission.exempt))
+    yield str(int(admission.without_workspace))
     yield str(admission.parent_fence or "")
     yield encode(admission.group or "")
     for seconds in (job.expires_seconds, admission.unique_for):
@@ -184,7 +185,7 @@ def _delivery(text: str) -> Delivery:
 def dead_letter(job_id: bytes, letter: bytes, name: TaskName) -> DeadLetter:
     """Read one dead letter: how it died, and the job's record."""
     about, _, record = letter.partition(b"\n")
-    died, queue, reason, deliveries, *details = about.split()
+    died, queue, reason, deliveries, *more = about.split()
     history = record.split(None, 5)[4]
     starts = history.decode().split(",")[1:]
     return DeadLetter(
@@ -193,7 +194,7 @@ def dead_letter(job_id: bytes, letter: bytes, name: TaskName) -> DeadLetter:
         float(died),
         int(deliveries),
         tuple(map(_delivery, starts)),
-        "".join(map(decode, details)),
+        "".join(decode(word) for word in more if not word.startswith(b"=")),  # a unique key
     )
 
 

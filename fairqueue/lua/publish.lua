@@ -6,6 +6,7 @@
 -- {6} its workspace moves to another shard, or the caller knows other shards
 -- job: how queue workspace task priority id
 -- how: again[shards][,delay,exempt,unnamed,parent,group,expires,unique_for,key]
+-- exempt: 0, 1, or the fence of the job that this one retries
 -- again: 0 where the caller has just made the id, and sends this for the first time
 -- shards: how many the caller knows of, if there are several, and how often that has changed: 3.1
 local _, job, payload = unpack(ARGV)
@@ -54,7 +55,8 @@ if tasks and task then
 end
 
 -- The short way where a workspace's own capacity is the only one, or does not apply.
-local raw = not is_stored and task and delay == '0' and group .. expires .. key == ''
+local is_plain = delay == '0' and #exempt == 1 and group .. expires .. key == ''
+local raw = not is_stored and task and is_plain
   and call('HGET', K.workspaces(), name)
 local has_room = raw
 if raw and capacity and exempt == '0' and not is_admitted then
@@ -92,7 +94,7 @@ task = task or Shard.task_number(task_name)
 local element = Jobs.element(task, id)
 if is_stored then insert(Jobs.added, { queue, id }) end
 if not is_stored and call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
-local key_field = key ~= '' and exempt ~= '1' and concat({ name, task, key }, ':')
+local key_field = key ~= '' and exempt == '0' and concat({ name, task, key }, ':')
 local holder, was_dead
 if key_field then holder, was_dead = Enqueue.key_holder(key_field) end
 if holder then return { 3, holder } end
@@ -108,6 +110,7 @@ if not is_stored then
   Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, times))
 end
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
+if #exempt > 1 then Enqueue.hand_over_key(exempt, queue, id) end
 if unnamed == '1' then Shard.count(K.without_workspace(), task_name) end
 
 Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)

@@ -1,6 +1,7 @@
 -- Publish dead letters again, as new jobs of their old workspace: one, or a page of the oldest.
 -- ARGV now workspace id until_then skip count delay spacing
--- RETURNS {until_then, replayed, skipped}; skipped: there is a job of that id
+-- RETURNS {until_then, replayed, skipped, id, holder, ...}; skipped: there is a job of that id, or
+-- the holder, another job, holds its unique key
 local _, name, id, until_then, skip, count, delay, spacing = unpack(ARGV)
 delay, spacing = tonumber(delay), tonumber(spacing)
 if until_then == '' then until_then = now_text end
@@ -18,12 +19,18 @@ local function enter(ws, queue, one, record, due)
 end
 
 Shard.refuse_moved(name)
-local ws, replayed, skipped = Records.workspace(name), 0, 0
+local ws, replayed, skipped, held = Records.workspace(name), 0, 0, {}
 for _, one in ipairs(DeadLetters.chosen(name, id, until_then, skip, count)) do
   local letter = DeadLetters.read(name, one)
   local queue = letter and DeadLetters.queue_of(letter)
-  if letter and call('HEXISTS', K.jobs(queue), one) == 1 then
+  local is_there = letter and call('HEXISTS', K.jobs(queue), one) == 1
+  local holder = letter and not is_there and Enqueue.take_key_back(queue, one, letter)
+  if is_there or holder then
     skipped = skipped + 1
+    if holder then
+      insert(held, one)
+      insert(held, holder)
+    end
   elseif letter then
     enter(ws, queue, one, DeadLetters.record_of(letter), delay + replayed * spacing)
     replayed = replayed + 1
@@ -31,4 +38,4 @@ for _, one in ipairs(DeadLetters.chosen(name, id, until_then, skip, count)) do
 end
 DeadLetters.list_workspace(name)
 Settle.workspace(ws)
-return { until_then, replayed, skipped }
+return { until_then, replayed, skipped, unpack(held) }

@@ -162,7 +162,12 @@ class Publisher:
         Capacity never refuses it. Hooks swallow an error, so it is noted that the job must run
         again: its lease is gone, or its worker stops while the store is away.
         """
-        publish = partial(self.exempt_publish(queue, message, delay), adapters.new_job_id())
+        is_retry = bool(message.options.get("retries"))
+        job_id = adapters.new_job_id()
+        if is_retry:  # it may take over a unique key, whose holder is told by its message
+            job_id = adapters.job_id_ending_in(message.message_id)
+        retry_of = running.fence if is_retry else None
+        publish = partial(self.exempt_publish(queue, message, delay, retry_of=retry_of), job_id)
         try:
             adapters.publish_until_answered(
                 publish, describe(message), lambda: time.monotonic() >= self._tries_until
@@ -172,7 +177,7 @@ class Publisher:
             raise
 
     def exempt_publish(
-        self, queue: str, message: Any, delay: int | None = None
+        self, queue: str, message: Any, delay: int | None = None, *, retry_of: int | None = None
     ) -> Callable[[str], fairqueue.JobId]:
         """A function that publishes, under a job id, a message that must not be lost."""
         workspace = exempt_workspace(self._broker, message, self.core)
@@ -181,9 +186,8 @@ class Publisher:
             options = exempt_options(self._broker, message)
 
             def send(workspace: str | None) -> fairqueue.JobId:
-                new = self._new_job(
-                    queue, message, delay, options, workspace, job_id=job_id, exempt=True
-                )
+                how: dict[str, Any] = {"job_id": job_id, "exempt": True, "retry_of": retry_of}
+                new = self._new_job(queue, message, delay, options, workspace, **how)
                 with translated_errors():
                     return self.core.publish_job(new)
 

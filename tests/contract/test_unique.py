@@ -6,6 +6,7 @@ import pytest
 
 from fairqueue import CapacityExceeded, Job, Outcome
 from fairqueue.adapters import Admission, Published
+from fairqueue.errors import UniqueKeyHeld
 from tests.contract.world import World
 
 CREATED, EXISTING, REPLACED = Outcome.CREATED, Outcome.EXISTING, Outcome.REPLACED
@@ -130,3 +131,76 @@ def test_a_job_id_that_is_used_again_frees_its_old_key_alone(world: World) -> No
     publish(world, "y", key="third")
     assert publish(world, "z", key="new") == Published(EXISTING, "x")
     assert publish(world, "z", key="old").outcome is CREATED
+
+
+@pytest.mark.parametrize("seconds", [None, 3600.0])
+def test_a_replay_does_not_run_beside_the_job_that_took_over_its_key(
+    world: World, seconds: float | None
+) -> None:
+    """It stays dead and names that job; later it comes back, and holds the key again."""
+    worker = world.worker()
+    publish(world, "x", seconds=seconds)
+    worker.reject(worker.take_one())
+    publish(world, "y", seconds=seconds)
+    with pytest.raises(UniqueKeyHeld, match="'x' of workspace 'a'.* job 'y' holds") as caught:
+        list(world.store.replay("a", job_id="x"))
+    assert caught.value.holder == "y"
+    assert sum(world.store.replay("a")) == 0
+    assert [letter.job.id for letter in world.dead()] == ["x"]
+    worker.finish(worker.take_one())
+    world.clock.advance(3600)
+    assert sum(world.store.replay("a", job_id="x")) == 1
+    assert publish(world, "z") == Published(EXISTING, "x")
+    assert world.dead() == []
+
+
+def test_a_replay_that_is_held_back_holds_no_other_back(world: World) -> None:
+    """The rest of a page is replayed, in its order."""
+    worker = world.worker()
+    for job_id in ("x", "other"):
+        publish(world, job_id, key=f"of {job_id}")
+        worker.reject(worker.take_one(), "bad: a=b")
+    publish(world, "y", key="of x")
+    assert sum(world.store.replay("a")) == 1
+    assert [(letter.job.id, letter.reason) for letter in world.dead()] == [("x", "bad: a=b")]
+
+
+def test_a_job_that_was_not_replaced_holds_its_key_after_a_replay(world: World) -> None:
+    """Nothing else has taken it meanwhile."""
+    worker = world.worker()
+    publish(world, "x")
+    worker.reject(worker.take_one())
+    assert sum(world.store.replay("a", job_id="x")) == 1
+    assert publish(world, "y") == Published(EXISTING, "x")
+
+
+@pytest.mark.parametrize("delay_seconds", [0.0, 60.0])
+def test_a_retry_holds_the_key_of_the_job_that_it_retries(
+    world: World, delay_seconds: float
+) -> None:
+    """From its publish until it ends itself, also where no other job waits behind it."""
+    worker = world.worker()
+    publish(world, "x")
+    lease = worker.take_one()
+    retry = Job("x again", "a", "q", "t", b"", delay_seconds=delay_seconds)
+    how = Admission(exempt=True, retry_of=lease.fence)
+    assert world.store.publish(retry, how).outcome is CREATED
+    assert publish(world, "y") == Published(EXISTING, "x again")
+    worker.finish(lease)
+    assert publish(world, "y") == Published(EXISTING, "x again")
+    world.clock.advance(delay_seconds)
+    worker.finish(worker.take_one())
+    assert publish(world, "y") == Published(CREATED, "y")
+
+
+def test_a_retry_takes_no_key_that_is_another_jobs_by_now(world: World) -> None:
+    """The time of its own key is over, and the next job holds it."""
+    worker = world.worker()
+    publish(world, "x", seconds=5)
+    lease = worker.take_one()
+    world.clock.advance(6)
+    publish(world, "y", seconds=60)
+    world.store.publish(
+        Job("x again", "a", "q", "t", b""), Admission(exempt=True, retry_of=lease.fence)
+    )
+    assert publish(world, "z", seconds=60) == Published(EXISTING, "y")

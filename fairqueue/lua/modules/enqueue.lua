@@ -14,7 +14,7 @@ function Enqueue.admit(group, has_capacity)
 end
 
 function Enqueue.is_admitted(exempt, group)
-  if exempt == '1' then return true end
+  if exempt ~= '0' then return true end
   if group == '' then return false end
   return call('SISMEMBER', K.groups(Shard.group_window(0)), group) == 1
     or call('SISMEMBER', K.groups(Shard.group_window(1)), group) == 1
@@ -69,6 +69,30 @@ function Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
 end
 
 -- COLD
+-- A retry holds the unique key of the job with this fence, as that one did.
+function Enqueue.hand_over_key(fence, queue, id)
+  local l = LeaseRecords.read(fence)
+  local job = l and l.queue .. ' ' .. l.id
+  local field = job and call('HGET', K.keyed(), job)
+  local holder, until_then = match(field and call('HGET', K.unique(), field) or '', '^(.*) (%S+)$')
+  if holder ~= job then return end
+  call('HDEL', K.keyed(), job)
+  call('HSET', K.keyed(), queue .. ' ' .. id, field)
+  call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' '))
+end
+
+-- A dead job whose key another one took over comes back, and holds it again; or return the id of
+-- the job that holds it now.
+function Enqueue.take_key_back(queue, id, letter)
+  local key = DeadLetters.key_of(letter)
+  if not key then return end
+  local name, task = Jobs.identity_of(DeadLetters.record_of(letter))
+  local field = concat({ name, task, key }, ':')
+  local holder = Enqueue.key_holder(field)
+  if not holder then Enqueue.take_key(field, queue, id, '') end
+  return holder
+end
+
 -- What the entries of a group say: workspace, queue, task, and how many jobs want into each scope.
 -- The total asks every queue, so only the last entry has a number for it.
 function Enqueue.read_entries(entries)
@@ -165,7 +189,12 @@ end
 
 function Enqueue.take_key(field, queue, id, seconds)
   local held = call('HGET', K.unique(), field)
-  if held then Enqueue.drop_key(field, match(held, '^(%S+) (%S+)')) end
+  if held then
+    local its_queue, its_id = match(held, '^(%S+) (%S+)')
+    local name, key = match(field, '^([^:]*):[^:]*:(.*)$')
+    Enqueue.drop_key(field, its_queue, its_id)
+    DeadLetters.keep_key(name, its_id, key)
+  end
   local until_then = seconds == '' and '0' or num(now + seconds)
   call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' '))
   call('HSET', K.keyed(), queue .. ' ' .. id, field)

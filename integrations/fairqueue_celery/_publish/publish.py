@@ -44,6 +44,8 @@ class Publication:
     expires_seconds: float | None = None
     key: Key | None = None
     task_id: str = ""
+    retry_of: int | None = None
+    """The fence of the job that runs here and that this one retries or replaces."""
 
 
 def publish(
@@ -93,6 +95,7 @@ def _publish(
         about.expires_seconds,
         about.key.text if about.key else None,
         about.key.seconds if about.key else None,
+        about.retry_of,
     )
 
     def done(job: JobId) -> None:
@@ -151,7 +154,7 @@ def until_answered(act: Callable[[], T], task: str) -> T:
 def _job_id(about: Publication, queue: str) -> str | None:
     if about.job_id is None:
         return None
-    tail = queue if about.key is None else about.key.task_id
+    tail = queue if about.key is None and about.retry_of is None else about.task_id
     return adapters.job_id_ending_in(tail, start=about.job_id)
 
 
@@ -180,6 +183,7 @@ def describe(message: Mapping[str, Any], core: FairQueue) -> Publication:
         expires_seconds=_seconds_until(call.fields.get("expires")),
         key=key_of(message, call),
         task_id=str(call.fields.get("id") or ""),
+        retry_of=_retry_of(call.fields),
     )
 
 
@@ -228,6 +232,13 @@ def _is_exempt(fields: Mapping[str, Any]) -> bool:
     if running is not None and running.body_returned:
         return True
     return bool(fields.get("retries") or fields.get("replaced_task_nesting"))
+
+
+def _retry_of(fields: Mapping[str, Any]) -> int | None:
+    """The fence of the running job, if this call is its retry or takes its place."""
+    running = adapters.running_job()
+    goes_on = fields.get("retries") or fields.get("replaced_task_nesting")
+    return running.fence if running is not None and goes_on else None
 
 
 def _group(call: Call) -> str | None:

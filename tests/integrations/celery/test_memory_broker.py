@@ -15,7 +15,8 @@ from celery import Celery, chain, chord, group
 from celery.contrib.testing.worker import start_worker
 
 import fairqueue
-from fairqueue import ConfigurationError, FairQueue
+from fairqueue import ConfigurationError, FairQueue, Outcome
+from fairqueue_celery import Unique, unique_outcome
 from tests.celery_state import kept
 from tests.system.ledger import wait_for
 
@@ -138,6 +139,31 @@ def test_countdown_revoke_and_inspect(make_app: Any, seen: Seen) -> None:
         wait_for(lambda: gone.state == "REVOKED")
 
     assert seen.order == [("ada", 1)]
+
+
+@pytest.mark.parametrize("settings", [{}, {"task_acks_late": True}], ids=["early", "late"])
+def test_a_retry_keeps_the_unique_key_of_its_task(make_app: Any, settings: dict[str, bool]) -> None:
+    """While it waits and runs, another task under the key finds the first."""
+    app, ran = make_app(), []
+    app.conf.update(settings)
+
+    @app.task(name="retried", bind=True, shared=False)
+    def retried(self: Any, n: int) -> int:
+        ran.append(n)
+        if self.request.retries == 0:
+            raise self.retry(countdown=0.3)
+        return n
+
+    def send(n: int) -> Any:
+        return retried.apply_async((n,), unique_key="k")
+
+    with start_worker(app, perform_ping_check=False, shutdown_timeout=60):
+        first = send(1)
+        wait_for(lambda: first.state == "RETRY")
+        assert unique_outcome(send(2)) == Unique(Outcome.EXISTING, first.id)
+        assert first.get(timeout=60) == 1
+        assert send(3).get(timeout=60) == 3
+    assert ran == [1, 1, 3, 3]
 
 
 def test_a_full_workspace_refuses(make_app: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +16,10 @@ from dramatiq.results.backends import StubBackend
 
 import fairqueue
 from fairqueue import FairQueue, Outcome
-from fairqueue_dramatiq import FairQueueMiddleware, Unique, unique_outcome
+from fairqueue_dramatiq import FairQueueMiddleware, Unique, queue_of, unique_outcome
 from fairqueue_dramatiq._options import exempt_options
 from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.system.ledger import wait_for
 
 
 @pytest.fixture(params=["memory", "redis"])
@@ -84,6 +86,29 @@ def test_a_key_is_free_once_its_job_ends(broker: StubBroker, start: Start) -> No
     nightly.send(4)
     broker.join("default", timeout=60_000)
     assert sorted(ran) == [1, 3, 4]
+
+
+def test_a_retry_keeps_the_key_of_its_message(broker: StubBroker, start: Start) -> None:
+    """While it waits and runs, another message under the key finds the first."""
+    ran: list[int] = []
+    failed = threading.Event()
+
+    @dramatiq.actor(unique_key="the only one", max_retries=1, min_backoff=300, max_backoff=300)
+    def nightly(n: int) -> None:
+        ran.append(n)
+        if not failed.is_set():
+            failed.set()
+            raise RuntimeError("not yet")
+
+    first = nightly.send(1)
+    start(broker)
+    assert failed.wait(60)
+    wait_for(lambda: sum(row.scheduled for row in queue_of(broker).admin.stats().workspaces))
+    assert unique_outcome(nightly.send(2)) == Unique(Outcome.EXISTING, first.message_id)
+    broker.join("default", timeout=60_000)
+    assert outcome_of(nightly.send(3)) is Outcome.CREATED
+    broker.join("default", timeout=60_000)
+    assert ran == [1, 1, 3]
 
 
 def test_a_continuation_takes_no_key(broker: StubBroker, start: Start) -> None:
