@@ -25,6 +25,7 @@ RETRY_SECONDS = 10.0
 TICK_SECONDS = 0.5
 FLEET_CHECK_SECONDS = 5.0
 FLEET_CHECK_COUNT = 64
+ASKED_AT_ONCE = 16
 LOG_EVERY_SECONDS = 30.0
 REMEMBERED = 10_000
 
@@ -35,9 +36,10 @@ class LimitProvider:
     """One process's access to the app's limit provider.
 
     A publish waits for the answer only if this process has not asked for its workspace recently,
-    so that limits apply to a workspace's first job. Everything else is asked by a background
-    thread: workspaces that this process publishes for and, in a worker, all active workspaces
-    that no process has asked for within a minute. One question per workspace at a time.
+    so that limits apply to a workspace's first job. Everything else is asked in the background:
+    workspaces that this process publishes for and, in a worker, all active workspaces that no
+    process has asked for within a minute. One question per workspace at a time, each in a thread
+    of its own, so that one without an answer holds up no other workspace.
     """
 
     def __init__(self, source: str, store: AnyStore) -> None:
@@ -56,6 +58,7 @@ class LimitProvider:
         self._asked_at: dict[str, float] = {}
         self._in_flight: dict[str, threading.Event] = {}
         self._queued: dict[str, None] = {}
+        self._free = threading.Semaphore(ASKED_AT_ONCE)
         self._stop: threading.Event | None = None
 
     def load(self) -> Callable[[str], Answer]:
@@ -80,7 +83,7 @@ class LimitProvider:
         self._is_worker = True
         self._ask_in_background(w for w in workspaces if self._age(w) >= FRESH_SECONDS)
 
-    def ask(self, workspace: str, store: AnyStore | None = None, *, again: bool = False) -> None:
+    def ask(self, workspace: str, *, again: bool = False) -> None:
         """Ask now and store the answer, or wait for the answer to a question under way.
 
         ``again``: an answer to an earlier question is not enough.
@@ -93,10 +96,10 @@ class LimitProvider:
         if earlier is not None:
             earlier.wait(FRESH_SECONDS)
             if again:
-                self.ask(workspace, store)
+                self.ask(workspace)
             return
         try:
-            self._ask(workspace, store or self._store)
+            self._ask(workspace)
         finally:
             with self._lock:
                 del self._in_flight[workspace]
@@ -116,15 +119,16 @@ class LimitProvider:
     def _age(self, workspace: str) -> float:
         return time.monotonic() - self._asked_at.get(workspace, float("-inf"))
 
-    def _ask(self, workspace: str, store: AnyStore) -> None:
+    def _ask(self, workspace: str) -> None:
         asked_at = time.monotonic()
         try:
             limits = self._call(workspace)
         except Exception as error:  # noqa: BLE001 - the app's own function may raise anything
             self._ask_later(workspace, error, asked_at)
             return
+        age = time.monotonic() - asked_at
         try:
-            store.put_provider_limits(workspace, limits, age_seconds=time.monotonic() - asked_at)
+            self._store.put_provider_limits(workspace, limits, age_seconds=age)
         except ConfigurationError as error:  # a limit that is impossible here
             self._ask_later(workspace, error, asked_at)
             return
@@ -178,33 +182,40 @@ class LimitProvider:
         run.start()
 
     def _run(self, stop: threading.Event) -> None:
-        store, checked_at = self._store.clone(), float("-inf")
+        checked_at = float("-inf")
         while not stop.wait(TICK_SECONDS):
-            try:
-                if self._is_worker and time.monotonic() - checked_at >= FLEET_CHECK_SECONDS:
-                    checked_at = time.monotonic()
-                    self._queue_stale(store)
-                self._ask_queued(store, stop)
-            except FairQueueError as error:
-                log.warning("could not store limits of the limit provider, will retry: %s", error)
-        store.close()
+            if self._is_worker and time.monotonic() - checked_at >= FLEET_CHECK_SECONDS:
+                checked_at = time.monotonic()
+                self._quietly(self._queue_stale, "")
+            for workspace in list(self._queued):
+                if workspace not in self._in_flight and self._free.acquire(blocking=False):
+                    del self._queued[workspace]
+                    threading.Thread(target=self._ask_alone, args=(workspace,), daemon=True).start()
 
-    def _queue_stale(self, store: AnyStore) -> None:
+    def _queue_stale(self, _: str) -> None:
         """Take workspaces whose answer is stale in the whole fleet."""
-        stale = store.stale_provider_limits(
+        stale = self._store.stale_provider_limits(
             n=FLEET_CHECK_COUNT, older_seconds=FRESH_SECONDS, forget_seconds=FORGET_SECONDS
         )
         self._queued.update(dict.fromkeys(stale))
 
-    def _ask_queued(self, store: AnyStore, stop: threading.Event) -> None:
-        while self._queued and not stop.is_set():
-            workspace = next(iter(self._queued))
-            try:
-                self.ask(workspace, store)
-            except Exception:
-                raise  # from the store
-            except BaseException as error:  # noqa: BLE001 - see below
-                # The background refresh also survives SystemExit and gevent.Timeout. During a
-                # publish they propagate to the caller.
-                self._failed(workspace, error)
-            self._queued.pop(workspace, None)
+    def _ask_alone(self, workspace: str) -> None:
+        try:
+            if not self._quietly(self.ask, workspace):
+                self._queued[workspace] = None
+        finally:
+            self._free.release()
+
+    def _quietly(self, act: Callable[[str], None], workspace: str) -> bool:
+        """Do it; False: the store did not answer."""
+        try:
+            act(workspace)
+        except FairQueueError as error:
+            if self._log_throttle.passes():
+                log.warning("could not store limits of the limit provider, will retry: %s", error)
+            return False
+        except BaseException as error:  # noqa: BLE001 - see below
+            # The background refresh also survives SystemExit and gevent.Timeout. During a
+            # publish they propagate to the caller.
+            self._failed(workspace, error)
+        return True

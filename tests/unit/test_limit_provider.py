@@ -221,6 +221,31 @@ def test_a_worker_refreshes_a_workspace_at_its_limit(
     assert len(queue.claim(["q"], 1, wait_seconds=10).leases) == 1
 
 
+def test_a_workspace_without_an_answer_holds_up_no_other(
+    open_queue: Callable[..., FairQueue], app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function hangs for some, again and again; the others' limits go on to change."""
+    hangs, asked = threading.Event(), []
+
+    def ask(workspace: str) -> Mapping[str, Any]:
+        asked.append(workspace)
+        if workspace.startswith("hangs"):
+            hangs.wait(60)
+        return {"concurrency": asked.count(workspace)}
+
+    monkeypatch.setattr(sys.modules["limits_of_the_app"], "ask", ask)
+    monkeypatch.setattr(provider, "FRESH_SECONDS", 0.05)
+    names = [*(f"hangs {n}" for n in range(5)), "a", "b"]
+    producer, worker = open_queue(), open_queue(limit_provider=SOURCE, authoritative=True)
+    for name in names:
+        producer.publish(b"", queue="q", workspace=name)
+    worker.claim(["q"], len(names))
+    until(lambda: asked.count("a") > 3 and asked.count("b") > 3)
+    assert {name: asked.count(name) for name in names[:5]} == dict.fromkeys(names[:5], 1)
+    assert (limit(worker, "b") or 0) > 1
+    hangs.set()
+
+
 def test_limits_can_be_invalidated(open_queue: Callable[..., FairQueue], app: App) -> None:
     """The new limits are in force when the call returns; without one a worker fetches them."""
     app.answers["a"] = {"concurrency": 1}
