@@ -90,7 +90,8 @@ class Requests:
         self._numbers = itertools.count(1)
         self._lock = native_lock()
         self._held: dict[str, Ticket] = {}
-        self._unreported: set[str] = set()
+        self._unreported: dict[str, float] = {}
+        """Ends that the store may not have heard of, and until when each is reported again."""
         self._stopped: threading.Event | None = None
 
     def _check_fork(self) -> None:
@@ -141,8 +142,8 @@ class Requests:
                 lease_seconds=self._settings.lease_seconds,
                 waiting_most=waiting_most,
             )
-        except BaseException:  # the store may have admitted it
-            self._forget(ticket, is_reported=False)
+        except BaseException:  # the store may have admitted it, or does so later
+            self._forget(ticket, late_seconds=self._settings.lease_seconds)
             raise
         ticket.is_in_flight = reply.state == "in_flight"
         if reply.scope == "total":
@@ -191,16 +192,16 @@ class Requests:
                     error,
                 )
 
-    def _forget(self, ticket: Ticket, *, is_reported: bool = True) -> bool:
-        """Return whether this process had it."""
-        if not is_reported:
-            self._note_unreported(ticket.text)
+    def _forget(self, ticket: Ticket, *, late_seconds: float | None = None) -> bool:
+        """Return whether this process had it; its admission may arrive this much later."""
+        if late_seconds is not None:
+            self._note_unreported(ticket.text, late_seconds)
         with self._lock:
             return self._held.pop(ticket.text, None) is not None
 
-    def _note_unreported(self, text: str) -> None:
+    def _note_unreported(self, text: str, late_seconds: float = 0.0) -> None:
         with self._lock:
-            self._unreported.add(text)
+            self._unreported[text] = time.monotonic() + late_seconds
 
     def in_flight(self, workspace: str | int | UUID) -> tuple[int, int, int]:
         """Count requests in flight in all, and those of a workspace in flight and waiting."""
@@ -245,29 +246,31 @@ class Requests:
             )
 
     def renew(self, store: AnyStore) -> None:
-        """Report ends that are left, and renew all places; the thread does so by itself.
+        """Renew all places, then report ends that are left; the thread does so by itself.
 
-        Places are also renewed where an end cannot be reported: its shard alone may be away.
+        After an outage the places may be about to expire, and each call drops those that have.
+        Ends are also reported where places cannot be renewed: one shard alone may be away.
         """
         with self._lock:
-            held = dict(self._held)
+            held, ended = dict(self._held), dict(self._unreported)
         try:
-            self._report_ends(store)
-        finally:
             if held:
-                self._renew_places(store, held)
+                self._renew_places(store, held, len(ended))
+        finally:
+            self._report_ends(store, ended)
 
-    def _report_ends(self, store: AnyStore) -> None:
-        with self._lock:
-            ended = set(self._unreported)
-        for text in ended:
+    def _report_ends(self, store: AnyStore, ended: dict[str, float]) -> None:
+        for text, until in ended.items():
+            is_last = time.monotonic() >= until
             store.end_request(text)
-            with self._lock:
-                self._unreported.discard(text)
+            if is_last:
+                with self._lock:
+                    self._unreported.pop(text, None)
 
-    def _renew_places(self, store: AnyStore, held: dict[str, Ticket]) -> None:
+    def _renew_places(self, store: AnyStore, held: dict[str, Ticket], owed: int) -> None:
+        """Name them if there are fewer than these, and those of which the end is not reported."""
         renew = partial(store.renew_requests, lease_seconds=self._settings.lease_seconds)
-        if renew(self._owner) < len(held):
+        if renew(self._owner) < len(held) + owed:
             in_flight = [text for text, ticket in held.items() if ticket.is_in_flight]
             renew(self._owner, tickets=in_flight)
             self._end_again(store, in_flight)

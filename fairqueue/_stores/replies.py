@@ -70,7 +70,7 @@ _USUAL = Admission(), Admission(is_new=True)
 
 def _options(job: Job, admission: Admission) -> Iterator[str]:
     yield str(job.delay_seconds or 0)
-    yield str(admission.exempt and admission.retry_of or int(admission.exempt))
+    yield str((admission.exempt and admission.retry_of) or int(admission.exempt))
     yield str(int(admission.without_workspace))
     yield str(admission.parent_fence or "")
     yield encode(admission.group or "")

@@ -129,6 +129,55 @@ def test_places_are_renewed_although_an_end_cannot_be_reported(
     assert queue.requests.in_flight("a") == (1, 0, 0)
 
 
+def test_places_are_renewed_before_ends_are_reported(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an outage as long as a lease, an end that is reported first would drop the places."""
+    gone, _kept = queue.requests.admit("a"), queue.requests.admit("b")
+    with monkeypatch.context() as patch:
+        patch.setattr(queue.store, "end_request", _fail)
+        gone.end()
+    lengths: list[tuple[int, int, int]] = []
+    end = queue.store.end_request
+
+    def end_and_look(text: str) -> bool:
+        done = end(text)
+        lengths.append(queue.requests.in_flight("b"))
+        return done
+
+    monkeypatch.setattr(queue.store, "end_request", end_and_look)
+    queue.store.renew_requests(queue.requests._owner, lease_seconds=0.0)
+    queue.requests.renew(queue.store)
+    assert lengths == [(1, 1, 0)]
+    assert queue.requests.in_flight("a") == (1, 0, 0)
+
+
+def test_an_admission_that_arrives_late_takes_no_place_for_long(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its packet was held up beyond the renewal that reported its end: the next one ends it."""
+    admit, late = queue.store.admit_request, []
+
+    def hold_up(*args: Any, **options: Any) -> Any:
+        late.append(lambda: admit(*args, **options))
+        raise StoreUnavailable("timed out")
+
+    queue.requests.admit("b")
+    with monkeypatch.context() as patch:
+        patch.setattr(queue.store, "admit_request", hold_up)
+        with pytest.raises(StoreUnavailable):
+            queue.requests.admit("a")
+    queue.requests.renew(queue.store)
+    for arrive in late:
+        arrive()
+    assert queue.requests.in_flight("a") == (2, 1, 0)
+    queue.requests.renew(queue.store)
+    assert queue.requests.in_flight("a") == (1, 0, 0)
+    monkeypatch.setattr("fairqueue._requests.time.monotonic", lambda: 1e12)
+    queue.requests.renew(queue.store)
+    assert queue.requests._unreported == {}
+
+
 def test_an_admission_whose_reply_is_lost_takes_no_place(
     queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
