@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairqueue import DeadLetter
+from fairqueue.audit import audit
 from tests.contract.world import Worker, World, ids
 
 
@@ -202,6 +203,27 @@ def test_a_number_of_dead_letters_is_kept(world: World) -> None:
     kill_jobs(world, 2, "b")
     assert names(world.dead()) == published[2:]
     assert world.row("b").dead == 2
+
+
+def test_every_failure_is_reported_however_few_letters_are_kept(world: World) -> None:
+    """What expired beyond their number is no dead letter any more, and is reported once."""
+    world.configure(dead_letter_count=3, authoritative=True)
+    published = [world.publish("a", expires_seconds=n + 1) for n in range(10)]
+    for _ in published:
+        world.clock.advance(1)
+        world.reap()
+    first = world.store.take_failure_notices(["q"], n=2, hold_seconds=30)
+    world.publish("a", "one more", expires_seconds=1)
+    world.pass_time(5)
+    assert names(world.dead()) == [*published[-2:], "one more"]
+    rest = world.store.take_failure_notices(["q"], n=99, hold_seconds=30)
+    assert sorted(names([*first, *rest])) == sorted([*published, "one more"])
+    assert {letter.reason for letter in rest} == {"expired"}
+    assert world.store.drop_failure_notices([*first, *rest]) == 11
+    world.pass_time(60)
+    assert world.store.take_failure_notices(["q"], n=99, hold_seconds=30) == []
+    assert audit(world.store.engine, now=world.clock()) == []
+    assert world.row().dead == 3
 
 
 def test_dead_letters_are_kept_without_bounds(world: World) -> None:

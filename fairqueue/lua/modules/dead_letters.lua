@@ -3,7 +3,8 @@
 --   details: what its framework says of the failure, if that is kept
 --   key: the unique key that it held when another job took that over
 -- A cancelled job is no dead letter, but one is kept in the same way until its notice is dropped:
--- under its workspace's name behind a '!', which no encoded name has.
+-- under its workspace's name behind a '!', which no encoded name has. Their number has no bound,
+-- since each is to be reported.
 local KEPT_SECONDS, KEPT_COUNT = 2592000, 10000 -- unless a process has configured others
 local EXPIRE_MOST = 32
 local retention
@@ -70,16 +71,30 @@ function DeadLetters.add(name, queue, id, reason, deliveries, record, has_notice
       details ~= '' and details or nil }, ' ') .. '\n' .. record)
   call('ZADD', K.dead_letters_by_age(name), now_text, id)
   if has_notice then call('ZADD', K.unreported(queue), now_text, name .. ' ' .. id) end
+  if DeadLetters.is_of_cancelled(name) then return DeadLetters.list_workspace(name) end
   local most = DeadLetters.retention().count
   local over = most and call('ZCARD', K.dead_letters_by_age(name)) - most or 0
   if over > 0 then
     local oldest = call('ZRANGE', K.dead_letters_by_age(name), 0, min(over, EXPIRE_MOST) - 1)
-    for _, old in ipairs(oldest) do DeadLetters.take(name, old) end
+    for _, old in ipairs(oldest) do DeadLetters.keep_notice(name, old) end
   end
   DeadLetters.list_workspace(name)
-  if DeadLetters.is_of_cancelled(name) then return end
   local is_own = reason == 'max_deliveries' or reason == 'expired'
   Shard.count_in_all('dead_' .. (is_own and reason or 'rejected'))
+end
+
+-- There are more letters than are kept: this one goes, and is kept as that of a cancelled job until
+-- its failure is reported.
+function DeadLetters.keep_notice(name, id)
+  local queue = DeadLetters.queue_of(DeadLetters.read(name, id) or '')
+  local due = queue and call('ZSCORE', K.unreported(queue), name .. ' ' .. id)
+  local letter = DeadLetters.take(name, id)
+  if not due then return end
+  local aside = '!' .. name
+  DeadLetters.write(aside, id, letter)
+  call('ZADD', K.dead_letters_by_age(aside), DeadLetters.death_of(letter), id)
+  call('ZADD', K.unreported(queue), due, aside .. ' ' .. id)
+  DeadLetters.list_workspace(aside)
 end
 
 -- A job was cancelled while no worker ran it that could report its end.
@@ -95,6 +110,11 @@ end
 -- notices there were.
 function DeadLetters.drop_notice(queue, name, id)
   local n = call('ZREM', K.unreported(queue), name .. ' ' .. id)
+  if n == 0 and not DeadLetters.is_of_cancelled(name) then
+    local aside = '!' .. name
+    local _, reason = DeadLetters.death_of(DeadLetters.read(aside, id) or '')
+    if reason and reason ~= 'cancelled' then return DeadLetters.drop_notice(queue, aside, id) end
+  end
   if n == 1 and DeadLetters.is_of_cancelled(name) then
     DeadLetters.take(name, id)
     DeadLetters.list_workspace(name)
