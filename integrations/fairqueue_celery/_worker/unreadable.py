@@ -6,6 +6,7 @@ A body of a wrong shape it acks and hands to a process, where the arguments cann
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable
 from typing import Any
 
@@ -92,8 +93,9 @@ def _what_is_wrong(message: Any) -> str | None:
     except Exception:  # noqa: BLE001 - Celery gets the same error
         return None
     fields = message.headers
-    if isinstance(body, dict) and ("args" in body or "task" in body):  # older protocols
-        fields = fields if "task" in fields else body
+    if isinstance(body, dict) and ("args" in body or ("task" in body and "task" not in fields)):
+        # Older protocols: as in Celery's hybrid_to_proto2 and proto1_to_proto2.
+        fields = ChainMap(fields, body) if "args" in body else body
         body = body.get("args", ()), body.get("kwargs", {}), None
     elif "task" not in message.headers:
         return None

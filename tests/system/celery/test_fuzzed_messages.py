@@ -99,6 +99,9 @@ def fuzzed(chance: random.Random) -> Iterator[bytes]:
             if protocol == 1 and name == "timelimit":
                 for value in LIMITS:
                     yield encoded({**message(1), "body": {**OLD, "timelimit": value}})
+                    yield encoded({**message(1), "headers": {"timelimit": value}})
+                    hybrid = {"headers": {"task": "shop.work", "id": "1"}}
+                    yield encoded({**message(1), **hybrid, "body": {**OLD, "timelimit": value}})
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
