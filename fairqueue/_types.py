@@ -16,8 +16,7 @@ CANCELLED = "cancelled"
 class Job:
     """One published message.
 
-    ``id`` identifies the publish: the same id again is not a new job. ``payload`` is stored as it
-    is. ``priority`` counts from 0, which is the most urgent.
+    The same ``id`` again is no new job. ``payload`` is opaque. ``priority`` 0 is the most urgent.
     """
 
     id: str

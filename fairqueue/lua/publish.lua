@@ -110,7 +110,7 @@ if not is_stored then
   Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, times))
 end
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
-if #exempt > 1 then Enqueue.hand_over_key(exempt, queue, id) end
+if #exempt > 1 then Enqueue.pass_key_on(exempt, queue, id) end
 if unnamed == '1' then Shard.count(K.without_workspace(), task_name) end
 
 Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)

@@ -239,7 +239,7 @@ def test_a_group_that_is_refused_is_not_observed(world: World) -> None:
 
 
 def test_the_same_ids_need_room_again_once_they_are_forgotten(world: World) -> None:
-    """All or none of jobs whose ids were used before is decided by the room there is now."""
+    """All or none of jobs whose ids were used before is decided by the capacity that is left now."""
     world.limit(capacity=5)
     batch = as_one_group(jobs(5))
     worker = world.worker()
@@ -255,7 +255,7 @@ def test_the_same_ids_need_room_again_once_they_are_forgotten(world: World) -> N
 
 
 def test_the_same_ids_need_room_again_where_one_of_them_waits(world: World) -> None:
-    """A repeat of all or none is told what is known of it, and stores nothing above the capacity."""
+    """A repeat of all or none is told what is known, and stores nothing above the capacity."""
     world.limit(capacity=5)
     batch = as_one_group(jobs(5))
     worker = world.worker()

@@ -357,9 +357,7 @@ def test_a_declined_job_counts_its_returns(world: World) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "how", [{"counted": True}, {"seconds": 1e-9}, {"rejected": True}], ids=lambda how: min(how)
-)
+@pytest.mark.parametrize("how", [{"counted": True}, {"seconds": 1e-9}, {"rejected": True}], ids=min)
 @pytest.mark.parametrize("fairness", ["seconds", "count"])
 def test_an_end_is_charged_at_least_the_least(
     world: World, how: dict[str, Any], fairness: str

@@ -142,7 +142,7 @@ def test_a_replay_does_not_run_beside_the_job_that_took_over_its_key(
     publish(world, "x", seconds=seconds)
     worker.reject(worker.take_one())
     publish(world, "y", seconds=seconds)
-    with pytest.raises(UniqueKeyHeld, match="'x' of workspace 'a'.* job 'y' holds") as caught:
+    with pytest.raises(UniqueKeyHeld, match=r"'x' of workspace 'a'.* job 'y' holds") as caught:
         list(world.store.replay("a", job_id="x"))
     assert caught.value.holder == "y"
     assert sum(world.store.replay("a")) == 0

@@ -242,7 +242,7 @@ def test_a_workspace_without_an_answer_holds_up_no_other(
     worker.claim(["q"], len(names))
     until(lambda: asked.count("a") > 3 and asked.count("b") > 3)
     assert {name: asked.count(name) for name in names[:5]} == dict.fromkeys(names[:5], 1)
-    assert (limit(worker, "b") or 0) > 1
+    assert limit(worker, "b") not in {None, 1}
     hangs.set()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -156,10 +157,10 @@ def test_an_admission_that_arrives_late_takes_no_place_for_long(
     queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its packet was held up beyond the renewal that reported its end: the next one ends it."""
-    admit, late = queue.store.admit_request, []
+    admit, late = queue.store.admit_request, list[Callable[[], object]]()
 
     def hold_up(*args: Any, **options: Any) -> Any:
-        late.append(lambda: admit(*args, **options))
+        late.append(partial(admit, *args, **options))
         raise StoreUnavailable("timed out")
 
     queue.requests.admit("b")

@@ -70,7 +70,7 @@ end
 
 -- COLD
 -- A retry holds the unique key of the job with this fence, as that one did.
-function Enqueue.hand_over_key(fence, queue, id)
+function Enqueue.pass_key_on(fence, queue, id)
   local l = LeaseRecords.read(fence)
   local job = l and l.queue .. ' ' .. l.id
   local field = job and call('HGET', K.keyed(), job)
