@@ -239,7 +239,7 @@ def test_a_group_that_is_refused_is_not_observed(world: World) -> None:
 
 
 def test_the_same_ids_need_room_again_once_they_are_forgotten(world: World) -> None:
-    """All or none of jobs whose ids were used before is decided by the capacity that is left now."""
+    """All or none of jobs whose ids were used before is decided by what is free now."""
     world.limit(capacity=5)
     batch = as_one_group(jobs(5))
     worker = world.worker()
