@@ -89,6 +89,15 @@ class OperatorStore:
             cursor = self._call("index_tasks", tasks=tasks, cursor=cursor, count=INDEXED_AT_ONCE)
             yield
 
+    def settle_change(self) -> None:
+        """Let a changed default, or a task's limit or pause, reach every workspace; bounded steps.
+
+        ``set_limits``, ``pause`` and ``configure`` do so, while claims do a part of it: no claim
+        then has to look at each workspace that may not start any more.
+        """
+        while self._call("settle_change"):
+            pass
+
     def configure(
         self,
         limits: StoredLimits,
@@ -114,6 +123,8 @@ class OperatorStore:
             fields=fields,
             retention=limits_text.retention(limits),
         )
+        if is_ours:
+            self.settle_change()
         if provider_is_gone:
             sum(self.forget_provider_limits())
         if n and on_replaced is not None:
@@ -159,6 +170,8 @@ class OperatorStore:
         )
         if limits and isinstance(stands, list):
             raise limits_text.too_high(name, limits, stands[0])
+        if scope in {"default", "task"}:
+            self.settle_change()
 
     def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
         """Return the limits stored for a scope (as above) and name, with the source of each.
@@ -387,4 +400,6 @@ class OperatorStore:
         before = self._call_indexed(
             "pause", scope=scope, name=encode(name), how=wanted, by=encode(process_name())
         )
+        if scope == "task":
+            self.settle_change()
         return Pause(before.decode()) if before else None

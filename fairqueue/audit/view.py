@@ -14,7 +14,7 @@ from fairqueue.audit.keyspace import FlowRow, InnerNodeRow, Keyspace, WorkspaceR
 from fairqueue.audit.limits import Levels
 
 ALMOST = 1e-6
-HELD = {"at_limit", "at_task_limit", "rate", "task_rate"}
+HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
 FORMAT = "format=1"
 NO_META = f"0 0 0 - - 0 - 0 0 {FORMAT}"
 _ENTRY = re.compile(r"\S+ \d+ \d+:.*")

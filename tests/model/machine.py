@@ -489,6 +489,7 @@ class Moves(RuleBasedStateMachine):
         self.clock.advance(seconds)
         self.model.now = self.look().now
 
+    @precondition(lambda self: self.accounts.beat > 0)
     @rule(seconds=st.sampled_from([0.25, 20.0, 3600.0]))
     def set_the_clock_back(self, seconds: float) -> None:
         """Set the server's clock back; the shard's clock stands still until a script writes."""

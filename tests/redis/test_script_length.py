@@ -176,7 +176,7 @@ def test_a_first_limit_of_a_task_reads_its_leases_page_by_page(
     world.store.pause("task", "t", None)
     world.store.set_limits("task", "t", None)
     again = commands(redis_client, limit)
-    assert sum(again.values()) < 60
+    assert again.get("sadd", 0) < 10  # its leases have their slots already
 
 
 def test_a_total_limit_costs_a_claim_nothing_beside_many_queues(
@@ -280,8 +280,9 @@ def test_a_workspace_on_many_queues_closes_and_opens_page_by_page(
     }
     for _ in range(60):  # until the cleanup rests
         world.reap()
-    spent, leases = [commands(redis_client, act[how])], list[Lease]()
-    spent += [commands(redis_client, lambda: leases.extend(worker.take(1, "q007")))]
+    leases = list[Lease]()
+    assert longest_page(redis_client, store, act[how]) < MOST_FLOWS
+    spent = [commands(redis_client, lambda: leases.extend(worker.take(1, "q007")))]
     spent += [commands(redis_client, world.reap) for _ in range(25)]
     world.clock.advance(29)
     worker.renew(*leases)

@@ -30,6 +30,10 @@ class ShardedLimits(ShardedParents):
         """Refuse: a task has another number on each shard, so one of ``shards`` must be asked."""
         raise TypeError(f"each shard has its own task numbers: let one of them index {numbers}")
 
+    def settle_change(self) -> None:
+        """Let a change reach the workspaces of every shard."""
+        each(self.every, lambda shard: shard.settle_change())
+
     def configure(
         self,
         limits: StoredLimits,

@@ -9,9 +9,10 @@ function Fairness.credit(step)
   return CREDIT_STEPS * step
 end
 
--- Whether a limit or a rate holds back what waits here.
+-- Whether a limit, a rate or the removal of expired jobs holds back what waits here.
 function Fairness.is_held(state)
-  return state == 'at_limit' or state == 'at_task_limit' or state == 'rate' or state == 'task_rate'
+  return state == 'at_limit' or state == 'at_task_limit' or state == 'rate'
+    or state == 'task_rate' or state == 'put_off'
 end
 
 -- The tag from which the next one counts. finish_tag is nil for a workspace that was never served

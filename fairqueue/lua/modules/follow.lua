@@ -19,6 +19,7 @@ function Follow.must_settle(place, task, state)
   if state == 'idle_with_debt' then return false end
   if state == 'idle' then return place.rests or is_limited end
   if state == 'busy' then return not is_limited or SharedLimits.running(ws, flow) == 0 end
+  if state == 'put_off' and place.is_open then return false end -- until its timer has cleared it
   local block = task ~= '' and place.is_open and SharedLimits.task_block(ws, flow)
   return state ~= (block or place.wanted)
 end
@@ -34,7 +35,7 @@ end
 function Follow.is_any_due(ws, place)
   if find(ws.others.text, '/', ws.others.from, true) then return true end
   if place.rests and WorkspaceRecords.has_state(ws.others, 'idle') then return true end
-  for state in gmatch('ready reserved at_limit rate paused failed', '%S+') do
+  for state in gmatch('ready reserved at_limit rate paused failed put_off', '%S+') do
     if state ~= place.wanted and WorkspaceRecords.has_state(ws.others, state) then return true end
   end
   return false

@@ -45,13 +45,17 @@ function Lanes.pop(ws, flow)
   return element, priority
 end
 
+-- The first element and its priority; the element is false if the lane that is named is not there.
+function Lanes.head(ws, flow)
+  local priority, mark = match(flow.lanes, '^(%d+)(%+?)')
+  return mark ~= '' and Lanes.first_returned(ws, flow, priority)
+    or call('LINDEX', K.lane(ws.name, flow.lane_key, priority), 0), priority
+end
+
 -- The task of the first job.
 function Lanes.first_task(ws, flow)
   if flow.first_task then return flow.first_task end
-  local priority, mark = match(flow.lanes, '^(%d+)(%+?)')
-  local first = mark ~= '' and Lanes.first_returned(ws, flow, priority)
-    or call('LINDEX', K.lane(ws.name, flow.lane_key, priority), 0)
-  return Jobs.task_of(first or '') or '0' -- no task has this number
+  return Jobs.task_of(Lanes.head(ws, flow) or '') or '0' -- no task has this number
 end
 
 -- A task that has a limit of its own has lanes of its own.

@@ -60,7 +60,7 @@ function Leases.runs_already(l)
 end
 
 -- Lease the first job of the flow at the head of its node; it must be runnable. nil, nil and
--- whether steps are left: the first element names no job that can start, and is passed.
+-- whether looks are left: the first element names no job that can start, and is passed.
 function Leases.grant(ws, flow, owner, lease_seconds)
   local element, priority = Lanes.pop(ws, flow)
   local task, id = Jobs.task_and_id(element or '')
@@ -136,8 +136,9 @@ end
 function Leases.pass(ws, flow, id, record)
   if record and Shard.keeps_aside() then call('HDEL', K.jobs(flow.queue), id) end
   Shard.set_aside('job', flow.queue .. ' ' .. id, record)
+  if not Shard.take_step() then Order.put_off(ws, flow) end
   Settle.workspace(ws)
-  return nil, nil, Shard.take_step()
+  return nil, nil, Shard.take_look()
 end
 
 -- It has ended, and is kept until then.

@@ -49,6 +49,17 @@ function Order.set_finish_tag(entity, flow, finish_tag)
   call('ZADD', K.finish(flow.node), finish_tag, entity.name)
 end
 
+-- A ready flow is put off: its finish tag says where it stood, in the nodes above as well, so that
+-- it comes back there.
+function Order.put_off(entity, flow)
+  Order.set_state(flow, 'put_off')
+  repeat
+    local base = flow.arrival and flow.tag - flow.cost / entity.weight
+    if base then Order.set_finish_tag(entity, flow, num(base)) end
+    entity, flow = flow.up, flow.up
+  until not (flow and flow.up)
+end
+
 function Order.set_state(flow, state)
   if flow.state ~= state then flow.state, flow.since = state, now_text end
 end

@@ -137,6 +137,15 @@ function Removal.move_to_dead_letters(ws, queue, element)
   Shard.remember_ended(id)
 end
 
+-- Whether the first job of a flow has expired.
+function Removal.is_first_expired(ws, flow)
+  if not ws.expiring or ws.expiring > now then return false end
+  local element, priority = Lanes.head(ws, flow)
+  if not element then return false end
+  local at = call('ZSCORE', K.expiring(ws.name), Jobs.entry(flow.queue, priority, element))
+  return at and tonumber(at) <= now
+end
+
 -- Remove what has expired, at most `most`, each of which is a step; return how many. The caller
 -- settles the workspace.
 function Removal.expired(ws, most)

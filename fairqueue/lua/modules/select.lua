@@ -12,25 +12,28 @@ function Select.head_of(node)
   return Select.drop_stray(node, member, entity, flow)
 end
 
--- The flow whose turn it is, never one that is blocked: a limit may have been lowered since it was
--- settled. nil: there is none, or to find it takes more steps than this call has left. Each call
--- settles one at least, so that the next ones come to the end.
+-- The flow whose turn it is, whose first job may start now. nil: there is none, or more flows stand
+-- before it than one call passes. Each of these leaves its order, so that the next call goes on.
 function Select.runnable(node)
   while Limits.is_open(node) do
-    local ws, flow = Select.head_of(node)
-    if ws and ws.up then ws, flow = Select.leaf_of(ws) end
-    Shard.at_work = ws and { ws = ws, flow = flow }
-    if ws and flow.holes and not Lanes.reach_job(ws, flow) then return nil end
-    if not ws or not (flow.lanes == ''
-      or ws.expiring and Removal.expired(ws, max(1, Shard.steps_left())) > 0
-      or flow.is_behind or Limits.block_of(ws)
-      or (flow.up or Limits.any('tasks')) and Select.is_stale(ws, flow)) then
-      return ws, flow
-    end
-    if flow.is_behind then Settle.change_node(ws, flow) end
-    Settle.workspace(ws)
-    if not Shard.take_step() then return nil end
+    local entity, flow = Select.head_of(node)
+    if not entity then return nil end
+    if entity.up then entity, flow = Select.leaf_of(entity) end
+    if entity and Select.may_start(entity, flow) then return entity, flow end
+    if not Shard.take_look() then return nil end
   end
+end
+
+-- Whether the first job of a flow may start. Else the workspace is settled again: a limit may have
+-- been lowered since then, or the first jobs have expired.
+function Select.may_start(ws, flow)
+  Shard.at_work = { ws = ws, flow = flow }
+  local has_changed = (flow.holes or ws.expiring or Limits.any('tasks')) and Select.clear(ws, flow)
+  if not (has_changed or flow.lanes == '' or flow.is_behind or Limits.block_of(ws)
+    or flow.up and Select.is_closed(ws, flow)) then return true end
+  if flow.is_behind then Settle.change_node(ws, flow) end
+  Settle.workspace(ws)
+  return false
 end
 
 -- COLD
@@ -42,8 +45,7 @@ function Select.drop_stray(node, member, entity, flow)
     entity.is_unread = true -- until it is settled: an error may come before
     Settle.workspace(entity)
   end
-  if not Shard.take_step() then return nil end
-  return Select.head_of(node)
+  if Shard.take_look() then return Select.head_of(node) end
 end
 
 -- The workspace and its flow whose turn it is in an inner node.
@@ -57,27 +59,54 @@ function Select.leaf_of(entity)
   return entity, flow
 end
 
--- A shared limit was lowered, or the task of its next job has got a limit (or a pause), and so a
--- lane of its own.
-function Select.is_stale(ws, flow)
+-- A shared limit of a node above was lowered, or a limit of its task in this workspace.
+function Select.is_closed(ws, flow)
   if flow.task and SharedLimits.task_block(ws, flow) then return true end
   local node = flow.up
   while node and node.up do
     if SharedLimits.block_of(SharedLimitRecords.of(node.limit_key)) then return true end
     node = node.up
   end
-  return not flow.task and Select.reroute(ws, flow)
+end
+
+-- What may not start is taken from the head of a ready flow. If this call has not the steps for it,
+-- the flow is put off, and its workspace's timer goes on. Return whether the workspace must be
+-- settled.
+function Select.clear(ws, flow, keeps_expired)
+  local is_clear, has_changed = Select.clear_head(ws, flow, keeps_expired)
+  if not is_clear then Order.put_off(ws, flow) end
+  return has_changed or not is_clear
+end
+
+-- Take from the head of a flow: holes, jobs that have expired, and jobs whose task has got a limit
+-- (or a pause), and so a lane of its own. Return whether a job stands there now that is none of
+-- these, and whether jobs were taken.
+function Select.clear_head(ws, flow, keeps_expired)
+  local has_changed = false
+  while flow.lanes ~= '' do
+    if not Lanes.reach_job(ws, flow) then return false, has_changed end
+    local is_expired = not keeps_expired and Removal.is_first_expired(ws, flow)
+    local task = not flow.task and Limits.any('tasks') and Lanes.first_task(ws, flow)
+    if not (is_expired or task and Limits.of_task(task)) then break end
+    if Shard.is_spent() then return false, has_changed end
+    has_changed = true
+    if is_expired then
+      Removal.expired(ws, Shard.steps_left())
+    else
+      Select.reroute(ws, flow, task)
+    end
+  end
+  return true, has_changed
 end
 
 -- The first job goes to its task's own lane, together with those of its task that follow it:
 -- otherwise a task that is paused for its backlog would hold up the rest.
-function Select.reroute(ws, flow)
-  local task, priority, moved = Lanes.first_task(ws, flow), match(flow.lanes, '^%d+'), {}
-  if not Limits.of_task(task) then return false end
+function Select.reroute(ws, flow, task)
+  local priority, moved = match(flow.lanes, '^%d+'), {}
+  Shard.took_steps(1)
   local from, lane_key = K.lane(ws.name, flow.lane_key, priority), flow.queue .. '/' .. task
   if Lanes.has_returned(flow, priority) then
-    Lanes.move_returned(ws, flow, priority, Records.flow(ws, lane_key), AT_ONCE)
-    return true
+    return Lanes.move_returned(ws, flow, priority, Records.flow(ws, lane_key), AT_ONCE)
   end
   for _, element in ipairs(call('LRANGE', from, 0, AT_ONCE - 1)) do
     if Jobs.task_of(element) ~= task then break end
@@ -90,5 +119,4 @@ function Select.reroute(ws, flow)
   Lanes.tidy(ws, flow, priority)
   if moved[1] then Lanes.push(ws, Records.flow(ws, lane_key), priority, moved[1]) end
   if #moved > 1 then call('RPUSH', K.lane(ws.name, lane_key, priority), unpack(moved, 2)) end
-  return true
 end

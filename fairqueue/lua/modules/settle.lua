@@ -34,6 +34,7 @@ end
 function Settle.flow(ws, flow, block, is_below)
   if flow.lanes == '' then return Settle.retire(ws, flow) end
   if flow.task then block = block or SharedLimits.task_block(ws, flow) end
+  block = block or flow.state == 'put_off' and not flow.is_clear and 'put_off'
   if block then
     Order.leave(ws, flow)
     Settle.unmark_idle(ws, flow)

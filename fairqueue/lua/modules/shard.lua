@@ -8,12 +8,14 @@
 Shard.STEPS = 32 -- the most that one call does besides its own n
 Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a sweep
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
+Shard.LOOKS = 64 -- flows that one call passes in search of those that can start
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
 local GROUP_WINDOW_SECONDS = 3600 -- a group's jobs follow its first within this time of the last
 local SHARDS_MOST = 64 -- as in _shards.py
 local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counted
 local meta
-local steps_taken = 0
+local steps_taken, looks_taken = 0, 0
+local steps_kept = 0 -- while a sweep runs: STEPS_KEPT
 local this_window -- Shard.window(0, now), once it was needed
 Shard.aside = {} -- {kind, name, text} of what this script could not read, or has not found
 Shard.at_work = false -- the lease, timer or flow at which the script works, see rescue.lua
@@ -69,8 +71,18 @@ function Shard.take_step()
   return true
 end
 
+-- A flow at the head of its order cannot start: whether this call may look at the next one.
+function Shard.take_look()
+  looks_taken = looks_taken + 1
+  return looks_taken < Shard.LOOKS
+end
+
+function Shard.keep_steps(n)
+  steps_kept = n
+end
+
 function Shard.steps_left()
-  return max(0, Shard.STEPS - steps_taken)
+  return max(0, Shard.STEPS - steps_kept - steps_taken)
 end
 
 function Shard.sweep_steps_left()
@@ -78,7 +90,7 @@ function Shard.sweep_steps_left()
 end
 
 function Shard.is_spent()
-  return steps_taken >= Shard.STEPS
+  return steps_taken >= Shard.STEPS - steps_kept
 end
 
 -- This many more were taken at once.

@@ -101,8 +101,27 @@ function Sweep.fire_timer(ws, at, most)
   Shard.took_steps(fired)
   ws.fired = true
   if ws.expiring and fired < most then fired = fired + Removal.expired(ws, most - fired) end
+  if Timers.has_put_off(ws) then Sweep.clear(ws) end
   Settle.workspace(ws)
   return fired
+end
+
+-- Flows that were put off come back, if what stood before their first job is gone.
+function Sweep.clear(ws)
+  local function is_put_off(_, _, state) return state == 'put_off' end
+  if ws.others then Flows.read_some(ws, max(1, Shard.steps_left()), is_put_off) end
+  for _, flow in ipairs(ws.flows) do
+    if flow.state == 'put_off' then flow.is_clear = Select.clear_head(ws, flow) end
+  end
+end
+
+-- First jobs whose task has got a limit go to lanes of their own, so that no claim has to look at
+-- them.
+function Sweep.reroute(ws)
+  if not Limits.any('tasks') then return end
+  for _, flow in ipairs(ws.flows) do
+    if flow.arrival then Select.clear(ws, flow, true) end
+  end
 end
 
 -- Some workspaces are settled in each call until all are, and some flows of one that has many: how
@@ -122,6 +141,7 @@ function Sweep.drain_change()
   for i, name in ipairs(names) do
     local ws = Records.workspace(name)
     local last = Repair.next_stands(ws, name == first and from or '')
+    Sweep.reroute(ws)
     Settle.workspace(ws)
     if last then
       meta.drain = concat({ before, name, last }, ':')
@@ -190,6 +210,7 @@ end
 
 -- Leases and timers share the steps of the call: timers get half of them, if any is due.
 function Sweep.all(max_deliveries)
+  Shard.keep_steps(Shard.STEPS_KEPT)
   Sweep.beat()
   local due, most = Sweep.due_timers(), Shard.sweep_steps_left()
   local reaped = Sweep.reap(max_deliveries, #due > 0 and int(most / 2) or most)
@@ -197,6 +218,7 @@ function Sweep.all(max_deliveries)
   local n = reaped + Sweep.fire_timers(due)
   Sweep.drain_change()
   Shard.drop_windows()
+  Shard.keep_steps(0)
   return n
 end
 

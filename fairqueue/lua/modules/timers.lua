@@ -1,5 +1,5 @@
 -- What waits for time alone: scheduled jobs, rates, and jobs that expire. A workspace has one
--- timer, for the next of these; it is due while flows have to follow the workspace.
+-- timer, for the next of these; it is due while flows have to follow the workspace or are put off.
 function Timers.rate_time(ws)
   local limits = Limits.of_workspace(ws)
   local tat = tonumber(ws.tat)
@@ -24,6 +24,14 @@ function Timers.task_rate_time(ws)
   return at
 end
 
+-- Whether a claim has put off a flow: the timer is due until that can start.
+function Timers.has_put_off(ws)
+  for _, flow in ipairs(ws.flows) do
+    if flow.state == 'put_off' then return true end
+  end
+  return ws.others and WorkspaceRecords.has_state(ws.others, 'put_off')
+end
+
 -- When the timer of a workspace goes off that has something due already: it keeps its place among
 -- the due ones until it is fired, and goes behind them if not all of it was moved then.
 function Timers.overdue(ws)
@@ -34,13 +42,14 @@ function Timers.arm(ws)
   local at, other = ws.scheduled, Timers.rate_time(ws) or Timers.task_rate_time(ws)
   if other then at = min(at or other, other) end
   if ws.expiring then at = min(at or ws.expiring, ws.expiring) end
-  if ws.move or ws.follows then at = min(at or now, now) end
+  if ws.move or ws.follows or Timers.has_put_off(ws) then at = min(at or now, now) end
   if at and at <= now then at = Timers.overdue(ws) end
   if at == ws.timer then return end
   if at then call('ZADD', K.timer(), num(at), ws.name) else call('ZREM', K.timer(), ws.name) end
   ws.timer = at
   for _, flow in ipairs(ws.flows) do
-    if flow.state == 'rate' or flow.state == 'task_rate' then Wakeups.due[flow.queue] = at end
+    local waits = flow.state == 'rate' or flow.state == 'task_rate' or flow.state == 'put_off'
+    if waits then Wakeups.due[flow.queue] = at end
   end
 end
 

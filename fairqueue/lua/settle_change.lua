@@ -1,0 +1,7 @@
+-- Settle the next workspaces that a changed default, or a task's limit or pause, may concern.
+-- ARGV now
+-- RETURNS 1 if there are more, else 0
+if Shard.load().drain == '-' then return 0 end
+Shard.write_when_full()
+Sweep.drain_change()
+return Shard.load().drain == '-' and 0 or 1
