@@ -12,7 +12,7 @@ from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
 from tests.contract.world import World
 
-MANY = 120
+MANY = 145
 NAMES = [f"q{n:03}" for n in range(MANY)]
 MOST_CHANGED = 32
 """Flows that one call may change: a page, and those that it is about."""

@@ -44,8 +44,8 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     "a claim costs the workspace's own average": (
         (
             "modules/leases",
-            "charged = flow.cost",
-            "charged = Order.own_estimate(ws, task) or flow.cost",
+            "local cost, guess = Order.price(ws, flow, task)",
+            "local cost, guess = Order.own_estimate(ws, task) or flow.cost",
         ),
     ),
     "one virtual time for all queues": (
@@ -87,11 +87,35 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
         ("modules/fairness", "return virtual_time + (tag - virtual_time) * ratio", "return tag"),
     ),
     "weights are ignored": (("modules/settle", "limits.weight", "1"),),
-    "an unknown duration costs the average": (
-        ("modules/fairness", "min(guess, head_cost or 0)", "guess"),
+    "an unknown duration is guessed when its flow joins": (
+        (
+            "modules/order",
+            "or 0\nend\n\n-- What a job that starts",
+            (
+                "or Order.guessed(ws, flow)\nend\n\n"
+                "function Order.guessed(ws, flow)\n"
+                "  local _, head = Order.head_of(Records.node(flow.node))\n"
+                "  local average = Order.average_of(Lanes.first_task(ws, flow))\n"
+                "  return max(min(average, head and tonumber(head.cost) or 0), 0.001)\n"
+                "end\n\n-- What a job that starts"
+            ),
+        ),
     ),
-    "an unknown duration costs the average if no workspace is runnable": (
-        ("modules/fairness", "min(guess, head_cost or 0)", "min(guess, head_cost or guess)"),
+    "an unknown duration costs the average": (
+        (
+            "modules/order",
+            "or 0\nend\n\n-- What a job that starts",
+            "or Order.average_of(Lanes.first_task(ws, flow))\nend\n\n-- What a job that starts",
+        ),
+    ),
+    "a guess does not move virtual time": (
+        ("modules/order", "return min(tag, flow.tag + guess / entity.weight)", "return from"),
+    ),
+    "a guess moves virtual time beyond the next flow": (
+        ("modules/order", "return min(tag, flow.tag", "return (flow.tag"),
+    ),
+    "a guess is charged": (
+        ("modules/order", "num(own and guess or Fairness.FLOOR_SECONDS)", "num(guess)"),
     ),
     "no credit at a limit": (("modules/fairness", "CREDIT_STEPS = 8", "CREDIT_STEPS = 0"),),
     "no credit for an inner node at its members' limits": (

@@ -42,13 +42,6 @@ function Fairness.largest_step(max_step, step)
   return max(step, KEEP_STEP * max_step)
 end
 
--- An unknown duration is guessed, but not above the cost of the flow at the head. With no head it
--- costs the minimum: a guess too high would carry virtual time away from the workspaces that come
--- next.
-function Fairness.guessed_cost(guess, head_cost)
-  return max(min(guess, head_cost or 0), Fairness.FLOOR_SECONDS)
-end
-
 function Fairness.rescaled(tag, virtual_time, ratio)
   return virtual_time + (tag - virtual_time) * ratio
 end

@@ -70,8 +70,9 @@ function Leases.grant(ws, flow, owner, lease_seconds)
   local record = Jobs.read(queue, id)
   local deliveries = Jobs.deliveries_of(record)
   if not deliveries then return Leases.pass(ws, flow, id, record) end
+  local cost, guess = Order.price(ws, flow, task)
   local l = { fence = Shard.next_fence(), lane_key = flow.lane_key, queue = queue, id = id,
-    workspace = ws.name, task = task, priority = priority, charged = flow.cost, claimed = now_text,
+    workspace = ws.name, task = task, priority = priority, charged = cost, claimed = now_text,
     ran = '0', owner = owner, early = false, deliveries = deliveries + 1,
     length = lease_seconds, since = Order.runnable_since(flow) }
   if Limits.of_workspace(ws).would then Explain.observe_start(ws, flow, task) end
@@ -83,7 +84,7 @@ function Leases.grant(ws, flow, owner, lease_seconds)
   local keys = (flow.up or ws.move or Limits.any('indexed')) and SharedLimits.take(ws, l)
   node.last_fence, node.dirty = l.fence, true
   Leases.record_start(ws, node)
-  Settle.start(ws, flow)
+  Settle.start(ws, flow, cost, guess)
   if keys then Settle.shared_limits(keys) end
   l.is_whole = true
   return l, record

@@ -176,14 +176,38 @@ function Order.record_duration(ws, task, seconds)
   call('HSET', K.duration_estimates(), task, num(averages[task]), 'all', all)
 end
 
--- The cost of a flow's next job. An unknown one costs no more than the flow at the head.
+-- The cost of a flow's next job; 0: not known, so the tag is the base.
 function Order.cost_of(ws, flow)
   if Limits.of_workspace(ws).fairness == 'count' then return 1 end
-  local task = Lanes.first_task(ws, flow)
+  local own = Order.own_estimate(ws, Lanes.first_task(ws, flow))
+  return own and max(own, Fairness.FLOOR_SECONDS) or 0
+end
+
+-- What a job that starts now is charged, and what it is guessed to take if its tag has no cost.
+function Order.price(ws, flow, task)
+  if flow.cost ~= '0' then return flow.cost end
   local own = Order.own_estimate(ws, task)
-  if own then return max(own, Fairness.FLOOR_SECONDS) end
-  local _, head = Order.head_of(Records.node(flow.node))
-  return Fairness.guessed_cost(Order.average_of(task), head and tonumber(head.cost))
+  local guess = max(own or Order.average_of(task), Fairness.FLOOR_SECONDS)
+  return num(own and guess or Fairness.FLOOR_SECONDS), guess
+end
+
+-- Where a start moves virtual time: to its tag. A guess moves it no further than to the next flow
+-- from there on. Flows of unknown cost that stand exactly there came after any other.
+function Order.reach(entity, flow, guess)
+  if flow.cost ~= '0' then return tonumber(flow.tag) end
+  local node, own = Records.node(flow.node), Order.member_of(entity, flow)
+  local from = max(node.virtual_time, tonumber(flow.tag))
+  for _, least in ipairs({ num(from), '(' .. num(from) }) do
+    local two = call('ZRANGEBYSCORE', K.ready(node.id), least, '+inf', 'WITHSCORES',
+      'LIMIT', 0, 2)
+    local at = two[1] == own and 3 or 1
+    if not two[at] then return from end
+    local tag, _, other = tonumber(two[at + 1]), Order.head_of(node, two[at])
+    if tag > from or other.cost ~= '0' then
+      return min(tag, flow.tag + guess / entity.weight)
+    end
+  end
+  return from
 end
 
 -- COLD

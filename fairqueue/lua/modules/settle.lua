@@ -74,14 +74,15 @@ function Settle.workspace(ws)
   Timers.arm(ws)
 end
 
--- A job of this flow starts: virtual time moves to its tag, and its workspace is settled.
-function Settle.start(ws, flow)
-  local node, step = Records.node(flow.node), flow.cost / ws.weight
+-- A job of this flow starts: virtual time moves, and its workspace is settled.
+function Settle.start(ws, flow, cost, guess)
+  local node, step = Records.node(flow.node), cost / ws.weight
   if not (flow.reserved and Order.jumps(ws, node, flow, step)) then
-    node.virtual_time = max(node.virtual_time, tonumber(flow.tag))
+    node.virtual_time = max(node.virtual_time, Order.reach(ws, flow, guess))
   end
+  if flow.cost == '0' then flow.tag = num(flow.tag + step) end
   node.max_step, node.dirty, ws.dirty = Fairness.largest_step(node.max_step, step), true, true
-  if flow.up then Settle.start_above(node, flow.cost) end
+  if flow.up then Settle.start_above(node, cost, guess) end
   Order.leave(ws, flow)
   Order.set_finish_tag(ws, flow, flow.tag)
   Settle.workspace(ws)
@@ -98,11 +99,11 @@ end
 
 -- A start in the inner nodes above a flow, for a job of this cost: what is in the tag is the cost
 -- of the flow that was at the head when the node got it.
-function Settle.start_above(b, cost)
+function Settle.start_above(b, cost, guess)
   while b.up do
     local step = b.cost / b.weight
     if not (b.reserved and Order.jumps(b, b.up, b, step)) then
-      b.up.virtual_time = max(b.up.virtual_time, tonumber(b.tag))
+      b.up.virtual_time = max(b.up.virtual_time, Order.reach(b, b, guess or cost))
     end
     b.up.max_step, b.up.dirty, b.dirty = Fairness.largest_step(b.up.max_step, step), true, true
     Order.set_finish_tag(b, b, num(tonumber(b.tag) + (cost - b.cost) / b.weight))

@@ -74,7 +74,7 @@ function Standings.start(plan, w)
     local two = call('LRANGE', lane, w.taken, w.taken + 1)
     element, following = two[1], two[2]
   end
-  if not following or w.limits and Standings.is_full(w) then return nil end
+  if not following or w.cost == '0' or w.limits and Standings.is_full(w) then return nil end
   if w.tag > plan.virtual_time then plan.virtual_time, plan.virtual_text = w.tag, w.tag_text end
   plan.max_step = Fairness.largest_step(plan.max_step, w.cost / w.weight)
   plan.gone[#plan.gone + 1] = w.member
