@@ -383,10 +383,10 @@ SCENARIOS: dict[str, Scenario] = {
     "two_fleets": Scenario(
         two_fleets,
         {"slots": 8, "before": 40.0, "after": 20.0},
-        {"first wait": 1.0, "served": 0.5},
+        {"first wait": 0.0, "served": 0.5},
         {"slots": 32, "before": 3000.0, "after": 3000.0},
-        {"first wait": 1.0, "served": 0.5},
-        {"served": 0.05},
+        {"first wait": 0.0, "served": 0.5},
+        {"first wait": 0.1, "served": 0.05},
         broken_by=("one virtual time for all queues",),
     ),
     "overnight": Scenario(
