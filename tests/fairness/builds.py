@@ -45,7 +45,10 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
         (
             "modules/leases",
             "local cost, guess = Order.price(ws, flow, task)",
-            "local cost, guess = Order.own_estimate(ws, task) or flow.cost",
+            (
+                "local cost, guess = Order.price(ws, flow, task)"
+                " cost = Order.own_estimate(ws, task) or cost"
+            ),
         ),
     ),
     "one virtual time for all queues": (

@@ -82,7 +82,7 @@ RESERVES: dict[str, Scenario] = {
         {"longest wait": 1.0, "lent": 0.98},
         {"seconds": 1500},
         {"longest wait": 1.0, "lent": 0.98},
-        {"longest wait": 1.0, "lent": 0.1},
+        {"longest wait": 1.5, "lent": 0.1},
         broken_by=("reserves are ignored",),
     ),
     "indebted": Scenario(
