@@ -41,6 +41,9 @@ class JobContext:
     write whose token is smaller than the stored one."""
     deliveries: int
     """Counted deliveries of the job, this one included."""
+    store_id: str
+    """The store of its lease (``FairQueue.store_id``): only there do its fence and its right to be
+    exempt from capacity count."""
     is_lost: Callable[[], bool] = field(default=_never, repr=False)
     is_cancelled: Callable[[], bool] = field(default=_never, repr=False)
     redeliverable: bool = True
@@ -88,9 +91,13 @@ def current() -> JobContext | None:
     return _job.get() or _stand_in_job()
 
 
-def running_job() -> JobContext | None:
-    """Return the running job, which has a lease; None outside a job, and for a stand-in."""
-    return _job.get()
+def running_job(store_id: str | None = None) -> JobContext | None:
+    """Return the running job, which has a lease; None outside a job, and for a stand-in.
+
+    With ``store_id`` (``FairQueue.store_id``): only if its lease is in that store.
+    """
+    job = _job.get()
+    return job if job is not None and store_id in {None, job.store_id} else None
 
 
 def _stand_in_job() -> JobContext | None:
@@ -99,7 +106,10 @@ def _stand_in_job() -> JobContext | None:
 
 
 def current_workspace() -> str | None:
-    """Return the workspace of a publish that names none; None: the default workspace."""
+    """Return the workspace of a publish that names none; None: the default workspace.
+
+    The same for every store: a workspace is a tenant, whichever app does the work.
+    """
     named = _workspace.get()
     if named is not None:
         return named
@@ -107,12 +117,13 @@ def current_workspace() -> str | None:
     return None if job is None else job.workspace
 
 
-def parent_fence() -> int | None:
-    """The fence of the running job, which a publish from here needs to be valid.
+def parent_fence(store_id: str) -> int | None:
+    """The fence of the running job, which a publish from here to its own store needs to be valid.
 
-    None outside a job, and in one that was acked early.
+    None outside a job, in one that was acked early, and for any other store: there the fence means
+    nothing.
     """
-    job = _job.get()
+    job = running_job(store_id)
     return job.fence if job is not None and job.redeliverable else None
 
 
@@ -194,7 +205,7 @@ def run_stand_in(job_id: str, workspace: Callable[[], str | None]) -> Iterator[N
 
 
 def _make_stand_in(job_id: str, workspace: str) -> JobContext:
-    return JobContext(job_id, workspace, fence=0, deliveries=1, redeliverable=False, stand_in=True)
+    return JobContext(job_id, workspace, 0, 1, store_id="", redeliverable=False, stand_in=True)
 
 
 def stand_in_for(

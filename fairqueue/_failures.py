@@ -89,7 +89,7 @@ class FailureReporter:
         """Report one failure; False: not done, its notice becomes available again."""
         job = letter.job
         try:
-            with run_context(_last_run(letter)):
+            with run_context(_last_run(letter, self._queue.store_id)):
                 reported = self._report(letter)
         except Exception:
             log.exception("the failure handler of job %r of task %r raised", job.id, job.task)
@@ -101,12 +101,13 @@ class FailureReporter:
         return reported
 
 
-def _last_run(letter: DeadLetter) -> JobContext:
+def _last_run(letter: DeadLetter, store_id: str) -> JobContext:
     return JobContext(
         job_id=letter.job.id,
         workspace=letter.job.workspace,
         fence=letter.history[-1].fence if letter.history else 0,
         deliveries=letter.deliveries,
+        store_id=store_id,
         redeliverable=False,
         body_returned=True,
     )

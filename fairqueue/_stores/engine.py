@@ -165,6 +165,11 @@ class Engine(ABC):
         """Whether its server, one of several, is silent: a probe asks it until it answers."""
         return False
 
+    @property
+    @abstractmethod
+    def store_id(self) -> str:
+        """Name the database and namespace: the same for all engines on these keys."""
+
     def memory(self) -> Memory | None:
         """Return how much memory the server uses; None: it is not told, or is of this process."""
         return None

@@ -69,6 +69,11 @@ class AnyStore(HandoverStore, DeadStore):
         """Each shard as a store of its own, in their order."""
         raise NotImplementedError
 
+    @property
+    def store_id(self) -> str:
+        """Name these keys: the same for all stores on them, whatever the number of shards."""
+        return self.shards[0].engine.store_id
+
     def take_woken(self) -> frozenset[int]:
         """Return the shards whose waits have woken us since the last call."""
         return frozenset()

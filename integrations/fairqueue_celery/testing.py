@@ -120,13 +120,15 @@ class CeleryJobs(Jobs):
         return tuple(args), kwargs, embed
 
     def _execute(self, lease: Lease, seconds: Seconds) -> Run:
-        job, raw = lease.job, raw_message(lease)
+        job, raw = lease.job, raw_message(lease, self.queue)
         args, kwargs, embed = self._body(raw)
         task = self._app.tasks.get(job.task)
         if task is None:
             self.queue.reject(lease, reason=f"unknown task {job.task}")
             raise NotRegistered(f"task {job.task!r} is not registered in app {self._app.main!r}")
-        context = JobContext(job.id, job.workspace, lease.fence, lease.deliveries)
+        context = JobContext(
+            job.id, job.workspace, lease.fence, lease.deliveries, self.queue.store_id
+        )
         request = _request(raw, args, kwargs, embed)
         with run_context(context):
             result, info, *_ = trace_task(task, request["id"], args, kwargs, request, app=self._app)

@@ -74,12 +74,13 @@ class Hooks:
         message.trace = self._claims().core.tracing.run(message.options, _traced(message))
 
     def _job_context(self, lease: fairqueue.Lease) -> fairqueue.JobContext:
-        keeper = self._claims().keeper
+        keeper, core = self._claims().keeper, self._claims().core
         return fairqueue.JobContext(
             job_id=lease.job.id,
             workspace=lease.job.workspace,
             fence=lease.fence,
             deliveries=lease.deliveries,
+            store_id=core.store_id,
             is_lost=partial(keeper.is_lost, lease.fence),
             is_cancelled=partial(keeper.is_cancelled, lease.fence),
         )

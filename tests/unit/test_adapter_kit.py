@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
+from redis import Redis
+from redis.sentinel import Sentinel
 
 import fairqueue
 from fairqueue import (
@@ -32,6 +34,7 @@ from fairqueue.adapters import (
     parent_fence,
     publish_or_default,
     run_context,
+    running_job,
     settings_summary,
     translate_errors,
     workspace_or_current,
@@ -141,7 +144,7 @@ def unresolved() -> str | None:
 
 def test_what_must_not_be_lost_has_a_workspace(caplog: pytest.LogCaptureFixture) -> None:
     """It is the one in the call, else that of the running job, and the log names it."""
-    with run_context(JobContext("j1", "ada", 7, 1)):
+    with run_context(JobContext("j1", "ada", 7, 1, "store")):
         assert workspace_or_current("it", lambda: "bob") == "bob"
         assert caplog.text == ""
         assert workspace_or_current("it", unresolved) == "ada"
@@ -177,12 +180,62 @@ def test_another_mistake_reaches_the_caller() -> None:
 
 
 def test_a_publish_depends_on_the_lease_of_the_running_job() -> None:
-    """It does not outside a job, or once the job was acked early."""
-    assert parent_fence() is None
-    with run_context(JobContext("j1", "ada", 7, 1)):
-        assert parent_fence() == 7
-    with run_context(JobContext("j1", "ada", 7, 1, redeliverable=False)):
-        assert parent_fence() is None
+    """It does not outside a job, once the job was acked early, or in another store."""
+    assert parent_fence("store") is None
+    with run_context(JobContext("j1", "ada", 7, 1, "store")) as job:
+        assert (parent_fence("store"), parent_fence("other")) == (7, None)
+        assert (running_job(), running_job("store"), running_job("other")) == (job, job, None)
+    with run_context(JobContext("j1", "ada", 7, 1, "store", redeliverable=False)):
+        assert parent_fence("store") is None
+
+
+SAME = [
+    ("redis://h/0", "redis://user:secret@h:6379?workspace_concurrency=2"),
+    ("redis://h1,h2/1", "redis://h1:6379/1"),
+    ("unix:///run/r.sock?db=1", "unix://:secret@/run/r.sock?db=1"),
+    ("redis+sentinel://a,b/mymaster/0", "redis+sentinel://:secret@b,a:26379/mymaster/0"),
+    ("redis+cluster://a,b/0?shards=2", "redis+cluster://b:6379,a/0?shards=4"),
+    ("memory://a", "memory://a/?workspace_capacity=1"),
+]
+OTHERS = [
+    "redis://h",
+    "redis://h/1",
+    "redis://h:6380",
+    "redis://h?namespace=other",
+    "unix:///run/r.sock",
+    "unix:///run/other.sock",
+    "redis+sentinel://a/mymaster",
+    "redis+sentinel://b/mymaster",
+    "redis+sentinel://a/other",
+    "redis+cluster://a/0?shards=2",
+    "redis+cluster://b/0?shards=2",
+    "memory://a",
+    "memory://b",
+    "memory://a?namespace=other",
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_a_store_is_known_by_its_address_database_and_namespace(one: str, other: str) -> None:
+    """Not by a login, by settings or by the number of its shards."""
+    queues = [FairQueue(one), FairQueue(other)]
+    assert queues[0].store_id == queues[1].store_id == queues[0].clone().store_id
+    assert "secret" not in queues[1].store_id
+
+
+def test_other_stores_are_known_apart() -> None:
+    """Another server, database, service or namespace is another store."""
+    assert len({FairQueue(url).store_id for url in OTHERS}) == len(OTHERS)
+
+
+@pytest.mark.parametrize(("hosts", "service"), [([("a", 1)], "m"), ([("b", 1), ("a", 1)], "m")])
+def test_a_store_over_an_existing_client_is_known_too(
+    hosts: list[tuple[str, int]], service: str
+) -> None:
+    """Also over one that redis-py's own Sentinels have made."""
+    client = Sentinel(hosts).master_for(service)
+    assert FairQueue(client=client).store_id == f"{service} of {sorted(hosts)}/0 fairqueue"
+    assert FairQueue(client=Redis(host="h")).store_id == FairQueue("redis://h").store_id
 
 
 def test_a_marked_body_is_recorded_in_its_job() -> None:
@@ -205,7 +258,7 @@ def test_a_marked_body_is_recorded_in_its_job() -> None:
         raise LookupError
 
     marked_inner, marked_outer = mark_body(inner, around), mark_body(outer, around)
-    job = JobContext("j1", "ada", 7, 1)
+    job = JobContext("j1", "ada", 7, 1, "store")
     with run_context(job), pytest.raises(LookupError):
         marked_outer()
     assert seen == [(True, False)]

@@ -216,7 +216,7 @@ def test_a_blank_workspace_is_refused() -> None:
 
 def test_the_workspace_of_a_publish(queue: FairQueue) -> None:
     """It is the named one, else the context's, else the running job's, else the default."""
-    job = JobContext("id", "parent", fence=1, deliveries=1)
+    job = JobContext("id", "parent", fence=1, deliveries=1, store_id="store")
     queue.publish(b"x", queue="q")
     with workspace("outer"):
         queue.publish(b"x", queue="q")
@@ -231,7 +231,7 @@ def test_the_workspace_of_a_publish(queue: FairQueue) -> None:
 
 def test_contexts_are_restored() -> None:
     """The innermost applies inside; after the block, even after an error, there is none."""
-    job = JobContext("id", "parent", fence=7, deliveries=2)
+    job = JobContext("id", "parent", fence=7, deliveries=2, store_id="store")
     assert current() is None
     assert current_workspace() is None
 
@@ -252,8 +252,8 @@ def test_contexts_are_restored() -> None:
 
 def test_a_nested_job_hides_the_outer_one() -> None:
     """A job that runs another one has its own workspace again afterwards."""
-    outer = JobContext("1", "outer", fence=1, deliveries=1)
-    inner = JobContext("2", "inner", fence=2, deliveries=1)
+    outer = JobContext("1", "outer", fence=1, deliveries=1, store_id="store")
+    inner = JobContext("2", "inner", fence=2, deliveries=1, store_id="store")
     with run_context(outer):
         with run_context(inner):
             assert current_workspace() == "inner"
@@ -270,7 +270,7 @@ def test_a_context_needs_a_name(name: Any) -> None:
 def test_a_running_job_can_ask_whether_it_is_lost() -> None:
     """raise_if_lost raises once the lease is gone."""
     lost = False
-    job = JobContext("id", "acme", fence=1, deliveries=1, is_lost=lambda: lost)
+    job = JobContext("id", "acme", fence=1, deliveries=1, store_id="store", is_lost=lambda: lost)
     job.raise_if_lost()
     lost = True
     assert job.lost

@@ -180,6 +180,11 @@ class MemoryEngine(Engine):
         kind = key.decode(errors="replace").removeprefix(self.keys.prefix).partition(":")[0]
         return heads_of(value) if kind in HEADED and isinstance(value, dict) else value
 
+    @property
+    def store_id(self) -> str:
+        """Name the database of this process and the namespace."""
+        return f"memory {id(self._database)} {self.namespace}"
+
     def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
         """Make a waiter."""
         tokens = [self.keys.key("token", queue).encode() for queue in queues]

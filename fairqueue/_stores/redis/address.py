@@ -76,6 +76,28 @@ def doubt_server(pool: Any) -> None:
         sentinels.doubt(sentinels.named)
 
 
+def address_of(pool: Any) -> str:
+    """Where a pool leads, as its URL says: server, Sentinels or nodes of a Cluster, and database.
+
+    Without a login. Two URLs with different names of one server have different addresses.
+    """
+    options = pool.connection_kwargs
+    if "nodes" in options:
+        return f"cluster {options['nodes'].configured}"
+    database = options.get("db") or 0
+    if (service := getattr(pool, "service_name", None)) is not None:
+        return f"{service} of {_hosts_of(pool.sentinel_manager)}/{database}"
+    host, port = options.get("host", "localhost"), options.get("port", 6379)
+    return f"{options.get('path') or f'{host}:{port}'}/{database}"
+
+
+def _hosts_of(sentinels: Any) -> list[tuple[str, int]]:
+    if isinstance(sentinels, Sentinels):
+        return sentinels.configured
+    places = (each.connection_pool.connection_kwargs for each in sentinels.sentinels)
+    return sorted((place["host"], place["port"]) for place in places)
+
+
 def client_at(url: str, tag: str = "") -> redis.Redis:
     """A client that is not connected yet; ConfigurationError for a URL that it cannot use.
 

@@ -38,6 +38,7 @@ class Nodes:
 
     def __init__(self, seeds: Sequence[Address], options: Mapping[str, Any]) -> None:
         self._seeds, self._options = list(seeds), dict(options)
+        self.configured = sorted(seeds)
         self._table: dict[range, Address] = {}
         self._said_by: Address | None = None
         """The node that told the table; None: it is doubted."""

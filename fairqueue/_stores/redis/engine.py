@@ -14,7 +14,7 @@ from redis.retry import Retry
 from fairqueue._stores.engine import Engine, Entry, Remark, Value, bytes_of
 from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.redis import health
-from fairqueue._stores.redis.address import client_at, doubt_server
+from fairqueue._stores.redis.address import address_of, client_at, doubt_server
 from fairqueue._stores.redis.connections import ScriptCall, confirmation_of, wire_of
 from fairqueue._stores.redis.errors import check_server, guarded, raise_told
 from fairqueue._stores.redis.pages import Pages
@@ -162,6 +162,11 @@ class RedisEngine(Engine):
         return str(
             where.get("path") or f"{where.get('host', 'localhost')}:{where.get('port', 6379)}"
         )
+
+    @property
+    def store_id(self) -> str:
+        """Name the server as its URL does, without a login, the database and the namespace."""
+        return f"{address_of(self.client.connection_pool)} {self.namespace}"
 
     def memory(self) -> Memory | None:
         """Ask the server, if it may be asked."""

@@ -123,6 +123,7 @@ class Sentinels:
         self, hosts: Sequence[tuple[str, int]], options: Mapping[str, Any], min_others: int = 0
     ) -> None:
         self._hosts = list(hosts)
+        self.configured = sorted(self._hosts)
         self._options = {**asking_options(), **options}
         self._min_others = min_others
         self.named: tuple[str, int] | None = None

@@ -18,7 +18,7 @@ from amqp.protocol import queue_declare_ok_t
 from kombu.transport import redis, virtual
 from kombu.utils.json import loads
 
-from fairqueue import FairQueueError, Lease, StoreUnavailable
+from fairqueue import FairQueue, FairQueueError, Lease, StoreUnavailable
 from fairqueue.adapters import early_seconds
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._channel.queue_kinds import exchange_type
@@ -36,7 +36,7 @@ TAG_PREFIX = f"{secrets.token_hex(8)}."
 _tags = count()
 
 
-def raw_message(lease: Lease, *, is_traced: bool = False) -> dict[str, Any]:
+def raw_message(lease: Lease, core: FairQueue) -> dict[str, Any]:
     """The message as its producer stored it, with this delivery's tag; ValueError if unreadable.
 
     The tag is the fence of this claim. What a producer stamps survives redelivery, so with that a
@@ -48,9 +48,9 @@ def raw_message(lease: Lease, *, is_traced: bool = False) -> dict[str, Any]:
         properties, headers = raw["properties"], raw["headers"]
         info = properties.setdefault("delivery_info", {})
         properties["delivery_tag"] = lease.fence
-        early = early_seconds(lease.lease_seconds)
-        properties[METADATA] = [job.id, job.workspace, lease.fence, lease.deliveries, early]
-        if is_traced:
+        known = [job.id, job.workspace, lease.fence, lease.deliveries, core.store_id]
+        properties[METADATA] = [*known, early_seconds(lease.lease_seconds)]
+        if core.tracing.is_on:
             properties[METADATA] += [job.queue, lease.waited_seconds, lease.runnable_seconds]
         if lease.redelivered:
             info["redelivered"] = headers["redelivered"] = True
@@ -212,7 +212,7 @@ class TaskQueues(virtual.Channel):
             leases.release(held)
             return
         try:
-            raw = raw_message(lease, is_traced=self.broker.core.tracing.is_on)
+            raw = raw_message(lease, self.broker.core)
             if queue in self._no_ack:
                 self.basic_ack(held.fence)
             self.connection._deliver(raw, queue)  # noqa: SLF001
@@ -236,7 +236,7 @@ class TaskQueues(virtual.Channel):
         if not claimed.leases:
             return None
         held = leases.hold(claimed.leases[0], self.claims, self.claims.pool)
-        raw = raw_message(held.lease, is_traced=self.broker.core.tracing.is_on)
+        raw = raw_message(held.lease, self.broker.core)
         message = self.Message(raw, channel=self)
         if no_ack:
             self.basic_ack(held.fence)

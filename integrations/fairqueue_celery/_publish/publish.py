@@ -91,7 +91,7 @@ def _publish(
         _job_id(about, queue),
         about.exempt,
         about.group,
-        adapters.parent_fence(),
+        adapters.parent_fence(core.store_id),
         about.expires_seconds,
         about.key.text if about.key else None,
         about.key.seconds if about.key else None,
@@ -139,7 +139,7 @@ def _send(
     job.workspace = workspace
     publish_job = partial(core.publish_job, job, block_seconds=block_seconds(core))
     with let_through():
-        if about.exempt and adapters.running_job() is not None:
+        if about.exempt and adapters.running_job(core.store_id) is not None:
             job.job_id = job.job_id or adapters.new_job_id()  # the same for each try
             done(until_answered(publish_job, about.task))
         else:
@@ -172,7 +172,7 @@ def describe(message: Mapping[str, Any], core: FairQueue) -> Publication:
     """Read from a message what the core needs to know; raises WorkspaceUnresolved."""
     noted = noted_call(message["headers"])
     call, publish_id = noted or (_foreign_call(message, core.settings.workspace_from), None)
-    exempt = _is_exempt(call.fields)
+    exempt = _is_exempt(call.fields, core)
     return Publication(
         task=call.task,
         delay_seconds=_seconds_until(call.fields.get("eta")) or 0.0,
@@ -218,17 +218,17 @@ def _workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) ->
     return workspace
 
 
-def follows_from_job(fields: Mapping[str, Any]) -> bool:
-    """Whether a job runs here, and this call is its retry, its callback or another continuation."""
-    return adapters.running_job() is not None and _is_exempt(fields)
+def follows_from_job(fields: Mapping[str, Any], core: FairQueue) -> bool:
+    """Whether a job of this core's store runs here, and this call is its retry or continuation."""
+    return adapters.running_job(core.store_id) is not None and _is_exempt(fields, core)
 
 
-def _is_exempt(fields: Mapping[str, Any]) -> bool:
+def _is_exempt(fields: Mapping[str, Any], core: FairQueue) -> bool:
     """Retries, replacements and what follows a task's body: Celery would lose them if refused.
 
     Headers alone cannot tell a continuation from a user's own publish inside a task.
     """
-    running = adapters.running_job()
+    running = adapters.running_job(core.store_id)
     if running is not None and running.body_returned:
         return True
     return bool(fields.get("retries") or fields.get("replaced_task_nesting"))

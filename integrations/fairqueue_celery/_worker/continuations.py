@@ -6,6 +6,7 @@ from typing import Any
 
 from celery._state import get_current_task
 
+from fairqueue.adapters import running_job
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._publish.batch import batches
 from fairqueue_celery._publish.call import call_in_hand
@@ -18,12 +19,12 @@ def wait_for_store(**_call: Any) -> None:
     kombu connects and declares before it publishes, and gives up within a second.
     """
     call, task = call_in_hand(), get_current_task()
-    if call is None or task is None or not follows_from_job(call.fields):
+    if call is None or task is None or running_job() is None:
         return
     if batches.active is not None and len(batches.active):
         return  # it is collected, and waits with the others
     broker = _broker_of(task.app)
-    if broker is not None:
+    if broker is not None and follows_from_job(call.fields, broker.core):
         until_answered(broker.ask, call.task)
 
 

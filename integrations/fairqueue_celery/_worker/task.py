@@ -67,13 +67,14 @@ def _job_context(task: Any) -> _Run | None:
     lease = (getattr(request, "properties", None) or {}).get(METADATA)
     if not lease:
         return None
-    job_id, workspace, fence, deliveries, early_seconds, *traced = lease
+    job_id, workspace, fence, deliveries, store_id, early_seconds, *traced = lease
     late = bool(task.acks_late)  # an early-acked job runs on without its lease
     return _Run(
         job_id=job_id,
         workspace=workspace,
         fence=fence,
         deliveries=deliveries,
+        store_id=store_id,
         is_lost=partial(deadlines.is_lost, fence) if late else _never,
         is_cancelled=partial(deadlines.is_cancelled, fence),
         redeliverable=late,
