@@ -7,8 +7,9 @@ A body of a wrong shape it acks and hands to a process, where the arguments cann
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
+from uuid import UUID
 
 from celery.exceptions import InvalidTaskError
 
@@ -22,23 +23,19 @@ SHAPE: tuple[tuple[str, Any], ...] = (
     ("callbacks", dict | None),
 )
 
-TEXT = str | int | None
+NO_CONTAINER = Hashable
+"""Celery runs a task whose id is a UUID or bytes, whose shadow is a number, and so on; it fails
+where it looks a list or a mapping up in its tables."""
 FIELDS: dict[str, Any] = {
-    "shadow": str | None,
-    "root_id": TEXT,
-    "parent_id": TEXT,
-    "group": TEXT,
-    "retries": int | None,
-    "replaced_task_nesting": int | None,
+    **dict.fromkeys(("root_id", "parent_id", "group", "shadow"), NO_CONTAINER),
+    **dict.fromkeys(("retries", "replaced_task_nesting"), NO_CONTAINER),
     "stamped_headers": list | tuple | None,
     "stamps": dict | None,
-    "id": str | int,
+    "id": str | int | bytes | UUID,
 }
 PROPERTIES: dict[str, Any] = {
-    "correlation_id": TEXT,
-    "reply_to": TEXT,
+    **dict.fromkeys(("correlation_id", "reply_to", "priority"), NO_CONTAINER),
     "delivery_info": dict | None,
-    "priority": int | float | None,
 }
 MOST_SECONDS = 1e9
 
@@ -114,22 +111,35 @@ def _wrong_shape(body: Any) -> str | None:
 
 def _wrong_field(fields: Any) -> str | None:
     """What is wrong with what Celery reads outside the task's own process."""
-    if not _are_time_limits(fields.get("timelimit")):
+    try:
+        _read_time_limits(fields)
+    except (TypeError, ValueError, OverflowError):
         return "its time limits must be two numbers of seconds, or None"
     return wrong_kind(fields, FIELDS)
 
 
-def _are_time_limits(given: Any) -> bool:
-    """Celery unpacks them in its event loop: after an error there the job never ends."""
+def _read_time_limits(fields: Any) -> None:
+    """Write numbers in the place of time limits that are text or Decimal, as Celery reads them.
+
+    Celery unpacks them in its event loop: after an error there the job never ends.
+    """
+    given = fields.get("timelimit")
     if given is None:
-        return True
-    two = isinstance(given, list | tuple) and len(given) == 2  # noqa: PLR2004 - hard and soft
-    return two and all(limit is None or _is_time_limit(limit) for limit in given)
+        return
+    if not isinstance(given, list | tuple):
+        raise TypeError
+    hard, soft = given
+    fields["timelimit"] = [_time_limit(hard), _time_limit(soft)]
 
 
-def _is_time_limit(limit: Any) -> bool:
-    """NaN compares false."""
-    return isinstance(limit, int | float) and 0 <= limit <= MOST_SECONDS
+def _time_limit(limit: Any) -> float | None:
+    """Raises ValueError also for NaN, which compares false."""
+    if limit is None:
+        return None
+    seconds = limit if isinstance(limit, int | float) else float(limit)
+    if not 0 <= seconds <= MOST_SECONDS:
+        raise ValueError(limit)
+    return seconds
 
 
 def _reject(message: Any, reason: str) -> None:

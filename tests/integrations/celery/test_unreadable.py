@@ -21,13 +21,15 @@ def message(**headers: Any) -> Message:
     )
 
 
-@pytest.mark.parametrize("limits", [None, [None, None], [10, 5.5], (None, 3)])
+@pytest.mark.parametrize("limits", [None, [None, None], [10, 5.5], ["10", b"5.5"]])
 def test_time_limits_as_celery_sends_them(limits: Any) -> None:
-    """None, or a hard and a soft limit."""
-    assert _what_is_wrong(message(timelimit=limits)) is None
+    """None, or a hard and a soft limit; text becomes the number that Celery reads in it."""
+    made = message(timelimit=limits)
+    assert _what_is_wrong(made) is None
+    assert made.headers["timelimit"] in (None, [None, None], [10, 5.5])
 
 
-@pytest.mark.parametrize("limits", ["x", 5, [], [1], [1, 2, 3], ["1", None], {"a": 1, "b": 2}])
+@pytest.mark.parametrize("limits", ["xy", 5, [], [1], [1, 2, 3], ["x", None], {"a": 1, "b": 2}])
 def test_malformed_time_limits(limits: Any) -> None:
     """Otherwise the job would hold its slot until the worker stops, without ever running."""
     assert "time limits" in str(_what_is_wrong(message(timelimit=limits)))
