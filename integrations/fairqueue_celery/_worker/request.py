@@ -125,10 +125,20 @@ class FollowedRequest:
         return succeeded
 
     def _cancelling(self, cancel: Callable[..., Any]) -> Callable[..., Any]:
+        """Let a cancelled run go back, also where Celery cannot store that it was cancelled.
+
+        Celery kills the process, stores a result, and only then notes the cancel. With the result
+        backend away it would take the death for a revocation, and ack.
+        """
+
         @wraps(cancel)  # its signature differs between versions of Celery
         def cancelled(*args: Any, **kwargs: Any) -> Any:
-            self._cancelled = True
-            return cancel(*args, **kwargs)
+            self._cancelled = self._request._already_cancelled = True  # noqa: SLF001
+            try:
+                return cancel(*args, **kwargs)
+            except NotImplementedError:  # this pool cannot stop it, so it goes on
+                self._request._already_cancelled = False  # noqa: SLF001
+                raise
 
         return cancelled
 
