@@ -316,7 +316,7 @@ class Store(QuotaStore, MovesStore, AnyStore):
 
         Numbered like a claim. Unless ``counted``, the delivery does not count towards
         ``max_deliveries``; a counted one that reaches it makes the job a dead letter. With
-        ``seconds`` 0 the whole charge is refunded. A job that was acked early is removed instead.
+        ``seconds`` 0 the whole charge is refunded. One that was acked early runs again, too.
         ``declined``: the worker cannot run it; :attr:`Lease.declined` counts how often.
         """
         reply = self._numbered(

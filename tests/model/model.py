@@ -630,9 +630,7 @@ class Model:
         kept = held.kept
         kept.deliveries -= not counted
         kept.redelivered = True
-        if held.early:
-            self._gone(kept)
-        elif held.cancelled:
+        if held.cancelled:
             self._cancelled(kept)
         elif counted and kept.deliveries >= MAX_DELIVERIES:
             self._move_to_dead_letters(kept)

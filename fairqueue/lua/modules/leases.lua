@@ -216,8 +216,7 @@ function Leases.release(l, due, counted, seconds, max_deliveries, declined)
   local held, is_refunded = now - l.claimed, not (counted or declined) and seconds == 0
   seconds = declined and Fairness.declined_seconds(held) or Fairness.worker_seconds(seconds, held)
   Leases.true_up(ws, l, seconds, is_refunded)
-  if l.early then Leases.remove_job(l)
-  elseif l.cancelled then Leases.cancelled(l, counted and 'returned', seconds)
+  if l.cancelled then Leases.cancelled(l, counted and 'returned', seconds)
   elseif counted then Leases.redeliver_counted(ws, l, max_deliveries, due, 'returned', seconds)
   else Leases.redeliver(ws, l, l.deliveries - 1, due, declined and 'declined') end
   if due and declined then Wakeups.resign() end

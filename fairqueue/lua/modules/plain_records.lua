@@ -21,11 +21,11 @@ function PlainRecords.workspace_text(w, lane_key)
     .. w.estimates
 end
 
--- A lease that was neither acked early nor cancelled, and has not ended: its lane key, id,
--- workspace, task, charge, claim and owner; nil: it is another.
+-- A lease that was not cancelled and has not ended: its lane key, id, workspace, task, charge,
+-- claim and owner; nil: it is another.
 function PlainRecords.lease_of(text)
   return match(text or '',
-    '^(%S+) (%S+) (%S+) (%S+) %S+ (%S+) (%S+) %S+ (%S+) 0 %S+ [^/ ]+$')
+    '^(%S+) (%S+) (%S+) (%S+) %S+ (%S+) (%S+) %S+ (%S+) [01] %S+ [^/ ]+$')
 end
 
 function PlainRecords.lease_text(lane_key, l, owner, deliveries, length)

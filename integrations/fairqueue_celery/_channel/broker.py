@@ -102,10 +102,9 @@ class Broker:
         for claims in list(self._claims):
             claims.give_back_stale()
         leases = self.leases
-        unread = leases.ack_begun()
         if leases.pending and time.monotonic() - leases.pending_since > FLUSH_AFTER_SECONDS:
             leases.flush()
-        waits = unread or leases.pending or leases.unbegun or self.dying
+        waits = leases.pending or self.dying
         return bool(waits or any(claims.ahead for claims in self._claims))
 
     def _end_dead_runs(self) -> None:

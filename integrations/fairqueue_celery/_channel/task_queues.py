@@ -36,11 +36,12 @@ TAG_PREFIX = f"{secrets.token_hex(8)}."
 _tags = count()
 
 
-def raw_message(lease: Lease, core: FairQueue) -> dict[str, Any]:
+def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> dict[str, Any]:
     """The message as its producer stored it, with this delivery's tag; ValueError if unreadable.
 
     The tag is the fence of this claim. What a producer stamps survives redelivery, so with that a
-    stale worker could ack the run of another. For a traced run it has how long its job waited.
+    stale worker could ack the run of another. A run that the store has no early ack of must begin
+    well before its lease ends. For a traced run it has how long its job waited.
     """
     raw = loads(lease.job.payload)
     job = lease.job
@@ -48,8 +49,9 @@ def raw_message(lease: Lease, core: FairQueue) -> dict[str, Any]:
         properties, headers = raw["properties"], raw["headers"]
         info = properties.setdefault("delivery_info", {})
         properties["delivery_tag"] = lease.fence
+        within = None if acked_early else early_seconds(lease.lease_seconds)
         known = [job.id, job.workspace, lease.fence, lease.deliveries, core.store_id]
-        properties[METADATA] = [*known, early_seconds(lease.lease_seconds)]
+        properties[METADATA] = [*known, within]
         if core.tracing.is_on:
             properties[METADATA] += [job.queue, lease.waited_seconds, lease.runnable_seconds]
         if lease.redelivered:
@@ -203,16 +205,16 @@ class TaskQueues(virtual.Channel):
             self.connection.claims_changed(self.claims)  # the wait for all its queues has ended
         return result
 
-    def deliver(self, lease: Lease) -> None:
+    def deliver(self, lease: Lease, *, acked_early: bool = False) -> None:
         """Hand a leased job to its queue's consumer."""
         leases, queue = self.broker.leases, lease.job.queue
-        held = leases.hold(lease, self.claims, self.claims.pool)
+        held = leases.hold(lease, self.claims, self.claims.pool, acked_early=acked_early)
         is_wanted = queue in self.connection._callbacks  # noqa: SLF001 - the transport is ours
-        if not is_wanted or not leases.may_begin(held):
+        if not is_wanted or not (acked_early or leases.may_begin(held)):
             leases.release(held)
             return
         try:
-            raw = raw_message(lease, self.broker.core)
+            raw = raw_message(lease, self.broker.core, acked_early=acked_early)
             if queue in self._no_ack:
                 self.basic_ack(held.fence)
             self.connection._deliver(raw, queue)  # noqa: SLF001

@@ -6,19 +6,20 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 from fairqueue import FairQueue, Lease
-from fairqueue.adapters import ClaimAhead, Claimed
+from fairqueue.adapters import ClaimAhead, Claimed, Ending, Finish, early_seconds
 from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._consume.leases import HeldLeases
-from fairqueue_celery._consume.pool import is_starting, most_jobs, worker_of
+from fairqueue_celery._consume.pool import acks_at_start, is_starting, most_jobs, worker_of
 
 logger = logging.getLogger("fairqueue_celery.claims")
 
 HOLD_BACK_SECONDS = 0.005
-"""An early ack waits this long for the end of its job, and an end for a process to claim for."""
+"""An end waits this long for a process to claim for."""
 
 LOOK_AT_STARTING_SECONDS = 0.02
 """How often a pool is asked whether all of its processes are up."""
@@ -44,6 +45,24 @@ def most_ahead(processes: int) -> int:
     return max(MOST_AHEAD_FOR_FEW, MOST_AHEAD_PER_PROCESS * processes)
 
 
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """A job that was claimed and not delivered."""
+
+    lease: Lease
+    since: float
+    acks_early: bool
+    """Celery acks it before it runs: the store must have the ack before it is delivered."""
+    is_acked: bool = False
+
+    @property
+    def needs_ack(self) -> bool:
+        """Whether an ack must come first; a lease that has about ended goes back without one."""
+        seconds = self.lease.lease_seconds - early_seconds(self.lease.lease_seconds)
+        is_good = time.monotonic() < self.lease.received_monotonic + seconds
+        return self.acks_early and not self.is_acked and is_good
+
+
 class Claims:
     """Takes jobs from the task queues of one channel.
 
@@ -54,7 +73,7 @@ class Claims:
     def __init__(self, core: FairQueue, leases: HeldLeases, channel: Any) -> None:
         self._core, self._leases, self._channel = core, leases, channel
         self.queues: list[str] = []
-        self._ahead: deque[tuple[Lease, float]] = deque()
+        self._ahead: deque[Waiting] = deque()
         self._claim_ahead = ClaimAhead(core.settings.claim_ahead_seconds)
         self._call_lock = threading.RLock()
         self._waiter: Any = None
@@ -75,7 +94,7 @@ class Claims:
     @property
     def has_pending(self) -> bool:
         """Whether endings are to be reported, or jobs were claimed ahead."""
-        return bool(self._leases.pending or self._leases.unbegun or self._ahead)
+        return bool(self._leases.pending or self._ahead)
 
     @property
     def needs_steps(self) -> bool:
@@ -162,16 +181,45 @@ class Claims:
 
     def _deliver_ahead(self, most: int | None) -> int | None:
         left = -1 if most is None else most
-        while left and self.deliver_next():
+        while left and (self.deliver_next() or (self._ack_ahead() and self.deliver_next())):
             left -= 1
         return None if most is None else left
 
     def deliver_next(self) -> bool:
-        """Deliver a job that was claimed ahead, if a process is free."""
-        if not self._ahead or self._free() <= 0:
+        """Deliver a job that was claimed ahead, if a process is free; one that needs no ack now."""
+        if not self._ahead or self._free() <= 0 or self._ahead[0].needs_ack:
             return False
-        self._channel.deliver(self._ahead.popleft()[0])
+        waiting = self._ahead.popleft()
+        self._channel.deliver(waiting.lease, acked_early=waiting.is_acked)
         return True
+
+    # Early acks
+
+    def _ack_ahead(self) -> bool:
+        """Ack what Celery acks before it runs, in one call for all; True: there was some.
+
+        So a job that has begun never runs again, whatever becomes of this process. Jobs that were
+        claimed ahead have their ack with the next claim, which costs no call.
+        """
+        acks = self._acks() if self._free() > 0 else ()
+        if acks:
+            self._acked(acks, self._core.finish(acks))
+        return bool(acks)
+
+    def _acks(self) -> tuple[Finish, ...]:
+        needing = [each.lease.fence for each in self._ahead if each.needs_ack]
+        return tuple(Finish(fence, Ending.ACK_EARLY) for fence in needing)
+
+    def _acked(self, acks: Collection[Finish], lost: Collection[int]) -> None:
+        """The store has them. What is lost is with another worker by now."""
+        fences = {ack.fence for ack in acks}
+        for waiting in self._ahead:
+            waiting.is_acked |= waiting.lease.fence in fences
+        self._ahead = deque(each for each in self._ahead if each.lease.fence not in lost)
+
+    def _acks_early(self, lease: Lease) -> bool:
+        pool = self.pool
+        return pool is not self and acks_at_start(pool, lease.job.task)
 
     def _wanted(self, room: tuple[int, int] | None = None) -> int:
         """How many jobs to claim now."""
@@ -208,20 +256,21 @@ class Claims:
         claimed = self._claim(wanted)
         self._overfull = False
         now = time.monotonic()
-        self._ahead.extend((lease, now) for lease in claimed.leases)
+        self._ahead += [Waiting(each, now, self._acks_early(each)) for each in claimed.leases]
         if self.queues and len(claimed.leases) < wanted:
             self._wait(claimed.wait_seconds)
 
     def _claim(self, wanted: int) -> Claimed:
-        finishes = self._leases.take()
+        finishes, acks = self._leases.take(), self._acks()
         try:
             if not self.queues:
                 return Claimed((), self._core.finish(finishes) if finishes else frozenset(), 0.0)
-            claimed = self._core.claim(self.queues, wanted, finishes=finishes)
+            claimed = self._core.claim(self.queues, wanted, finishes=(*finishes, *acks))
         except BaseException:
             self._leases.put_back(finishes)
             raise
-        self._leases.confirm(finishes, claimed.lost)
+        self._acked(acks, claimed.lost)
+        self._leases.confirm(finishes, claimed.lost - {ack.fence for ack in acks})
         return claimed
 
     def due_in(self) -> float | None:
@@ -230,8 +279,6 @@ class Claims:
             return 0.0  # what was delivered may not have stayed: it was revoked, or declined
         if self._leases.pending:
             return max(0.0, self._endings_due_in())
-        if self._leases.unbegun:
-            return HOLD_BACK_SECONDS
         if self._ahead:
             return self._claim_ahead.hold_seconds
         if not self.waiting and self.pool is not self and is_starting(self.pool):
@@ -279,13 +326,13 @@ class Claims:
     def give_back_stale(self) -> None:
         """Give back what was claimed ahead and could not start soon after all."""
         oldest = time.monotonic() - self._claim_ahead.hold_seconds
-        if self._ahead and self._ahead[0][1] < oldest:
+        if self._ahead and self._ahead[0].since < oldest:
             self._give_back(lambda _: True)
 
     def _give_back(self, which: Callable[[Lease], bool]) -> None:
         with self._call_lock:  # the flusher's thread comes here, too
-            back = [lease for lease, _ in self._ahead if which(lease)]
-            self._ahead = deque(waiting for waiting in self._ahead if not which(waiting[0]))
+            back = [waiting.lease for waiting in self._ahead if which(waiting.lease)]
+            self._ahead = deque(each for each in self._ahead if not which(each.lease))
         for lease in reversed(back):  # each goes to the head of its lane
             self._leases.release(self._leases.hold(lease, None, None))
 

@@ -52,6 +52,8 @@ class HeldLease:
     settled: bool = False
     lost: bool = False
     cancelled: bool = False
+    acked_early: bool = False
+    """The store has its ack: no other worker will run the job, unless this one releases it."""
     interrupted: bool = False
     """Its run was interrupted, because it is lost or cancelled."""
     withdrawn: float | None = None

@@ -12,8 +12,9 @@ either order:
                                      └──neither──► released (the run was aborted), or
                                                    finished if it began and is acked early
 
-An early ack is reported once its run has begun, as the shared memory says: a run that finds its
-lease ended does not begin, and its job goes back.
+The store has the ack of an early-acked job before its run begins (:mod:`claims`), so that the job
+runs at most once. Where its task is not known by then, as of a job that a strategy gathers, the ack
+follows when Celery acks. A job that does not begin after all is released, acked or not.
 """
 
 from __future__ import annotations
@@ -53,7 +54,6 @@ class HeldLeases:
         self._gathered: dict[str, set[HeldLease]] = {}
         self._finishes: dict[int, Finish] = {}
         self._returns: list[HeldLease] = []
-        self._unbegun: list[HeldLease] = []
         self._any_interrupted = self._any_orphaned = False
         self.pending_since = 0.0
         self.stop_run: Callable[[HeldLease], None] | None = None
@@ -63,13 +63,15 @@ class HeldLeases:
 
     # Holding
 
-    def hold(self, lease: Lease, owner: Owner | None, pool: object) -> HeldLease:
+    def hold(
+        self, lease: Lease, owner: Owner | None, pool: object, *, acked_early: bool = False
+    ) -> HeldLease:
         """Hold a lease that was just claimed, and keep it renewed."""
-        held = HeldLease(lease, owner, pool)
+        held = HeldLease(lease, owner, pool, acked_early=acked_early)
         with self._lock:
             self._held[lease.fence] = held
             self._count[pool] += 1
-        self._renew(held)
+        self._renew(held, redeliver=not acked_early)
         return held
 
     def _renew(
@@ -212,37 +214,8 @@ class HeldLeases:
             if not held.settled:
                 held.verdict = Verdict.REQUEUE
 
-    @property
-    def unbegun(self) -> bool:
-        """Whether a job was acked early whose run has not been seen to begin."""
-        self._report_begun()
-        return bool(self._unbegun)
-
-    def _report_begun(self) -> None:
-        if not self._unbegun:
-            return
-        with self._lock:
-            acked, self._unbegun = self._unbegun, []
-            for held in acked:
-                self._settle(held)
-
-    def ack_begun(self) -> bool:
-        """Ack the early-acked jobs whose runs have begun; True: there are some that have not.
-
-        Celery does so in its event loop, which stands still while it reconnects. Until the store
-        has the ack, a lease that ends would let the job run again.
-        """
-        early = [h for h in self.all() if h.acks_at_start and not (h.verdict or h.gathered)]
-        begun = [held for held in early if runs.has_begun(held.fence)]
-        with self._lock:
-            for held in begun:
-                held.verdict = held.verdict or Verdict.ACK
-                self._settle(held)
-        return len(begun) < len(early)
-
     def _finish(self, held: HeldLease) -> None:
-        if not held.ended and not held.gathered and not runs.has_begun(held.fence):
-            self._unbegun.append(held)
+        if held.acked_early and not held.ended:
             return
         ending = Ending.ACK if held.ended else Ending.ACK_EARLY
         held.settled = held.ended
@@ -250,6 +223,7 @@ class HeldLeases:
             self.pending_since = time.monotonic()
         self._finishes[held.fence] = Finish(held.fence, ending, held.seconds())
         if not held.ended:
+            held.acked_early = True
             self._keeper.no_redelivery(held.fence)
 
     def _return_later(self, held: HeldLease) -> None:
@@ -314,7 +288,6 @@ class HeldLeases:
     @property
     def pending(self) -> int:
         """How many endings the store does not know yet."""
-        self._report_begun()
         return len(self._finishes) + len(self._returns)
 
     @property

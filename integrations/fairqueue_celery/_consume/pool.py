@@ -59,6 +59,15 @@ def worker_on(transport: Any) -> Any:
     return controller
 
 
+def acks_at_start(controller: Any, name: str) -> bool:
+    """Whether a worker acks the jobs of this task before they run, each by itself.
+
+    Jobs that a strategy gathers (``flush_every``) run later, and are acked when they do.
+    """
+    task = controller.app.tasks.get(name)
+    return task is not None and not task.acks_late and not getattr(task, "flush_every", 0)
+
+
 def most_jobs(controller: Any) -> int:
     """Jobs that the pool can have at once: one for each process that is up.
 

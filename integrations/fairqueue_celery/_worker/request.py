@@ -61,8 +61,6 @@ class FollowedRequest:
         """Wrap the callbacks; the core has held the job until its ETA, so Celery need not."""
         request = self._request
         self._held.request = request
-        if self._held.acks_at_start:
-            flusher.look()
         request._eta = None  # noqa: SLF001 - the task still sees it in its own request
         request.on_accepted = self._accepting(request.on_accepted)
         request.on_success = self._succeeding(request.on_success)

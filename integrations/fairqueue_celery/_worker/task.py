@@ -52,7 +52,7 @@ def on_postrun(task_id: str = "", retval: Any = None, state: str = "", **_others
 @dataclass(eq=False)
 class _Run(JobContext):
     begins: bool = True
-    """Decided once, here, and read by the main process: an early ack follows from it."""
+    """Decided once, here; the main process reads it."""
     task_id: str = ""
     traced: Sequence[Any] = ()
     """Only where runs are traced: what its span says of the queue and the waits."""
@@ -67,7 +67,7 @@ def _job_context(task: Any) -> _Run | None:
     lease = (getattr(request, "properties", None) or {}).get(METADATA)
     if not lease:
         return None
-    job_id, workspace, fence, deliveries, store_id, early_seconds, *traced = lease
+    job_id, workspace, fence, deliveries, store_id, within, *traced = lease
     late = bool(task.acks_late)  # an early-acked job runs on without its lease
     return _Run(
         job_id=job_id,
@@ -79,7 +79,7 @@ def _job_context(task: Any) -> _Run | None:
         is_cancelled=partial(deadlines.is_cancelled, fence),
         redeliverable=late,
         traced=traced,
-        begins=not deadlines.is_lost(fence, within=early_seconds),
+        begins=within is None or not deadlines.is_lost(fence, within=within),
     )
 
 

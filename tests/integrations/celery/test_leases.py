@@ -133,23 +133,23 @@ def test_an_early_acked_run_is_not_repeated_if_its_ack_was_not_read(
     assert state(core) == {"waiting": 1 if begun else 2, "running": 0, "dead": 0, "lost": 0}
 
 
-def test_an_early_ack_does_not_wait_for_celerys_loop(
-    core: FairQueue, leases: HeldLeases, held: HeldLease
+def test_an_early_ack_that_the_store_has_is_not_sent_again(
+    core: FairQueue, leases: HeldLeases
 ) -> None:
-    """The loop reconnects, and reads for seconds nothing of what its processes say."""
-    held.request = Request(acks_late=False)
-    assert leases.ack_begun()
-    assert leases.pending == 0
-
-    runs.begin(held.fence)
-
-    assert not leases.ack_begun()
-    assert [finish.ending.value for finish in leases.take()] == ["early"]
-    begin(leases, held)
-    leases.decide(held.fence, Verdict.ACK)
-    leases.end(held)
-    leases.flush()
-    assert state(core) == {"waiting": 1, "running": 0, "dead": 0, "lost": 0}
+    """Only the end is reported; a run that did not begin after all goes back."""
+    core.publish(b"", queue="q", workspace="ada")
+    for begins in (False, True):
+        [lease] = core.claim(["q"]).leases
+        core.ack_early(lease)
+        held = leases.hold(lease, None, "pool", acked_early=True)
+        held.request = Request(acks_late=False)
+        if begins:
+            leases.start(held, time.monotonic())
+            leases.decide(held.fence, Verdict.ACK)
+            assert leases.pending == 0
+        leases.end(held)
+        leases.flush()
+        assert core.depth("q") == (0 if begins else 1)
 
 
 def test_an_aborted_run_is_given_back(core: FairQueue, leases: HeldLeases, held: HeldLease) -> None:

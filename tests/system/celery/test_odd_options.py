@@ -27,10 +27,11 @@ def odd_options() -> list[dict[str, Any]]:
         for name in ("priority", "time_limit", "soft_time_limit", "retries")
         for number in NUMBERS
     ]
-    nested = [{"replaced_task_nesting": n} for n in ("1", 1.0)]
+    nested: list[dict[str, Any]] = [{"replaced_task_nesting": n} for n in ("1", 1.0)]
     limits = [{"time_limit": b"30"}, {"time_limit": "40", "soft_time_limit": Decimal(30)}]
-    shadows = [{"shadow": shadow} for shadow in (5, 1.5, uuid4(), b"name", True)]
-    return [*ids, *numbers, *nested, *limits, *shadows, {"priority": "x"}, {"priority": b"5"}]
+    others: list[dict[str, Any]] = [{"priority": "x"}, {"priority": b"5"}]
+    others += [{"shadow": shadow} for shadow in (5, 1.5, uuid4(), b"name", True)]
+    return [*ids, *numbers, *nested, *limits, *others]
 
 
 def test_what_runs_on_redis_runs_here(open_a_shop: Callable[[str], Any]) -> None:
