@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from fairqueue import FairQueue, Lease
+from fairqueue import FairQueue, Lease, StoreUnavailable
 from fairqueue.adapters import ClaimAhead, Claimed, Ending, Finish, early_seconds
 from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._consume.leases import HeldLeases
@@ -202,9 +202,14 @@ class Claims:
         claimed ahead have their ack with the next claim, which costs no call.
         """
         acks = self._acks() if self._free() > 0 else ()
-        if acks:
+        if not acks:
+            return False
+        try:
             self._acked(acks, self._core.finish(acks))
-        return bool(acks)
+        except StoreUnavailable:  # one of several servers is away; else this raises it again
+            fences = {ack.fence for ack in acks}
+            self._give_back(lambda lease: lease.fence in fences)
+        return True
 
     def _acks(self) -> tuple[Finish, ...]:
         needing = [each.lease.fence for each in self._ahead if each.needs_ack]
@@ -333,8 +338,7 @@ class Claims:
         with self._call_lock:  # the flusher's thread comes here, too
             back = [waiting.lease for waiting in self._ahead if which(waiting.lease)]
             self._ahead = deque(each for each in self._ahead if not which(each.lease))
-        for lease in reversed(back):  # each goes to the head of its lane
-            self._leases.release(self._leases.hold(lease, None, None))
+        self._leases.give_back(back)
 
     def close(self) -> None:
         """Take no more jobs; give back what did not start."""

@@ -263,6 +263,19 @@ class HeldLeases:
             raise
         self._drop(held.fence)
 
+    def give_back(self, leases: Iterable[Lease]) -> None:
+        """Release jobs that were not delivered: what Redis does not take now, when it answers.
+
+        They stay leased until then. One whose early ack the store has would be lost without that.
+        """
+        for lease in leases:
+            held = self.hold(lease, None, None)
+            with self._lock:
+                held.settled = True
+                self._mark_ended(held)
+                self._return_later(held)
+        self._return_all()
+
     def abandon(self, held: HeldLease) -> None:
         """Its consumer goes away: give the job back, now or when Redis answers, unless decided."""
         if held.verdict is not None or held.ended:

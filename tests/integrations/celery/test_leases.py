@@ -240,3 +240,26 @@ def test_what_is_not_begun_within_three_leases_goes_back(
 def test_a_few_jobs_per_process_are_claimed_ahead_at_most() -> None:
     """Four per process, and eight for a lone one."""
     assert (most_ahead(4), most_ahead(1)) == (16, 8)
+
+
+def test_what_was_not_delivered_goes_back_when_redis_answers(
+    core: FairQueue, leases: HeldLeases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it, although the first release fails; early-acked jobs as well."""
+    for n in range(3):
+        core.publish(b"", queue="q", workspace=f"w{n}")
+    claimed = core.claim(["q"], 3).leases
+    for lease in claimed:
+        core.ack_early(lease)
+
+    def away(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(core, "release", away)
+        with pytest.raises(StoreUnavailable):
+            leases.give_back(claimed)
+    assert leases.pending == 3
+    leases.flush()
+    assert core.depth("q") == 3
+    assert leases.all() == []

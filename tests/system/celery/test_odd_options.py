@@ -13,25 +13,22 @@ from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
 
-NUMBERS = ("5", Decimal(5), 5.0, True)
+NUMERIC = ("priority", "time_limit", "soft_time_limit", "retries")
 IDS = ("root_id", "parent_id", "group_id", "correlation_id", "reply_to")
 
 
 def odd_options() -> list[dict[str, Any]]:
     """Each of these runs on ``redis://``."""
-    ids = [{name: kind} for name in IDS for kind in (uuid4(), b"some bytes")]
-    ids += [{"task_id": uuid4()}, {"task_id": str(uuid4()).encode()}]
-    ids.append({name: uuid4() for name in ("task_id", *IDS)})
-    numbers = [
-        {name: number}
-        for name in ("priority", "time_limit", "soft_time_limit", "retries")
-        for number in NUMBERS
+    found: list[dict[str, Any]] = [
+        {name: kind} for name in IDS for kind in (uuid4(), b"some bytes")
     ]
-    nested: list[dict[str, Any]] = [{"replaced_task_nesting": n} for n in ("1", 1.0)]
-    limits = [{"time_limit": b"30"}, {"time_limit": "40", "soft_time_limit": Decimal(30)}]
-    others: list[dict[str, Any]] = [{"priority": "x"}, {"priority": b"5"}]
-    others += [{"shadow": shadow} for shadow in (5, 1.5, uuid4(), b"name", True)]
-    return [*ids, *numbers, *nested, *limits, *others]
+    found += [{"task_id": uuid4()}, {"task_id": str(uuid4()).encode()}]
+    found.append({name: uuid4() for name in ("task_id", *IDS)})
+    found += [{name: number} for name in NUMERIC for number in ("5", Decimal(5), 5.0, True)]
+    found += [{"replaced_task_nesting": n} for n in ("1", 1.0)]
+    found += [{"time_limit": b"30"}, {"time_limit": "40", "soft_time_limit": Decimal(30)}]
+    found += [{"shadow": shadow} for shadow in (5, 1.5, uuid4(), b"name", True)]
+    return [*found, {"priority": "x"}, {"priority": b"5"}]
 
 
 def test_what_runs_on_redis_runs_here(open_a_shop: Callable[[str], Any]) -> None:
