@@ -42,8 +42,8 @@ class JobContext:
     deliveries: int
     """Counted deliveries of the job, this one included."""
     store_id: str
-    """The store of its lease (``FairQueue.store_id``): only there do its fence and its right to be
-    exempt from capacity count."""
+    """The store of its lease (``queue.store.store_id``): only there does its fence count, and is
+    what follows from it exempt from capacity."""
     is_lost: Callable[[], bool] = field(default=_never, repr=False)
     is_cancelled: Callable[[], bool] = field(default=_never, repr=False)
     redeliverable: bool = True
@@ -94,7 +94,7 @@ def current() -> JobContext | None:
 def running_job(store_id: str | None = None) -> JobContext | None:
     """Return the running job, which has a lease; None outside a job, and for a stand-in.
 
-    With ``store_id`` (``FairQueue.store_id``): only if its lease is in that store.
+    With ``store_id`` (``queue.store.store_id``): only if its lease is in that store.
     """
     job = _job.get()
     return job if job is not None and store_id in {None, job.store_id} else None
@@ -108,7 +108,7 @@ def _stand_in_job() -> JobContext | None:
 def current_workspace() -> str | None:
     """Return the workspace of a publish that names none; None: the default workspace.
 
-    The same for every store: a workspace is a tenant, whichever app does the work.
+    The same for every store: a workspace is the same one whichever app does its work.
     """
     named = _workspace.get()
     if named is not None:

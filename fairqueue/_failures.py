@@ -89,7 +89,7 @@ class FailureReporter:
         """Report one failure; False: not done, its notice becomes available again."""
         job = letter.job
         try:
-            with run_context(_last_run(letter, self._queue.store_id)):
+            with run_context(_last_run(letter, self._queue.store.store_id)):
                 reported = self._report(letter)
         except Exception:
             log.exception("the failure handler of job %r of task %r raised", job.id, job.task)

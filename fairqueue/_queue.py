@@ -108,11 +108,6 @@ class FairQueue:
         if brings_limits and self.settings.limit_provider is not None:
             self._provider = LimitProvider(self.settings.limit_provider, self.store)
 
-    @property
-    def store_id(self) -> str:
-        """Names the store, by its address, database and namespace: see ``JobContext.store_id``."""
-        return self.store.store_id
-
     def ask(self) -> None:
         """Ask the store anything; raises StoreUnavailable if none of its servers answers."""
         ask_anything(self._connected().shards)

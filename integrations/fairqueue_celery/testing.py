@@ -127,7 +127,7 @@ class CeleryJobs(Jobs):
             self.queue.reject(lease, reason=f"unknown task {job.task}")
             raise NotRegistered(f"task {job.task!r} is not registered in app {self._app.main!r}")
         context = JobContext(
-            job.id, job.workspace, lease.fence, lease.deliveries, self.queue.store_id
+            job.id, job.workspace, lease.fence, lease.deliveries, self.queue.store.store_id
         )
         request = _request(raw, args, kwargs, embed)
         with run_context(context):

@@ -80,7 +80,7 @@ class Hooks:
             workspace=lease.job.workspace,
             fence=lease.fence,
             deliveries=lease.deliveries,
-            store_id=core.store_id,
+            store_id=core.store.store_id,
             is_lost=partial(keeper.is_lost, lease.fence),
             is_cancelled=partial(keeper.is_cancelled, lease.fence),
         )

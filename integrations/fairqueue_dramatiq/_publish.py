@@ -109,7 +109,7 @@ class Publisher:
     def _publish(
         self, queue: str, message: Any, delay: int | None, stored: Callable[[], object]
     ) -> None:
-        running = adapters.running_job(self.core.store_id)
+        running = adapters.running_job(self.core.store.store_id)
         if running is not None and running.body_returned:
             self._continue(running, queue, message, delay)
             stored()
@@ -212,7 +212,7 @@ class Publisher:
             priority=priority_of(self._broker, message),
             delay_seconds=delay_seconds(message, delay),
             group=group_of(message.options),
-            parent_fence=adapters.parent_fence(self.core.store_id),
+            parent_fence=adapters.parent_fence(self.core.store.store_id),
             **vars(options),
             **how,
         )

@@ -51,7 +51,7 @@ def run(queue: FairQueue, keeper: LeaseKeeper, lease: Lease) -> Finish:
     keeper.hold(lease, on_lost=on_lost)
     keeper.hold(lease, redeliver=True, on_lost=print_fence)  # type: ignore[arg-type]
     name, fence = lease.job.workspace, lease.fence
-    job = JobContext(lease.job.id, name, fence, lease.deliveries, queue.store_id)
+    job = JobContext(lease.job.id, name, fence, lease.deliveries, queue.store.store_id)
     with run_context(job) as running:
         assert_type(running, JobContext)
         keeper.started(lease.fence)

@@ -219,13 +219,13 @@ OTHERS = [
 def test_a_store_is_known_by_its_address_database_and_namespace(one: str, other: str) -> None:
     """Not by a login, by settings or by the number of its shards."""
     queues = [FairQueue(one), FairQueue(other)]
-    assert queues[0].store_id == queues[1].store_id == queues[0].clone().store_id
-    assert "secret" not in queues[1].store_id
+    assert queues[0].store.store_id == queues[1].store.store_id == queues[0].clone().store.store_id
+    assert "secret" not in queues[1].store.store_id
 
 
 def test_other_stores_are_known_apart() -> None:
     """Another server, database, service or namespace is another store."""
-    assert len({FairQueue(url).store_id for url in OTHERS}) == len(OTHERS)
+    assert len({FairQueue(url).store.store_id for url in OTHERS}) == len(OTHERS)
 
 
 @pytest.mark.parametrize(("hosts", "service"), [([("a", 1)], "m"), ([("b", 1), ("a", 1)], "m")])
@@ -234,8 +234,8 @@ def test_a_store_over_an_existing_client_is_known_too(
 ) -> None:
     """Also over one that redis-py's own Sentinels have made."""
     client = Sentinel(hosts).master_for(service)
-    assert FairQueue(client=client).store_id == f"{service} of {sorted(hosts)}/0 fairqueue"
-    assert FairQueue(client=Redis(host="h")).store_id == FairQueue("redis://h").store_id
+    assert FairQueue(client=client).store.store_id == f"{service} of {sorted(hosts)}/0 fairqueue"
+    assert FairQueue(client=Redis(host="h")).store.store_id == FairQueue("redis://h").store.store_id
 
 
 def test_a_marked_body_is_recorded_in_its_job() -> None:

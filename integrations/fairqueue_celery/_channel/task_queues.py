@@ -50,7 +50,7 @@ def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> 
         info = properties.setdefault("delivery_info", {})
         properties["delivery_tag"] = lease.fence
         within = None if acked_early else early_seconds(lease.lease_seconds)
-        known = [job.id, job.workspace, lease.fence, lease.deliveries, core.store_id]
+        known = [job.id, job.workspace, lease.fence, lease.deliveries, core.store.store_id]
         properties[METADATA] = [*known, within]
         if core.tracing.is_on:
             properties[METADATA] += [job.queue, lease.waited_seconds, lease.runnable_seconds]

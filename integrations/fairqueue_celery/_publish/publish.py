@@ -91,7 +91,7 @@ def _publish(
         _job_id(about, queue),
         about.exempt,
         about.group,
-        adapters.parent_fence(core.store_id),
+        adapters.parent_fence(core.store.store_id),
         about.expires_seconds,
         about.key.text if about.key else None,
         about.key.seconds if about.key else None,
@@ -139,7 +139,7 @@ def _send(
     job.workspace = workspace
     publish_job = partial(core.publish_job, job, block_seconds=block_seconds(core))
     with let_through():
-        if about.exempt and adapters.running_job(core.store_id) is not None:
+        if about.exempt and adapters.running_job(core.store.store_id) is not None:
             job.job_id = job.job_id or adapters.new_job_id()  # the same for each try
             done(until_answered(publish_job, about.task))
         else:
@@ -220,7 +220,7 @@ def _workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) ->
 
 def follows_from_job(fields: Mapping[str, Any], core: FairQueue) -> bool:
     """Whether a job of this core's store runs here, and this call is its retry or continuation."""
-    return adapters.running_job(core.store_id) is not None and _is_exempt(fields, core)
+    return adapters.running_job(core.store.store_id) is not None and _is_exempt(fields, core)
 
 
 def _is_exempt(fields: Mapping[str, Any], core: FairQueue) -> bool:
@@ -228,7 +228,7 @@ def _is_exempt(fields: Mapping[str, Any], core: FairQueue) -> bool:
 
     Headers alone cannot tell a continuation from a user's own publish inside a task.
     """
-    running = adapters.running_job(core.store_id)
+    running = adapters.running_job(core.store.store_id)
     if running is not None and running.body_returned:
         return True
     return bool(fields.get("retries") or fields.get("replaced_task_nesting"))

@@ -206,7 +206,7 @@ class FollowedRequest:
             workspace=held.lease.job.workspace,
             fence=held.fence,
             deliveries=held.lease.deliveries,
-            store_id=self._broker.core.store_id,
+            store_id=self._broker.core.store.store_id,
             redeliverable=held.verdict is None,
             body_returned=True,
         )

@@ -38,13 +38,13 @@ def job(make_app: Callable[[str], Celery]) -> tuple[Celery, JobContext]:
     app = make_app("own")
     app.send_task("work", workspace="ada")
     [lease] = core(app).claim(["celery"]).leases
-    return app, JobContext(lease.job.id, "ada", lease.fence, 1, core(app).store_id)
+    return app, JobContext(lease.job.id, "ada", lease.fence, 1, core(app).store.store_id)
 
 
 def test_its_workspace_is_inherited_in_every_store(
     make_app: Callable[[str], Celery], job: tuple[Celery, JobContext]
 ) -> None:
-    """The publish is the tenant's work there, too."""
+    """The publish is that workspace's work there, too."""
     other = make_app("other")
     with run_context(job[1]):
         other.send_task("work")

@@ -371,7 +371,7 @@ def test_what_follows_from_a_job_is_never_refused(make_app: Make) -> None:
     call(app).apply_async()
     lease = core(app).claim(["celery"]).leases[0]
     call(app).apply_async()
-    job = JobContext(lease.job.id, "ada", lease.fence, 1, core(app).store_id)
+    job = JobContext(lease.job.id, "ada", lease.fence, 1, core(app).store.store_id)
     with run_context(job):
         with pytest.raises(CapacityExceeded):
             group([call(app, n) for n in range(3)]).apply_async()
@@ -387,7 +387,7 @@ def test_a_job_that_lost_its_lease_sends_no_group(make_app: Make) -> None:
     """LeaseLost is raised, and nothing is stored."""
     app = make_app()
     core(app).depth("celery")
-    with run_context(JobContext("lost", "ada", 12345, 1, core(app).store_id)):
+    with run_context(JobContext("lost", "ada", 12345, 1, core(app).store.store_id)):
         with pytest.raises(fairqueue_celery.LeaseLost):
             group([call(app, n) for n in range(3)]).apply_async()
         with pytest.raises(fairqueue_celery.LeaseLost), fairqueue_celery.batch(app):
@@ -448,7 +448,9 @@ def test_what_follows_from_a_job_waits_for_the_store(
     call(app).apply_async()
     lease = core(app).claim(["celery"]).leases[0]
     away = Away(app, set(range(1, 9)))
-    job = JobContext(lease.job.id, "ada", lease.fence, 1, core(app).store_id, body_returned=True)
+    job = JobContext(
+        lease.job.id, "ada", lease.fence, 1, core(app).store.store_id, body_returned=True
+    )
     with run_context(job):
         group([call(app, n) for n in range(3)]).apply_async()
     assert away.count == 9

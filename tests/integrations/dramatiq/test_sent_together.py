@@ -180,7 +180,7 @@ def test_what_follows_from_a_job_is_sent_at_once(broker: StubBroker, work: Any) 
     broker.enqueue(message(work))
     lease = queue(broker).claim(["default"]).leases[0]
     broker.enqueue(message(work))
-    job = JobContext(lease.job.id, "ada", lease.fence, 1, queue(broker).store_id)
+    job = JobContext(lease.job.id, "ada", lease.fence, 1, queue(broker).store.store_id)
     with run_context(job):
         with pytest.raises(CapacityExceeded):
             group([message(work, n) for n in range(3)]).run()
@@ -192,7 +192,7 @@ def test_what_follows_from_a_job_is_sent_at_once(broker: StubBroker, work: Any) 
 
 def test_a_job_that_lost_its_lease_sends_no_group(broker: StubBroker, work: Any) -> None:
     """LeaseLost is raised, and nothing is stored."""
-    job = JobContext("lost", "ada", 12345, 1, queue(broker).store_id)
+    job = JobContext("lost", "ada", 12345, 1, queue(broker).store.store_id)
     three = [message(work, n) for n in range(3)]
     with run_context(job), pytest.raises(fairqueue_dramatiq.LeaseLost):
         group(three).run()
