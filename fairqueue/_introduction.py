@@ -96,6 +96,8 @@ class Introduction:
         queues = sorted(self._named) if self._queues is None else self._queues()
         slots = self._slots() if self._slots is not None else None
         store.introduce(owner, self.node, self.software, queues=queues, slots=slots)
+        for shard in store.shards:
+            shard.engine.watch()
 
 
 class Introductions:

@@ -18,6 +18,7 @@ from fairqueue._validation import check_name
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import (
     Demand,
+    Durability,
     JobPage,
     Memory,
     Overview,
@@ -205,6 +206,15 @@ class Lists:
         """
         found = (shard.engine.memory() for shard in self._connected().shards)
         return max((each for each in found if each is not None), key=_fullness, default=None)
+
+    def durability(self) -> Durability | None:
+        """Return whether the server keeps jobs; None: it does not tell, or is ``memory://``.
+
+        Of several servers, one that drops jobs, else one that has no append-only file.
+        """
+        found = (shard.engine.durability() for shard in self._connected().shards)
+        known = (each for each in found if each is not None)
+        return min(known, key=lambda each: (not each.evicts_jobs, each.appends), default=None)
 
     def totals(self) -> Totals:
         """Return how many jobs were acked and died since the store began, and leases expired.

@@ -16,6 +16,7 @@ from fairqueue._capacity_wait import (
     waited,
 )
 from fairqueue._claimers import claimer_of
+from fairqueue._connection import Connection
 from fairqueue._limit_provider import LimitProvider
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._new_job import NewJob, as_one_group, checked
@@ -90,9 +91,10 @@ class FairQueue:
         """Ends that wait for a server that is away (for adapters)."""
         self.introduction = self._claimer.introduction
         """What ``queue.admin.list_workers()`` tells of what this queue claims (for adapters)."""
-        self._ready, self._brings_limits = False, brings_limits
+        self._connection = Connection(self.store, self._bring_limits if brings_limits else None)
+        self._connected = self._connection.connected
         self._own_limits = OwnLimits(self.settings, self.store, authoritative=authoritative)
-        self.admin = Admin(self._connected, self.settings)
+        self.admin = Admin(self._connection.reached, self.settings)
         """Operations: limits, pause and drain, cancel and purge, dead letters, ``why``."""
         self.missing_workspace = MissingWorkspace(self.settings)
         """What becomes of a publish whose workspace is not found (for adapters)."""
@@ -116,17 +118,15 @@ class FairQueue:
         """Check the server and store the limits; return whether the stored ones are now these.
 
         Runs automatically before the first operation. Raises ConfigurationError if the server
-        does not meet the requirements, StoreUnavailable if it cannot be reached.
+        does not meet the requirements, StoreUnavailable if it cannot be reached. Where a server
+        may lose jobs, a queue that has worked before, or a tool's, goes on with a warning.
         """
-        self.store.check()
+        return self._connection.connect()
+
+    def _bring_limits(self) -> bool:
         if self._provider is not None:
             self._provider.load()
-        if not self._brings_limits:
-            self._ready = True
-            return True
-        same = self._own_limits.bring()
-        self._ready = True
-        return same
+        return self._own_limits.bring()
 
     def refuse_if_full(self) -> None:
         """Raise StoreUnavailable if the store has no memory for a job; changes nothing.
@@ -139,11 +139,6 @@ class FairQueue:
         """Have the limits of a workspace that this process meets for the first time."""
         if self._provider is not None:
             self._provider.before_publish(workspace)
-
-    def _connected(self) -> AnyStore:
-        if not self._ready:
-            self.connect()
-        return self.store
 
     def publish(
         self,
@@ -429,7 +424,7 @@ class FairQueue:
         """
         store = self.store.clone(timeout_seconds=timeout_seconds)
         queue = FairQueue(settings=self.settings, store=store)
-        queue._ready = self._ready  # its server is already checked and has the limits
+        queue._connection.like(self._connection)
         # no second warning
         queue.missing_workspace = self.missing_workspace
         queue._similar_names = self._similar_names

@@ -294,6 +294,17 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Durability:
+    """Whether the server keeps jobs: when it is full, and when it crashes."""
+
+    maxmemory_policy: str
+    evicts_jobs: bool
+    """It drops jobs when it is full: the policy is not ``noeviction``, nor ``volatile-…``."""
+    appends: bool
+    """It has an append-only file; without one a crash loses jobs."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeadFilter:
     """Which dead letters: those that match everything that is given."""
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
+
+import click
+
+from fairqueue.cli import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -26,3 +31,14 @@ def blocks(page: Path, language: str) -> list[str]:
     """The code of a page in one language, without the indentation of a list."""
     found = _BLOCK.findall(page.read_text())
     return [textwrap.dedent(code) for _, of, code in found if of == language]
+
+
+def check_command(words: Sequence[str]) -> None:
+    """A ``fairqueue`` command exists and has the options that it is given; else click raises."""
+    command: click.Command = main
+    words = list(words)
+    while isinstance(command, click.Group):
+        _, found, words = command.resolve_command(click.Context(command), words)
+        assert found is not None
+        command = found
+    command.make_context("fairqueue", words)

@@ -15,7 +15,7 @@ from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.scripts import load
 from fairqueue._stores.waiter import Waiter
 from fairqueue.errors import ConfigurationError, StoreUnavailable
-from fairqueue.lists import Memory
+from fairqueue.lists import Durability, Memory
 
 HEADED = frozenset({"jobs", "dead_letters"})
 """Kinds of keys whose values end in a payload, behind the first line break."""
@@ -45,6 +45,10 @@ def bytes_of(value: Value) -> bytes:
 def heads_of(values: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     """Leave the payloads out."""
     return {name: value.partition(b"\n")[0] for name, value in values.items()}
+
+
+class UnsafeServer(ConfigurationError):
+    """The server answers, and may lose jobs or refuse a script: only operators may use it."""
 
 
 class Entry(NamedTuple):
@@ -152,8 +156,15 @@ class Engine(ABC):
         """Make a waiter for the tokens of some queues."""
 
     @abstractmethod
-    def check(self) -> None:
-        """Raise ConfigurationError or StoreUnavailable if the scripts cannot run here."""
+    def check(self, *, strict: bool = True) -> None:
+        """Raise ConfigurationError or StoreUnavailable if the scripts cannot run here.
+
+        ``strict``: raise UnsafeServer where jobs may be lost or a command is forbidden, instead of
+        logging a warning.
+        """
+
+    def watch(self) -> None:  # noqa: B027 - nothing changes in this process
+        """Log a warning if the server may lose jobs by now."""
 
     @property
     def server(self) -> str:
@@ -172,6 +183,10 @@ class Engine(ABC):
 
     def memory(self) -> Memory | None:
         """Return how much memory the server uses; None: it is not told, or is of this process."""
+        return None
+
+    def durability(self) -> Durability | None:
+        """Return what the server does about loss; None: it is not told, or is of this process."""
         return None
 
     def remarks(self) -> Iterator[Remark]:

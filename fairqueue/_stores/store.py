@@ -84,10 +84,11 @@ class AnyStore(HandoverStore, DeadStore):
         ``shards``: those that are asked, if not all.
         """
 
-    def check(self) -> None:
+    def check(self, *, strict: bool = True) -> None:
         """Raise ConfigurationError or StoreUnavailable if the server cannot keep the promises.
 
-        ConfigurationError also where others have opened these keys with other shards.
+        ConfigurationError also where others have opened these keys with other shards. For
+        ``strict`` see :meth:`Engine.check`.
         """
         raise NotImplementedError
 
@@ -223,9 +224,9 @@ class Store(QuotaStore, MovesStore, AnyStore):
         """Itself."""
         return (self,)
 
-    def check(self) -> None:
+    def check(self, *, strict: bool = True) -> None:
         """Check the server, and that it is not one of several shards."""
-        self.engine.check()
+        self.engine.check(strict=strict)
         check_layout([self.engine], Layout(Mark(1)))
 
     def clone(self, *, timeout_seconds: float | None = None) -> Store:

@@ -32,7 +32,7 @@ def doctor(
 ) -> None:
     """Check the server, the workers and every key.
 
-    A server that does not meet the requirements is exit code 2; the message says what to change.
+    A server on which the scripts cannot run is refused; the message says what to change.
     Otherwise all keys of the namespace are read, page by page, and checked against the invariants
     I1 to I15 of docs/architecture.md. Exit code 1: one of them does not hold, or there is a
     problem with the server or the workers. A warning alone is exit code 0.

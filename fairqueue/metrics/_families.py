@@ -60,6 +60,8 @@ OF_STORE = (
     Family("records_set_aside", "counter", ("kind",), "what was passed because it was damaged"),
     Family("redis_memory_used_bytes", "gauge", (), "what Redis uses, also for other data"),
     Family("redis_memory_max_bytes", "gauge", (), "its maxmemory, if it is set"),
+    Family("redis_evicts_jobs", "gauge", (), "1: its maxmemory-policy drops jobs when it is full"),
+    Family("redis_appendonly", "gauge", (), "1: it has an append-only file; 0: a crash loses jobs"),
     Family("jobs_queued", "gauge", QUEUE, "waiting and scheduled jobs"),
     Family("jobs_running", "gauge", QUEUE, "running jobs"),
     Family("jobs_runnable", "gauge", QUEUE, "due jobs below every limit and not paused"),

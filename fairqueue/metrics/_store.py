@@ -87,6 +87,9 @@ class _Reading:
         if memory := queue.admin.memory():
             self.add("redis_memory_used_bytes", memory.used_bytes)
             self.add("redis_memory_max_bytes", memory.max_bytes)
+        if durability := queue.admin.durability():
+            self.add("redis_evicts_jobs", int(durability.evicts_jobs))
+            self.add("redis_appendonly", int(durability.appends))
         self._add_queues(queue, overview.queues)
         self._add_workspaces(overview, top)
         self.add("scrape_seconds", time.monotonic() - began)

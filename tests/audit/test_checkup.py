@@ -89,6 +89,8 @@ TROUBLES: list[tuple[dict[str, Any], Level, str]] = [
     ({"used_memory": 96, "maxmemory": 100}, Level.PROBLEM, "96% of maxmemory"),
     ({"used_memory": 85, "maxmemory": 100}, Level.WARNING, "85% of maxmemory"),
     ({"used_memory": 10, "total_system_memory": 100}, Level.INFO, "maxmemory is not set"),
+    ({"maxmemory_policy": "allkeys-lru"}, Level.PROBLEM, "would drop jobs when it is full: set"),
+    ({"maxmemory_policy": "volatile-ttl"}, Level.WARNING, "it keeps all jobs, but drops results"),
     ({"evicted_keys": 3}, Level.PROBLEM, "3 keys were evicted"),
     ({"connected_clients": 90, "maxclients": 100}, Level.WARNING, "90 of 100 connections"),
     ({"rejected_connections": 2}, Level.WARNING, "2 connections were refused"),

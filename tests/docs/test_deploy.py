@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import click
 import pytest
 from pydantic import BaseModel, ConfigDict
 
 from fairqueue import FairQueue
-from fairqueue.cli import main
 from fairqueue.testing import embedded_redis
-from tests.pages import ROOT, blocks
+from tests.pages import ROOT, blocks, check_command
 
 yaml = pytest.importorskip("yaml", reason="the extra 'dev' has it")
 kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="the extra 'dev' has it")
@@ -99,16 +97,6 @@ def _lists(value: Any) -> Iterator[list[Any]]:
     if not isinstance(value, str | int | None):
         for child in children:
             yield from _lists(child)
-
-
-def _check_command(words: list[str]) -> None:
-    """A ``fairqueue`` command has the options that it is given."""
-    command: click.Command = main
-    while isinstance(command, click.Group):
-        _, found, words = command.resolve_command(click.Context(command), words)
-        assert found is not None
-        command = found
-    command.make_context("fairqueue", words)
 
 
 @pytest.fixture
@@ -275,7 +263,7 @@ def test_commands_exist(compose: Compose) -> None:
     own = [words[1:] for words in commands if words[0] == "fairqueue"]
     assert len(own) == 3
     for words in own:
-        _check_command(words)
+        check_command(words)
     modules = {"web" if words[0] == "uvicorn" else words[2] for words in commands
                if words[0] in {"uvicorn", "celery"}}  # fmt: skip
     assert [name for name in modules if not (SHOP / f"{name}.py").exists()] == []

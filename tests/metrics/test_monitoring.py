@@ -7,9 +7,11 @@ import math
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
@@ -21,6 +23,7 @@ from fairqueue.metrics import collector
 from fairqueue.metrics._families import OF_PROCESS, OF_STORE
 from fairqueue.testing import ManualClock
 from tests.metrics.scraping import scrape
+from tests.pages import check_command
 
 FOLDER = Path(__file__).parents[2] / "examples" / "monitoring"
 FILES = sorted(path for path in FOLDER.iterdir() if path.suffix in {".yml", ".yaml", ".json"})
@@ -32,6 +35,7 @@ NAMES = {
 }
 USED = re.compile(r"\bfairqueue_\w+")
 USES = re.compile(r"(fairqueue_\w+)\{([^{}]*)\}")
+COMMAND = re.compile(r"`fairqueue ([a-z][^`]*)`")
 BY = re.compile(r"by \(([\w, ]+)\)")
 OF_PROMETHEUS = {"le", "instance"}
 
@@ -65,11 +69,14 @@ def test_a_panel_groups_by_labels_that_exist() -> None:
 
 
 def test_every_rule_says_what_to_do() -> None:
-    """With a severity, and the command or number to look at."""
+    """With a severity, and the number to look at or a command that parses."""
     rules = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"][0]["rules"]
     for rule in rules:
         assert set(rule["annotations"]) == {"summary", "action"}, rule["alert"]
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        for command in COMMAND.findall(rule["annotations"]["action"]):
+            with suppress(click.MissingParameter):  # it is named, not written out
+                check_command(command.split())
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="needs prometheus' promtool")

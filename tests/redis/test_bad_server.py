@@ -7,17 +7,23 @@ import gc
 import re
 import weakref
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import Any
 
 import pytest
 import redis
 
 from fairqueue import Cancelled, ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
-from fairqueue._stores.redis.errors import _warn_of_eviction
-from fairqueue._stores.redis.permissions import calls, check_permissions, commands_of_scripts
+from fairqueue._stores.redis import dangers
+from fairqueue._stores.redis.permissions import calls, commands_of_scripts, missing_permissions
 from fairqueue.adapters import Ending, Finish
+from fairqueue.dashboard import Role, app
+from fairqueue.metrics import collector
 from fairqueue.testing import EmbeddedServer, embedded_redis
+from tests.dashboard.serving import Visitor, served
+from tests.metrics.scraping import scrape
 from tests.redis.tracing import WAYS
+from tests.unit.conftest import Shell
 
 SECRET = "hunter2-hunter2"
 
@@ -58,12 +64,67 @@ def test_evicting(own_server: EmbeddedServer) -> None:
         assert queue.publish(b"x", queue="q")
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+def test_evicting_under_running_workers(
+    own_server: EmbeddedServer, caplog: pytest.LogCaptureFixture, shards: int
+) -> None:
+    """Workers go on and warn; operators see, brake and are told; what starts is refused."""
+    dangers._throttle.cache_clear()
+    shell = Shell(f"{own_server.url}?shards={shards}", "fairqueue")
+    with FairQueue(own_server.url, shards=shards) as worker:
+        for workspace in "abc":
+            worker.publish(b"x", queue="q", workspace=workspace)
+        assert worker.claim(["q"]).leases
+        own_server.client().config_set("maxmemory-policy", "allkeys-lru")
+        caplog.clear()
+        for _ in range(3):
+            worker.introduction.restart()  # half a minute later
+            assert worker.claim(["q"], 0).leases == ()
+            worker.claim(["q"])
+        worker.connect()  # as it does after an outage
+        (warning,) = [one for one in caplog.records if one.name == "fairqueue.redis"]
+        assert "'allkeys-lru' and would drop jobs when it is full" in warning.getMessage()
+
+        assert shell.json("stats", "--all")["workspaces"]
+        shell.run("limits", "set", "concurrency=2", "--workspace", "a")
+        shell.run("pause", "--all")
+        found = shell.json("doctor", code=1)["remarks"]
+        (told,) = [one for one in found if one["about"] == "eviction"]
+        assert (told["level"], "set maxmemory-policy to" in told["text"]) == ("problem", True)
+
+        with FairQueue(own_server.url, shards=shards) as queue:
+            samples = scrape(collector(queue))
+            assert samples["fairqueue_redis_evicts_jobs",] == 1
+            assert samples["fairqueue_redis_appendonly",] == 0
+            assert samples["fairqueue_paused", "total"] == 1
+            with pytest.raises(ConfigurationError, match="would drop jobs"):
+                queue.publish(b"x", queue="q")
+            with pytest.raises(ConfigurationError, match="would drop jobs"):
+                queue.claim(["q"])
+        url = f"{own_server.url}?shards={shards}"
+        open_to_all = app(url, authorize=lambda _: Role.OPERATOR)
+        with served(open_to_all) as site, Visitor(base_url=site) as visitor:
+            assert visitor.get("/").status_code == HTTPStatus.OK
+
+
+def test_an_operator_without_a_permission(own_server: EmbeddedServer) -> None:
+    """What needs no more than it has works; doctor names what the ACL forbids."""
+    with FairQueue(own_server.url) as queue:
+        queue.publish(b"x", queue="q", workspace="a")
+    shell = Shell(_user(own_server, "~*", "+@all", "-lpush"), "fairqueue")
+    assert len(shell.json("stats")["workspaces"]) == 1
+    shell.run("pause", "--workspace", "a")
+    if _knows_dryrun(own_server.client()):
+        told = [one["text"] for one in shell.json("doctor", code=1)["remarks"]]
+        assert any("run LPUSH on keys like" in text for text in told)
+
+
 @pytest.mark.parametrize("policy", ["volatile-lru", "volatile-ttl", "volatile-random"])
 def test_evicting_what_expires(
     own_server: EmbeddedServer, caplog: pytest.LogCaptureFixture, policy: str
 ) -> None:
     """No job has a time to live: such a server is used, full or not, with one warning."""
-    _warn_of_eviction.cache_clear()
+    dangers._throttle.cache_clear()
     client = own_server.client()
     client.config_set("maxmemory-policy", policy)
     with FairQueue(own_server.url) as queue, FairQueue(own_server.url) as another:
@@ -312,7 +373,7 @@ def test_each_command_of_the_scripts_is_asked_for(redis_client: redis.Redis) -> 
     """The list of what is asked is the list of what the scripts run, and has the right arity."""
     asked = {call[0] for call in calls("k")}
     assert asked - {"EVALSHA", "EVAL", "SCRIPT", "BLPOP"} == commands_of_scripts()
-    check_permissions(redis_client, "k")
+    assert missing_permissions(redis_client, "k") is None
     for call in calls("k"):
         reply = redis_client.execute_command("ACL", "DRYRUN", "default", *call)
         assert reply in {b"OK", "OK"}

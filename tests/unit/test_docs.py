@@ -6,14 +6,12 @@ import re
 import shlex
 from pathlib import Path
 
-import click
 import pytest
 
 from fairqueue._keys import LAYOUT
 from fairqueue._settings import QueueSettings, Settings, TaskSettings, WorkspaceSettings
 from fairqueue._stores.linker import MODULES
-from fairqueue.cli import main
-from tests.pages import PAGES, ROOT, label
+from tests.pages import PAGES, ROOT, check_command, label
 
 
 @pytest.mark.parametrize("model", [Settings, WorkspaceSettings, TaskSettings, QueueSettings])
@@ -40,13 +38,7 @@ COMMANDS = sorted({line for page in PAGES for line in COMMAND.findall(page.read_
 @pytest.mark.parametrize("line", COMMANDS)
 def test_the_commands_of_the_pages_parse(line: str) -> None:
     """Each command in a console block exists and has the options that it is shown with."""
-    command: click.Command = main
-    arguments = shlex.split(line)
-    while isinstance(command, click.Group):
-        _, found, arguments = command.resolve_command(click.Context(command), arguments)
-        assert found is not None
-        command = found
-    command.make_context(line, arguments)
+    check_command(shlex.split(line))
 
 
 def test_the_targets_of_make_exist() -> None:

@@ -190,7 +190,7 @@ class MemoryEngine(Engine):
         tokens = [self.keys.key("token", queue).encode() for queue in queues]
         return MemoryWaiter(self._database.tokens, tokens)
 
-    def check(self) -> None:
+    def check(self, *, strict: bool = True) -> None:  # noqa: ARG002 - it is never unsafe
         """Raise ConfigurationError in a forked child."""
         self._database.check()
 

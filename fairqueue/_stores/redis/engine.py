@@ -11,21 +11,30 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue._stores.engine import Engine, Entry, Remark, Value, bytes_of
+from fairqueue._stores.engine import (
+    Engine,
+    Entry,
+    Level,
+    Remark,
+    UnsafeServer,
+    Value,
+    bytes_of,
+)
 from fairqueue._stores.linker import Read, read_source
 from fairqueue._stores.redis import health
 from fairqueue._stores.redis.address import address_of, client_at, doubt_server
 from fairqueue._stores.redis.connections import ScriptCall, confirmation_of, wire_of
-from fairqueue._stores.redis.errors import check_server, guarded, raise_told
+from fairqueue._stores.redis.dangers import Danger, check_server, danger_of, warn
+from fairqueue._stores.redis.errors import guarded, raise_told
 from fairqueue._stores.redis.pages import Pages
-from fairqueue._stores.redis.permissions import check_permissions
+from fairqueue._stores.redis.permissions import missing_permissions
 from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.redis.sentinel import pool_like
 from fairqueue._stores.redis.servers import ASK_SECONDS, PATIENCE_SECONDS, server_at
 from fairqueue._stores.redis.traced import is_traced
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue.errors import FairQueueError, StoreUnavailable
-from fairqueue.lists import Memory
+from fairqueue.lists import Durability, Memory
 
 HEADS_AT_ONCE = 200
 PATIENT = frozenset({"publish", "publish_many"})
@@ -139,18 +148,35 @@ class RedisEngine(Engine):
         tokens = [self.keys.key("token", queue) for queue in queues]
         return RedisWaiter(self.client, self._wire, tokens, self)
 
-    def check(self) -> None:
+    def check(self, *, strict: bool = True) -> None:
         """Raise if this server cannot keep the promises."""
         waits = self._replicas.least > 0
         try:
             with self._guarded():
-                check_server(self.client, confirms=waits)
-                check_permissions(self.client, self.keys.key("token", "q"), waits=waits)
+                dangers = [*check_server(self.client, confirms=waits), *self._forbidden()]
         except StoreUnavailable:  # a replica answers, so its connections notice nothing
             doubt_server(self.client.connection_pool)
             raise
         if self.is_left_alone:
             server_at(self.server).answered()
+        for danger in dangers:
+            if strict and danger.refuses:
+                raise UnsafeServer(danger.text)
+            warn(danger.text)
+
+    def watch(self) -> None:
+        """Look at the policy again, which ``CONFIG SET`` may have changed."""
+        with self._guarded():
+            found = health.durability(self.client)
+        danger = found and danger_of(found.maxmemory_policy, confirms=self._replicas.least > 0)
+        if danger:
+            warn(danger.text)
+
+    def _forbidden(self) -> Iterator[Danger]:
+        key, waits = self.keys.key("token", "q"), self._replicas.least > 0
+        text = missing_permissions(self.client, key, waits=waits)
+        if text is not None:
+            yield Danger(text)
 
     @property
     def server(self) -> str:
@@ -173,10 +199,17 @@ class RedisEngine(Engine):
         with self._guarded():
             return health.memory(self.client)
 
+    def durability(self) -> Durability | None:
+        """Ask the server, if it may be asked."""
+        with self._guarded():
+            return health.durability(self.client)
+
     def remarks(self) -> Iterator[Remark]:
-        """Say how the server is: persistence, memory, clients, clock, latency."""
+        """Say how the server is: persistence, memory, clients, clock, latency, permissions."""
         with self._guarded():
             yield from health.remarks(self.client)
+            for danger in self._forbidden():
+                yield Remark(Level.PROBLEM, "permissions", danger.text)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

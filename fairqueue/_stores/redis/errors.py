@@ -1,12 +1,10 @@
-"""Explains why Redis refuses a call, and checks a server at start."""
+"""Explains why Redis refuses a call."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import redis
 import redis.exceptions
@@ -14,13 +12,6 @@ from redis.sentinel import MasterNotFoundError
 
 from fairqueue._stores.redis.replicas import TooFewReplicas
 from fairqueue.errors import ConfigurationError, StoreUnavailable
-
-log = logging.getLogger("fairqueue.redis")
-
-OLDEST = (6, 2)
-
-EVICTS_WHAT_EXPIRES = "volatile-"
-"""How the policies begin that evict only keys with a time to live; no job has one."""
 
 SCRIPT_DENIED = ("user executing the script", "ACL failure in script")
 """What the errors say when the ACL forbids a script's command: Redis 7.0; Redis 7.2 and Valkey."""
@@ -42,12 +33,6 @@ REMEDIES = {
     "there",
     "UNBLOCKED": "Redis has ended this wait, as it does when it becomes a replica",
 }
-
-EVICTION = (
-    "when it is full it keeps all jobs, but drops results of Celery, and replies that make a "
-    "repeated call harmless; raise maxmemory in time, or set maxmemory-policy to noeviction"
-)
-"""What a policy does that evicts only keys with a time to live."""
 
 WRONG_SERVER = frozenset(
     {
@@ -156,46 +141,3 @@ def _refused(error: Exception) -> ConfigurationError:
 def is_withheld(error: redis.ResponseError) -> bool:
     """Whether the caller has no such command: the server hides it, or the ACL forbids it."""
     return isinstance(error, redis.exceptions.NoPermissionError) or "unknown command" in str(error)
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")[:2])
-
-
-def check_server(client: Any, *, confirms: bool = False) -> None:
-    """Raise ConfigurationError if this server cannot keep the promises.
-
-    ``confirms``: by replicas, which needs the kept replies. StoreUnavailable for a replica: after a
-    failover the address may lead to one for a while.
-    """
-    try:
-        info = client.info()
-    except redis.ResponseError as error:
-        if not is_withheld(error):
-            raise
-        return  # nothing can be checked
-    version, policy = info.get("redis_version", "0.0"), info.get("maxmemory_policy", "noeviction")
-    if _version(version) < OLDEST:
-        raise ConfigurationError(
-            f"this Redis is {version}, too old: fairqueue needs 6.2 or later (or Valkey)"
-        )
-    if policy.startswith(EVICTS_WHAT_EXPIRES) and confirms:
-        raise ConfigurationError(
-            f"this Redis has maxmemory-policy {policy!r} and would drop what min_replicas needs "
-            "when it is full: set maxmemory-policy to noeviction"
-        )
-    if policy.startswith(EVICTS_WHAT_EXPIRES):
-        _warn_of_eviction(policy)
-    elif policy != "noeviction":
-        raise ConfigurationError(
-            f"this Redis has maxmemory-policy {policy!r} and would drop jobs when it is full: "
-            "set maxmemory-policy to noeviction"
-        )
-    if info.get("role") == "slave":
-        raise StoreUnavailable(REMEDIES["READONLY"])
-
-
-@cache
-def _warn_of_eviction(policy: str) -> None:
-    """Once in each process, which may check its server many times."""
-    log.warning("this Redis has maxmemory-policy %r: %s", policy, EVICTION)

@@ -10,8 +10,9 @@ from typing import Any
 import redis
 
 from fairqueue._stores.engine import Level, Remark
-from fairqueue._stores.redis.errors import EVICTION, EVICTS_WHAT_EXPIRES, is_from_wrong_server
-from fairqueue.lists import Memory
+from fairqueue._stores.redis.dangers import SAFE, danger_of, spares_jobs
+from fairqueue._stores.redis.errors import is_from_wrong_server
+from fairqueue.lists import Durability, Memory
 
 PINGS = 20
 SLOW_SECONDS = 0.01
@@ -37,15 +38,30 @@ def remarks(client: Any) -> Iterator[Remark]:
 
 def memory(client: Any) -> Memory | None:
     """How much memory the server uses; None: INFO is refused, or does not have it."""
-    try:
-        info: Info = client.info("memory")
-    except redis.ResponseError as error:
-        if is_from_wrong_server(error):
-            raise
-        return None
+    info = _info(client, "memory")
     if "used_memory" not in info:
         return None
     return Memory(int(info["used_memory"]), int(info.get("maxmemory", 0)) or None)
+
+
+def durability(client: Any) -> Durability | None:
+    """What the server does about loss; None: INFO is refused, or does not have it."""
+    policy = _info(client, "memory").get("maxmemory_policy")
+    if policy is None:
+        return None
+    appends = bool(_info(client, "persistence").get("aof_enabled"))
+    return Durability(policy, evicts_jobs=not spares_jobs(policy), appends=appends)
+
+
+def _info(client: Any, section: str) -> Info:
+    """Ask for a section; it is empty where INFO is refused."""
+    try:
+        found: Info = client.info(section)
+    except redis.ResponseError as error:
+        if is_from_wrong_server(error):
+            raise
+        return {}
+    return found
 
 
 def _name(info: Info) -> str:
@@ -97,14 +113,14 @@ def _clients(info: Info) -> Iterator[Remark]:
 
 
 def _eviction(info: Info) -> Iterator[Remark]:
-    policy = str(info.get("maxmemory_policy", "noeviction"))
-    spares_jobs = policy.startswith(EVICTS_WHAT_EXPIRES)
-    if spares_jobs:
-        yield Remark(Level.WARNING, "eviction", f"maxmemory-policy is {policy}: {EVICTION}")
+    policy = str(info.get("maxmemory_policy", SAFE))
+    level = Level.WARNING if policy != SAFE and spares_jobs(policy) else Level.PROBLEM
+    if danger := danger_of(policy):
+        yield Remark(level, "eviction", danger.text)
     if evicted := int(info.get("evicted_keys", 0)):
-        what = "results may be missing" if spares_jobs else "jobs may be lost"
+        what = "results may be missing" if level is Level.WARNING else "jobs may be lost"
         text = f"{evicted:,} keys were evicted since its start: {what}"
-        yield Remark(Level.WARNING if spares_jobs else Level.PROBLEM, "eviction", text)
+        yield Remark(level, "eviction", text)
 
 
 def _clock(client: Any) -> Iterator[Remark]:

@@ -14,7 +14,6 @@ from typing import Any
 import redis
 
 from fairqueue._stores.scripts import load
-from fairqueue.errors import ConfigurationError
 
 BEHIND_THE_KEY = {
     0: "DEL EXISTS GET HGETALL HKEYS HLEN HRANDFIELD LLEN LPOP PERSIST RPOP SCARD SMEMBERS "
@@ -47,8 +46,8 @@ def calls(key: str) -> Iterator[tuple[str, ...]]:
         yield from ((name, key, *["0"] * behind) for name in names.split())
 
 
-def check_permissions(client: Any, key: str, *, waits: bool = False) -> None:
-    """Raise ConfigurationError if the ACL forbids a command on this key; name all of them.
+def missing_permissions(client: Any, key: str, *, waits: bool = False) -> str | None:
+    """Name all commands that the ACL forbids on this key, and the remedy; None: there is none.
 
     Of the two that bring a script to the server one is enough. ``waits``: for replicas, too.
     """
@@ -57,15 +56,15 @@ def check_permissions(client: Any, key: str, *, waits: bool = False) -> None:
         user = client.execute_command("ACL", "WHOAMI")
         denied = set(_denied(client, user, asked))
     except redis.ResponseError:  # it does not know the command, or this user may not ask
-        return
+        return None
     if not denied >= BRING_SCRIPTS:
         denied -= BRING_SCRIPTS
     if not denied:
-        return
+        return None
     name = user.decode() if isinstance(user, bytes) else user
     names = sorted(denied)
     rules = " ".join(f"+{command.lower()}" for command in names)
-    raise ConfigurationError(
+    return (
         f"Redis does not let user {name!r} run {', '.join(names)} on keys like {key!r}: check "
         f"that its ACL allows these commands (ACL SETUSER {name} {rules}) on these keys"
     )

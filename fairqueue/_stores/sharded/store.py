@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from fairqueue._keys import encode
 from fairqueue._shards import shard_of_fence
@@ -59,7 +60,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         """How many the URL names: shard i is on server i modulo this."""
         self._woken: set[int] = set()
 
-    def check(self) -> None:
+    def check(self, *, strict: bool = True) -> None:
         """Check each server, and that all agree on the shards.
 
         Where one is away its shards are checked later, before the first call to them. Raises
@@ -70,7 +71,7 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
         for engine in engines:
             if engine.server not in away:
                 try:
-                    engine.check()
+                    engine.check(strict=strict)
                 except StoreUnavailable as error:
                     away[engine.server] = error
         there = [engine for engine in engines if engine.server not in away]
@@ -85,10 +86,11 @@ class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
             if shard.engine.server in away:
                 reason = away[shard.engine.server]
                 log.warning("shard %d does not answer: %s", shard.engine.shard, reason)
-                shard.engine.late_check = LateCheck(shard, [self._check_late])
+                late = partial(self._check_late, strict=strict)
+                shard.engine.late_check = LateCheck(shard, [late])
 
-    def _check_late(self, shard: Store) -> None:
-        shard.engine.check()
+    def _check_late(self, shard: Store, *, strict: bool) -> None:
+        shard.engine.check(strict=strict)
         check_layout([shard.engine], self.layout, servers=self.servers)
 
     def publish(
