@@ -112,7 +112,7 @@ class Claimer:
     def __init__(self, store: Store, settings: Settings, owner: Owner | None = None) -> None:
         self._store, self._settings = store, settings
         self._identity = owner or Owner()
-        self.introduction = Introduction()
+        self.introduction = Introduction(settings.lease_seconds)
         """What operators see of this owner."""
         self._reset()
 
@@ -312,6 +312,8 @@ class Claimer:
         """Return nothing."""
         return []
 
-    def close(self) -> None:
-        """Forget an unanswered call."""
+    def close(self, *, answers: bool = True) -> None:
+        """Tell operators that this owner stops, if the store answers; forget an unanswered call."""
+        if answers and self.owner == self._identity.name:  # in a fork it is its parent's
+            self.introduction.end(self._store, self.owner)
         self._unanswered = None

@@ -390,5 +390,5 @@ class Claimers:
     def close(self) -> None:
         """Try once more to finish what is owed; forget unanswered calls."""
         self.pay()
-        for claimer in self._each:
-            claimer.close()
+        for claimer, rest in zip(self._each, self._rests, strict=True):
+            claimer.close(answers=rest.seconds_left <= 0)

@@ -10,10 +10,10 @@ from importlib.metadata import version
 from fairqueue._stores.store import AnyStore
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
+from fairqueue.lists import INTRODUCED_EVERY_SECONDS
 
 log = logging.getLogger("fairqueue.claimer")
 
-INTRODUCED_EVERY_SECONDS = 30.0  # how exactly operators see when an owner claimed last
 MOST_NAMED = 100  # queues of which a new one is told at once
 
 Queues = Callable[[], Sequence[str]]
@@ -26,9 +26,15 @@ def _own_version() -> str:
 
 
 class Introduction:
-    """Tells it with the first claim, every half minute, and once the queues are others."""
+    """Tells it with the first claim, every half minute, and once the queues are others.
 
-    def __init__(self) -> None:
+    Where leases are shorter than that, once in each; and at last that the owner has stopped.
+    """
+
+    def __init__(self, lease_seconds: float) -> None:
+        self._lease_seconds = lease_seconds
+        self._known = ""
+        """The owner that has introduced itself and did not stop."""
         self.node = ""
         """The name that the framework gives this worker."""
         self.software = _own_version()
@@ -56,7 +62,7 @@ class Introduction:
 
     def restart(self) -> None:
         """Tell it with the next claim or renewal: this is another owner, or takes other queues."""
-        self._throttle = Throttle(INTRODUCED_EVERY_SECONDS)
+        self._throttle = Throttle(min(INTRODUCED_EVERY_SECONDS, self._lease_seconds))
         self._named: set[str] = set()  # what was told, or is about to be
         self._lately: set[str] = set()
 
@@ -77,7 +83,7 @@ class Introduction:
 
     def with_renewal(self, store: AnyStore, owner: str) -> None:
         """Tell it if it is time, while a worker whose slots are all taken does not claim."""
-        if not self._throttle.passes():
+        if owner != self._known or not self._throttle.passes():
             return
         try:
             self._give(store, owner)
@@ -85,19 +91,39 @@ class Introduction:
             self.restart()
             log.info("'fairqueue workers' is not up to date about owner %s: %s", owner, error)
 
+    def end(self, store: AnyStore, owner: str) -> None:
+        """Tell that this owner has stopped, if it is known; a claim introduces it again."""
+        if owner != self._known:
+            return
+        self._known = ""
+        try:
+            self._tell(store, owner, lease_seconds=0.0)
+        except FairQueueError as error:
+            log.info("'fairqueue workers' does not know that owner %s stopped: %s", owner, error)
+        self.restart()
+
     def _passes(self) -> bool:
-        """Whether half a minute is over; what was not named in it is not taken any more."""
+        """Whether the time is over; what was not named in it is not taken any more."""
         if not self._throttle.passes():
             return False
         self._named, self._lately = self._lately, set()
         return True
 
     def _give(self, store: AnyStore, owner: str) -> None:
-        queues = sorted(self._named) if self._queues is None else self._queues()
-        slots = self._slots() if self._slots is not None else None
-        store.introduce(owner, self.node, self.software, queues=queues, slots=slots)
+        self._tell(store, owner, lease_seconds=self._lease_seconds)
+        self._known = owner
         for shard in store.shards:
             shard.engine.watch()
+
+    def _tell(self, store: AnyStore, owner: str, *, lease_seconds: float) -> None:
+        store.introduce(
+            owner,
+            self.node,
+            self.software,
+            queues=sorted(self._named) if self._queues is None else self._queues(),
+            slots=self._slots() if self._slots is not None else None,
+            lease_seconds=lease_seconds,
+        )
 
 
 class Introductions:

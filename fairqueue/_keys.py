@@ -46,7 +46,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "imported": (),  # hash: kind -> messages imported from another system
     "totals": (),  # hash: what happens to jobs while no process sees it -> how often it did
     "workers": (),  # zset: owner, its node's name and software, by its last sign of life
-    "worker_queues": (),  # hash: owner -> its slots, and the queues that it takes jobs from
+    "worker_queues": (),  # hash: owner -> length of its leases, slots, queues it takes jobs from
     "history": (),  # string with an end: samples of what ran and waited, the newest first
     "cleanup": (),  # string: how far the search for what is not used any more has come
     "requests": (),  # zset: ticket in flight by when it began

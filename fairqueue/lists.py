@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from fairqueue._types import Pause, WithoutWorkspace, WorkspaceStats
 
-SILENT_SECONDS = 100.0
-"""An owner without leases that gave no sign of life for this long is not alive."""
+INTRODUCED_EVERY_SECONDS = 30.0
+"""How often a process that claims gives a sign of life; with shorter leases once in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +169,20 @@ class WorkerRow:
     """The queues that it takes jobs from, as of half a minute ago at most; None: not known."""
     more_queues: int = 0
     """How many others there are; only the first 4,000 bytes of names are kept."""
+    lease_seconds: float | None = None
+    """The length of its leases; 0: it has said that it stops; None: not known."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it holds leases, or gave a sign of life a moment ago."""
-        return self.running > 0 or self.silent_seconds < SILENT_SECONDS
+        """Whether it gave a sign of life within its last two leases, and did not stop.
+
+        One that holds no lease gives a sign every 30 s at least. Where the length of its leases is
+        not known, it lives while it holds some.
+        """
+        if self.lease_seconds is None:
+            return self.running > 0
+        idle = min(self.lease_seconds, INTRODUCED_EVERY_SECONDS)
+        return self.silent_seconds < 2 * (self.lease_seconds if self.running else idle)
 
     def takes(self, queue: str) -> bool:
         """Whether it names this queue among those that it takes jobs from."""

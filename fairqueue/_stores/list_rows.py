@@ -144,18 +144,20 @@ def task(row: bytes) -> TaskRow:
     )
 
 
-def takes(queues: Sequence[str], slots: int | None) -> str:
+def takes(queues: Sequence[str] | None, slots: int | None, lease_seconds: float) -> str:
     """Write what an owner takes jobs from: as many queues as there is room for."""
-    names = [encode(queue) for queue in queues]
+    names = [encode(queue) for queue in queues or ()]
     ends = accumulate(len(name) + 1 for name in names)
     kept = sum(end <= MOST_TAKES_BYTES for end in ends)
-    return " ".join(["-" if slots is None else str(slots), str(len(names) - kept), *names[:kept]])
+    more = "-" if queues is None else str(len(names) - kept)
+    words = [f"{lease_seconds:g}", "-" if slots is None else str(slots), more]
+    return " ".join([*words, *names[:kept]])
 
 
 def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
     """Read one owner, its last sign of life, and what it takes jobs from, if that is known."""
     owner, node, software = text.split(b" ")
-    slots, more, *queues = takes.split(b" ") if takes else (b"-", b"0")
+    lease, slots, more, *queues = takes.split(b" ") if takes else (b"-", b"-", b"-")
     name = decode(owner)
     return WorkerRow(
         worker=name if node == b"-" else decode(node),
@@ -165,8 +167,9 @@ def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
         silent_seconds=max(0.0, now - seen),
         running=0,
         slots=_whole(slots),
-        queues=tuple(map(decode, queues)) if takes else None,
-        more_queues=int(more),
+        queues=None if more == b"-" else tuple(map(decode, queues)),
+        more_queues=_whole(more) or 0,
+        lease_seconds=_number(lease),
     )
 
 

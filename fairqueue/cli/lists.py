@@ -189,7 +189,8 @@ def workers(*, url: str, namespace: str | None, gone: bool, as_json: bool) -> No
 
 def _worker(row: WorkerRow) -> list[str]:
     names = [printable(name) for name in (row.software or NOTHING, row.owner)]
-    numbers = [f"{row.running:,}", _limit(row.slots), _ago(row.silent_seconds)]
+    stopped = "stopped " * (row.lease_seconds == 0)
+    numbers = [f"{row.running:,}", _limit(row.slots), f"{stopped}{_ago(row.silent_seconds)}"]
     return [printable(row.worker), _taken(row), *names, *numbers]
 
 

@@ -240,10 +240,40 @@ def test_the_queues_of_a_worker_are_bounded(world: World, admin: Admin) -> None:
     assert world.store.engine.command("HKEYS", key) == [b"two"]
 
 
+def test_a_worker_that_has_stopped_is_not_alive(world: World, admin: Admin) -> None:
+    """At once, also if leases of it have not ended; until it introduces itself again."""
+    for _ in range(2):
+        world.store.introduce("one", "celery@1", "", queues=["q"], slots=4, lease_seconds=30)
+        world.publish()
+        world.worker("one").take_one()
+        (row,) = admin.list_workers()
+        assert (row.is_alive, row.running > 0) == (True, True)
+        assert admin.demand()["q"].worker_slots == 4
+        world.store.introduce("one", "celery@1", "", queues=["q"], slots=4, lease_seconds=0)
+        assert admin.list_workers() == []
+        assert admin.demand()["q"].worker_slots == 0
+        (row,) = admin.list_workers(gone=True)
+        assert (row.queues, row.lease_seconds) == (("q",), 0)
+
+
+def test_a_worker_is_silent_after_two_leases(world: World, admin: Admin) -> None:
+    """Whether or not its leases were taken back; one without leases gives signs more often."""
+    world.store.introduce("busy", "", "", queues=["q"], lease_seconds=300)
+    world.store.introduce("idle", "", "", queues=["q"], lease_seconds=300)
+    world.store.introduce("short", "", "", queues=["q"], lease_seconds=5)
+    world.publish()
+    world.worker("busy").take_one()
+    seen = []
+    for seconds in (9, 2, 48, 2, 538, 2):  # 9, 11, 59, 61, 599, 601
+        world.clock.advance(seconds)
+        seen.append([row.owner for row in admin.list_workers()])
+    assert seen == [["busy", "idle", "short"], *[["busy", "idle"]] * 2, *[["busy"]] * 2, []]
+
+
 def test_a_worker_that_is_gone_is_listed_for_a_day(world: World, admin: Admin) -> None:
     """Only where that is asked for; after a day another worker's sign of life takes it away."""
     world.store.introduce("old", "celery@old", "")
-    world.clock.advance(99)
+    world.clock.advance(59)
     assert [row.worker for row in admin.list_workers()] == ["celery@old"]
     world.clock.advance(2)
     world.store.introduce("new", "celery@new", "")

@@ -198,16 +198,16 @@ def test_a_queue_that_no_worker_takes_is_named_at_once(world: World) -> None:
     world.clock.advance(6)
     told = "the process that takes jobs from queue q has not come for 6.0 s"
     assert told in explain_blocker(only(world), world.clock())
-    world.clock.advance(84)
+    world.clock.advance(44)
     world.store.introduce("w2", "", "", queues=["mail"], slots=2)
     world.publish("b")
     (workers,) = [position.workers for position in why(world, workspace="b").positions]
     assert (workers.processes, workers.others, workers.unknown) == (1, 1, 0)
-    world.clock.advance(30)
+    world.clock.advance(15)
     found = only(world, workspace="b")
     assert found.used == 0
     assert found.since == pytest.approx(seen, abs=0.01)
-    assert explain_blocker(found, world.clock()).endswith("; the last one was seen 2 m 00 s ago")
+    assert explain_blocker(found, world.clock()).endswith("; the last one was seen 1 m 05 s ago")
 
 
 def test_workers_that_do_not_come_are_counted(world: World) -> None:

@@ -112,7 +112,7 @@ def test_a_queue_is_full_if_all_its_servers_are(
     What is published to that one is refused there.
     """
     queue = FairQueue(settings=Settings(), store=both.sharded)
-    monkeypatch.setattr(queue, "_ready", True)
+    monkeypatch.setattr(queue, "_connected", lambda: both.sharded)
 
     def full(*_: object) -> None:
         raise StoreUnavailable("out of memory")

@@ -366,11 +366,11 @@ def test_an_owner_introduces_itself_at_times(store: Flaky, claimer: Claimer) -> 
 
 def test_other_queues_are_told_at_once(store: Flaky, claimer: Claimer) -> None:
     """With the claim that names a new one; of an owner that says so also with a renewal."""
-    told: list[object] = []
+    told: list[dict[str, object]] = []
     store.introduce = lambda *about, **takes: told.append(takes)  # type: ignore[method-assign]
     for queues in (["q"], ["q"], ["r", "q"], ["r"]):
         claimer.claim(queues, 1, [])
-    assert told == [{"queues": ["q"], "slots": None}, {"queues": ["q", "r"], "slots": None}]
+    assert [each["queues"] for each in told] == [["q"], ["q", "r"]]
     taken = ["q"]
     claimer.introduction.describe(
         "celery@one", software="c/5", queues=lambda: taken, slots=lambda: 4
@@ -378,12 +378,28 @@ def test_other_queues_are_told_at_once(store: Flaky, claimer: Claimer) -> None:
     claimer.claim(["q"], 1, [])
     taken.append("s")
     claimer.renewed(store, claimer.owner)
-    assert told[2:] == [{"queues": taken, "slots": 4}]
+    assert [(each["queues"], each["slots"]) for each in told[2:]] == [(taken, 4)]
     claimer.introduction.restart()
     claimer.renewed(store, "another")
     assert len(told) == 3
     claimer.renewed(store, claimer.owner)
     assert len(told) == 4
+
+
+def test_an_owner_says_that_it_stops(store: Flaky, claimer: Claimer) -> None:
+    """Once, if it has claimed; a renewal that comes late does not bring it back, a claim does."""
+    told: list[tuple[object, object]] = []
+    store.introduce = lambda owner, *about, **takes: told.append(  # type: ignore[method-assign]
+        (owner, takes["lease_seconds"])
+    )
+    claimer.close()
+    claimer.claim(["q"], 1, [])
+    claimer.close()
+    claimer.close()
+    claimer.renewed(store, claimer.owner)
+    assert told == [(claimer.owner, LEASE_SECONDS), (claimer.owner, 0)]
+    claimer.claim(["q"], 1, [])
+    assert told[2:] == [(claimer.owner, LEASE_SECONDS)]
 
 
 def test_a_refused_introduction_stops_no_claim(

@@ -133,9 +133,16 @@ class ShardedLists(Shards):
         *,
         queues: Sequence[str] | None = None,
         slots: int | None = None,
+        lease_seconds: float = 30.0,
     ) -> None:
         """Tell each shard; if some do not answer tell the others, then raise the first error."""
-        each(self.shards, lambda s: s.introduce(owner, node, software, queues=queues, slots=slots))
+
+        def introduce(shard: Store) -> None:
+            shard.introduce(
+                owner, node, software, queues=queues, slots=slots, lease_seconds=lease_seconds
+            )
+
+        each(self.shards, introduce)
 
     def why(
         self,

@@ -88,11 +88,12 @@ class Broker:
         self.dying.clear()
 
     def close(self) -> None:
-        """At the interpreter's exit: report what was acked, give back what did not start."""
+        """At the interpreter's exit: report what was acked, give back what did not start, leave."""
         try:
             for claims in list(self._claims):
                 claims.close()
             self.leases.flush()
+            self.core.close()
         except FairQueueError as error:
             logger.warning("at exit Redis did not answer; leases will expire: %s", error)
 

@@ -57,7 +57,7 @@ def test_a_cancelled_task_is_stopped(shop: Any) -> None:
 
 
 def test_what_runs_is_listed_by_the_node_of_its_worker(shop: Any) -> None:
-    """``ps`` and ``workers`` name it as Celery does, and a killed one until its lease ends."""
+    """``ps`` and ``workers`` name it as Celery does, and a killed one for two leases."""
     url = shop.url(lease_seconds=2)
     workers = [shop.worker("-P", "prefork", "-c", "1", url=url).ready() for _ in range(2)]
     publisher = shop.publisher(url)
@@ -75,6 +75,7 @@ def test_what_runs_is_listed_by_the_node_of_its_worker(shop: Any) -> None:
         wait_for(lambda: core.admin.list_running().total == 1)
         (job,) = core.admin.list_running(worker=workers[1].name).jobs
         assert job.task == "shop.work_late"
+        wait_for(lambda: [w.worker for w in core.admin.list_workers()] == [workers[1].name])
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,7 @@ def test_workers_are_scaled_by_what_waits(office: Any, operator: Operator) -> No
     wait_for(lambda: not _reports(operator)[1])
     assert _reports(operator) == [0, 0, 0, 4]
     assert first.stop() == 0
+    assert _reports(operator)[3] == 3
     office.send(20, "w1")
     office.ledger.wait("end", 1, n=20)
     assert len(office.ledger.lines("start")) == 21
