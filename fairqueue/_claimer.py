@@ -112,7 +112,7 @@ class Claimer:
     def __init__(self, store: Store, settings: Settings, owner: Owner | None = None) -> None:
         self._store, self._settings = store, settings
         self._identity = owner or Owner()
-        self.introduction = Introduction(settings.lease_seconds)
+        self.introduction = Introduction(settings)
         """What operators see of this owner."""
         self._reset()
 

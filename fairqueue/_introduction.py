@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import version
 
+from fairqueue._settings import Settings
+from fairqueue._stores.limits_text import digest
 from fairqueue._stores.store import AnyStore
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
@@ -31,8 +33,8 @@ class Introduction:
     Where leases are shorter than that, once in each; and at last that the owner has stopped.
     """
 
-    def __init__(self, lease_seconds: float) -> None:
-        self._lease_seconds = lease_seconds
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._known = ""
         """The owner that has introduced itself and did not stop."""
         self.node = ""
@@ -62,7 +64,7 @@ class Introduction:
 
     def restart(self) -> None:
         """Tell it with the next claim or renewal: this is another owner, or takes other queues."""
-        self._throttle = Throttle(min(INTRODUCED_EVERY_SECONDS, self._lease_seconds))
+        self._throttle = Throttle(min(INTRODUCED_EVERY_SECONDS, self._settings.lease_seconds))
         self._named: set[str] = set()  # what was told, or is about to be
         self._lately: set[str] = set()
 
@@ -110,10 +112,14 @@ class Introduction:
         return True
 
     def _give(self, store: AnyStore, owner: str) -> None:
-        self._tell(store, owner, lease_seconds=self._lease_seconds)
+        self._tell(store, owner, lease_seconds=self._settings.lease_seconds)
         self._known = owner
         for shard in store.shards:
             shard.engine.watch()
+
+    @cached_property
+    def _limits(self) -> str:
+        return digest(self._settings.stored_limits())
 
     def _tell(self, store: AnyStore, owner: str, *, lease_seconds: float) -> None:
         store.introduce(
@@ -123,6 +129,7 @@ class Introduction:
             queues=sorted(self._named) if self._queues is None else self._queues(),
             slots=self._slots() if self._slots is not None else None,
             lease_seconds=lease_seconds,
+            limits=self._limits,
         )
 
 

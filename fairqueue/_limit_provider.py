@@ -14,6 +14,7 @@ from fairqueue._stores.store import AnyStore
 from fairqueue._types import Limits
 from fairqueue._utils import Throttle, load_function
 from fairqueue.errors import ConfigurationError, FairQueueError
+from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.limits")
 
@@ -161,11 +162,11 @@ class LimitProvider:
         if self._log_throttle.passes():
             log.error(
                 "limit provider %r failed for workspace %r: %r; its last known limits stay in "
-                "force (%d errors so far)",
+                "force (%s so far)",
                 self._source,
                 workspace,
                 error,
-                self.errors,
+                counted(self.errors, "error"),
             )
 
     def _forget(self, now: float) -> None:

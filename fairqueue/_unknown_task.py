@@ -12,6 +12,7 @@ import time
 from fairqueue._settings import Settings
 from fairqueue._types import Lease
 from fairqueue._utils import Throttle
+from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.unknown_task")
 
@@ -23,9 +24,40 @@ SPACING_SECONDS = 0.04
 
 LONGEST_LINE_SECONDS = 600.0
 LOG_EVERY_SECONDS = 10.0
+MOST_TASKS = 100
+"""Unknown tasks that are logged by themselves; others are logged as one."""
 
 UNKNOWN_TASK = "unknown_task"
 """The reason of the dead letter, once the job has gone back often enough."""
+
+
+class _Returns:
+    """The returns of one task's jobs: one in ten seconds is logged, with the number of others."""
+
+    def __init__(self) -> None:
+        self._throttle = Throttle(LOG_EVERY_SECONDS)
+        self._others = 0
+
+    def note(self, lease: Lease, delay_seconds: float, most: int) -> None:
+        """Log this return, or count it."""
+        if not self._throttle.passes():
+            self._others += 1
+            return
+        job, others, self._others = lease.job, self._others, 0
+        more = f"; since the last such line {counted(others, 'more job')} returned"
+        log.warning(
+            "this worker does not know task %r: job %r of workspace %r returns to queue %r for "
+            "%g s (return %d of %d, then it becomes a dead letter); "
+            "start a worker that has the task, or cancel the job%s",
+            job.task,
+            job.id,
+            job.workspace,
+            job.queue,
+            round(delay_seconds, 1),
+            lease.declined + 1,
+            most,
+            more * bool(others),
+        )
 
 
 class UnknownTaskBackoff:
@@ -37,18 +69,22 @@ class UnknownTaskBackoff:
     def __init__(self, settings: Settings) -> None:
         self._max_returns = settings.unknown_task_returns
         self._line_ends = float("-inf")
-        self._throttle = Throttle(LOG_EVERY_SECONDS)
+        self._returns: dict[str, _Returns] = {}
 
     def delay_seconds(self, lease: Lease) -> float | None:
-        """How long the job stays in its queue this time, and log it; None: give up on it."""
+        """How long the job stays in its queue this time; None: give up on it.
+
+        Of each task one return in ten seconds is logged, with the number of the others.
+        """
         returns = lease.declined
         if returns >= self._max_returns:
             return None
         by_itself = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(returns, 30))
-        in_line = self._seconds_in_line()
-        delay_seconds = max(by_itself, in_line)
-        if in_line <= by_itself or self._throttle.passes():
-            self._log(lease, delay_seconds)
+        delay_seconds = max(by_itself, self._seconds_in_line())
+        task = lease.job.task
+        if task not in self._returns and len(self._returns) >= MOST_TASKS:
+            task = ""
+        self._returns.setdefault(task, _Returns()).note(lease, delay_seconds, self._max_returns)
         return delay_seconds
 
     def _seconds_in_line(self) -> float:
@@ -56,18 +92,3 @@ class UnknownTaskBackoff:
         ends = max(now, self._line_ends) + SPACING_SECONDS
         self._line_ends = min(ends, now + LONGEST_LINE_SECONDS)
         return self._line_ends - now
-
-    def _log(self, lease: Lease, delay_seconds: float) -> None:
-        job = lease.job
-        log.warning(
-            "this worker does not know task %r: job %r of workspace %r returns to queue %r for "
-            "%g s (return %d of %d, then it becomes a dead letter); "
-            "start a worker that has the task, or cancel the job",
-            job.task,
-            job.id,
-            job.workspace,
-            job.queue,
-            round(delay_seconds, 1),
-            lease.declined + 1,
-            self._max_returns,
-        )

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairqueue.plain import count_jobs, counted
+
 
 class FairQueueError(Exception):
     """Base class of all errors that fairqueue raises."""
@@ -76,18 +78,19 @@ class CapacityExceeded(FairQueueError):
         }.get(self.scope, "the whole store")
         if self.draining:
             return f"{where} is draining: it accepts no new jobs until it is resumed"
+        wanted, waiting = count_jobs(self.jobs), count_jobs(self.waiting)
         if self.never_fits and self.jobs > 1:
             return (
-                f"{where} has no room for {self.jobs} jobs at once: its capacity is {self.limit}; "
+                f"{where} has no room for {wanted} at once: its capacity is {self.limit}; "
                 "publish fewer together, or raise the capacity"
             )
         if self.jobs > 1:
             return (
-                f"{where} has no room for {self.jobs} jobs at once: {self.waiting} jobs waiting, "
-                f"capacity {self.limit}; retry in {self.retry_after:.1f} s or raise the capacity"
+                f"{where} has no room for {wanted} at once: {waiting} waiting, capacity "
+                f"{self.limit}; retry in {self.retry_after:.1f} s or raise the capacity"
             )
         return (
-            f"{where} is full: {self.waiting} jobs waiting, capacity {self.limit}; "
+            f"{where} is full: {waiting} waiting, capacity {self.limit}; "
             f"retry in {self.retry_after:.1f} s or raise the capacity"
         )
 
@@ -103,8 +106,9 @@ class BatchRefused(CapacityExceeded):
     refused: Mapping[str, FairQueueError] = {}
 
     def __str__(self) -> str:
-        n, all_jobs = len(self.refused), len(self.refused) + len(self.stored)
-        return f"{n} of {all_jobs} jobs of a batch were refused, the first since {self._text()}"
+        n, of = len(self.refused), count_jobs(len(self.refused) + len(self.stored))
+        were = "was" if n == 1 else "were"
+        return f"{n} of {of} of a batch {were} refused, the first since {self._text()}"
 
 
 class RequestRejected(FairQueueError):
@@ -127,8 +131,9 @@ class RequestRejected(FairQueueError):
     def __str__(self) -> str:
         of_all = f"all workspaces: one of workspace {self.workspace!r}"
         of = f"workspace {self.workspace!r}: one" if self.scope == "workspace" else of_all
+        held = counted(self.in_flight, "request")
         return (
-            f"{self.in_flight} requests are in flight, at most {self.limit} are allowed, of {of} "
+            f"{held} in flight, at most {self.limit} are allowed, of {of} "
             f"was rejected; retry in {self.retry_after:.1f} s or raise the limit 'requests'"
         )
 
@@ -212,5 +217,5 @@ class BatchInterrupted(StoreUnavailable):
     unknown: Sequence[str] = ()
 
     def __str__(self) -> str:
-        jobs = len(self.stored) + len(self.unknown)
-        return f"{len(self.stored)} of {jobs} jobs of a batch were published, then {self.args[0]}"
+        n, of = len(self.stored), count_jobs(len(self.stored) + len(self.unknown))
+        return f"published before the batch was interrupted: {n} of {of}; {self.args[0]}"

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
 from fairqueue._types import Blocker, JobState, QueuePosition, Why, WithoutWorkspace
-from fairqueue.plain import count_jobs, duration, moment, printable, rate
+from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate
 
 SCOPES = {
     "workspace": "workspace {name}",
@@ -115,7 +115,7 @@ def explain_position(position: QueuePosition, found: Why) -> str:
 
 def explain_start(position: QueuePosition) -> str:
     """When it is expected to start."""
-    turns = "1 turn" if position.turns_ahead == 1 else f"{position.turns_ahead:,} turns"
+    turns = counted(position.turns_ahead, "turn")
     when = "after that" if position.blockers else "runnable"
     if position.expected_seconds is None:
         return f"{when}: {turns} of others ahead; the start time is unknown"
@@ -151,7 +151,7 @@ def _no_worker(blocker: Blocker, scope: str, now: float) -> str:
     if blocker.used is None:
         return f"none has come to {scope} for {ago}; some do not say which queues they take"
     if blocker.used:
-        which = f"none of the {blocker.used:,} processes that take jobs from {scope} has"
+        which = f"none of the {counted(blocker.used, 'process')} that take jobs from {scope} has"
         which = which if blocker.used > 1 else f"the process that takes jobs from {scope} has not"
         return f"{which} come for {ago}: busy elsewhere, stuck or gone"
     last = "none did within a day" if ago is None else f"the last one was seen {ago} ago"
@@ -166,7 +166,7 @@ def explain_workers(position: QueuePosition) -> str | None:
     if not found.processes:
         known = "some do not say which queues they take"
         return f"workers: {known if found.unknown else 'no living process takes this queue'}"
-    take = "1 process takes" if found.processes == 1 else f"{found.processes:,} processes take"
-    run = "runs" if found.processes == 1 else "run"
+    take, run = ("takes", "runs") if found.processes == 1 else ("take", "run")
+    take = f"{counted(found.processes, 'process')} {take}"
     slots = "" if found.slots is None else f" of {found.slots:,}"
     return f"workers: {take} jobs from this queue and {run} {found.running:,}{slots}"

@@ -171,6 +171,8 @@ class WorkerRow:
     """How many others there are; only the first 4,000 bytes of names are kept."""
     lease_seconds: float | None = None
     """The length of its leases; 0: it has said that it stops; None: not known."""
+    limits: str = ""
+    """A digest of the limits that it is configured with; empty: none, or not known."""
 
     @property
     def is_alive(self) -> bool:

@@ -24,9 +24,16 @@ def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: ``1 workspace``, ``2,000 processes``."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
 def count_jobs(count: int) -> str:
     """A number of jobs: ``1 job``, ``2,000 jobs``."""
-    return "1 job" if count == 1 else f"{count:,} jobs"
+    return counted(count, "job")
 
 
 def duration(seconds: float | None) -> str:

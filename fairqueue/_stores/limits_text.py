@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode
@@ -13,6 +14,7 @@ from fairqueue.lists import StoredLimitsRow
 from fairqueue.plain import moment
 
 TEXTS = frozenset({"parent", "fairness"})
+DIGEST_BYTES = 16
 WHOLE = "whole_"
 """Before the name of a limit that is wider than the shard, which has a quota of it."""
 WIDE = {
@@ -171,3 +173,9 @@ def configured(stored: StoredLimits, *, spread: bool = False) -> Iterator[tuple[
     ``spread``: for one of several shards, which has quotas of what is wider than itself.
     """
     yield from ((field, text) for field, text in _fields(stored, WIDE if spread else {}) if text)
+
+
+def digest(stored: StoredLimits, *, spread: bool = False) -> str:
+    """Tell configurations apart; empty: it sets no limit."""
+    text = "".join(f"{field} {text}\n" for field, text in configured(stored, spread=spread))
+    return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest() * bool(text)

@@ -144,20 +144,22 @@ def task(row: bytes) -> TaskRow:
     )
 
 
-def takes(queues: Sequence[str] | None, slots: int | None, lease_seconds: float) -> str:
+def takes(
+    queues: Sequence[str] | None, slots: int | None, lease_seconds: float, limits: str
+) -> str:
     """Write what an owner takes jobs from: as many queues as there is room for."""
     names = [encode(queue) for queue in queues or ()]
     ends = accumulate(len(name) + 1 for name in names)
     kept = sum(end <= MOST_TAKES_BYTES for end in ends)
     more = "-" if queues is None else str(len(names) - kept)
-    words = [f"{lease_seconds:g}", "-" if slots is None else str(slots), more]
+    words = [f"{lease_seconds:g}", limits or "-", "-" if slots is None else str(slots), more]
     return " ".join([*words, *names[:kept]])
 
 
 def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
     """Read one owner, its last sign of life, and what it takes jobs from, if that is known."""
     owner, node, software = text.split(b" ")
-    lease, slots, more, *queues = takes.split(b" ") if takes else (b"-", b"-", b"-")
+    lease, limits, slots, more, *queues = takes.split(b" ") if takes else [b"-"] * 4
     name = decode(owner)
     return WorkerRow(
         worker=name if node == b"-" else decode(node),
@@ -170,6 +172,7 @@ def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
         queues=None if more == b"-" else tuple(map(decode, queues)),
         more_queues=_whole(more) or 0,
         lease_seconds=_number(lease),
+        limits="" if limits == b"-" else limits.decode(),
     )
 
 

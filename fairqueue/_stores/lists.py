@@ -153,15 +153,17 @@ class ListStore(OperatorStore):
         queues: Sequence[str] | None = None,
         slots: int | None = None,
         lease_seconds: float = 30.0,
+        limits: str = "",
     ) -> None:
         """Note that an owner of leases lives; ``node``: its framework's name for it, or empty.
 
         ``queues`` are those that it takes jobs from (None: not known), of which the first 4,000
         bytes are kept, and ``slots`` is how many jobs it can run at once. ``lease_seconds`` is
-        the length of its leases; 0: it has stopped.
+        the length of its leases; 0: it has stopped. ``limits`` is a digest of those that it
+        configures.
         """
         about = f"{encode(node) or '-'} {encode(software) or '-'}"
-        takes = list_rows.takes(queues, slots, lease_seconds)
+        takes = list_rows.takes(queues, slots, lease_seconds, limits)
         self._call("introduce", owner=encode(owner), about=about, takes=takes)
 
     def why(

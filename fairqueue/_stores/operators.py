@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from hashlib import blake2b
 from typing import Any
 
 from fairqueue._keys import decode, encode
@@ -25,7 +24,6 @@ from fairqueue.errors import UniqueKeyHeld
 log = logging.getLogger("fairqueue")
 LOG_EVERY_SECONDS = 30.0
 PAGE = 100
-DIGEST_BYTES = 16
 FORGOTTEN_AT_ONCE = 50
 INDEXED_AT_ONCE = 200
 NOT_INDEXED = -2
@@ -135,7 +133,7 @@ class OperatorStore:
         """Write a configuration, and its digest."""
         fields_of = limits_text.configured(limits, spread=self.is_spread)
         fields = "".join(f"{field} {text}\n" for field, text in fields_of)
-        return fields, blake2b(fields.encode(), digest_size=DIGEST_BYTES).hexdigest() * bool(fields)
+        return fields, limits_text.digest(limits, spread=self.is_spread)
 
     def forget_provider_limits(self) -> Iterator[int]:
         """Forget what a limit provider said, once no configuration has one; bounded steps.

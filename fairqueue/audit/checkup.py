@@ -12,9 +12,11 @@ from fairqueue.audit.mended import Repair
 from fairqueue.audit.shards import named
 from fairqueue.audit.view import Audit
 from fairqueue.lists import StoredLimitsRow, WorkerRow
+from fairqueue.plain import counted
 
 LATE_SECONDS = 60.0
 """What waits for a worker for longer is told: one polls every few seconds."""
+SHOWN_WORKERS = 3
 MICROSECONDS = 1_000_000  # in a second
 
 
@@ -69,10 +71,11 @@ def _stuck_queues(a: Audit) -> Iterator[Remark]:
         last = a.space.nodes[queue].last_fence / MICROSECONDS
         seconds = a.now - max(last, min(times))
         if seconds > LATE_SECONDS:
+            of = counted(len(times), "workspace")
             text = (
-                f"queue {decode(queue)!r} has runnable jobs of {len(times):,} workspaces, and none "
-                f"was claimed for {seconds:,.0f} s: start a worker of it, or see whether its "
-                "workers are busy or stuck"
+                f"queue {decode(queue)!r} has runnable jobs of {of}, and none was claimed for "
+                f"{seconds:,.0f} s: start a worker of it, or see whether its workers are busy or "
+                "stuck"
             )
             yield Remark(Level.PROBLEM, "queues", text)
 
@@ -80,13 +83,14 @@ def _stuck_queues(a: Audit) -> Iterator[Remark]:
 def _overdue(a: Audit) -> Iterator[Remark]:
     """What any worker's claim does beside its own work, and no one has done."""
     what = (
-        ("expiry", "leases ended and were not taken back: their jobs do not run again"),
-        ("timer", "timers are due and were not fired: scheduled jobs do not start"),
+        ("expiry", "ended and not taken back: {}; their jobs do not run again", "lease"),
+        ("timer", "due and not fired: {}; scheduled jobs do not start", "timer"),
     )
-    for kind, meaning in what:
+    for kind, meaning, noun in what:
         late = [at for at in a.space.one(kind, {}).values() if at < a.now - LATE_SECONDS]
         if late:
-            text = f"{len(late):,} {meaning}; the oldest since {a.now - min(late):,.0f} s"
+            told = meaning.format(counted(len(late), noun))
+            text = f"{told}; the oldest since {a.now - min(late):,.0f} s"
             yield Remark(Level.PROBLEM, "workers", f"{text}. No worker claims: start one")
 
 
@@ -95,9 +99,9 @@ def _notices(a: Audit) -> Iterator[Remark]:
         late = [at for at in notices.values() if at < a.now - LATE_SECONDS]
         if late:
             text = (
-                f"{len(late):,} failures of jobs of queue {decode(queue)!r} are not reported to "
-                f"their framework, the oldest since {a.now - min(late):,.0f} s: start a worker of "
-                "that queue that knows their tasks"
+                f"not reported to their framework: {counted(len(late), 'failure')} of jobs of "
+                f"queue {decode(queue)!r}, the oldest since {a.now - min(late):,.0f} s: start a "
+                "worker of that queue that knows their tasks"
             )
             yield Remark(Level.PROBLEM, "notices", text)
 
@@ -147,6 +151,26 @@ def _workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
     own = {word for name in by_software for word in name.split() if word.startswith("fairqueue/")}
     level = Level.WARNING if len(own) > 1 else Level.INFO
     yield Remark(level, "workers", f"alive: {told or 'none'}")
+    yield from _limits_of_workers(workers)
+
+
+def _limits_of_workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
+    """Workers of two apps, or of two releases, that replace each other's limits."""
+    by_limits: dict[str, list[str]] = {}
+    for row in workers:
+        if row.limits:
+            by_limits.setdefault(row.limits, []).append(row.worker)
+    if len(by_limits) > 1:
+        told = " · ".join(
+            ", ".join(repr(name) for name in names[:SHOWN_WORKERS])
+            + f" and {counted(len(names) - SHOWN_WORKERS, 'other')}" * (len(names) > SHOWN_WORKERS)
+            for names in by_limits.values()
+        )
+        text = (
+            "living workers are configured with different limits, and each that starts replaces "
+            f"those of the others: {told}; give all the same limits, or each app a namespace"
+        )
+        yield Remark(Level.WARNING, "limits", text)
 
 
 def limits_remark(rows: Sequence[StoredLimitsRow]) -> Iterator[Remark]:

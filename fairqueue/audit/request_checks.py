@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from fairqueue._keys import decode
 from fairqueue.audit.view import ALMOST, Audit, Found, Where, unequal
+from fairqueue.plain import counted
 
 
 def _workspace_of(ticket: str) -> str:
@@ -61,7 +62,8 @@ def _turns_are_of_those_that_wait(a: Audit) -> Iterator[Found]:
             text = f"{decode(name)!r} has the turn {turn}, not {queue.get(name)}"
             yield ("request", name), text
         if abs(share * weight - used - 1) > ALMOST * share:
-            text = f"{decode(name)!r} has {used} requests in flight, and its turn is at {share}"
+            has = f"{decode(name)!r} has {counted(used, 'request')} in flight"
+            text = f"{has}, and its turn is at {share}"
             yield ("request", name), text
 
 
@@ -73,7 +75,7 @@ def _requests_are_within_their_limits(a: Audit) -> Iterator[Found]:
         levels.append((f"workspace {decode(name)!r}", len(tickets), a.levels.of_workspace(name)))
     for where, used, limits in levels:
         if used > limits.get("whole_requests", limits.get("requests", used)):
-            yield ("limits",), f"{where} has {used} requests in flight, above its limit"
+            yield ("limits",), f"{where} has {counted(used, 'request')} in flight, above its limit"
 
 
 REQUEST_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (

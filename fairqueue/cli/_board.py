@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairqueue import FairQueue, FairQueueError, WorkspaceStats
-from fairqueue.cli._format import duration, printable
+from fairqueue.cli._format import counted, duration, printable
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_state, explain_wait
 from fairqueue.lists import Overview
@@ -147,7 +147,7 @@ class Board:
         chosen = f"   filter {printable(self.filter)!r}" if self.filter else ""
         return Text(
             f"{self.where}   {found.running:,} running   {found.queued:,} queued   "
-            f"{found.known_workspaces:,} workspaces{held}   by {self.order}{chosen}"
+            f"{counted(found.known_workspaces, 'workspace')}{held}   by {self.order}{chosen}"
         )
 
     def _table(self, height: int) -> Table:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from fairqueue.plain import count_jobs, duration, moment, printable, rate
+from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate
 
-__all__ = ["count_jobs", "duration", "moment", "printable", "rate", "table", "width"]
+__all__ = ["count_jobs", "counted", "duration", "moment", "printable", "rate", "table", "width"]
 
 
 def width(text: str) -> int:

@@ -13,7 +13,7 @@ from fairqueue import FairQueue, WorkspaceStats
 from fairqueue.adapters import similar_names
 from fairqueue.cli._choose import as_seconds, hint_at_unseen
 from fairqueue.cli._connect import connection_options, opened_queue, shown_url
-from fairqueue.cli._format import count_jobs, duration, printable, table
+from fairqueue.cli._format import count_jobs, counted, duration, printable, table
 from fairqueue.cli._output import json_option, print_result
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_without_workspace
@@ -118,7 +118,7 @@ def _explain_pauses(found: Overview) -> Iterator[str]:
 def _explain_rest(found: Overview) -> Iterator[str]:
     if not found.is_complete:
         yield (
-            f"{len(found.workspaces):,} of {found.known_workspaces:,} workspaces; of all: "
+            f"{len(found.workspaces):,} of {counted(found.known_workspaces, 'workspace')}; of all: "
             f"{found.queued:,} waiting or scheduled, {found.running:,} running"
         )
 
@@ -133,7 +133,7 @@ def _workspaces(found: Overview) -> str:
 def _explain_set_aside(found: Overview) -> Iterator[str]:
     for kind, count in sorted(found.set_aside.items()):
         look = as_typed("'fairqueue doctor' names them")
-        yield f"set aside: {printable(kind)}, {count:,} times; {look}"
+        yield f"set aside: {printable(kind)}, {counted(count, 'time')}; {look}"
 
 
 def _explain_similar(found: Overview) -> Iterator[str]:

@@ -10,7 +10,7 @@ from fairqueue.dashboard._limits import LimitScope
 from fairqueue.dashboard._pages import View, given
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import DeadFilter
-from fairqueue.plain import count_jobs, printable
+from fairqueue.plain import count_jobs, counted, printable
 
 Form = Mapping[str, str]
 SCOPES = ("workspace", "queue", "task")
@@ -114,8 +114,7 @@ def _repair(view: View, _: Form) -> str:
 
 
 def _forget_aside(view: View, _: Form) -> str:
-    n = view.queue.admin.drop_set_aside()
-    return f"Forgotten: {'1 record' if n == 1 else f'{n:,} records'}."
+    return f"Forgotten: {counted(view.queue.admin.drop_set_aside(), 'record')}."
 
 
 ACTIONS: dict[str, Callable[[View, Form], str]] = {

@@ -16,7 +16,7 @@ from fairqueue.dashboard import _pictures
 from fairqueue.dashboard._access import Role
 from fairqueue.dashboard._guard import base_of, path_of
 from fairqueue.dashboard._pages import PAGES, Context, View
-from fairqueue.plain import duration, moment, printable, rate
+from fairqueue.plain import counted, duration, moment, printable, rate
 from fairqueue.shares import state_of
 
 STATIC = {
@@ -95,6 +95,7 @@ ENVIRONMENT.filters |= {
     "limit": _limit,
     "lines": _lines,
     "n": lambda number: f"{number:,}",
+    "counted": counted,
     "duration": duration,
     "moment": _moment,
     "percent": _percent,

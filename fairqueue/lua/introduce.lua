@@ -1,9 +1,9 @@
 -- Note that an owner of leases lives, or stops: its node, software, and what it takes jobs from.
 -- ARGV now owner about takes
 -- RETURNS 1
--- takes: "lease slots more queue queue ...": the length of its leases, 0: it has stopped; how many
--- jobs it can run at once, or -, and the queues from which it takes jobs, without `more` others, or
--- - if they are not known
+-- takes: "lease limits slots more queue queue ...": the length of its leases, 0: it has stopped; a
+-- digest of its own limits, or -; how many jobs it can run at once, or -; and the queues from which
+-- it takes jobs, without `more` others, or - if they are not known
 local _, owner, about, takes = unpack(ARGV)
 local KEPT_SECONDS, FORGOTTEN_AT_ONCE = 86400, 16 -- since the last sign of life
 

@@ -46,8 +46,8 @@ def test_a_queue_without_a_claim_is_stuck(world: World, engine: Engine) -> None:
     assert "none was claimed for 200 s" in texts[0]
     assert {remark.level for remark in found["queues"]} == {Level.PROBLEM}
     late = [remark.text for remark in found["workers"] if remark.level is Level.PROBLEM]
-    assert any("leases ended" in text for text in late)
-    assert any("timers are due" in text for text in late)
+    assert any("ended and not taken back" in text for text in late)
+    assert any("due and not fired" in text for text in late)
     assert "not reported" in found["notices"][0].text
 
 
@@ -64,6 +64,20 @@ def test_workers_of_several_releases_are_a_warning(world: World, engine: Engine)
     (remark,) = told(world, engine, *workers)["workers"]
     assert remark.level is Level.WARNING
     assert "1 × fairqueue/1.0 celery/5.4" in remark.text
+
+
+def test_workers_with_different_limits_are_a_warning(world: World, engine: Engine) -> None:
+    """Two apps share a namespace, or a deploy is going on; one without limits replaces none."""
+
+    def configured(name: str, limits: str) -> WorkerRow:
+        return WorkerRow(name, name, "fairqueue/1", 0.0, 0.0, 0, limits=limits)
+
+    same = [configured("a1", "x"), configured("a2", "x"), configured("b", "")]
+    assert "limits" not in told(world, engine, *same)
+    more = [configured(f"c{n}", "y") for n in range(5)]
+    (remark,) = told(world, engine, *same, *more)["limits"]
+    assert remark.level is Level.WARNING
+    assert "'a1', 'a2' · 'c0', 'c1', 'c2' and 2 others; give all the same limits" in remark.text
 
 
 class Server:
@@ -91,9 +105,9 @@ TROUBLES: list[tuple[dict[str, Any], Level, str]] = [
     ({"used_memory": 10, "total_system_memory": 100}, Level.INFO, "maxmemory is not set"),
     ({"maxmemory_policy": "allkeys-lru"}, Level.PROBLEM, "would drop jobs when it is full: set"),
     ({"maxmemory_policy": "volatile-ttl"}, Level.WARNING, "it keeps all jobs, but drops results"),
-    ({"evicted_keys": 3}, Level.PROBLEM, "3 keys were evicted"),
-    ({"connected_clients": 90, "maxclients": 100}, Level.WARNING, "90 of 100 connections"),
-    ({"rejected_connections": 2}, Level.WARNING, "2 connections were refused"),
+    ({"evicted_keys": 3}, Level.PROBLEM, "evicted since its start: 3 keys; jobs may be lost"),
+    ({"connected_clients": 90, "maxclients": 100}, Level.WARNING, "open: 90 of 100 connections"),
+    ({"rejected_connections": 2}, Level.WARNING, "because of maxclients: 2 connections"),
 ]
 
 

@@ -6,11 +6,13 @@ import json
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
-from fairqueue import FairQueue
+from fairqueue import CapacityExceeded, FairQueue
 from fairqueue.cli import main
+from fairqueue.cli._board import Board
 from fairqueue.cli._broker_url import core_url
-from fairqueue.cli._format import duration, printable, table
+from fairqueue.cli._format import counted, duration, printable, table
 from fairqueue.testing import EmbeddedServer
 
 
@@ -131,3 +133,21 @@ def test_wide_names_keep_the_columns() -> None:
     """Columns line up where a character takes two cells."""
     first, _, second, third = table(["name", "n"], [["日本", "1"], ["abcd", "22"]]).splitlines()
     assert (first, second, third) == ("name   n", "日本   1", "abcd  22")
+
+
+def test_one_is_singular() -> None:
+    """In the command line, the dashboard, logs and errors alike."""
+    assert [counted(n, "process") for n in (0, 1, 2000)] == [
+        "0 processes",
+        "1 process",
+        "2,000 processes",
+    ]
+    assert "is full: 1 job waiting" in str(CapacityExceeded("total", 1, 1, 1.0, "a", "q"))
+    with FairQueue("memory://") as queue:
+        queue.publish(b"", queue="q", workspace="a")
+        board = Board(queue, "here")
+        board.look()
+        console = Console(width=110, height=24)
+        with console.capture() as shown:
+            console.print(board.shown(24))
+    assert "1 queued   1 workspace   by" in shown.get()

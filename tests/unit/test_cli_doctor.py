@@ -66,6 +66,23 @@ def test_what_only_an_operator_can_mend_stays(
     assert redis_client.get(f"{keys.prefix}strange") == b"1"
 
 
+def test_two_apps_in_one_namespace_are_told(shell: Shell, redis_url: str, namespace: str) -> None:
+    """Their limits replace each other's with each boot, until one of them has stopped."""
+    apps = [
+        FairQueue(redis_url, namespace=namespace, workspace_concurrency=n, authoritative=True)
+        for n in (2, 5)
+    ]
+    for name, app in zip(("shop", "crm"), apps, strict=True):
+        app.introduction.describe(name)
+        app.claim(["q"])
+    told = [one["text"] for one in shell.json("doctor")["remarks"] if one["about"] == "limits"]
+    assert any("different limits" in text and "'crm' · 'shop'" in text for text in told)
+    for app in apps:
+        app.close()
+    told = [one["text"] for one in shell.json("doctor")["remarks"] if one["about"] == "limits"]
+    assert not any("different limits" in text for text in told)
+
+
 def test_the_password_of_the_url_is_masked(redis_url: str, namespace: str) -> None:
     """It is printed with what was found."""
     url = redis_url.replace("unix://", "unix://:secret@")

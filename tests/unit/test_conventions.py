@@ -288,3 +288,10 @@ def test_the_programs_in_tests_typing_are_checked() -> None:
     programs = [_name(path) for path in ROOT.glob("tests/typing/*.py")]
     assert len(programs) >= 4
     assert not [p for p in programs for pattern in excluded if re.search(pattern, p)]
+
+
+def test_a_number_of_things_is_told_by_one_helper() -> None:
+    """``counted``, or of one of them it would be told as of several."""
+    plural = re.compile(r"\{[^{}]*:,\} (?:more )?(?!bytes)[a-z]{2,}s\b")
+    code = [path for path in CODE if "demo" not in path.parts]
+    assert [hit for path in code for hit in plural.findall(path.read_text())] == []

@@ -70,7 +70,7 @@ def test_a_waiting_request_gets_the_next_place(queue: FairQueue) -> None:
 def test_a_wait_that_is_over_says_what_is_full(queue: FairQueue) -> None:
     """And the request has left the queue."""
     with queue.requests.admit("a"):
-        with pytest.raises(RequestRejected, match="1 requests are in flight"):
+        with pytest.raises(RequestRejected, match="1 request in flight, at most 1 are"):
             queue.requests.admit("a", wait_seconds=0.01)
         assert queue.requests.in_flight("a") == (1, 1, 0)
 

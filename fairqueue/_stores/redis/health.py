@@ -13,6 +13,7 @@ from fairqueue._stores.engine import Level, Remark
 from fairqueue._stores.redis.dangers import SAFE, danger_of, spares_jobs
 from fairqueue._stores.redis.errors import is_from_wrong_server
 from fairqueue.lists import Durability, Memory
+from fairqueue.plain import counted
 
 PINGS = 20
 SLOW_SECONDS = 0.01
@@ -105,10 +106,10 @@ def _memory(info: Info) -> Iterator[Remark]:
 def _clients(info: Info) -> Iterator[Remark]:
     now, most = int(info.get("connected_clients", 0)), int(info.get("maxclients", 0))
     if most and now >= most * ALMOST_FULL:
-        text = f"{now:,} of {most:,} connections are open: raise maxclients"
+        text = f"open: {now:,} of {counted(most, 'connection')}; raise maxclients"
         yield Remark(Level.WARNING, "clients", text)
     if refused := int(info.get("rejected_connections", 0)):
-        text = f"{refused:,} connections were refused since its start, because of maxclients"
+        text = f"refused since its start, because of maxclients: {counted(refused, 'connection')}"
         yield Remark(Level.WARNING, "clients", text)
 
 
@@ -119,7 +120,7 @@ def _eviction(info: Info) -> Iterator[Remark]:
         yield Remark(level, "eviction", danger.text)
     if evicted := int(info.get("evicted_keys", 0)):
         what = "results may be missing" if level is Level.WARNING else "jobs may be lost"
-        text = f"{evicted:,} keys were evicted since its start: {what}"
+        text = f"evicted since its start: {counted(evicted, 'key')}; {what}"
         yield Remark(level, "eviction", text)
 
 

@@ -134,12 +134,19 @@ class ShardedLists(Shards):
         queues: Sequence[str] | None = None,
         slots: int | None = None,
         lease_seconds: float = 30.0,
+        limits: str = "",
     ) -> None:
         """Tell each shard; if some do not answer tell the others, then raise the first error."""
 
         def introduce(shard: Store) -> None:
             shard.introduce(
-                owner, node, software, queues=queues, slots=slots, lease_seconds=lease_seconds
+                owner,
+                node,
+                software,
+                queues=queues,
+                slots=slots,
+                lease_seconds=lease_seconds,
+                limits=limits,
             )
 
         each(self.shards, introduce)

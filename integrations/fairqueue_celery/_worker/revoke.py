@@ -97,7 +97,7 @@ class Revocations:
             try:
                 self._search(ids)
             except (FairQueueError, redis.RedisError) as error:
-                logger.info("%d tasks are revoked when their turn comes: %s", len(ids), error)
+                logger.info("tasks that are revoked when their turn comes: %d; %s", len(ids), error)
             time.sleep(REST_FACTOR * (time.monotonic() - begun))
         self._core.close()
         if self._client is not None:
