@@ -37,6 +37,11 @@ def _find(source: str) -> Any:
     return found
 
 
+def needs_extra(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
+    """Return the error of a package that is missing, with the extra of fairqueue that has it."""
+    return ModuleNotFoundError(f"{error}: pip install 'fairqueue[{extra}]'", name=error.name)
+
+
 def process_name() -> str:
     """Name this process for an operator: user, host and process id."""
     try:

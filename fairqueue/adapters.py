@@ -56,6 +56,7 @@ For tools
     check_name, load_function                 check a name; import ``package.module:function``
     similar_names                             names of workspaces that differ only in case or spaces
     Throttle                                  lets something through once in a while
+    needs_extra                               the error of a framework that is not installed
     native_lock                               a lock for native threads and greenlets
 """
 
@@ -97,7 +98,7 @@ from fairqueue._tracing import Tracing
 from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Renewed
 from fairqueue._unique_outcomes import UniqueOutcomes, job_id_ending_in
 from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
-from fairqueue._utils import Throttle, load_function
+from fairqueue._utils import Throttle, load_function, needs_extra
 from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
 
@@ -146,6 +147,7 @@ __all__ = [
     "mask_password",
     "named_workspace",
     "native_lock",
+    "needs_extra",
     "new_job_id",
     "parent_fence",
     "publish_or_default",

@@ -31,6 +31,8 @@ def rate(value: Any) -> Any:
     """Read a number of starts per second, or Celery's notation ``"100/m"``."""
     value = number_or_none(value)
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
+    if match is None and isinstance(value, str) and "/" in value:
+        raise ValueError("expected a number of starts per second, or N/s, N/m or N/h")
     return float(match[1]) * _PER_SECOND[match[2]] if match else value
 
 

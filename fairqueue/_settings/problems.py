@@ -62,8 +62,10 @@ def remedy_for(name: str, names: list[str]) -> str:
         return f"it is a limit of single workspaces: workspaces={{'NAME': {{{name!r}: …}}}}"
     meant = MEANT.get(name)
     close = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    close = close or [known for known in names if known.startswith(f"{name.lower()}_")]
     close = [meant] if meant in names else close
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+    known = " or ".join(map(repr, close))
+    return f"did you mean {known}?" if close else f"known: {', '.join(names)}"
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> ConfigurationError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from fairqueue.cli._apps import broker_option, use_celery_app
+from fairqueue.cli._hints import HintingGroup
 from fairqueue.cli.cancel import cancel
 from fairqueue.cli.dashboard import dashboard
 from fairqueue.cli.dead import dead
@@ -47,7 +48,7 @@ OF_AN_APP = (
 """The commands that need a queue and nothing else."""
 
 
-@click.group("fairqueue", context_settings=HELP)
+@click.group("fairqueue", cls=HintingGroup, context_settings=HELP)
 @click.version_option(package_name="fairqueue")
 @broker_option
 def main() -> None:
@@ -57,7 +58,7 @@ def main() -> None:
     """
 
 
-@click.group("fairqueue", context_settings=HELP)
+@click.group("fairqueue", cls=HintingGroup, context_settings=HELP)
 @use_celery_app
 def of_celery() -> None:
     """See and steer this app's fair queues.

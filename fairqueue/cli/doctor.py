@@ -8,9 +8,9 @@ from dataclasses import asdict
 import click
 
 from fairqueue.adapters import mask_password
-from fairqueue.audit import Checkup, Repair, remedy_of
+from fairqueue.audit import Checkup, Level, Repair, remedy_of
 from fairqueue.cli._connect import connection_options, opened_queue
-from fairqueue.cli._format import printable, table
+from fairqueue.cli._format import counted, printable, table
 from fairqueue.cli._output import json_option, print_result
 from fairqueue.cli._typed import as_typed
 
@@ -68,7 +68,9 @@ def _parts(found: Checkup, url: str) -> Iterator[str]:
         ]
         yield table(("invariant", "finding", "remedy"), rows, left=3)
     else:
-        yield "Every invariant holds."
+        problems = sum(one.level is Level.PROBLEM for one in found.remarks)
+        told = f" Above: {counted(problems, 'problem')} with the server or the workers."
+        yield f"Every invariant holds.{told * bool(problems)}"
 
 
 def _repair(one: Repair) -> list[str]:

@@ -154,7 +154,7 @@ def set_(
     those of the settings of a workspace, task or queue; --total takes a queue's, --default also
     rate and burst.
     """
-    scope, wanted = _scope(options), dict(map(_assignment, assignments))
+    wanted, scope = dict(map(_assignment, assignments)), _scope(options)
     with opened_queue(url, namespace) as core:
         scope.call(core, "set", **wanted)
         found = scope.call(core, "get")
@@ -164,7 +164,10 @@ def set_(
 def _assignment(text: str) -> tuple[str, str]:
     name, mark, value = text.partition("=")
     if not mark or not name or not value:
-        raise click.UsageError(f"expected NAME=VALUE, not {printable(text)!r}")
+        raise click.UsageError(
+            f"expected NAME=VALUE, such as concurrency=4, not {printable(text)!r}; options name "
+            "what the limit is of: --workspace NAME, --task NAME or --queue NAME"
+        )
     return name, value
 
 

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from fairqueue import WorkspaceUnresolved
+from fairqueue.adapters import needs_extra
+
+try:
+    import dramatiq  # noqa: F401 - an extra
+except ModuleNotFoundError as error:
+    raise needs_extra(error, "dramatiq") from None
 from fairqueue_dramatiq._batch import batch, send_groups_whole
 from fairqueue_dramatiq._publish import Unique, unique_outcome
 from fairqueue_dramatiq.errors import (

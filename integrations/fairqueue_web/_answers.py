@@ -12,6 +12,15 @@ from fairqueue.errors import CapacityExceeded, RequestRejected, WorkspaceUnresol
 class BadWorkspace(WorkspaceUnresolved):
     """A request names no workspace, or a text that cannot be one: it is answered with 400."""
 
+    is_missing = False
+
+    @classmethod
+    def missing(cls) -> BadWorkspace:
+        """Return the error of a request that names none."""
+        error = cls("the request names no workspace: see the sources of workspace_from")
+        error.is_missing = True
+        return error
+
 
 Rejection = CapacityExceeded | RequestRejected | BadWorkspace
 REJECTIONS = (CapacityExceeded, RequestRejected, BadWorkspace)
@@ -20,9 +29,10 @@ OWN_FAULT, BUSY, NO_WORKSPACE = 429, 503, 400
 DETAILS = {
     OWN_FAULT: "Too many requests of this workspace: try again later.",
     BUSY: "The service is busy: try again later.",
-    NO_WORKSPACE: "The request does not name a workspace.",
+    NO_WORKSPACE: "The name of the workspace is too long, or no name.",
 }
 """What a client is told: nothing of limits, queues or other workspaces."""
+MISSING = "The request does not name a workspace."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,8 @@ class Answer:
 def answer_to(error: Rejection) -> Answer:
     """Return the response to a rejected request or publish."""
     status = _status(error)
-    body = json.dumps({"detail": DETAILS[status]}).encode()
+    is_missing = isinstance(error, BadWorkspace) and error.is_missing
+    body = json.dumps({"detail": MISSING if is_missing else DETAILS[status]}).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     if not isinstance(error, BadWorkspace):
         headers.append(("Retry-After", str(math.ceil(error.retry_after))))

@@ -95,7 +95,7 @@ class FrontDoor:
 
     def _known(self, name: str | None) -> str | None:
         if name is None and self._require_workspace:
-            raise BadWorkspace("the request names no workspace: see the sources of workspace_from")
+            raise BadWorkspace.missing()
         return name
 
     def inside(self, workspace: str | None) -> AbstractContextManager[None]:

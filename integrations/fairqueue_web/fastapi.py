@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from fastapi import Depends, FastAPI, Request, Response
-
-from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
+from fairqueue import ConfigurationError
+from fairqueue.adapters import needs_extra
+from fairqueue_web._answers import REJECTIONS, BadWorkspace, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
 from fairqueue_web._sources import name_of
 from fairqueue_web.asgi import FairQueueMiddleware
+
+try:
+    from fastapi import Depends, FastAPI, Request, Response
+except ModuleNotFoundError as error:
+    raise needs_extra(error, "fastapi") from None
 
 __all__ = ["FairQueueMiddleware", "answer_rejections", "in_workspace"]
 
@@ -21,16 +26,22 @@ def in_workspace(
     """Make a dependency that runs the endpoint in the workspace that another dependency returns.
 
     ``workspace`` is a dependency of yours, ``def`` or ``async def``, with parameters and
-    dependencies of its own. It returns a str, an int, a UUID, or None for no answer. What the
-    endpoint publishes, ``def`` or ``async def``, goes to that workspace, and so does what its other
-    dependencies publish if they depend on this one. With a ``door`` the request also takes a place;
-    its ``workspace_from`` is not used. Add :func:`answer_rejections` to the application.
+    dependencies of its own. It returns a str, an int, a UUID, or None for no answer; a str that
+    cannot be a name is answered with 400. What the endpoint publishes, ``def`` or ``async def``,
+    goes to that workspace, and so does what its other dependencies publish if they depend on this
+    one. With a ``door`` the request also takes a place; its ``workspace_from`` is not used. Add
+    :func:`answer_rejections` to the application.
     """
 
     async def dependency(
         found: Any = Depends(workspace),  # noqa: B008 - as FastAPI has it; a local is in no annotation
     ) -> AsyncIterator[str | None]:
-        name = name_of(found)
+        try:
+            name = name_of(found)
+        except ConfigurationError as error:
+            if isinstance(found, str):  # a client's, as far as is known
+                raise BadWorkspace(str(error)) from None
+            raise
         within = FrontDoor() if door is None else door
         ticket = await within.admit_soon(name)
         try:

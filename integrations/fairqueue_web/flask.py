@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
-import flask
-
 from fairqueue import ConfigurationError
+from fairqueue.adapters import needs_extra
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
 from fairqueue_web._steps import Steps, nothing
+
+try:
+    import flask
+except ModuleNotFoundError as error:
+    raise needs_extra(error, "flask") from None
 
 NO_USER = (
     "workspace_from: Flask has no users of its own: use a function, such as one of flask_login"

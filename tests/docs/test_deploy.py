@@ -261,7 +261,8 @@ def test_commands_exist(compose: Compose) -> None:
     documents = [*(param.values[0] for param in MANIFESTS), compose.model_dump()]
     commands = [words for document in documents for words in _lists(document) if words]
     own = [words[1:] for words in commands if words[0] == "fairqueue"]
-    assert len(own) == 3
+    assert len(own) == 4
+    assert "metrics" in compose.services
     for words in own:
         check_command(words)
     modules = {"web" if words[0] == "uvicorn" else words[2] for words in commands

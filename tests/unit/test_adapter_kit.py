@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -324,3 +326,25 @@ def test_the_line_has_the_process_own_limits_if_the_store_is_away() -> None:
     settings = Settings.load({"workspace_concurrency": 2})
     line = settings_summary(FairQueue("redis://127.0.0.1:1", settings=settings))
     assert "limits not read from the store, which is away, workspace_concurrency 2, lease" in line
+
+
+def test_a_missing_framework_is_told_with_its_extra() -> None:
+    """By the import of each integration."""
+    code = """
+import sys
+for framework, module in {
+    "kombu": "fairqueue_celery", "dramatiq": "fairqueue_dramatiq",
+    "flask": "fairqueue_web.flask", "fastapi": "fairqueue_web.fastapi",
+    "django": "fairqueue_web.django",
+}.items():
+    sys.modules[framework] = None
+    try:
+        __import__(module)
+    except ModuleNotFoundError as error:
+        print(str(error).partition(": ")[2])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        f"pip install 'fairqueue[{extra}]'"
+        for extra in ("celery", "dramatiq", "flask", "fastapi", "django")
+    ]

@@ -8,6 +8,7 @@ from redis import Redis
 
 from fairqueue import FairQueue
 from fairqueue._keys import Keys
+from fairqueue.audit import checkup
 from fairqueue.cli import main
 from tests.unit.conftest import Shell
 
@@ -64,6 +65,17 @@ def test_what_only_an_operator_can_mend_stays(
     found = shell.json("doctor", "--repair", code=1)
     assert [one["text"] for one in found["findings"]] == ["unknown key strange"]
     assert redis_client.get(f"{keys.prefix}strange") == b"1"
+
+
+def test_a_problem_is_the_last_word(shell: Shell, redis_url: str, namespace: str) -> None:
+    """What ends with "Every invariant holds" would be read as sound."""
+    queue = FairQueue(redis_url, namespace=namespace)
+    with queue, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkup, "LATE_SECONDS", -1.0)
+        queue.publish(b"", queue="q", workspace="a")
+        text = shell.run("doctor", code=1).stdout
+    assert text.endswith("invariant holds. Above: 1 problem with the server or the workers.\n")
+    assert "has runnable jobs of 1 workspace, and none was claimed" in text
 
 
 def test_two_apps_in_one_namespace_are_told(shell: Shell, redis_url: str, namespace: str) -> None:

@@ -227,3 +227,25 @@ def test_purge(shell: Shell, queue: FairQueue) -> None:
     shell.run("purge", "--all", code=2)
     assert "1 job purged" in shell.run("purge", "--all", "--yes").stdout
     shell.run("purge", "--yes", code=2)
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("limits set --workspace acme --concurrency 3", "without dashes: concurrency=VALUE"),
+        ("limits set --default --workspace-rate=3/m", "without dashes: workspace_rate=VALUE"),
+        ("limits set acme concurrency=3", "not 'acme'; options name what the limit is of"),
+        ("limits get acme", "--workspace NAME, --queue NAME, --task NAME"),
+        ("pause acme", "--workspace NAME, --queue NAME, --task NAME"),
+        ("drain acme --no-wait", "--workspace NAME"),
+        ("stats acme", "--workspace NAME"),
+        (
+            "limits set rate=100/d --workspace acme",
+            "per second, or N/s, N/m or N/h",
+        ),
+    ],
+)
+def test_a_wrong_form_is_told_the_right_one(shell: Shell, command: str, hint: str) -> None:
+    """A limit as an option, a name without what it names, a rate of a day."""
+    text = " ".join(shell.run(*command.split(), code=2).stderr.split())
+    assert hint in text.replace("│ ", "").replace(" │", "")

@@ -156,6 +156,7 @@ def test_variables_of_kubernetes_are_ignored(monkeypatch: pytest.MonkeyPatch, na
 def test_an_unknown_name_gets_a_suggestion() -> None:
     """The error for a misspelt option names the nearest setting."""
     assert "'lease_second'; did you mean 'lease_seconds'?" in refusal(lease_second=3)
+    assert "'lease'; did you mean 'lease_seconds'?" in refusal(lease=3)
     assert "known: namespace" in refusal(colour="red")
 
 

@@ -6,6 +6,11 @@ the settings of fairqueue.
 
 from __future__ import annotations
 
-from fairqueue_web.django.transactions import on_commit
+from fairqueue.adapters import needs_extra
+
+try:
+    from fairqueue_web.django.transactions import on_commit
+except ModuleNotFoundError as error:
+    raise needs_extra(error, "django") from None
 
 __all__ = ["on_commit"]

@@ -123,7 +123,8 @@ def test_a_workspace_may_be_required() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("kwarg:org", "cannot import"),
+        ("kwarg:org", "of a task, not a request; expected 'header:NAME'"),
+        ("arg:0", "of a task, not a request"),
         ("header", "expected 'header:NAME'"),
         ("path:/t/", "must contain {workspace} once"),
         ("nowhere:function", "cannot import 'nowhere:function'"),
@@ -156,3 +157,12 @@ def test_settings_without_a_url_are_refused() -> None:
     """A misspelt argument, for example."""
     with pytest.raises(ConfigurationError, match="requre_workspace"):
         FrontDoor(requre_workspace=True)
+
+
+def test_a_name_that_is_too_long_is_not_told_as_missing() -> None:
+    """The client learns which of the two it is."""
+    door = FrontDoor(workspace_from="header:a", require_workspace=True)
+    for text, detail in (("x" * 201, "too long"), ("", "does not name a workspace")):
+        with pytest.raises(BadWorkspace) as error:
+            door.workspace_of(Request(headers={"a": text}))
+        assert detail in answer_to(error.value).body.decode()

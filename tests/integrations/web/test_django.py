@@ -152,6 +152,17 @@ def test_the_check_names_a_wrong_setting() -> None:
         call_command("check")
 
 
+def test_the_check_names_an_attribute_that_users_have_not() -> None:
+    """Also behind a relation; what is no relation may have any."""
+    for path in ("username", "username.any", "pk", "groups.name"):
+        with override_settings(FAIRQUEUE={"workspace_from": f"user:{path}"}):
+            call_command("check", stdout=io.StringIO())
+    for path, missing in (("org", "User has no 'org'"), ("groups.org", "Group has no 'org'")):
+        wrong = override_settings(FAIRQUEUE={"workspace_from": ["header:a", f"user:{path}"]})
+        with wrong, pytest.raises(SystemCheckError, match=missing):
+            call_command("check")
+
+
 def test_the_command_line_uses_the_setting(
     redis_url: str, namespace: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
