@@ -137,12 +137,15 @@ def test_a_deploy_poisoned_jobs(office: Any, operator: Operator) -> None:
 
 @pytest.mark.parametrize("framework", list(OFFICES))
 def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) -> None:
-    """``doctor`` tells so, ``stats`` tells whose jobs they are; drain and purge act at once."""
+    """``doctor`` tells so, ``stats`` tells whose jobs they are; drain and purge act at once.
+
+    So it is with a policy that drops jobs; the worker goes on, and tells so, too.
+    """
     with embedded_redis() as server:
         office = OFFICES[framework](server, namespace, tmp_path)
         operator, client = Operator(office), server.client()
         try:
-            office.worker("reports", 1).ready()
+            worker = office.worker("reports", 1, lease_seconds=5).ready()
             office.send(1, "acme", seconds=1)
             for n in range(120):
                 office.send(n + 2, "flood", text="x" * 100_000, seconds=60)
@@ -163,6 +166,12 @@ def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) 
             operator.run("fairqueue limits set capacity=1000 --workspace flood")
             operator.run("fairqueue resume --workspace flood")
             office.send(201, "flood")
+
+            client.config_set("maxmemory", 0)
+            client.config_set("maxmemory-policy", "allkeys-lru")
+            wait_for(lambda: "would drop jobs when it is full: set" in worker.log.read_text())
+            assert "would drop jobs" in operator.run("fairqueue doctor", code=1)
+            office.ledger.wait("end", 1, n=201)
         finally:
             office.close()
 
