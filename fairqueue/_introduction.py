@@ -37,6 +37,8 @@ class Introduction:
         self._settings = settings
         self._known = ""
         """The owner that has introduced itself and did not stop."""
+        self._takes: Sequence[str] = ()
+        """The queues that were told: at its end a worker consumes none any more."""
         self.node = ""
         """The name that the framework gives this worker."""
         self.software = _own_version()
@@ -112,6 +114,7 @@ class Introduction:
         return True
 
     def _give(self, store: AnyStore, owner: str) -> None:
+        self._takes = sorted(self._named) if self._queues is None else self._queues()
         self._tell(store, owner, lease_seconds=self._settings.lease_seconds)
         self._known = owner
         for shard in store.shards:
@@ -126,7 +129,7 @@ class Introduction:
             owner,
             self.node,
             self.software,
-            queues=sorted(self._named) if self._queues is None else self._queues(),
+            queues=self._takes,
             slots=self._slots() if self._slots is not None else None,
             lease_seconds=lease_seconds,
             limits=self._limits,

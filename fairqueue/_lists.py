@@ -210,11 +210,13 @@ class Lists:
     def durability(self) -> Durability | None:
         """Return whether the server keeps jobs; None: it does not tell, or is ``memory://``.
 
-        Of several servers, one that drops jobs, else one that has no append-only file.
+        Of several servers the worst: whether any drops jobs, and whether all have an append-only
+        file.
         """
         found = (shard.engine.durability() for shard in self._connected().shards)
-        known = (each for each in found if each is not None)
-        return min(known, key=lambda each: (not each.evicts_jobs, each.appends), default=None)
+        known = [each for each in found if each is not None]
+        worst = max(known, key=lambda each: each.evicts_jobs, default=None)
+        return worst and replace(worst, appends=all(each.appends for each in known))
 
     def totals(self) -> Totals:
         """Return how many jobs were acked and died since the store began, and leases expired.

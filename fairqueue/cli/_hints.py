@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import click
 
-from fairqueue.cli._format import printable
+from fairqueue import Limits
 
-LIMITS = frozenset(
-    {"concurrency", "capacity", "rate", "burst", "reserve", "weight", "parent", "requests"}
-    | {"workspace_concurrency", "workspace_rate", "workspace_burst"}
-)
+LIMITS = frozenset(field.name for field in fields(Limits))
 SCOPES = ("--workspace", "--queue", "--task")
 
 
@@ -38,5 +36,5 @@ def _hint(error: click.UsageError, command: click.Command) -> str:
     elif error.message.startswith("Got unexpected extra argument"):
         known = [scope for scope in SCOPES if scope in options]
         if known:
-            return f". Say what it names: {printable(', '.join(f'{one} NAME' for one in known))}."
+            return f". Say what it names: {', '.join(f'{one} NAME' for one in known)}."
     return ""

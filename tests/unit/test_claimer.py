@@ -387,19 +387,25 @@ def test_other_queues_are_told_at_once(store: Flaky, claimer: Claimer) -> None:
 
 
 def test_an_owner_says_that_it_stops(store: Flaky, claimer: Claimer) -> None:
-    """Once, if it has claimed; a renewal that comes late does not bring it back, a claim does."""
+    """Once, if it has claimed; a renewal that comes late does not bring it back, a claim does.
+
+    It names the queues that it took: it takes none by then.
+    """
     told: list[tuple[object, object]] = []
-    store.introduce = lambda owner, *about, **takes: told.append(  # type: ignore[method-assign]
-        (owner, takes["lease_seconds"])
+    taken = ["q"]
+    claimer.introduction.describe("celery@one", queues=lambda: list(taken))
+    store.introduce = lambda *about, **takes: told.append(  # type: ignore[method-assign]
+        (takes["lease_seconds"], takes["queues"])
     )
     claimer.close()
     claimer.claim(["q"], 1, [])
+    taken.clear()
     claimer.close()
     claimer.close()
     claimer.renewed(store, claimer.owner)
-    assert told == [(claimer.owner, LEASE_SECONDS), (claimer.owner, 0)]
+    assert told == [(LEASE_SECONDS, ["q"]), (0, ["q"])]
     claimer.claim(["q"], 1, [])
-    assert told[2:] == [(claimer.owner, LEASE_SECONDS)]
+    assert told[2:] == [(LEASE_SECONDS, [])]
 
 
 def test_a_refused_introduction_stops_no_claim(
