@@ -16,6 +16,7 @@ from fairqueue._stores.redis.address import client_at
 from fairqueue._unseen_names import hint_of_unseen
 from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
+from fairqueue.lists import Durability
 from tests.shards.conftest import SHARDS, Both
 
 
@@ -160,3 +161,18 @@ def test_limits_are_told_of_all_shards(both: Both) -> None:
         shard.set_limits("default", "", Limits(concurrency=2))
     (remark,) = (one for one in both.admins[0].checkup().remarks if one.about == "limits")
     assert remark.text.startswith("stored: 1; the newest, of default (live), by ")
+
+
+def test_of_several_servers_the_least_durable_is_told(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that drops jobs, and whether any has no append-only file."""
+    queue = FairQueue(settings=Settings(), store=both.sharded, brings_limits=False)
+    answers: list[Durability | None] = [
+        Durability("noeviction", evicts_jobs=False, appends=False),
+        Durability("allkeys-lru", evicts_jobs=True, appends=True),
+        None,
+    ]
+    for shard, answer in zip(both.sharded.shards, answers, strict=True):
+        monkeypatch.setattr(shard.engine, "durability", lambda answer=answer: answer)
+    assert queue.admin.durability() == Durability("allkeys-lru", evicts_jobs=True, appends=False)
