@@ -15,6 +15,7 @@ from fairqueue._queue import FairQueue
 from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import Lease
 from fairqueue._utils import Throttle
+from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.keeper")
 
@@ -294,7 +295,7 @@ class LeaseKeeper:
     def _failed(self, error: Exception | str, count: int) -> None:
         self.failures += 1
         if self._log_throttle.passes():
-            log.warning("could not renew %d lease(s), will retry: %s", count, error)
+            log.warning("could not renew %s, will retry: %s", counted(count, "lease"), error)
 
     def _watch(self, stopped: threading.Event) -> None:
         while not stopped.wait(self._until_next_deadline()):

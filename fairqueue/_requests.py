@@ -23,6 +23,7 @@ from fairqueue._types import AdmittedRequest
 from fairqueue._utils import Throttle
 from fairqueue._validation import check_name
 from fairqueue.errors import RequestRejected
+from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.requests")
 
@@ -240,8 +241,8 @@ class Requests:
     def _note_failure(self, error: Exception) -> None:
         if self._log_throttle.passes():
             log.warning(
-                "could not renew the places of %d request(s), will retry: %s",
-                len(self._held),
+                "could not renew the places of %s, will retry: %s",
+                counted(len(self._held), "request"),
                 error,
             )
 
