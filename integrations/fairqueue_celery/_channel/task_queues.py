@@ -41,7 +41,8 @@ def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> 
 
     The tag is the fence of this claim. What a producer stamps survives redelivery, so with that a
     stale worker could ack the run of another. A run that the store has no early ack of must begin
-    well before its lease ends. For a traced run it has how long its job waited.
+    well before its lease ends, others unless they were withdrawn. For a traced run it has how long
+    its job waited.
     """
     raw = loads(lease.job.payload)
     job = lease.job

@@ -398,7 +398,7 @@ class HeldLeases:
 
     def keep(self, held: HeldLease) -> None:
         """It had begun before it was withdrawn."""
-        self._renew(held, deadline=held.withdrawn)
+        self._renew(held, redeliver=not held.acked_early, deadline=held.withdrawn)
         held.withdrawn = None
 
     def take_interrupted(self) -> list[HeldLease]:

@@ -86,10 +86,14 @@ class Deadlines(_Page):
         at = self._find(fence)
         return at is not None and self._deadline(at) < 0
 
-    def is_lost(self, fence: int, *, within: float = 0.0) -> bool:
-        """Whether the lease is gone, or has expired, or does so within these seconds."""
+    def is_lost(self, fence: int, *, within: float | None = 0.0) -> bool:
+        """Whether the lease is gone, or has expired, or does so within these seconds.
+
+        ``within`` None: only whether it is gone.
+        """
         at = self._find(fence)
-        return at is not None and abs(self._deadline(at)) <= time.monotonic() + within
+        last = LOST if within is None else time.monotonic() + within
+        return at is not None and abs(self._deadline(at)) <= last
 
     def _write(self, at: int, fence: int, deadline: float) -> None:
         self._memory[at : at + ENTRY_BYTES] = WORD.pack(fence) + DEADLINE.pack(deadline)

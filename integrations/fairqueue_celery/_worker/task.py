@@ -79,7 +79,7 @@ def _job_context(task: Any) -> _Run | None:
         is_cancelled=partial(deadlines.is_cancelled, fence),
         redeliverable=late,
         traced=traced,
-        begins=within is None or not deadlines.is_lost(fence, within=within),
+        begins=not deadlines.is_lost(fence, within=within),
     )
 
 
