@@ -432,12 +432,16 @@ class FairQueue:
         queue.tally = self.tally
         return queue
 
+    def leave(self) -> None:
+        """Tell operators that this worker stops, until it claims again (for adapters)."""
+        self._claimer.close()
+
     def close(self) -> None:
         """Close all connections; the queue can be used again and reconnects."""
         if self._provider is not None:
             self._provider.close()
         self._quota_mover.stop()
-        self._claimer.close()
+        self.leave()
         self.requests.close()
         self.store.close()
 

@@ -102,7 +102,7 @@ class Fairness(bootsteps.StartStopStep):
             )
 
     def shutdown(self, parent: Any) -> None:
-        """Give back what did not run; after SIGHUP no handler of the interpreter's exit is called.
+        """Give back what did not run, and leave; after SIGHUP no handler of the exit is called.
 
         After a cold stop, runs in threads go on until the exit.
         """
@@ -228,3 +228,5 @@ def _release(broker: Broker, controller: Any) -> None:
             held.counted = held.started is not None
             broker.leases.end(held)
     broker.leases.flush()
+    if not broker.consumed_queues():  # no other worker of this process goes on
+        broker.core.leave()
