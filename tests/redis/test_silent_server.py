@@ -48,6 +48,19 @@ def fill(queue: FairQueue, jobs: int = 1) -> None:
             queue.publish(b"x", queue="q", workspace=name)
 
 
+def test_a_look_at_a_silent_server_is_refused_at_once(queue: FairQueue, nodes: list[Node]) -> None:
+    """Also one that asks the server itself, and one of a process that connects again."""
+    fill(queue)
+    nodes[SILENT].freeze()
+    queue.claim(["q"], 100)
+    began = time.monotonic()
+    for look in (queue.admin.checkup, queue.admin.memory, queue.admin.durability):
+        with pytest.raises(StoreUnavailable, match="nor did it just now"):
+            look()
+    queue.connect()
+    assert time.monotonic() - began < STOP_SECONDS
+
+
 def test_a_silent_server_stops_the_others_once(queue: FairQueue, nodes: list[Node]) -> None:
     """Claims pass it, leases of the others are renewed, and it is back soon after it answers."""
     fill(queue)

@@ -122,7 +122,6 @@ class RedisEngine(Engine):
 
     def command(self, name: str, *arguments: Value) -> Any:
         """Run one command; redis-py reads the reply."""
-        self.refuse_if_silent()
         with self._guarded():
             if self._wire is None or not self.is_one_of_several or is_traced():
                 return self.client.execute_command(name, *arguments)
@@ -157,8 +156,6 @@ class RedisEngine(Engine):
         except StoreUnavailable:  # a replica answers, so its connections notice nothing
             doubt_server(self.client.connection_pool)
             raise
-        if self.is_left_alone:
-            server_at(self.server).answered()
         for danger in dangers:
             if strict and danger.refuses:
                 raise UnsafeServer(danger.text)
@@ -214,6 +211,7 @@ class RedisEngine(Engine):
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Around calls over the client's own pool, which keeps a connection whatever it says."""
+        self.refuse_if_silent()
         try:
             with guarded():
                 yield
