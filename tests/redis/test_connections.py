@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import select
+import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -293,3 +295,21 @@ def test_a_failover(proxy: Proxy) -> None:
                 queue.publish(b"x", queue="q", workspace="w")
             job = queue.publish(b"x", queue="q", workspace="w")
             assert [lease.job.id for lease in queue.claim(["q"]).leases] == [job]
+
+
+def test_a_host_that_takes_no_connection_is_waited_for_as_a_silent_one() -> None:
+    """Its packets are dropped, as those of a host that is down: here its backlog is full."""
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for filler in (first, second):
+            filler.setblocking(False)  # noqa: FBT003 - its only argument
+            filler.connect_ex(full.getsockname())
+        connection = redis.Connection(
+            port=full.getsockname()[1], socket_timeout=20.0, socket_connect_timeout=20.0
+        )
+        began = time.monotonic()
+        with pytest.raises(redis.TimeoutError):
+            connections.connect_soon(connection)
+    assert time.monotonic() - began < 10
+    assert connection.socket_connect_timeout == 20.0

@@ -48,6 +48,8 @@ from fairqueue.errors import ConfigurationError
 
 AGAIN = {"publish": (1, b"1"), "publish_many": (1, b"1")}
 """Operations whose call says when it is made again: the value that does, and how it begins then."""
+TIMEOUTS = "socket_timeout", "socket_connect_timeout"
+"""Of a connection: over a Unix socket it may have only the first."""
 
 
 def _packed(values: Iterable[bytes]) -> bytes:
@@ -226,13 +228,15 @@ def connect_soon(connection: Any) -> None:
     is_open: bool = connection._sock is not None  # noqa: SLF001
     if is_open:
         return
-    given = connection.socket_timeout
-    connection.socket_timeout = min(ASK_SECONDS, given or ASK_SECONDS)
+    given = {name: getattr(connection, name) for name in TIMEOUTS if hasattr(connection, name)}
+    for name, seconds in given.items():
+        setattr(connection, name, min(ASK_SECONDS, seconds or ASK_SECONDS))
     try:
         connection.connect()
     finally:
-        connection.socket_timeout = given
-    connection._sock.settimeout(given)  # noqa: SLF001
+        for name, seconds in given.items():
+            setattr(connection, name, seconds)
+    connection._sock.settimeout(connection.socket_timeout)  # noqa: SLF001
 
 
 def _has_input(connection: Any, seconds: float = 0.0) -> bool:
