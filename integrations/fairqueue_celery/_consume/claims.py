@@ -216,8 +216,8 @@ class Claims:
         return tuple(Finish(fence, Ending.ACK_EARLY) for fence in needing)
 
     def _acked(self, acks: Collection[Finish], lost: Collection[int]) -> None:
-        """The store has them. What is lost is with another worker by now."""
-        fences = {ack.fence for ack in acks}
+        """The store has them, but what is owed. What is lost is with another worker by now."""
+        fences = {ack.fence for ack in acks}.difference(fence for fence, _ in self._core.owed.owed())
         for waiting in self._ahead:
             waiting.is_acked |= waiting.lease.fence in fences
         self._ahead = deque(each for each in self._ahead if each.lease.fence not in lost)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fairqueue import FairQueue, StoreUnavailable
-from fairqueue_celery._consume.claims import most_ahead
+from fairqueue._shards import shard_of
+from fairqueue_celery._consume.claims import Claims, Waiting, most_ahead
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.leases import HeldLeases
 from fairqueue_celery._consume.shared_memory import deadlines, runs
@@ -263,3 +264,37 @@ def test_what_was_not_delivered_goes_back_when_redis_answers(
     leases.flush()
     assert core.depth("q") == 3
     assert leases.all() == []
+
+
+def test_a_job_whose_early_ack_is_owed_does_not_start(
+    namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of several servers did not take the ack: the job goes back when it answers."""
+    here, there = (next(n for n in "abcdefgh" if shard_of(n, 2) == home) for home in (0, 1))
+    with FairQueue(f"memory://{namespace}", namespace=namespace, shards=2) as core:
+        engines = [shard.engine for shard in core.store.shards]
+        server = property(lambda engine: f"server {engine.shard}")
+        monkeypatch.setattr(type(engines[1]), "server", server)
+        core.publish(b"", queue="q", workspace=there)
+        [lease] = core.claim(["q"]).leases
+        core.publish(b"", queue="q", workspace=here)
+        claims = Claims(core, HeldLeases(core), None)
+        claims.queues = ["q"]
+        claims._ahead.append(Waiting(lease, time.monotonic(), acks_early=True))
+        with monkeypatch.context() as away:
+
+            def refuse(*_: Any) -> None:
+                raise StoreUnavailable("the server is away")
+
+            away.setattr(engines[1], "_run", refuse)
+            away.setattr(engines[1], "command", refuse)
+            assert len(claims._claim(1).leases) == 1
+            assert claims._ahead[0].needs_ack
+            away.setattr(claims, "_free", lambda: 1)
+            claims._ack_ahead()
+            assert claims.ahead == 0
+        for rest in core._claimer._rests:  # type: ignore[union-attr]
+            rest.answered()
+        core.owed.pay()
+        [again] = core.claim(["q"]).leases
+    assert (again.job.id, again.deliveries) == (lease.job.id, 1)
