@@ -432,7 +432,7 @@ class FairQueue:
         queue.tally = self.tally
         return queue
 
-    def leave(self) -> None:
+    def note_stop(self) -> None:
         """Tell operators that this worker stops, until it claims again (for adapters)."""
         self._claimer.close()
 
@@ -441,7 +441,7 @@ class FairQueue:
         if self._provider is not None:
             self._provider.close()
         self._quota_mover.stop()
-        self.leave()
+        self.note_stop()
         self.requests.close()
         self.store.close()
 

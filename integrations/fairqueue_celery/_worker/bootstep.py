@@ -229,4 +229,4 @@ def _release(broker: Broker, controller: Any) -> None:
             broker.leases.end(held)
     broker.leases.flush()
     if not broker.consumed_queues():  # no other worker of this process goes on
-        broker.core.leave()
+        broker.core.note_stop()
