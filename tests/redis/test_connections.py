@@ -303,7 +303,7 @@ def test_a_host_that_takes_no_connection_is_waited_for_as_a_silent_one() -> None
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         for filler in (first, second):
-            filler.setblocking(False)  # noqa: FBT003 - its only argument
+            filler.setblocking(False)
             filler.connect_ex(full.getsockname())
         connection = redis.Connection(
             port=full.getsockname()[1], socket_timeout=20.0, socket_connect_timeout=20.0

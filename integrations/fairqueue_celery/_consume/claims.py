@@ -217,7 +217,8 @@ class Claims:
 
     def _acked(self, acks: Collection[Finish], lost: Collection[int]) -> None:
         """The store has them, but what is owed. What is lost is with another worker by now."""
-        fences = {ack.fence for ack in acks}.difference(fence for fence, _ in self._core.owed.owed())
+        owed = {fence for fence, _ in self._core.owed.owed()}
+        fences = {ack.fence for ack in acks} - owed
         for waiting in self._ahead:
             waiting.is_acked |= waiting.lease.fence in fences
         self._ahead = deque(each for each in self._ahead if each.lease.fence not in lost)
