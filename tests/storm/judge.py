@@ -19,8 +19,6 @@ BAD = ("lost", "above_limit", "twice", "untold", "stuck", "leaked")
 FINAL = frozenset({"SUCCESS", "FAILURE", "REVOKED"})
 STORED_SECONDS = 1.0
 """After this long a job's result is stored, and its run is over."""
-EARLY_ACK_SECONDS = 0.5
-"""After this long an early ack has reached the store."""
 
 
 @dataclass(frozen=True)
@@ -131,16 +129,16 @@ def began_twice(
     """Give the jobs that began again although no fault had touched the run before.
 
     Acked late, a fault also touches what begins within a lease after it, on a lease from before
-    it. Acked early, only a fault before the ack has reached the store is a reason.
+    it. Acked early, nothing is a reason: the store has the ack before the run.
     """
     by_job: dict[int, list[Run]] = defaultdict(list)
     for run in runs:
         by_job[run.n].append(run)
     for n, mine in by_job.items():
         for before, again in pairwise(mine):
-            since = before.start - (lease_seconds if late else 0.0)
-            until = again.start if late else before.start + EARLY_ACK_SECONDS
-            if not any(f.hits(before) and f.at <= until and f.until >= since for f in faults):
+            since = before.start - lease_seconds
+            touching = (f for f in faults if f.hits(before) and f.until >= since)
+            if not (late and any(fault.at <= again.start for fault in touching)):
                 yield n
 
 

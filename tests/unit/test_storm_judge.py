@@ -46,12 +46,12 @@ def test_a_start_above_the_limit() -> None:
 
 
 def test_a_job_that_began_twice() -> None:
-    """Acked late, a fault that touched its run is a reason; acked early, hardly any."""
+    """Acked late, a fault that touched its run is a reason; acked early, none is."""
     rows = [row("start", 1, 1.0), row("start", 1, 6.0, "w1")]
     assert twice(rows) == [1]
     assert twice(rows, KILL) == []
     assert twice(rows, KILL, late=False) == [1]
-    assert twice(rows, Fault("kill_worker", 1.2, 1.3, "w0"), late=False) == []
+    assert twice(rows, Fault("kill_worker", 1.2, 1.3, "w0"), late=False) == [1]
     assert twice(rows, Fault("kill_worker", 2.0, 2.1, "w1")) == [1]
 
 
