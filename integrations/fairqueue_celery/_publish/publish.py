@@ -183,7 +183,7 @@ def describe(message: Mapping[str, Any], core: FairQueue) -> Publication:
         expires_seconds=_seconds_until(call.fields.get("expires")),
         key=key_of(message, call),
         task_id=str(call.fields.get("id") or ""),
-        retry_of=_retry_of(call.fields),
+        retry_of=_retry_of(call.fields, core),
     )
 
 
@@ -234,9 +234,9 @@ def _is_exempt(fields: Mapping[str, Any], core: FairQueue) -> bool:
     return bool(fields.get("retries") or fields.get("replaced_task_nesting"))
 
 
-def _retry_of(fields: Mapping[str, Any]) -> int | None:
+def _retry_of(fields: Mapping[str, Any], core: FairQueue) -> int | None:
     """The fence of the running job, if this call is its retry or takes its place."""
-    running = adapters.running_job()
+    running = adapters.running_job(core.store.store_id)
     goes_on = fields.get("retries") or fields.get("replaced_task_nesting")
     return running.fence if running is not None and goes_on else None
 
