@@ -25,6 +25,13 @@ def _header(text: str, field: str) -> tuple[str, ...]:
     return tuple(found.group(1).split()) if found else ()
 
 
+@cache
+def route_of(name: str) -> tuple[str, str]:
+    """Return which of several shards an operation is asked of, and how their replies join."""
+    route, _, merge = " ".join(_header(read_source(name), "ROUTE")).partition(" MERGE ")
+    return route, merge or "one"
+
+
 class Sources(Mapping[str, Source]):
     """Every operation by its name, linked when it is first asked for: a process calls few."""
 

@@ -1,5 +1,6 @@
 -- Cancel one job: it is removed where it waits; one that runs is signalled at its next renewal.
 -- ARGV now queue id
+-- ROUTE all MERGE found
 -- RETURNS "removed", "signalled", or "not_found"
 local _, queue, id = unpack(ARGV)
 Shard.write_when_full()

@@ -1,5 +1,6 @@
 -- Cancel a page of a workspace's running jobs: their workers see the signal when they renew.
 -- ARGV now workspace cursor count
+-- ROUTE workspace
 -- RETURNS {cursor, cancelled}
 local _, name, cursor, count = unpack(ARGV)
 Shard.write_when_full()

@@ -1,5 +1,6 @@
 -- A page of the dead letters of a workspace that match, oldest first, without their payloads.
 -- ARGV now workspace id queue task reason text since until_then skip count
+-- ROUTE workspace MERGE own
 -- RETURNS {looked_at, id, letter, ...}: nothing is left where fewer were looked at than asked for
 -- WRITES nothing
 local _, name, id, queue, task, reason, text, since, until_then, skip, count = unpack(ARGV)

@@ -1,6 +1,7 @@
 -- Store a process's configured limits where none are stored, or always if it is authoritative.
 -- One that names no limit replaces those that are stored only if it erases.
 -- ARGV now authoritative erases digest fields retention by
+-- ROUTE all MERGE own
 -- RETURNS {1 if the stored limits are now those of this process, else 0; 1 if answers of a limit
 -- provider are left that no process has any more, else 0; how many stored limits were replaced;
 -- and of some of these {field, text, text before, "time process" of that}}; or {-2, task...}: the

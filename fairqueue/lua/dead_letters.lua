@@ -1,5 +1,6 @@
 -- A page of a workspace's dead letters, oldest first, or the one of this id.
 -- ARGV now workspace id start count
+-- ROUTE workspace
 -- RETURNS {id, letter, ...}
 local _, name, id, start, count = unpack(ARGV)
 

@@ -1,5 +1,6 @@
 -- A page of the workspaces that have dead letters, with the time of the oldest of each.
 -- ARGV now cursor count
+-- ROUTE all MERGE concat
 -- RETURNS {cursor, workspace, time, ...}
 -- WRITES nothing
 local _, cursor, count = unpack(ARGV)

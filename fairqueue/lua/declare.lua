@@ -1,5 +1,6 @@
 -- Remember a queue's kind: plain ones bypass the core.
 -- ARGV now queue kind
+-- ROUTE there MERGE told
 -- RETURNS 1 if the kind is new or changed, else 0
 local _, queue, kind = unpack(ARGV)
 

@@ -1,5 +1,6 @@
 -- These failures are reported; the dead letters stay, those of cancelled jobs go.
 -- ARGV now notices
+-- ROUTE workspace MERGE own
 -- RETURNS how many were not reported before
 local _, notices = unpack(ARGV)
 

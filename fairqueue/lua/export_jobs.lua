@@ -2,6 +2,7 @@
 -- A cursor of digits goes through the lanes, workspace by workspace; one that begins with jobs:
 -- goes through what is left, by its records: a schedule has the jobs of all queues.
 -- ARGV now queue lists cursor count each
+-- ROUTE all MERGE own
 -- RETURNS {cursor, moved}; the cursor is 0 when every workspace, or record, had its turn
 local _, queue, lists, cursor, count, each = unpack(ARGV)
 each = tonumber(each)

@@ -1,5 +1,6 @@
 -- A page of a queue's jobs, waiting or running, by a text in the message and the word behind it.
 -- ARGV now queue cursor count text words
+-- ROUTE all MERGE concat
 -- RETURNS {cursor, id, ...}
 -- WRITES nothing
 local _, queue, cursor, count, text, words = unpack(ARGV)

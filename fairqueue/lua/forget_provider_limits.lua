@@ -1,5 +1,6 @@
 -- Forget a page of what a limit provider said: no process has one any more.
 -- ARGV now count
+-- ROUTE all MERGE concat
 -- RETURNS how many workspaces were forgotten
 local _, count = unpack(ARGV)
 

@@ -1,5 +1,6 @@
 -- Limits of a workspace, a task, a queue, of all workspaces by default, or of the total, by source.
 -- ARGV now scope name
+-- ROUTE scope
 -- RETURNS {source, text, "time process", ...}: what counts more comes later; the last is empty
 -- where it is not known
 -- WRITES nothing

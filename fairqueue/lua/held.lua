@@ -1,5 +1,6 @@
 -- One page of the leases, counted by task or by owner.
 -- ARGV now by cursor count
+-- ROUTE all MERGE concat
 -- RETURNS {now, cursor, row, ...}
 -- by: task, or owner
 -- row: "name n seen": of an owner when a lease of it was granted or renewed last, else 0

@@ -1,5 +1,6 @@
 -- Enqueue a job in place of the next message of another system's list in the same Redis.
 -- ARGV now list message job delay kind unnamed shards
+-- ROUTE workspace MERGE own
 -- RETURNS 1 done, or done before, 0 another message is next, or none,
 -- -1 not while jobs are exported to it, -2 its workspace moves, or the caller knows other shards
 -- list: '' if the caller has taken the message from a list, and keeps it until this is done

@@ -1,5 +1,6 @@
 -- Note that an owner of leases lives, or stops: its node, software, and what it takes jobs from.
 -- ARGV now owner about takes
+-- ROUTE all MERGE told
 -- RETURNS 1
 -- takes: "lease limits slots more queue queue ...": the length of its leases, 0: it has stopped; a
 -- digest of its own limits, or -; how many jobs it can run at once, or -; and the queues from which

@@ -1,5 +1,6 @@
 -- The kind of a queue, as declared.
 -- ARGV now queue
+-- ROUTE there MERGE found
 -- RETURNS "plain", "task", or "" if it was never declared
 -- WRITES nothing
 local _, queue = unpack(ARGV)

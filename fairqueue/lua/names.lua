@@ -1,5 +1,6 @@
 -- One page of the names of workspaces, queues or tasks that stand in one place.
 -- ARGV now place scope cursor count
+-- ROUTE all MERGE concat
 -- RETURNS {now, cursor, name, ...}; a name may come more than once
 -- WRITES nothing
 local _, place, scope, cursor, count = unpack(ARGV)

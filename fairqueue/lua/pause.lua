@@ -1,5 +1,6 @@
 -- Pause, drain or resume a workspace, a queue, a task or everything; running jobs finish.
 -- ARGV now scope name how by
+-- ROUTE scope MERGE any
 -- RETURNS what it was before; empty: neither paused nor draining; {-2, task} if the leases of a
 -- task must be indexed before
 local _, scope, name, how, by = unpack(ARGV)

@@ -1,5 +1,6 @@
 -- Enqueue one job, or reject it whole.
 -- ARGV now job payload
+-- ROUTE workspace MERGE own
 -- RETURNS 1 stored, 0 repeated, {-1} parent's lease lost,
 -- {2, scope, limit, waiting, start_interval, idle} rejected; the limit of what drains is -1,
 -- {3, id} that job holds the unique key, {4} stored in place of a dead job that held it,

@@ -1,5 +1,6 @@
 -- Enqueue jobs one after the other, each as by a publish; those of a group together, or none.
 -- ARGV now again groups jobs
+-- ROUTE workspace MERGE own
 -- RETURNS 1 each was stored, else for each job what publish returns; of a group that is rejected
 -- {2, scope, limit, waiting, start_interval, idle, wanted, entry} for its first job, 5 for others;
 -- wanted: how many of its jobs want in there; entry: which of its entries says where

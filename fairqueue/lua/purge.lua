@@ -1,6 +1,7 @@
 -- Drop what waits or is scheduled, by queue, workspace and task; running jobs go on.
 -- First come the lanes; what is left of a queue, and any job of a task, is found by its record.
 -- ARGV now queue workspace task cursor count most cancelled
+-- ROUTE workspace MERGE concat
 -- RETURNS {cursor, dropped}; the cursor is empty when none is left; of a task: on one queue
 local _, queue, name, task_name, cursor, count, most, cancelled = unpack(ARGV)
 most = tonumber(most)

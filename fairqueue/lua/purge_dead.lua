@@ -1,5 +1,6 @@
 -- Drop dead letters for good: one, or a page of the oldest.
 -- ARGV now workspace id until_then count
+-- ROUTE workspace
 -- RETURNS {until_then, dropped}
 local _, name, id, until_then, count = unpack(ARGV)
 Shard.write_when_full()

@@ -2,6 +2,7 @@
 -- It overrides configured limits, and live limits override it. The answer to an older question than
 -- the last one is ignored; an answer from before the limits were expired counts until the next one.
 -- ARGV now workspace text age_seconds
+-- ROUTE workspace MERGE own
 -- RETURNS 1 if this changed the limits, else 0
 local _, name, text, age_seconds = unpack(ARGV)
 

@@ -1,5 +1,6 @@
 -- Requeue expired leases, fire due timers and drop expired requests, a bounded number.
 -- ARGV now max_deliveries
+-- ROUTE all MERGE sum
 -- RETURNS how many jobs were moved
 local _, max_deliveries = unpack(ARGV)
 

@@ -1,5 +1,6 @@
 -- Extend leases and charge what their jobs have used so far.
 -- ARGV now owner lease_seconds progress
+-- ROUTE fence MERGE own
 -- RETURNS the fences that are lost, those of cancelled jobs, and those that could not be renewed,
 -- as "fence fence|fence|fence"
 local _, owner, lease_seconds, progress = unpack(ARGV)

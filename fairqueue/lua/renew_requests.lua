@@ -1,5 +1,6 @@
 -- Renew an owner of requests for a lease. Requests that it names are in flight, also above limits.
 -- ARGV now owner length tickets
+-- ROUTE ticket MERGE own
 -- RETURNS how many requests it has in flight or waiting
 local _, owner, length, tickets = unpack(ARGV)
 

@@ -1,5 +1,6 @@
 -- One page of the running jobs of a workspace, else of a queue, else of all.
 -- ARGV now workspace queue task owners longer_than before most cursor count
+-- ROUTE workspace MERGE oldest
 -- RETURNS {now, cursor, matched, row, ...}
 -- Rows: those that match, and of them only fences below `before`, at most `most` of a page, the
 -- oldest ones; the number is of all that match. A job may come more than once. row: "fence queue id

@@ -1,5 +1,6 @@
 -- The workspaces of some jobs of a queue, which are chosen at random.
 -- ARGV now queue count
+-- ROUTE all MERGE own
 -- RETURNS {workspace, ...}: one for each job
 -- WRITES nothing
 local _, queue, count = unpack(ARGV)

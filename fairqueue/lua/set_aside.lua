@@ -1,5 +1,6 @@
 -- How many records, by kind, were passed because they could not be read.
 -- ARGV now
+-- ROUTE all MERGE sum
 -- RETURNS kind, number, ...
 -- WRITES nothing
 local counts = {}

@@ -1,5 +1,6 @@
 -- Set or take away live limits of a workspace, a task, a queue, the default or the total.
 -- ARGV now scope name changes by
+-- ROUTE scope MERGE own
 -- RETURNS the live limits that stand now; {concurrency} if a reserve above it is refused;
 -- {-2, task} if the leases of a task must be indexed before
 local _, scope, name, changes, by = unpack(ARGV)

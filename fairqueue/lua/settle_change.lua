@@ -1,5 +1,6 @@
 -- Settle the next workspaces that a changed default, or a task's limit or pause, may concern.
 -- ARGV now
+-- ROUTE all MERGE told
 -- RETURNS 1 if there are more, else 0
 if Shard.load().drain == '-' then return 0 end
 Shard.write_when_full()

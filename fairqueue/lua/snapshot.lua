@@ -1,5 +1,6 @@
 -- One page of queues and their depths, and of workspaces and their numbers; or these workspaces.
 -- ARGV now names cursor count
+-- ROUTE all MERGE own
 -- RETURNS {cursor, {queue, depth}..., row...}; the cursor is 0 at the beginning and at the end;
 -- row: {name, waiting, scheduled, running, limit, oldest, dead, lost, observed, pause, weight};
 -- a workspace may come more than once

@@ -2,6 +2,7 @@
 -- One that has nothing is asked for only if its limits were expired, and its answer is forgotten
 -- once every process must ask again.
 -- ARGV now n older_seconds forget_seconds
+-- ROUTE turns MERGE taken
 -- RETURNS {name, ...}
 local _, n, older_seconds, forget_seconds = unpack(ARGV)
 local SEEN = 256 -- at most this many are looked at

@@ -1,5 +1,6 @@
 -- One page of all limits, pauses and drains that are stored.
 -- ARGV now cursor count
+-- ROUTE all MERGE pages
 -- RETURNS {now, cursor, {field, text, "time process"}, ...}; a field names a task by its name
 -- WRITES nothing
 local _, cursor, count = unpack(ARGV)

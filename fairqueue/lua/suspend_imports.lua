@@ -1,5 +1,6 @@
 -- Import nothing from other systems' lists for some seconds; 0 ends that.
 -- ARGV now seconds
+-- ROUTE all MERGE told
 -- RETURNS 1
 local _, seconds = unpack(ARGV)
 

@@ -1,5 +1,6 @@
 -- Dead and cancelled jobs of these queues whose end is unreported; no other caller gets them soon.
 -- ARGV now queues n hold_seconds
+-- ROUTE turns MERGE taken
 -- RETURNS {workspace, id, letter, ...}
 local _, queues, n, hold_seconds = unpack(ARGV)
 n = tonumber(n)

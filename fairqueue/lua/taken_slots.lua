@@ -1,5 +1,6 @@
 -- One page of the leases: what each occupies, and how long its job is expected to take.
 -- ARGV now cursor count
+-- ROUTE all MERGE slots
 -- RETURNS {now, cursor, total, row, ...}
 -- Rows: a lease may come more than once; total: of all leases
 -- row: "fence queue owner workspace group task elapsed expected"; group: -, if there is none;

@@ -1,5 +1,6 @@
 -- One page of waiting and scheduled jobs: of a workspace in the order of its lanes, or of a queue.
 -- ARGV now workspace queue task cursor count
+-- ROUTE workspace MERGE own
 -- RETURNS {now, cursor, row, ...}
 -- row: "queue id workspace task priority deliveries published expires due"; the cursor is 0 at the
 -- beginning and at the end; a job may come more than once

@@ -1,5 +1,6 @@
 -- Why a job waits, or what a workspace has.
 -- ARGV now workspace queue id
+-- ROUTE workspace MERGE own
 -- RETURNS {now, state, workspace, {fact...}, counts, {position...}, observed},
 -- counts: {waiting, scheduled, running, dead}
 -- WRITES nothing

@@ -1,5 +1,6 @@
 -- Cancel one job that waits, and return it; one that runs goes on.
 -- ARGV now queue id
+-- ROUTE all MERGE found
 -- RETURNS {} or {record}
 local _, queue, id = unpack(ARGV)
 Shard.write_when_full()

@@ -1,5 +1,6 @@
 -- How many jobs named no workspace, by task, and when the last of them was published.
 -- ARGV now
+-- ROUTE all MERGE sum
 -- RETURNS task, "jobs last", ...
 -- WRITES nothing
 return call('HGETALL', K.without_workspace())

@@ -1,5 +1,6 @@
 -- One page of the owners that gave a sign of life: node, software, and what each takes jobs from.
 -- ARGV now cursor count
+-- ROUTE all MERGE pages
 -- RETURNS {now, cursor, text, last sign of life, takes, ...}
 -- takes: see introduce.lua; '': not known
 -- WRITES nothing

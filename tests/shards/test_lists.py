@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -12,12 +11,8 @@ import pytest
 
 from fairqueue import Job, JobState, Limits, Pause
 from fairqueue._admin import Admin
-from fairqueue._stores.dead import DeadStore
 from fairqueue._stores.fleet import TakenSlot
-from fairqueue._stores.lists import ListStore
-from fairqueue._stores.repairs import RepairStore
-from fairqueue._stores.sharded import rows
-from fairqueue._stores.sharded.lists import ShardedLists
+from fairqueue._stores.sharded import merges
 from fairqueue._types import Why
 from fairqueue.adapters import Admission
 from fairqueue.errors import ConfigurationError, StoreUnavailable
@@ -45,16 +40,6 @@ def same(both: Both, read: str) -> tuple[Any, Any]:
     """What both say."""
     sharded, plain = both.admins
     return getattr(sharded, read)(), getattr(plain, read)()
-
-
-def test_every_method_of_the_lists_is_overridden() -> None:
-    """None of them may reach for an engine, which a sharded store does not have."""
-    for part in (ListStore, RepairStore, DeadStore):
-        public = {name for name in vars(part) if not name.startswith("_")}
-        assert public <= vars(ShardedLists).keys()
-        for name in public - {"heads", "mend"}:
-            wanted = inspect.signature(getattr(part, name)).parameters
-            assert list(inspect.signature(getattr(ShardedLists, name)).parameters) == list(wanted)
 
 
 def test_running_jobs_are_merged_by_their_start(busy: Both) -> None:
@@ -238,10 +223,10 @@ def test_leases_of_a_shard_stand_for_as_many_as_those_of_others() -> None:
     def some(n: int, name: str) -> list[TakenSlot]:
         return [TakenSlot("q", "o", name, None, "t", 1.0, None)] * n
 
-    kept, n = rows.slots([(some(1000, "a"), 4000), (some(400, "b"), 400), ([], 0)])
+    kept, n = merges.slots([(some(1000, "a"), 4000), (some(400, "b"), 400), ([], 0)])
     assert n == 4400
     assert [slot.workspace for slot in kept] == ["a"] * 1000 + ["b"] * 100
-    assert rows.slots([([], 0)]) == ([], 0)
+    assert merges.slots([([], 0)]) == ([], 0)
 
 
 def test_a_pause_is_told_once(busy: Both) -> None:
@@ -330,11 +315,12 @@ def test_a_sample_is_of_all_shards(both: Both) -> None:
     assert not both.sharded.sample("none", 5)
 
 
-def test_an_auditor_asks_one_shard(both: Both) -> None:
-    """What it reads and mends are the keys of one."""
-    for refused in (both.sharded.heads, both.sharded.mend):
-        with pytest.raises(TypeError, match="by itself"):
-            refused("jobs", "q", b"0")
+def test_what_concerns_one_shard_is_refused(both: Both) -> None:
+    """An auditor reads and mends the keys of one, and each has its own numbers of tasks."""
+    store: Any = both.sharded
+    for refused in (store.heads, store.mend, store.index_tasks):
+        with pytest.raises(TypeError, match=f"{refused.__name__} concerns one shard: ask each"):
+            refused()
 
 
 def test_dead_letters_come_in_one_order(both: Both) -> None:

@@ -382,12 +382,6 @@ def test_limits_of_each_workspace_are_on_all_shards(
     assert found.limits == limits
 
 
-def test_a_shard_indexes_its_own_tasks(shards: Shards) -> None:
-    """Their numbers differ from shard to shard, so the whole store refuses them."""
-    with pytest.raises(TypeError, match="own task numbers"):
-        shards.store.index_tasks([1])
-
-
 def test_a_limit_providers_answer_is_on_the_workspaces_shard(shards: Shards) -> None:
     """So is the mark that it must be asked again."""
     assert shards.store.put_provider_limits(HOMES[1], Limits(concurrency=1))

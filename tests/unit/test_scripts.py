@@ -11,8 +11,11 @@ import redis
 from fairqueue._stores.linker import Modules, operations, read_source
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.redis import RedisEngine
-from fairqueue._stores.scripts import load
-from fairqueue._stores.store import Store
+from fairqueue._stores.scripts import load, route_of
+from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.sharded.merges import MERGES
+from fairqueue._stores.sharded.router import Router
+from fairqueue._stores.store import AnyStore, Store
 
 NOT_OPERATIONS = {
     "all_ways",
@@ -33,6 +36,9 @@ NOT_OPERATIONS = {
     "would_store",
 }
 """These run no script, or those of others."""
+OF_ONE_SHARD = {"heads", "index_tasks", "mend"}
+"""These no sharded store does, though every store has them."""
+ROUTES = {"workspace", "ticket", "fence", "scope", "all", "first", "there", "turns"}
 WRITES_NOTHING = "-- WRITES nothing"
 WRITE = re.compile(r"'([A-Z]+)'")
 READS = {
@@ -106,6 +112,19 @@ def test_a_script_says_what_it_is_for(name: str) -> None:
     first, *rest = read_source(name).splitlines()
     assert re.fullmatch(r"-- [A-Z].*\.", first)
     assert any(line.startswith("-- RETURNS ") for line in rest[:6])
+
+
+@pytest.mark.parametrize("name", operations())
+def test_a_header_says_which_shards_are_asked(name: str) -> None:
+    """Each operation of a sharded store has a ROUTE, and a method of its own only if it says so."""
+    route, merge = route_of(name)
+    if hasattr(AnyStore, name) and name not in OF_ONE_SHARD:
+        assert route in ROUTES
+    else:
+        assert not route
+    assert merge in {*MERGES, "own"}
+    is_routed = getattr(ShardedStore, name, None) is vars(Router).get(name)
+    assert is_routed == (merge != "own")
 
 
 @pytest.mark.parametrize("name", operations())

@@ -94,8 +94,11 @@ def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
     return answers
 
 
-def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: T) -> T:
-    """Return the first answer that is not ``nothing``; without one the first error is raised."""
+def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: Collection[T]) -> T:
+    """Return the first answer that is not ``nothing``; without one the first error is raised.
+
+    Where there is no error, either, return what the last one answered.
+    """
     errors = Errors()
     for shard in shards:
         if errors.are_of(shard):
@@ -105,10 +108,10 @@ def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: T) -> 
         except Exception as error:  # noqa: BLE001 - the first one is raised below
             errors.add(shard, error)
             continue
-        if answer != nothing:
+        if answer not in nothing:
             return answer
     errors.raise_first()
-    return nothing
+    return answer
 
 
 def any_of(shards: Iterable[Store], ask: Callable[[Store], object]) -> None:

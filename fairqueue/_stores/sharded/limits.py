@@ -1,38 +1,23 @@
-"""The limits of a sharded store: those of a workspace on its shard, all others on each shard."""
+"""Stores limits: those of a workspace on its shard, all others on each shard."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from itertools import chain, islice
 
-from fairqueue._stores.limits_text import WIDE, SourcedLimits, names_wide
+from fairqueue._stores.limits_text import WIDE, names_wide
 from fairqueue._stores.quotas import PAGE
-from fairqueue._stores.sharded.asking import each, taken
+from fairqueue._stores.sharded.asking import each
 from fairqueue._stores.sharded.missed_limits import on_all
 from fairqueue._stores.sharded.parents import ShardedParents
-from fairqueue._stores.store import Store
+from fairqueue._stores.store import AnyStore, Store
 from fairqueue._types import Limits, StoredLimits
 from fairqueue._utils import process_name
 
 
-class ShardedLimits(ShardedParents):
+class ShardedLimits(ShardedParents, AnyStore):
     """A configuration is stored whole on every shard, so that its digest is the same on all."""
-
-    def _of_scope(self, scope: str, name: str) -> tuple[Store, ...]:
-        return (self.home(name),) if scope == "workspace" else self.every
-
-    def has_limits(self) -> bool:
-        """Return whether limits were ever configured on every shard; False: one has lost them."""
-        return all(each(self.shards, lambda shard: shard.has_limits()))
-
-    def index_tasks(self, numbers: Sequence[int]) -> Iterator[None]:
-        """Refuse: a task has another number on each shard, so one of ``shards`` must be asked."""
-        raise TypeError(f"each shard has its own task numbers: let one of them index {numbers}")
-
-    def settle_change(self) -> None:
-        """Let a change reach the workspaces of every shard."""
-        each(self.every, lambda shard: shard.settle_change())
 
     def configure(
         self,
@@ -76,10 +61,6 @@ class ShardedLimits(ShardedParents):
             return False
         return any(shard.would_store(limits, authoritative=authoritative) for shard in self.there)
 
-    def forget_provider_limits(self) -> Iterator[int]:
-        """Forget what a limit provider said, on one shard after the other."""
-        return chain.from_iterable(shard.forget_provider_limits() for shard in self.shards)
-
     def set_limits(
         self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
     ) -> None:
@@ -116,10 +97,6 @@ class ShardedLimits(ShardedParents):
         else:
             set_limits(self.home(workspace))
 
-    def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
-        """Return the limits of a scope; what is stored on all shards is asked of the first."""
-        return self._of_scope(scope, name)[0].get_limits(scope, name)
-
     def put_provider_limits(
         self, workspace: str, limits: Limits | None, *, age_seconds: float = 0.0
     ) -> bool:
@@ -127,25 +104,6 @@ class ShardedLimits(ShardedParents):
         parent = None if limits is None else limits.parent
         with self.with_parent(workspace, "limit_provider", parent) as shard:
             return shard.put_provider_limits(workspace, limits, age_seconds=age_seconds)
-
-    def stale_provider_limits(
-        self, *, n: int, older_seconds: float, forget_seconds: float
-    ) -> list[str]:
-        """Return up to ``n`` workspaces whose answer is old, beginning at another shard each time.
-
-        A shard that is away is passed where others have some.
-        """
-
-        def take(shard: Store, left: int) -> list[str]:
-            return shard.stale_provider_limits(
-                n=left, older_seconds=older_seconds, forget_seconds=forget_seconds
-            )
-
-        return taken(self.in_turn, take, n=n)
-
-    def expire_provider_limits(self, workspace: str) -> bool:
-        """Make a workspace's answer stale; False: the provider was never asked for it."""
-        return self.home(workspace).expire_provider_limits(workspace)
 
 
 def _has_wide(scope: str, limits: Limits | None) -> bool:

@@ -15,12 +15,12 @@ from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.layout import Layout, check_layout
 from fairqueue._stores.limits_text import WIDE
 from fairqueue._stores.publishes import Outcome
-from fairqueue._stores.sharded.lists import ShardedLists
-from fairqueue._stores.sharded.operators import ShardedOperators
+from fairqueue._stores.sharded.limits import ShardedLimits
+from fairqueue._stores.sharded.own import OwnMethods
 from fairqueue._stores.sharded.quotas import MOVES
 from fairqueue._stores.sharded.shards import OpenShard, cannot_open
 from fairqueue._stores.sharded.waiter import ShardedWaiter
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Job, Published, Renewed
 from fairqueue._types import Outcome as Ended
@@ -40,11 +40,11 @@ Moving = dict[str, None]
 """Workspaces that move, or are not where this process believes, each once."""
 
 
-class ShardedStore(ShardedLists, ShardedOperators, AnyStore):
+class ShardedStore(ShardedLimits, OwnMethods):
     """One method per operation, as a store of one shard has them.
 
-    What concerns a workspace or a lease is asked of its shard, and the rest of all. Calls that an
-    owner numbers are made to each shard by a claimer of its own, see ``fairqueue._claimers``.
+    The header of an operation says which shards are asked, see ``router.py``. Calls that an owner
+    numbers are made to each shard by a claimer of its own, see ``fairqueue._claimers``.
     """
 
     def __init__(

@@ -1,0 +1,165 @@
+"""Joins what several shards answer, as the header of an operation says: see ``MERGES``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from heapq import nsmallest
+from itertools import chain
+from operator import attrgetter, itemgetter
+from statistics import fmean
+from typing import Any, TypeVar
+
+from fairqueue._stores.fleet import TakenSlot
+from fairqueue._stores.sharded.asking import each, first, taken
+from fairqueue._stores.store import Store
+from fairqueue._types import Cancelled, WithoutWorkspace, WorkspaceStats
+from fairqueue.lists import (
+    PauseRow,
+    QueueRow,
+    Runnable,
+    RunningJobs,
+    StoredLimitsRow,
+    TaskRow,
+    WorkerRow,
+)
+
+R = TypeVar("R")
+Shards = Sequence[Store]
+Given = Mapping[str, Any]
+"""The arguments of the call."""
+Call = Callable[..., Any]
+"""Asks one shard."""
+
+
+SAME: dict[type, tuple[str, ...]] = {
+    PauseRow: ("scope", "name"),
+    QueueRow: ("queue",),
+    Runnable: (),
+    StoredLimitsRow: ("scope", "name", "source"),
+    TaskRow: ("task",),
+    WithoutWorkspace: (),
+    WorkerRow: ("owner",),
+    WorkspaceStats: ("workspace",),
+}
+"""Rows of several shards that have these fields in common become one."""
+FIRST = {PauseRow: "since", WorkerRow: "silent_seconds"}
+"""The lowest comes first; what several have counts as the first of them has it that knows it."""
+JOINS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("waiting", "scheduled", "runnable", "running", "dead"), sum),
+    **dict.fromkeys(("jobs", "startable"), sum),
+    **dict.fromkeys(("last", "last_start", "oldest_seconds", "oldest_wait_seconds"), max),
+    "average_seconds": fmean,
+    "idle_seconds": min,
+    "is_complete": all,
+}
+"""But these fields are joined so, of all that know them."""
+
+
+def _key(row: object) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in SAME[type(row)])
+
+
+def _place(row: object) -> tuple[Any, ...]:
+    return getattr(row, FIRST.get(type(row), ""), 0), _key(row)
+
+
+def _row(rows: Sequence[Any]) -> Any:
+    values = {}
+    for name in (field.name for field in fields(rows[0])):
+        known = [value for row in rows if (value := getattr(row, name)) is not None]
+        values[name] = JOINS.get(name, itemgetter(0))(known) if known else None
+    return replace(rows[0], **values)
+
+
+def joined(found: Iterable[R]) -> list[R]:
+    """Make one row of those that say the same thing of several shards."""
+    groups: dict[tuple[Any, ...], list[R]] = {}
+    for row in sorted(
+        found, key=lambda row: (getattr(row, FIRST.get(type(row), ""), 0), _key(row))
+    ):
+        groups.setdefault(_key(row), []).append(row)
+    return [group[0] if len(group) == 1 else _row(group) for group in groups.values()]
+
+
+def added(parts: Sequence[Any]) -> Any:
+    """Add up numbers; of rows, tuples and mappings, what stands in each place of them."""
+    kind = parts[0]
+    if isinstance(kind, Mapping):
+        names = dict.fromkeys(chain.from_iterable(parts))
+        return {name: added([part[name] for part in parts if name in part]) for name in names}
+    if isinstance(kind, tuple):
+        return tuple(map(sum, zip(*parts, strict=True)))
+    return _row(parts) if type(kind) in SAME else sum(parts)
+
+
+def _sum(shards: Shards, call: Call, _: Given) -> Any:
+    return added(each(shards, call))
+
+
+def _told(shards: Shards, call: Call, _: Given) -> None:
+    each(shards, call)
+
+
+def _all(shards: Shards, call: Call, _: Given) -> bool:
+    return all(each(shards, call))
+
+
+def _any(shards: Shards, call: Call, _: Given) -> Any:
+    return next((answer for answer in each(shards, call) if answer is not None), None)
+
+
+def _found(shards: Shards, call: Call, _: Given) -> Any:
+    return first(shards, call, nothing=(None, Cancelled.NOT_FOUND))
+
+
+def _concat(shards: Shards, call: Call, _: Given) -> Iterator[Any]:
+    return chain.from_iterable(map(call, shards))
+
+
+def _taken(shards: Shards, call: Call, given: Given) -> list[Any]:
+    return taken(shards, lambda shard, left: call(shard, n=left), n=given["n"])
+
+
+def _rows(shards: Shards, call: Call, _: Given) -> list[Any]:
+    return joined(chain.from_iterable(each(shards, call)))
+
+
+def _pages(shards: Shards, call: Call, _: Given) -> Iterator[list[Any]]:
+    of_shards = ({_key(row): row for page in call(shard) for row in page} for shard in shards)
+    yield joined(row for rows in of_shards for row in rows.values())
+
+
+def _oldest(shards: Shards, call: Call, given: Given) -> RunningJobs:
+    found = each(shards, call)
+    jobs = (job for part in found for job in part.jobs)
+    oldest = nsmallest(given["n"], jobs, key=attrgetter("since", "fence"))
+    return RunningJobs(tuple(oldest), sum(part.total for part in found))
+
+
+def slots(parts: Sequence[tuple[list[TakenSlot], int]]) -> tuple[list[TakenSlot], int]:
+    """Keep the same part of the leases of each shard, so that they stand for all; count all."""
+    part = min((len(found) / n for found, n in parts if found and n), default=1.0)
+    kept = [slot for found, n in parts for slot in found[: max(1, round(min(1.0, part) * n))]]
+    return kept, sum(n for _, n in parts)
+
+
+MERGES: dict[str, Callable[[Shards, Call, Given], Any]] = {
+    "one": lambda shards, call, _: call(shards[0]),
+    "told": _told,
+    "sum": _sum,
+    "all": _all,
+    "any": _any,
+    "found": _found,
+    "concat": _concat,
+    "taken": _taken,
+    "rows": _rows,
+    "pages": _pages,
+    "oldest": _oldest,
+    "slots": lambda shards, call, _: slots(each(shards, call)),
+}
+"""``one``: ask the first and no other. ``told``: there is no answer. ``all``: whether all say so.
+``any``: ask all, and return the first answer that says something; ``found`` asks no further then.
+``taken``: up to ``n`` from one after the other. ``rows``, ``pages``: one row of those that say the
+same of several shards. An error of one shard is raised when all were asked, but by ``found`` and
+``taken`` only where nothing was found, and by ``concat`` and ``pages`` as soon as it comes."""

@@ -1,0 +1,233 @@
+"""The operations that take several steps with several shards: ``MERGE own`` in their headers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+
+from fairqueue._keys import encode
+from fairqueue._shards import SHARDS_MOST
+from fairqueue._stores import replies
+from fairqueue._stores.engine import WorkspaceMoves
+from fairqueue._stores.fleet import Fleet
+from fairqueue._stores.limits_text import WIDE
+from fairqueue._stores.lists import PAGE
+from fairqueue._stores.sharded.asking import each, first
+from fairqueue._stores.sharded.merges import added, joined
+from fairqueue._stores.sharded.quotas import MOVES
+from fairqueue._stores.sharded.router import Router
+from fairqueue._stores.store import AnyStore, Store
+from fairqueue._types import AdmittedRequest, Blocker, DeadLetter, Job, JobState, Stats, Why
+from fairqueue.errors import ConfigurationError
+from fairqueue.lists import DeadFilter, JobPage
+
+NOT_HERE = {JobState.ENDED: 1, JobState.UNKNOWN: 2}
+"""What a shard says of a job that it does not have; the lower one is the better answer."""
+TOTAL = "requests:total:"
+
+
+class OwnMethods(Router, AnyStore):
+    """What no header can say: the limits have a class of their own, and publishes the store."""
+
+    def waiting(
+        self, queue: str, *, workspace: str = "", task: str = "", cursor: str = "", n: int = PAGE
+    ) -> JobPage:
+        """Return those of a queue shard by shard; what a cursor leaves, divided by 64, is which."""
+        if workspace:
+            home = self.home(workspace)
+            return home.waiting(queue, workspace=workspace, task=task, cursor=cursor, n=n)
+        inside, at = divmod(int(cursor or 0), SHARDS_MOST)
+        if at >= len(self.every):
+            raise ConfigurationError(f"{cursor!r} is no cursor of this list: begin without one")
+        found = self.shards[at].waiting(queue, task=task, cursor=str(inside or ""), n=n)
+        if found.cursor:
+            return replace(found, cursor=str(int(found.cursor) * SHARDS_MOST + at))
+        return replace(found, cursor=str(at + 1) if at + 1 < len(self.shards) else "")
+
+    def why(
+        self,
+        *,
+        workspace: str | None,
+        job_id: str | None,
+        queue: str | None,
+        fleet: Callable[[], Fleet] | None = None,
+    ) -> Why:
+        """Ask the workspace's shard, else each for the job; workers and leases are those of all.
+
+        The jobs and turns ahead are those of the workspace's shard. One that moves is asked for on
+        the shard that it leaves and, once nothing is left there, on the other one.
+        """
+        elsewhere: list[Why] = []
+        asked = self._places_of(workspace) if workspace else self.every
+
+        def ask(shard: Store) -> Why | None:
+            why = shard.why(
+                workspace=workspace, job_id=job_id, queue=queue, fleet=fleet or self.fleet
+            )
+            elsewhere.append(why)
+            is_left = why.state is JobState.IDLE and shard is not asked[-1]
+            return None if is_left or why.state in NOT_HERE else why
+
+        found = first(asked, ask, nothing=(None,))
+        found = found or min(elsewhere, key=lambda why: NOT_HERE.get(why.state, 0))
+        return _used_in_all(found, self.quotas.used)
+
+    def _places_of(self, workspace: str) -> tuple[Store, ...]:
+        """Return where it lives; while it moves, the shard that it leaves, then the other one."""
+        try:
+            return (self.home(workspace),)
+        except WorkspaceMoves:
+            at, way = self.followed(workspace)
+            return at, at if way.to is None else self.shards[way.to]
+
+    def snapshot(self, names: Sequence[str] = ()) -> Stats:
+        """Put together the workspaces, and add up the queues; names are asked of their shards."""
+        of_shard: dict[Store, list[str]] = {} if names else {shard: [] for shard in self.every}
+        for name in names:
+            for place in dict.fromkeys(self._places_of(name)):
+                of_shard.setdefault(place, []).append(name)
+        found = [shard.snapshot(some) for shard, some in of_shard.items()]
+        return Stats(
+            tuple(joined(row for part in found for row in part.workspaces)),
+            added([part.queues for part in found]),
+            self.without_workspace(),
+            self.set_aside(),
+        )
+
+    def sample(self, queue: str, n: int) -> Counter[str]:
+        """Choose from each shard by its part of the queue's jobs."""
+        depths = {shard: shard.depth(queue, running=True) for shard in self.every}
+        part, chosen = n / max(1, sum(depths.values())), Counter[str]()
+        for shard, depth in depths.items():
+            chosen.update(shard.sample(queue, round(part * depth)))
+        return chosen
+
+    def choose_dead(self, choice: DeadFilter) -> Iterator[DeadLetter]:
+        """Give those that match, as one store does: the workspace with the oldest letter first."""
+        if choice.workspace:
+            yield from self.home(choice.workspace).choose_dead(choice)
+            return
+        shards = enumerate(self.every)
+        found = sorted((*oldest, n) for n, one in shards for oldest in one.dead_workspaces())
+        for name, n in dict.fromkeys((name, n) for _, name, n in found):
+            yield from self.shards[n].choose_dead(replace(choice, workspace=name))
+
+    def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
+        """Mark failures as reported, each on the shard of its workspace.
+
+        One of a workspace that moves takes its notice along, and is reported again.
+        """
+        of_shard = defaultdict[Store, list[DeadLetter]](list)
+        for letter in letters:
+            with suppress(WorkspaceMoves):
+                of_shard[self.home(letter.job.workspace)].append(letter)
+        return sum(each(of_shard, lambda shard: shard.drop_failure_notices(of_shard[shard])))
+
+    def import_message(
+        self,
+        source: str,
+        job: Job,
+        *,
+        kind: str,
+        without_workspace: bool = False,
+        shards: str = "",  # noqa: ARG002 - the arguments are those of a store of one shard
+    ) -> bool:
+        """Import a message that the caller has taken from its list; waits as a publish does.
+
+        Raises ConfigurationError for one that is in a list: no step has both that and the shard.
+        """
+        if source:
+            raise ConfigurationError(
+                f"a message of the list {source!r} cannot be imported where workspaces are spread "
+                f"over {len(self.shards)} shards, since the list and the shard are not always on "
+                "one server: take it from there first, and import it with source='' and a job_id"
+            )
+
+        def import_there() -> bool:
+            home, known = self.placed(job.workspace)
+            return home.import_message(
+                "", job, kind=kind, without_workspace=without_workspace, shards=known
+            )
+
+        return self.patiently(import_there)
+
+    def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
+        """Move a queue's jobs into lists of each shard, whose keys begin as exported() says.
+
+        Raises ConfigurationError while workspaces move, since jobs of these are on two shards.
+        """
+        shards = self.every
+        if self.layout.mark.to is not None:
+            raise ConfigurationError(
+                f"jobs of queue {queue!r} cannot be exported while the number of shards changes: "
+                "let 'fairqueue reshard' end first"
+            )
+        for workspace in chain.from_iterable(shard.under_way() for shard in shards):
+            raise ConfigurationError(
+                f"jobs of queue {queue!r} cannot be exported while workspace {workspace!r} moves "
+                "to its parent's shard: set its parent again, which ends a move that was killed"
+            )
+        for shard in shards:
+            begin = shard.engine.keys.exported()
+            yield from shard.export_jobs(queue, [(least, begin + key) for least, key in lists])
+
+    def admit_request(
+        self, ticket: str, *, lease_seconds: float, waiting_most: int
+    ) -> AdmittedRequest:
+        """Admit a request, or let it wait; where others have room, its shard gets some of it."""
+        home = self._of_ticket(ticket)
+        for tries in range(MOVES + 1):
+            reply = home.admit_request(
+                ticket, lease_seconds=lease_seconds, waiting_most=waiting_most
+            )
+            if reply.scope != "total" or len(self.shards) == 1 or tries == MOVES:
+                break
+            if not self.quotas.make_room(TOTAL, home):
+                used = self.quotas.used_when_full(TOTAL)
+                return reply if used is None else replace(reply, in_flight=used)
+        return reply
+
+    def _of_ticket(self, ticket: str) -> Store:
+        return self.home(replies.workspace_of_ticket(ticket))
+
+    def renew_requests(
+        self, owner: str, *, lease_seconds: float, tickets: Sequence[str] = ()
+    ) -> int:
+        """Renew all tickets of an owner, on every shard; return how many it has in all."""
+        of_shard = defaultdict[Store, list[str]](list)
+        for ticket in tickets:
+            with suppress(WorkspaceMoves):  # what moves takes them along
+                of_shard[self._of_ticket(ticket)].append(ticket)
+
+        def renew(shard: Store) -> int:
+            some = of_shard.get(shard, ())
+            return shard.renew_requests(owner, lease_seconds=lease_seconds, tickets=some)
+
+        return sum(each(self.shards, renew))
+
+
+def _used_in_all(found: Why, used: Callable[[Collection[str]], Mapping[str, int]]) -> Why:
+    """Say of limits that are wider than a shard how much all shards use."""
+    every = [blocker for at in found.positions for blocker in at.blockers + at.would_block]
+    wide = {name for name in map(_wide_limit, every) if name}
+    if not wide:
+        return found
+    in_all = used(wide)
+
+    def told(blockers: tuple[Blocker, ...]) -> tuple[Blocker, ...]:
+        return tuple(replace(one, used=in_all.get(_wide_limit(one), one.used)) for one in blockers)
+
+    positions = tuple(
+        replace(at, blockers=told(at.blockers), would_block=told(at.would_block))
+        for at in found.positions
+    )
+    return replace(found, positions=positions, blockers=told(found.blockers))
+
+
+def _wide_limit(blocker: Blocker) -> str:
+    """Return the name of a limit that is wider than a shard; empty: it is none."""
+    is_wide = blocker.kind == "concurrency" and blocker.scope in WIDE
+    return f"concurrency:{blocker.scope}:{encode(blocker.name)}" if is_wide else ""
