@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from fairqueue._fairness import retry_after
@@ -49,6 +49,13 @@ def fences(reply: bytes) -> frozenset[int]:
 def renewed(reply: bytes) -> Renewed:
     """Read what a renewal found out."""
     return Renewed(*map(fences, reply.split(b"|")))
+
+
+def all_renewed(parts: Collection[Renewed]) -> Renewed:
+    """Put together what several renewals found out."""
+    names = "lost", "cancelled", "failed"
+    sets = ([getattr(part, name) for part in parts] for name in names)
+    return Renewed(*(frozenset[int]().union(*some) for some in sets))
 
 
 def job_text(job: Job) -> str:

@@ -125,20 +125,18 @@ class AnyStore(HandoverStore, DeadStore):
         Returns which of them are lost or cancelled, and which could not be renewed while others
         were. Where none can be renewed, the error is raised.
         """
-        whole = Renewed(frozenset())
-        for first in range(0, max(1, len(progress)), RENEWED_AT_ONCE):
-            some = progress[first : first + RENEWED_AT_ONCE]
+
+        def renew(some: Sequence[tuple[int, float]]) -> Renewed:
             text = " ".join(f"{fence}:{seconds!r}" for fence, seconds in some)
             reply = self._call(
                 "renew", owner=encode(owner), lease_seconds=lease_seconds, progress=text
             )
-            found = replies.renewed(reply)
-            whole = Renewed(
-                whole.lost | found.lost,
-                whole.cancelled | found.cancelled,
-                whole.failed | found.failed,
-            )
-        return whole
+            return replies.renewed(reply)
+
+        begins = range(0, max(1, len(progress)), RENEWED_AT_ONCE)
+        return replies.all_renewed(
+            [renew(progress[begin : begin + RENEWED_AT_ONCE]) for begin in begins]
+        )
 
     def reap(self, *, max_deliveries: int | None) -> int:
         """Process a bounded number of expired leases and due timers; return how many.

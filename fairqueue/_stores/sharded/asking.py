@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -77,21 +77,27 @@ class Answers:
             self.away.add(number)
 
 
-def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
-    """Ask every shard, also behind one that fails; the first error is raised when all were asked.
-
-    So a shard that is away does not keep the others from what must be done on each of them.
-    """
-    answers: list[T] = []
-    errors = Errors()
+def answers(shards: Iterable[Store], ask: Callable[[Store], T], errors: Errors) -> Iterator[T]:
+    """Ask one shard after the other, also behind one that fails; add what fails to ``errors``."""
     for shard in shards:
         if not errors.are_of(shard):
             try:
-                answers.append(ask(shard))
-            except Exception as error:  # noqa: BLE001 - the first one is raised below
+                answer = ask(shard)
+            except Exception as error:  # noqa: BLE001 - the caller raises the first one
                 errors.add(shard, error)
+            else:
+                yield answer
+
+
+def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
+    """Ask every shard; the first error is raised when all were asked.
+
+    So a shard that is away does not keep the others from what must be done on each of them.
+    """
+    errors = Errors()
+    found = list(answers(shards, ask, errors))
     errors.raise_first()
-    return answers
+    return found
 
 
 def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: Collection[T]) -> T:
@@ -100,14 +106,7 @@ def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: Collec
     Where there is no error, either, return what the last one answered.
     """
     errors = Errors()
-    for shard in shards:
-        if errors.are_of(shard):
-            continue
-        try:
-            answer = ask(shard)
-        except Exception as error:  # noqa: BLE001 - the first one is raised below
-            errors.add(shard, error)
-            continue
+    for answer in answers(shards, ask, errors):
         if answer not in nothing:
             return answer
     errors.raise_first()
@@ -150,14 +149,10 @@ def taken(shards: Iterable[Store], take: Callable[[Store, int], list[T]], *, n: 
     """
     found: list[T] = []
     errors = Errors()
-    for shard in shards:
+    for some in answers(shards, lambda shard: take(shard, n - len(found)), errors):
+        found.extend(some)
         if len(found) >= n:
             break
-        if not errors.are_of(shard):
-            try:
-                found += take(shard, n - len(found))
-            except Exception as error:  # noqa: BLE001 - see above
-                errors.add(shard, error)
     if not found:
         errors.raise_first()
     return found

@@ -75,9 +75,7 @@ def _row(rows: Sequence[Any]) -> Any:
 def joined(found: Iterable[R]) -> list[R]:
     """Make one row of those that say the same thing of several shards."""
     groups: dict[tuple[Any, ...], list[R]] = {}
-    for row in sorted(
-        found, key=lambda row: (getattr(row, FIRST.get(type(row), ""), 0), _key(row))
-    ):
+    for row in sorted(found, key=_place):
         groups.setdefault(_key(row), []).append(row)
     return [group[0] if len(group) == 1 else _row(group) for group in groups.values()]
 
@@ -93,36 +91,8 @@ def added(parts: Sequence[Any]) -> Any:
     return _row(parts) if type(kind) in SAME else sum(parts)
 
 
-def _sum(shards: Shards, call: Call, _: Given) -> Any:
-    return added(each(shards, call))
-
-
 def _told(shards: Shards, call: Call, _: Given) -> None:
     each(shards, call)
-
-
-def _all(shards: Shards, call: Call, _: Given) -> bool:
-    return all(each(shards, call))
-
-
-def _any(shards: Shards, call: Call, _: Given) -> Any:
-    return next((answer for answer in each(shards, call) if answer is not None), None)
-
-
-def _found(shards: Shards, call: Call, _: Given) -> Any:
-    return first(shards, call, nothing=(None, Cancelled.NOT_FOUND))
-
-
-def _concat(shards: Shards, call: Call, _: Given) -> Iterator[Any]:
-    return chain.from_iterable(map(call, shards))
-
-
-def _taken(shards: Shards, call: Call, given: Given) -> list[Any]:
-    return taken(shards, lambda shard, left: call(shard, n=left), n=given["n"])
-
-
-def _rows(shards: Shards, call: Call, _: Given) -> list[Any]:
-    return joined(chain.from_iterable(each(shards, call)))
 
 
 def _pages(shards: Shards, call: Call, _: Given) -> Iterator[list[Any]]:
@@ -147,13 +117,15 @@ def slots(parts: Sequence[tuple[list[TakenSlot], int]]) -> tuple[list[TakenSlot]
 MERGES: dict[str, Callable[[Shards, Call, Given], Any]] = {
     "one": lambda shards, call, _: call(shards[0]),
     "told": _told,
-    "sum": _sum,
-    "all": _all,
-    "any": _any,
-    "found": _found,
-    "concat": _concat,
-    "taken": _taken,
-    "rows": _rows,
+    "sum": lambda shards, call, _: added(each(shards, call)),
+    "all": lambda shards, call, _: all(each(shards, call)),
+    "any": lambda shards, call, _: next(filter(None, each(shards, call)), None),
+    "found": lambda shards, call, _: first(shards, call, nothing=(None, Cancelled.NOT_FOUND)),
+    "concat": lambda shards, call, _: chain.from_iterable(map(call, shards)),
+    "taken": lambda shards, call, given: taken(
+        shards, lambda shard, left: call(shard, n=left), n=given["n"]
+    ),
+    "rows": lambda shards, call, _: joined(chain.from_iterable(each(shards, call))),
     "pages": _pages,
     "oldest": _oldest,
     "slots": lambda shards, call, _: slots(each(shards, call)),

@@ -10,11 +10,13 @@ from functools import partial
 
 from fairqueue._keys import encode
 from fairqueue._shards import shard_of_fence
+from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.layout import Layout, check_layout
 from fairqueue._stores.limits_text import WIDE
 from fairqueue._stores.publishes import Outcome
+from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.sharded.limits import ShardedLimits
 from fairqueue._stores.sharded.own import OwnMethods
 from fairqueue._stores.sharded.quotas import MOVES
@@ -26,7 +28,6 @@ from fairqueue._types import Admission, Job, Published, Renewed
 from fairqueue._types import Outcome as Ended
 from fairqueue.errors import (
     CapacityExceeded,
-    FairQueueError,
     LeaseLost,
     PublishInterrupted,
     StoreUnavailable,
@@ -279,36 +280,23 @@ class ShardedStore(ShardedLimits, OwnMethods):
         parts: dict[int, list[tuple[int, float]]] = defaultdict(list)
         for fence, seconds in progress:
             parts[shard_of_fence(fence)].append((fence, seconds))
-        whole, answered = Renewed(frozenset()), False
-        away: dict[str, FairQueueError] = {}
-        for number, part in parts.items():
-            server = self._server_of(number)
-            try:
-                if server in away:  # its other shards would wait as long for it
-                    raise away[server]
-                found = self._renew_on(number, part, owner, lease_seconds)
-                answered = True
-            except FairQueueError as error:
-                away[server] = error
-                found = Renewed(frozenset(), failed=frozenset(fence for fence, _ in part))
-            whole = Renewed(
-                whole.lost | found.lost,
-                whole.cancelled | found.cancelled,
-                whole.failed | found.failed,
-            )
-        if away and not answered:
-            raise next(iter(away.values()))
-        return whole
 
-    def _server_of(self, number: int) -> str:
-        return self.shards[number].engine.server if number < len(self.shards) else ""
+        def renew(shard: Store) -> tuple[int, Renewed]:
+            number = shard.engine.shard
+            found = shard.renew(parts[number], owner=owner, lease_seconds=lease_seconds)
+            return number, found
 
-    def _renew_on(
-        self, number: int, part: Sequence[tuple[int, float]], owner: str, lease_seconds: float
-    ) -> Renewed:
-        if number >= len(self.shards):
-            return Renewed(frozenset(fence for fence, _ in part))
-        return self.shards[number].renew(part, owner=owner, lease_seconds=lease_seconds)
+        errors, known = Errors(), [n for n in parts if n < len(self.shards)]
+        found = dict(answers([self.shards[n] for n in known], renew, errors))
+        if not found:
+            errors.raise_first()
+        for n, part in parts.items():
+            fences = frozenset(fence for fence, _ in part)
+            if n not in known:
+                found[n] = Renewed(fences)
+            elif n not in found:
+                found[n] = Renewed(frozenset(), failed=fences)
+        return replies.all_renewed(found.values())
 
     def waiter(self, queues: Sequence[str]) -> Waiter:
         """Make a waiter for these queues on all shards."""
