@@ -191,8 +191,8 @@ function Order.price(ws, flow, task)
   return num(own and guess or Fairness.FLOOR_SECONDS), guess
 end
 
--- Where a start moves virtual time: to its tag. A guess moves it no further than to the next flow
--- from there on. Flows of unknown cost that stand exactly there came after any other.
+-- Where a start moves virtual time: to its tag. A guess moves it to the next flow from there on at
+-- most; with no other flow, by what is charged. Flows of unknown cost there came after any other.
 function Order.reach(entity, flow, guess)
   if flow.cost ~= '0' then return tonumber(flow.tag) end
   local node, own = Records.node(flow.node), Order.member_of(entity, flow)
@@ -201,7 +201,7 @@ function Order.reach(entity, flow, guess)
     local two = call('ZRANGEBYSCORE', K.ready(node.id), least, '+inf', 'WITHSCORES',
       'LIMIT', 0, 2)
     local at = two[1] == own and 3 or 1
-    if not two[at] then return from end
+    if not two[at] then return max(from, flow.tag + Fairness.FLOOR_SECONDS / entity.weight) end
     local tag, _, other = tonumber(two[at + 1]), Order.head_of(node, two[at])
     if tag > from or other.cost ~= '0' then
       return min(tag, flow.tag + guess / entity.weight)
