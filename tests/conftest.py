@@ -9,8 +9,12 @@ import secrets
 import signal
 import subprocess
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -64,12 +68,32 @@ def pytest_report_header() -> str:
     return f"server: {shown.stdout.strip()}"
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ignore warnings about code of Celery and kombu, in their tests only."""
+    """Mark tests with real workers as slow, all but the stories, and let those begin first.
+
+    In tests with Celery, warnings about its code and kombu's are ignored.
+    """
     for item in items:
+        if item.get_closest_marker("system") and not item.get_closest_marker("story"):
+            item.add_marker(pytest.mark.slow)
         if not set(WITH_CELERY).isdisjoint(item.path.parents):
             for warning in CELERYS_OWN:
                 item.add_marker(pytest.mark.filterwarnings(warning))
+    items.sort(key=lambda item: "system" not in item.keywords)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Where the slowest tests are asked for, say how long each folder takes, too."""
+    if not config.getoption("durations"):
+        return
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            seconds["/".join(report.nodeid.split("/")[:-1])] += report.duration
+    terminalreporter.section("seconds of tests in each folder")
+    for folder, spent in sorted(seconds.items(), key=itemgetter(1), reverse=True):
+        terminalreporter.write_line(f"{spent:7.0f} {folder}")
 
 
 def pytest_collection_finish() -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import redis
 
 from fairqueue import FairQueue, NewJob
 from fairqueue.dashboard import app
@@ -68,8 +69,10 @@ def load(crowded: FairQueue) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("load")
-def test_each_page_is_quick(crowded: FairQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within 200 ms, the best of three, since other work of the machine is no part of it.
+def test_each_page_is_quick(
+    crowded: FairQueue, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within 200 ms of processor time here and in Redis, the best of three.
 
     Nothing is remembered from one look to the next.
     """
@@ -79,12 +82,17 @@ def test_each_page_is_quick(crowded: FairQueue, monkeypatch: pytest.MonkeyPatch)
         Visitor(base_url=url, timeout=60) as visitor,
     ):
         visitor.page("/")
-        took = {page: min(_seconds(visitor, page) for _ in range(3)) for page in PAGES}
+        took = {page: min(_spent(visitor, page, redis_client) for _ in range(3)) for page in PAGES}
     assert {page: each for page, each in took.items() if each > MOST_SECONDS} == {}
 
 
-def _seconds(visitor: Visitor, page: str) -> float:
-    """How long one page takes."""
-    began = time.perf_counter()
+def _spent(visitor: Visitor, page: str, client: redis.Redis) -> float:
+    """How much processor time one page takes, and what the worker does meanwhile."""
+    began = _processor_seconds(client)
     visitor.page(page)
-    return time.perf_counter() - began
+    return _processor_seconds(client) - began
+
+
+def _processor_seconds(client: redis.Redis) -> float:
+    of_server: dict[str, float] = client.info("cpu")
+    return time.process_time() + of_server["used_cpu_user"] + of_server["used_cpu_sys"]

@@ -29,6 +29,7 @@ def test_the_figures_match_the_simulation(fleets_of: FleetsOf, name: str) -> Non
     assert scene.deviations(scene.play(fleets_of("unchanged"), **scene.short)) == {}
 
 
+@pytest.mark.slow
 @ON_REDIS
 @pytest.mark.parametrize(("name", "build"), BROKEN)
 def test_each_rule_is_needed(fleets_of: FleetsOf, name: str, build: str) -> None:

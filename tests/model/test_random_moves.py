@@ -62,7 +62,15 @@ def _play(client: redis.Redis, how: settings, *, many_flows: bool) -> None:
     run_state_machine_as_test(Play, settings=how)
 
 
+@pytest.mark.usefixtures("_no_jitter")
+@pytest.mark.parametrize("many_flows", [False, True])
+def test_a_few_random_moves(redis_client: redis.Redis, *, many_flows: bool) -> None:
+    """The first examples of the short play."""
+    _play(redis_client, settings(QUICK, max_examples=20), many_flows=many_flows)
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("_no_jitter")
 @pytest.mark.parametrize("many_flows", [False, True])
 def test_random_moves(redis_client: redis.Redis, *, many_flows: bool) -> None:

@@ -267,6 +267,7 @@ def test_a_parent_has_no_parent(processes: Namespace) -> None:
         configured(processes, a={"parent": "b"}, b={"parent": "c"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "reply lost"])
 def test_it_goes_on_wherever_it_was_killed(
     clock: ManualClock, namespace: str, *, after: bool
@@ -344,6 +345,7 @@ def test_another_number_of_shards(processes: Namespace, clock: ManualClock) -> N
         assert processes.findings(max(to, FROM)) == []
 
 
+@pytest.mark.slow
 def test_a_change_of_shards_goes_on_wherever_it_was_killed(
     clock: ManualClock, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -552,6 +552,7 @@ def test_shards_that_do_not_know_a_queue_lend_their_parts(fleet: Fleet) -> None:
     assert fleet.claim(0) == 9
 
 
+@pytest.mark.slow
 def test_a_look_at_many_queues_is_short(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on with the next ones each time, and passes those that are idle."""
     monkeypatch.setattr("fairqueue._stores.sharded.quotas.PAGES", 2)

@@ -194,6 +194,7 @@ SOME = ("w0", "w4", "w10")
 """One of them goes to a new shard, one leaves the third, and one stays."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "reply lost"])
 @pytest.mark.parametrize(("shards", "to"), [(FROM, TO), (FROM, 2)])
 def test_it_goes_on_wherever_it_was_killed(

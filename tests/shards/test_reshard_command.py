@@ -19,6 +19,7 @@ def url(redis_url: str) -> str:
     return f"{redis_url}?shards=2"
 
 
+@pytest.mark.slow
 def test_a_live_system_changes_its_shards(url: str, namespace: str) -> None:
     """Jobs are published and run before, while and after; each runs once. A kill changes nothing.
 

@@ -15,14 +15,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import celery.__main__
 import pytest
 from celery import Celery
 
 from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer, embedded_redis
+from tests.system.forked import ForkedProcess, fork_server, is_faithful
 from tests.system.ledger import Ledger, wait_for
 
 APPS = Path(__file__).parent / "apps"
+GREEN = {"gevent", "eventlet"}
+"""Pools that patch Python before anything else is imported."""
 
 
 class Worker:
@@ -31,13 +35,22 @@ class Worker:
     def __init__(
         self, name: str, environment: dict[str, str], log: Path, *options: str, app: str
     ) -> None:
+        self.process: ForkedProcess | subprocess.Popen[bytes]
         self.name, self.log = name, log
-        command = [sys.executable, "-m", "celery", "-A", app, "worker", "-l", "INFO"]
-        command += ["-n", name, *options]
+        arguments = ["-A", app, "worker", "-l", "INFO", "-n", name, *options]
         with log.open("w") as output:
-            self.process = subprocess.Popen(
-                command, cwd=APPS, env=environment, stdout=output, stderr=subprocess.STDOUT
-            )
+            if GREEN.isdisjoint(options) and is_faithful(environment):
+                self.process = fork_server("celery.__main__").start(
+                    [celery.__main__.__file__, *arguments], cwd=APPS, env=environment, output=output
+                )
+            else:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "celery", *arguments],
+                    cwd=APPS,
+                    env=environment,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
 
     @property
     def pid(self) -> int:
@@ -79,6 +92,8 @@ class Shop:
         self.config: dict[str, Any] = {}
         """Settings of the workers' app."""
         self.app_name = "shop"
+        self.mingles = False
+        """Whether workers ask the others at their start: each waits a second for the answers."""
 
     def url(self, **settings: object) -> str:
         query = {"namespace": self.namespace, "workspace_from": "kwarg:tenant_id", **settings}
@@ -96,6 +111,7 @@ class Shop:
                 **environment,
             },
             self._folder / f"worker-{len(self.workers)}.log",
+            *([] if self.mingles else ["--without-mingle"]),
             *options,
             app=self.app_name,
         )

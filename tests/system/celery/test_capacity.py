@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 import fairqueue
 from fairqueue_celery._consume import pool
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.story]
 
 ROUNDS, PROCESSES, EACH, CAPACITY = 20, 8, 20, 50
 

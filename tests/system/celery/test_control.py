@@ -29,6 +29,7 @@ tenants = (f"workspace-{n}" for n in itertools.count())
 def office(open_a_shop: Callable[..., Any]) -> Any:
     """Two workers; the second has its own queue, so the first runs everything else."""
     shop = open_a_shop("shop")
+    shop.mingles = True
     url = shop.url(workspace_concurrency=1)
     shop.config = {"result_backend": url, "worker_send_task_events": True}
     shop.worker("-P", "prefork", "-c", "2", url=url).ready()

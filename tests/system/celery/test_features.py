@@ -14,7 +14,7 @@ from celery import chain
 import fairqueue
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.story]
 
 AT_ONCE_SECONDS = 10.0
 """Enough on a loaded machine, and long before the shop's lease (30 s) would end."""

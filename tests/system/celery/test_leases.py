@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = pytest.mark.system
 
 
 def two_workers(shop: Any, url: str) -> tuple[Any, Any]:
@@ -38,6 +38,7 @@ def test_a_task_longer_than_its_lease_runs_once(shop: Any) -> None:
     assert shop.running("ada") == 0
 
 
+@pytest.mark.story
 def test_a_killed_workers_late_acked_job_runs_again(shop: Any) -> None:
     """After kill -9 of its worker a late-acked job runs again within 8 s (the lease is 3 s)."""
     url = shop.url(lease_seconds=3)

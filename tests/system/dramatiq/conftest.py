@@ -23,6 +23,7 @@ import fairqueue_dramatiq
 from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer
 from tests.system.dramatiq.rabbitmq import RabbitServer, find_rabbitmq
+from tests.system.forked import ForkedProcess, fork_server, is_faithful
 from tests.system.ledger import Ledger, wait_for
 
 APPS = Path(__file__).parent / "apps"
@@ -34,18 +35,24 @@ class Worker:
     def __init__(
         self, environment: dict[str, str], log: Path, *options: str, app: str, command: str
     ) -> None:
+        self.process: ForkedProcess | subprocess.Popen[bytes]
         self.log = log
         script = Path(sys.executable).parent / command
         program = [str(script), app, "--path", str(APPS), *options]
         with log.open("w") as output:
-            self.process = subprocess.Popen(
-                program,
-                cwd=APPS,
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            if command == "dramatiq" and is_faithful(environment):
+                self.process = fork_server("dramatiq.cli").start(
+                    program, cwd=APPS, env=environment, output=output, start_new_session=True
+                )
+            else:
+                self.process = subprocess.Popen(
+                    program,
+                    cwd=APPS,
+                    env=environment,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
 
     @property
     def pid(self) -> int:

@@ -12,7 +12,7 @@ import pytest
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = pytest.mark.system
 
 
 def two_workers(mill: Any, settings: dict[str, Any], *, threads: int = 2) -> None:
@@ -40,6 +40,7 @@ def test_an_actor_longer_than_its_lease_runs_once(mill: Any) -> None:
     assert len(mill.ledger.lines("start")) == 1
 
 
+@pytest.mark.story
 @pytest.mark.parametrize(
     "mill", ["redis", pytest.param("rabbitmq", marks=pytest.mark.long)], indirect=True
 )
