@@ -28,7 +28,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "stored_by": (),  # hash: field of limits -> when it was stored, and by which process
     "indexed_tasks": (),  # hash: number of a task that has, or had, a limit -> all or new
     "configured": (),  # hash: field of limits -> as configured; '': a digest of all
-    "asked": (),  # zset: workspace by when its limit provider was asked; negative: expired then
+    "asked": (),  # zset: workspace by when its limit provider was called
     "kinds": (),  # hash: queue -> task or plain
     "expiry": (),  # zset: fence by lease end
     "leases": (),  # hash: fence -> lease

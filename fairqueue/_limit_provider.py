@@ -7,216 +7,144 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from typing import Any
 
 from fairqueue._settings import WorkspaceSettings, live_limits
 from fairqueue._stores.store import AnyStore
 from fairqueue._types import Limits
 from fairqueue._utils import Throttle, load_function
-from fairqueue.errors import ConfigurationError, FairQueueError
+from fairqueue.errors import StoreUnavailable
 from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.limits")
 
 FRESH_SECONDS = 60.0
-STALE_SECONDS = 2 * FRESH_SECONDS
-"""An answer older than this is fetched again before the publish, as if there were none."""
-FORGET_SECONDS = STALE_SECONDS + 10.0
+"""How long an answer is used before the function is called again, in the background."""
+KNOWN_SECONDS = 1800.0
+"""A publish waits for the answer if the last call is longer ago. Half of what the store keeps."""
+WAIT_SECONDS = 5.0
 RETRY_SECONDS = 10.0
-TICK_SECONDS = 0.5
-FLEET_CHECK_SECONDS = 5.0
-FLEET_CHECK_COUNT = 64
-ASKED_AT_ONCE = 16
-LOG_EVERY_SECONDS = 30.0
+CALLS_AT_ONCE = 16
 REMEMBERED = 10_000
-
-Answer = Mapping[str, Any] | None
+FAILED = "limit provider %r failed for workspace %r: %r; its last known limits apply (%s so far)"
+Call = Future[BaseException | None]  # of the function; its result is why the call failed
 
 
 class LimitProvider:
     """One process's access to the app's limit provider.
 
-    A publish waits for the answer only if this process has not asked for its workspace recently,
-    so that limits apply to a workspace's first job. Everything else is asked in the background:
-    workspaces that this process publishes for and, in a worker, all active workspaces that no
-    process has asked for within a minute. One question per workspace at a time, each in a thread
-    of its own, so that one without an answer holds up no other workspace.
+    The process calls the function for workspaces that it publishes for or claims jobs of, once a
+    minute. Each call has a thread of its own, so one that hangs delays no other workspace. Only a
+    publish for a workspace that is new here waits, for some seconds: the first job is limited.
     """
 
     def __init__(self, source: str, store: AnyStore) -> None:
         self._source, self._store = source, store
-        self._function: Callable[[str], Answer] | None = None
         self.errors = 0
-        """How often the function raised or returned something other than limits."""
-        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        """How often the function raised, hung, or returned something other than limits."""
+        self._log_throttle = Throttle(30.0)
         self._reset()
 
     def _reset(self) -> None:
         self._pid = os.getpid()
-        self._is_worker = False
         self._lock = threading.Lock()
         self._local = threading.local()
-        self._asked_at: dict[str, float] = {}
-        self._in_flight: dict[str, threading.Event] = {}
-        self._queued: dict[str, None] = {}
-        self._free = threading.Semaphore(ASKED_AT_ONCE)
-        self._stop: threading.Event | None = None
+        self._free = threading.Semaphore(CALLS_AT_ONCE)
+        self._called_at: dict[str, float] = {}
+        self._calls: dict[str, Call] = {}
 
-    def load(self) -> Callable[[str], Answer]:
-        """Import the function; raise ConfigurationError if that fails."""
-        self._function = self._function or load_function(self._source, setting="limit_provider")
-        return self._function
+    def load(self) -> Callable[[str], Mapping[str, Any] | None]:
+        """Import the function; ConfigurationError if that fails."""
+        return load_function(self._source, setting="limit_provider")
 
     def before_publish(self, workspace: str) -> None:
-        """Ask, now or in the background, if the answer for this workspace is old."""
-        self._check_fork()
-        if getattr(self._local, "asking", False):
-            return  # the app's function itself publishes: waiting for it would deadlock
+        """Call the function if needed; wait for its answer if the workspace is unknown."""
         age = self._age(workspace)
-        if age >= STALE_SECONDS:
-            self.ask(workspace)
-        elif age >= FRESH_SECONDS:
-            self._ask_in_background([workspace])
+        if age < FRESH_SECONDS or getattr(self._local, "calling", False):
+            return  # calling: the app's function itself publishes, and would wait for itself
+        if age < KNOWN_SECONDS:
+            self._start(workspace)
+        else:
+            self._wait(workspace)
 
     def after_claim(self, workspaces: Iterable[str]) -> None:
-        """Ask in the background for workspaces of claimed jobs; this process is a worker."""
-        self._check_fork()
-        self._is_worker = True
-        self._ask_in_background(w for w in workspaces if self._age(w) >= FRESH_SECONDS)
+        """Call the function in the background for workspaces of claimed jobs, if needed."""
+        for workspace in workspaces:
+            if self._age(workspace) >= FRESH_SECONDS:
+                self._start(workspace)
 
-    def ask(self, workspace: str, *, again: bool = False) -> None:
-        """Ask now and store the answer, or wait for the answer to a question under way.
-
-        ``again``: an answer to an earlier question is not enough.
-        """
-        self._check_fork()
-        with self._lock:
-            earlier = self._in_flight.get(workspace)
-            if earlier is None:
-                answered = self._in_flight[workspace] = threading.Event()
-        if earlier is not None:
-            earlier.wait(FRESH_SECONDS)
-            if again:
-                self.ask(workspace)
-            return
-        try:
-            self._ask(workspace)
-        finally:
-            with self._lock:
-                del self._in_flight[workspace]
-            answered.set()
-
-    def close(self) -> None:
-        """Stop the thread; it is started again when needed."""
-        if self._stop is not None:
-            self._stop.set()
-        self._stop = None
-
-    def _check_fork(self) -> None:
-        """A forked child has none of its parent's threads."""
-        if self._pid != os.getpid():
-            self._reset()
+    def refresh(self, workspace: str) -> None:
+        """Call the function now; the answer to a call under way is not enough. Raise its error."""
+        self._age(workspace)  # in a forked child, forget the parent's calls
+        if earlier := self._calls.get(workspace):
+            wait([earlier], WAIT_SECONDS)
+        if error := self._wait(workspace):
+            raise error
 
     def _age(self, workspace: str) -> float:
-        return time.monotonic() - self._asked_at.get(workspace, float("-inf"))
+        if self._pid != os.getpid():
+            self._reset()  # a forked child has none of its parent's threads
+        return time.monotonic() - self._called_at.get(workspace, float("-inf"))
 
-    def _ask(self, workspace: str) -> None:
-        asked_at = time.monotonic()
+    def _wait(self, workspace: str) -> BaseException | None:
+        until = time.monotonic() + WAIT_SECONDS
+        call = self._start(workspace, wait_seconds=WAIT_SECONDS)
+        if call is not None and wait([call], until - time.monotonic()).done:
+            return call.result()
+        error = TimeoutError(f"no answer within {WAIT_SECONDS:g} seconds")
+        self._failed(workspace, error, time.monotonic())
+        return error
+
+    def _start(self, workspace: str, *, wait_seconds: float = 0.0) -> Call | None:
+        """Return the call under way, or start one; None: too many others are under way."""
+        if under_way := self._calls.get(workspace):
+            return under_way
+        if not self._free.acquire(timeout=wait_seconds):
+            return None
+        new: Call = Future()
+        with self._lock:
+            call = self._calls.setdefault(workspace, new)
+        if call is new:
+            threading.Thread(target=self._run, args=(workspace, new), daemon=True).start()
+        else:
+            self._free.release()
+        return call
+
+    def _run(self, workspace: str, call: Call) -> None:
+        called_at, failure = time.monotonic(), None
         try:
-            limits = self._call(workspace)
-        except Exception as error:  # noqa: BLE001 - the app's own function may raise anything
-            self._ask_later(workspace, error, asked_at)
-            return
-        age = time.monotonic() - asked_at
-        try:
+            limits = self._ask(workspace)
+            age = time.monotonic() - called_at
             self._store.put_provider_limits(workspace, limits, age_seconds=age)
-        except ConfigurationError as error:  # a limit that is impossible here
-            self._ask_later(workspace, error, asked_at)
-            return
-        if len(self._asked_at) >= REMEMBERED:
-            self._forget(asked_at)
-        self._asked_at[workspace] = asked_at
-
-    def _ask_later(self, workspace: str, error: Exception, asked_at: float) -> None:
-        self._failed(workspace, error)
-        self._asked_at[workspace] = asked_at - FRESH_SECONDS + RETRY_SECONDS
-
-    def _call(self, workspace: str) -> Limits | None:
-        self._local.asking = True
-        try:
-            answer = self.load()(workspace)
+            self._note(workspace, called_at)
+        except BaseException as error:  # noqa: BLE001 - the app's own function may raise anything
+            failure = error
+            if not isinstance(error, StoreUnavailable):  # then the next job tries again
+                self._failed(workspace, error, called_at)
         finally:
-            self._local.asking = False
+            with self._lock:
+                del self._calls[workspace]
+            self._free.release()
+        call.set_result(failure)
+
+    def _ask(self, workspace: str) -> Limits | None:
+        self._local.calling = True
+        answer = self.load()(workspace)
         if answer is None:
             return None
-        if not isinstance(answer, Mapping):
-            raise ConfigurationError(
-                f"expected a mapping of limits or None, not {type(answer).__name__}"
-            )
         given = {name: value for name, value in answer.items() if value is not None}
         return live_limits(given, WorkspaceSettings)
 
-    def _failed(self, workspace: str, error: BaseException) -> None:
-        """Count and log, not once per workspace; the store keeps the last answer."""
+    def _failed(self, workspace: str, error: BaseException, called_at: float) -> None:
+        self._note(workspace, called_at - FRESH_SECONDS + RETRY_SECONDS)
         self.errors += 1
         if self._log_throttle.passes():
-            log.error(
-                "limit provider %r failed for workspace %r: %r; its last known limits stay in "
-                "force (%s so far)",
-                self._source,
-                workspace,
-                error,
-                counted(self.errors, "error"),
-            )
+            log.error(FAILED, self._source, workspace, error, counted(self.errors, "error"))
 
-    def _forget(self, now: float) -> None:
-        kept = {w: at for w, at in self._asked_at.items() if now - at < STALE_SECONDS}
-        self._asked_at = kept if len(kept) < REMEMBERED else {}
-
-    def _ask_in_background(self, workspaces: Iterable[str]) -> None:
-        self._queued.update(dict.fromkeys(workspaces))
+    def _note(self, workspace: str, called_at: float) -> None:
         with self._lock:
-            if self._stop is not None or not (self._queued or self._is_worker):
-                return
-            self._stop = stop = threading.Event()
-        run = threading.Thread(target=self._run, args=(stop,), name="fairqueue-limits", daemon=True)
-        run.start()
-
-    def _run(self, stop: threading.Event) -> None:
-        checked_at = float("-inf")
-        while not stop.wait(TICK_SECONDS):
-            if self._is_worker and time.monotonic() - checked_at >= FLEET_CHECK_SECONDS:
-                checked_at = time.monotonic()
-                self._quietly(self._queue_stale, "")
-            for workspace in list(self._queued):
-                if workspace not in self._in_flight and self._free.acquire(blocking=False):
-                    del self._queued[workspace]
-                    threading.Thread(target=self._ask_alone, args=(workspace,), daemon=True).start()
-
-    def _queue_stale(self, _: str) -> None:
-        """Take workspaces whose answer is stale in the whole fleet."""
-        stale = self._store.stale_provider_limits(
-            n=FLEET_CHECK_COUNT, older_seconds=FRESH_SECONDS, forget_seconds=FORGET_SECONDS
-        )
-        self._queued.update(dict.fromkeys(stale))
-
-    def _ask_alone(self, workspace: str) -> None:
-        try:
-            if not self._quietly(self.ask, workspace):
-                self._queued[workspace] = None
-        finally:
-            self._free.release()
-
-    def _quietly(self, act: Callable[[str], None], workspace: str) -> bool:
-        """Do it; False: the store did not answer."""
-        try:
-            act(workspace)
-        except FairQueueError as error:
-            if self._log_throttle.passes():
-                log.warning("could not store limits of the limit provider, will retry: %s", error)
-            return False
-        except BaseException as error:  # noqa: BLE001 - see below
-            # The background refresh also survives SystemExit and gevent.Timeout. During a
-            # publish they propagate to the caller.
-            self._failed(workspace, error)
-        return True
+            self._called_at.pop(workspace, None)
+            self._called_at[workspace] = called_at
+            if len(self._called_at) > REMEMBERED:
+                del self._called_at[next(iter(self._called_at))]

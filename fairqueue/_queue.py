@@ -45,6 +45,7 @@ from fairqueue._types import (
 from fairqueue._validation import check_name, check_queues, seconds_from_zero, seconds_of_delay
 from fairqueue.errors import (
     CapacityExceeded,
+    ConfigurationError,
     FairQueueError,
     LeaseLost,
     PublishInterrupted,
@@ -269,9 +270,8 @@ class FairQueue:
         self, pairs: Sequence[tuple[Job, Admission]], *, within_seconds: float
     ) -> list[Published | FairQueueError]:
         store = self._connected()
-        if self._provider is not None:
-            for workspace in {job.workspace for job, _ in pairs}:
-                self._provider.before_publish(workspace)
+        for workspace in {job.workspace for job, _ in pairs}:
+            self._ask_provider(workspace)
         outcomes = store.publish_many(pairs)
         if within_seconds > 0:
             outcomes = publish_refused_again(store, pairs, outcomes, within_seconds=within_seconds)
@@ -385,16 +385,17 @@ class FairQueue:
         return self._connected().reap(max_deliveries=self.settings.max_deliveries)
 
     def invalidate_limits(self, workspace: str) -> None:
-        """Have the limit provider asked again for a workspace, for example after it was upgraded.
+        """Call the limit provider now for a workspace, for example after it was upgraded.
 
-        In a process with the setting ``limit_provider`` the new answer is in force when this
-        returns; otherwise a worker that has the setting asks within seconds.
+        Its answer is in force for all processes when this returns. Raises the provider's error,
+        and ConfigurationError if this process does not have the setting ``limit_provider``.
         """
-        name, store = check_name("workspace", workspace), self._connected()
+        name, _ = check_name("workspace", workspace), self._connected()
         if self._provider is None:
-            store.expire_provider_limits(name)
-        else:
-            self._provider.ask(name, again=True)
+            raise ConfigurationError(
+                f"workspace {name!r}: call invalidate_limits() in a process with a limit_provider"
+            )
+        self._provider.refresh(name)
 
     @property
     def provider_errors(self) -> int:
@@ -438,8 +439,6 @@ class FairQueue:
 
     def close(self) -> None:
         """Close all connections; the queue can be used again and reconnects."""
-        if self._provider is not None:
-            self._provider.close()
         self._quota_mover.stop()
         self.note_stop()
         self.requests.close()

@@ -70,7 +70,7 @@ NAMES = {
     r"would_refuse": "would_reject",
     r"GONE|TOLD": "REMOVED, SIGNALLED",
     r"take_over|hand_over": "import_message, export_jobs",
-    r"give_limits|to_ask|ask_again": "put_, stale_, expire_provider_limits",
+    r"give_limits|to_ask|ask_again": "put_provider_limits",
     r"let_go": "forget",
     r"Slots?": "HeldLeases, HeldLease",
     r"[Cc]rew": "pool",

@@ -25,6 +25,7 @@ log = logging.getLogger("fairqueue")
 LOG_EVERY_SECONDS = 30.0
 PAGE = 100
 FORGOTTEN_AT_ONCE = 50
+KEEP_ANSWERS_SECONDS = 3600.0
 INDEXED_AT_ONCE = 200
 NOT_INDEXED = -2
 MOST_DROPPED = 500  # jobs in one call: a few milliseconds
@@ -123,8 +124,8 @@ class OperatorStore:
         )
         if is_ours:
             self.settle_change()
-        if provider_is_gone:
-            sum(self.forget_provider_limits())
+        while provider_is_gone:
+            provider_is_gone = self.forget_provider_limits()
         if n and on_replaced is not None:
             on_replaced([limits_text.replaced(change, self._task) for change in changes], n)
         return bool(is_ours)
@@ -135,15 +136,12 @@ class OperatorStore:
         fields = "".join(f"{field} {text}\n" for field, text in fields_of)
         return fields, limits_text.digest(limits, spread=self.is_spread)
 
-    def forget_provider_limits(self) -> Iterator[int]:
-        """Forget what a limit provider said, once no configuration has one; bounded steps.
+    def forget_provider_limits(self) -> int:
+        """Forget a page of what a limit provider said, where no configuration has one any more.
 
-        ``configure`` does so. Yields how many workspaces each step has forgotten.
+        Returns how many workspaces were forgotten.
         """
-        forgotten = 1
-        while forgotten:
-            forgotten = int(self._call("forget_provider_limits", count=FORGOTTEN_AT_ONCE))
-            yield forgotten
+        return int(self._call("forget_provider_limits", count=FORGOTTEN_AT_ONCE))
 
     def set_limits(
         self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
@@ -183,40 +181,30 @@ class OperatorStore:
         return [sourced for sourced in read if sourced.limits != Limits()]
 
     def put_provider_limits(
-        self, workspace: str, limits: Limits | None, *, age_seconds: float = 0.0
+        self,
+        workspace: str,
+        limits: Limits | None,
+        *,
+        age_seconds: float = 0.0,
+        keep_seconds: float = KEEP_ANSWERS_SECONDS,
     ) -> bool:
         """Store a limit provider's answer for a workspace; None: it has no limits for it.
 
         It overrides configured limits, is overridden by live limits, and applies to jobs
         already waiting. Returns whether it changed anything. ``age_seconds`` is how long ago the
-        provider was asked: an answer to a later question is not overwritten. A configuration
-        without a provider drops all answers.
+        provider was called: an answer to a later call is not overwritten. A configuration
+        without a provider drops all answers. So does this call with answers older than
+        ``keep_seconds``, a few at a time, of workspaces without jobs, leases and debt.
         """
-        text = "" if limits is None else limits_text.text_of(limits) or "named=1"
-        where = encode(workspace)
         return bool(
-            self._call("put_provider_limits", workspace=where, text=text, age_seconds=age_seconds)
+            self._call(
+                "put_provider_limits",
+                workspace=encode(workspace),
+                text="" if limits is None else limits_text.text_of(limits) or "named=1",
+                age_seconds=age_seconds,
+                keep_seconds=keep_seconds,
+            )
         )
-
-    def stale_provider_limits(
-        self, *, n: int, older_seconds: float, forget_seconds: float
-    ) -> list[str]:
-        """Return up to ``n`` workspaces whose answer is older than ``older_seconds``.
-
-        Other callers are not given the same ones for that long. The answer for a workspace
-        without jobs, leases and debt is dropped after ``forget_seconds``.
-        """
-        names = self._call(
-            "stale_provider_limits", n=n, older_seconds=older_seconds, forget_seconds=forget_seconds
-        )
-        return [decode(name) for name in names]
-
-    def expire_provider_limits(self, workspace: str) -> bool:
-        """Make a workspace's answer stale; False: the provider was never asked for it.
-
-        It stays stale until a question asked after this call is answered.
-        """
-        return bool(self._call("expire_provider_limits", workspace=encode(workspace)))
 
     def purge(
         self,

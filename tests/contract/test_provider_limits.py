@@ -1,4 +1,4 @@
-"""Limits from a provider: their precedence, their effect, and when they are refreshed."""
+"""Limits from a provider: their precedence, their effect, and when they are forgotten."""
 
 from __future__ import annotations
 
@@ -6,13 +6,6 @@ import pytest
 
 from fairqueue import CapacityExceeded, FairQueue, Limit, Limits
 from tests.contract.world import World
-
-FRESH, FORGOTTEN = 60.0, 130.0
-
-
-def due(world: World, n: int = 10) -> list[str]:
-    """Return the workspaces whose provider limits are stale."""
-    return world.store.stale_provider_limits(n=n, older_seconds=FRESH, forget_seconds=FORGOTTEN)
 
 
 def test_provider_limits_rank_between_runtime_and_configured_ones(world: World) -> None:
@@ -118,80 +111,43 @@ def test_a_default_workspace_with_provider_limits_is_under_the_defaults(world: W
     assert worker.take() == []
 
 
-def test_a_waiting_workspace_is_refreshed_each_minute_by_one_process(world: World) -> None:
-    """The first process that looks refreshes it; a changed answer is reported."""
-    world.publish()
+def test_an_unchanged_answer_changes_nothing(world: World) -> None:
+    """The call says so."""
     assert world.store.put_provider_limits("a", Limits(concurrency=0))
     assert not world.store.put_provider_limits("a", Limits(concurrency=0))
-    world.clock.advance(59)
-    assert due(world) == []
-    world.clock.advance(2)
-    assert due(world) == ["a"]
-    assert due(world) == []
-
-
-def test_provider_limits_can_be_expired(world: World) -> None:
-    """Then they are stale at once."""
-    world.publish()
-    assert not world.store.expire_provider_limits("a")
-    world.store.put_provider_limits("a", None)
-    assert world.store.expire_provider_limits("a")
-    assert due(world) == ["a"]
-
-
-def test_expired_limits_of_an_idle_workspace_are_asked_for_again(world: World) -> None:
-    """Its next job starts with the new ones; one that was expired long ago is forgotten."""
-    world.configure(provided=True)
-    world.store.put_provider_limits("idle", Limits(concurrency=1))
-    assert due(world) == []
-    world.store.expire_provider_limits("idle")
-    assert due(world) == ["idle"]
-
-    world.store.put_provider_limits("idle", Limits(concurrency=0))
-    world.store.expire_provider_limits("idle")
-    world.clock.advance(FORGOTTEN)
-    assert due(world) == []
-    assert FairQueue(store=world.store, brings_limits=False).admin.limits("idle") == {}
-
-
-def test_an_answer_from_before_the_expiry_stays_stale(world: World) -> None:
-    """It applies but is refreshed again; an answer to a later request is fresh."""
-    world.publish()
-    world.store.put_provider_limits("a", None)
-    world.clock.advance(10)
-    world.store.expire_provider_limits("a")
-    assert world.store.put_provider_limits("a", Limits(concurrency=5), age_seconds=3)
-    assert due(world) == ["a"]
-    world.store.expire_provider_limits("a")
-    world.clock.advance(2)
-    assert world.store.put_provider_limits("a", Limits(concurrency=6), age_seconds=1)
-    assert due(world) == []
 
 
 def test_a_late_answer_does_not_overwrite_a_newer_one(world: World) -> None:
-    """The answer to the later request stays, even if it came first."""
+    """The answer to the later call stays, even if it came first."""
     world.publish()
     world.store.put_provider_limits("a", None)
-    world.store.expire_provider_limits("a")
-    assert due(world) == ["a"]
-    world.clock.advance(5)
+    world.clock.advance(10)
     assert world.store.put_provider_limits("a", Limits(concurrency=0), age_seconds=4)
     assert not world.store.put_provider_limits("a", Limits(concurrency=9), age_seconds=6)
     assert world.worker().take() == []
 
 
-def test_provider_limits_of_idle_workspaces_are_forgotten(world: World) -> None:
-    """They go once every process must refresh them; a workspace with jobs keeps its own."""
-    for name in "abc":
+def test_old_answers_for_idle_workspaces_are_forgotten(world: World) -> None:
+    """A workspace with jobs keeps its own, however many are old, until it has no jobs."""
+    busy, idle = [f"busy{n}" for n in range(9)], [f"idle{n}" for n in range(9)]
+    for name in busy + idle:
         world.store.put_provider_limits(name, Limits(concurrency=0))
-    world.publish("b")
-    world.clock.advance(100)
-    assert due(world) == ["b"]
-    world.clock.advance(31)
-    assert due(world) == []
-    world.publish("a")
-    assert len(world.worker().take(5)) == 1
-    assert not world.store.expire_provider_limits("c")
+    for name in busy:
+        world.publish(name)
+
+    def limited() -> list[str]:
+        queue = FairQueue(store=world.store, brings_limits=False)
+        return [name for name in busy + idle if queue.admin.limits(name)]
+
+    world.clock.advance(3599)
+    world.store.put_provider_limits("other", None)
+    assert limited() == busy + idle
+    world.clock.advance(2)
+    for _ in range(3):
+        world.store.put_provider_limits("other", None)
+    assert limited() == busy
+    world.publish("idle0")
+    assert [lease.job.workspace for lease in world.worker().take(5)] == ["idle0"]
 
 
 def test_provider_limits_end_with_the_provider(world: World) -> None:

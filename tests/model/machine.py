@@ -654,20 +654,11 @@ class Moves(RuleBasedStateMachine):
     def put_provider_limits(
         self, workspace: str, limits: Limits | None, parent: str | None
     ) -> None:
-        """Store the answer of a limit provider."""
+        """Store the answer of a limit provider; no other answer is forgotten yet."""
         said = limits and replace(limits, parent=parent)
-        new = self.both(lambda store: store.put_provider_limits(workspace, said))
+        new = self.both(lambda store: store.put_provider_limits(workspace, said, keep_seconds=1e9))
         assert new == self.model.give(workspace, said)
         note_limits("given", said)
-
-    @rule(workspace=WORKSPACES, n=st.integers(1, 3), again=st.booleans())
-    def refresh_provider_limits(self, workspace: str, n: int, again: bool) -> None:
-        """Look for stale provider limits; the limits of idle workspaces are not forgotten yet."""
-        if again:
-            self.both(lambda store: store.expire_provider_limits(workspace))
-        how: dict[str, Any] = {"n": n, "older_seconds": 60.0, "forget_seconds": 1e9}
-        due = self.both(lambda store: store.stale_provider_limits(**how))
-        assert len(set(due)) == len(due) <= n
 
     @rule(queue=QUEUES, kind=st.sampled_from([None, True, False]))
     def purge_or_declare(self, queue: str, kind: bool | None) -> None:

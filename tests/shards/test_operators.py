@@ -383,50 +383,21 @@ def test_limits_of_each_workspace_are_on_all_shards(
 
 
 def test_a_limit_providers_answer_is_on_the_workspaces_shard(shards: Shards) -> None:
-    """So is the mark that it must be asked again."""
+    """The others do not have it."""
     assert shards.store.put_provider_limits(HOMES[1], Limits(concurrency=1))
     assert not shards.store.put_provider_limits(HOMES[1], Limits(concurrency=1))
-    assert not shards.store.expire_provider_limits(HOMES[0])
-    assert shards.store.expire_provider_limits(HOMES[1])
     assert shards.store.put_provider_limits(HOMES[1], None)
     for _ in range(2):
         shards.publish()
     assert [len(world.worker().take(9)) for world in shards.worlds] == [2, 2, 2]
 
 
-def stale(store: AnyStore, n: int) -> list[str]:
-    """Return workspaces whose provider must be asked again."""
-    return store.stale_provider_limits(n=n, older_seconds=60.0, forget_seconds=130.0)
-
-
-def test_stale_answers_come_from_all_shards_in_turn(shards: Shards) -> None:
-    """No shard is left out, also where few are asked for at once, or one shard is away."""
-    shards.publish()
-    for name in HOMES:
-        shards.store.put_provider_limits(name, Limits(concurrency=1))
-    shards.worlds[0].clock.advance(61.0)
-    assert {stale(shards.store, 1)[0] for _ in range(3)} == set(HOMES)
-    assert stale(shards.store, 9) == []
-    shards.worlds[0].clock.advance(61.0)
-    shards.away(0)
-    assert set(stale(shards.store, 9)) == set(HOMES[1:])
-    with pytest.raises(StoreUnavailable):
-        stale(shards.store, 9)
-
-
-@pytest.mark.parametrize("by_configuration", [False, True])
-def test_a_limit_providers_answers_are_forgotten_on_all_shards(
-    shards: Shards, by_configuration: bool
-) -> None:
+def test_a_limit_providers_answers_are_forgotten_on_all_shards(shards: Shards) -> None:
     """A configuration without a provider does so."""
-    if by_configuration:
-        shards.store.configure(StoredLimits(provided=True), authoritative=True)
+    shards.store.configure(StoredLimits(provided=True), authoritative=True)
     for name in HOMES:
         shards.store.put_provider_limits(name, Limits(concurrency=1))
-    if by_configuration:
-        shards.store.configure(StoredLimits(), authoritative=True)
-    else:
-        assert sum(shards.store.forget_provider_limits()) == 3
+    shards.store.configure(StoredLimits(), authoritative=True)
     assert [shards.store.get_limits("workspace", name) for name in HOMES] == [[], [], []]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue
+from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue import _limit_provider as provider
 
 SOURCE = "limits_of_the_app:ask"
@@ -30,7 +30,7 @@ class App:
     def ask(self, workspace: str) -> Mapping[str, Any] | None:
         """The provider."""
         self.asked.append(workspace)
-        self.may_answer.wait(5)
+        self.may_answer.wait(60)
         answer = self.answers.get(workspace)
         if isinstance(answer, BaseException):
             raise answer
@@ -44,8 +44,6 @@ def app(monkeypatch: pytest.MonkeyPatch) -> App:
     app = App()
     module.ask = app.ask  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(provider, "TICK_SECONDS", 0.01)
-    monkeypatch.setattr(provider, "FLEET_CHECK_SECONDS", 0.02)
     return app
 
 
@@ -95,9 +93,9 @@ def test_limits_that_the_store_refuses_are_the_providers_error(
 
 def age(queue: FairQueue, seconds: float) -> None:
     """Pretend that this process called the provider earlier."""
-    asked = queue._provider._asked_at  # type: ignore[union-attr]
-    for workspace in asked:
-        asked[workspace] -= seconds
+    called = queue._provider._called_at  # type: ignore[union-attr]
+    for workspace in called:
+        called[workspace] -= seconds
 
 
 def until(is_so: Callable[[], bool]) -> None:
@@ -175,7 +173,7 @@ def test_an_error_keeps_the_last_limits(
     app.answers["a"] = answer
     with caplog.at_level(logging.ERROR, "fairqueue.limits"):
         for _ in range(3):
-            age(queue, 1000)
+            age(queue, 10_000)
             queue.publish(b"", queue="q", workspace="a")
     assert limit(queue) == 1
     assert queue.provider_errors == 3
@@ -208,23 +206,24 @@ def test_a_worker_refreshes_claimed_workspaces(
     until(lambda: limit(worker) == 1)
 
 
-def test_a_worker_refreshes_a_workspace_at_its_limit(
-    open_queue: Callable[..., FairQueue], app: App, monkeypatch: pytest.MonkeyPatch
+def test_a_raised_limit_reaches_a_blocked_workspace_with_its_next_publish(
+    open_queue: Callable[..., FairQueue], app: App
 ) -> None:
-    """It does so even if none of its jobs is published or can be claimed."""
+    """No other call reaches it: none of its jobs can be claimed."""
     app.answers["a"] = {"concurrency": 0}
     queue = open_queue(limit_provider=SOURCE)
     queue.publish(b"", queue="q", workspace="a")
     assert queue.claim(["q"], 1).leases == ()
     app.answers["a"] = {"concurrency": 1}
-    monkeypatch.setattr(provider, "FRESH_SECONDS", 0.05)
+    age(queue, 61)
+    queue.publish(b"", queue="q", workspace="a")
     assert len(queue.claim(["q"], 1, wait_seconds=10).leases) == 1
 
 
 def test_a_workspace_without_an_answer_holds_up_no_other(
     open_queue: Callable[..., FairQueue], app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The function hangs for some, again and again; the others' limits go on to change."""
+    """Its own publish waits for a bounded time, once; others are not delayed."""
     hangs, asked = threading.Event(), []
 
     def ask(workspace: str) -> Mapping[str, Any]:
@@ -234,30 +233,87 @@ def test_a_workspace_without_an_answer_holds_up_no_other(
         return {"concurrency": asked.count(workspace)}
 
     monkeypatch.setattr(sys.modules["limits_of_the_app"], "ask", ask)
-    monkeypatch.setattr(provider, "FRESH_SECONDS", 0.05)
-    names = [*(f"hangs {n}" for n in range(5)), "a", "b"]
-    producer, worker = open_queue(), open_queue(limit_provider=SOURCE, authoritative=True)
-    for name in names:
-        producer.publish(b"", queue="q", workspace=name)
-    worker.claim(["q"], len(names))
-    until(lambda: asked.count("a") > 3 and asked.count("b") > 3)
-    assert {name: asked.count(name) for name in names[:5]} == dict.fromkeys(names[:5], 1)
-    assert limit(worker, "b") not in {None, 1}
+    monkeypatch.setattr(provider, "WAIT_SECONDS", 0.05)
+    queue = open_queue(limit_provider=SOURCE)
+    queue.publish(b"", queue="q", workspace="hangs")
+    assert queue.provider_errors == 1
+    monkeypatch.setattr(provider, "WAIT_SECONDS", 30)
+    for _ in range(3):
+        age(queue, 61)
+        for name in ("hangs", "a"):
+            queue.publish(b"", queue="q", workspace=name)
+        until(lambda: not {"a"} & set(queue._provider._calls))  # type: ignore[union-attr]
+    assert (asked.count("hangs"), limit(queue), queue.depth("q")) == (1, 3, 7)
     hangs.set()
+    until(lambda: limit(queue, "hangs") == 1)
+
+
+def test_a_provider_that_hangs_for_all_stops_no_publish(
+    open_queue: Callable[..., FairQueue],
+    app: App,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No more than 16 calls are under way, and each workspace waits once."""
+    monkeypatch.setattr(provider, "WAIT_SECONDS", 0.01)
+    app.may_answer.clear()
+    queue = open_queue(limit_provider=SOURCE)
+    for _ in range(2):
+        for n in range(18):
+            queue.publish(b"", queue="q", workspace=f"w{n}")
+    assert (len(app.asked), queue.provider_errors, queue.depth("q")) == (16, 18, 36)
+    assert "no answer within 0.01 seconds" in caplog.text
+    app.may_answer.set()
 
 
 def test_limits_can_be_invalidated(open_queue: Callable[..., FairQueue], app: App) -> None:
-    """The new limits are in force when the call returns; without one a worker fetches them."""
+    """The new limits are in force everywhere when the call returns; an error is raised."""
     app.answers["a"] = {"concurrency": 1}
-    queue = open_queue(limit_provider=SOURCE)
+    queue, other = open_queue(limit_provider=SOURCE), open_queue()
     queue.publish(b"", queue="q", workspace="a")
     app.answers["a"] = {"concurrency": 2}
     queue.invalidate_limits("a")
-    assert limit(queue) == 2
-    queue.claim(["q"], 1)
-    app.answers["a"] = {"concurrency": 3}
-    open_queue().invalidate_limits("a")
-    until(lambda: limit(queue) == 3)
+    assert limit(other) == 2
+    app.answers["a"] = RuntimeError("the database is away")
+    with pytest.raises(RuntimeError, match="is away"):
+        queue.invalidate_limits("a")
+    with pytest.raises(ConfigurationError, match=r"'a'.* limit_provider"):
+        other.invalidate_limits("a")
+
+
+def test_an_answer_from_before_an_invalidation_is_not_enough(
+    open_queue: Callable[..., FairQueue], app: App
+) -> None:
+    """A call under way may have read the old plan, so there is another one."""
+    app.answers["a"] = {"concurrency": 1}
+    queue = open_queue(limit_provider=SOURCE)
+    app.may_answer.clear()
+    to = {"queue": "q", "workspace": "a"}
+    early = threading.Thread(target=queue.publish, args=(b"",), kwargs=to)
+    early.start()
+    until(lambda: app.asked == ["a"])
+    late = threading.Thread(target=queue.invalidate_limits, args=("a",))
+    late.start()
+    app.may_answer.set()
+    for thread in (early, late):
+        thread.join(10)
+    assert app.asked == ["a", "a"]
+
+
+def test_a_store_that_does_not_answer_is_not_the_providers_error(
+    open_queue: Callable[..., FairQueue], app: App
+) -> None:
+    """An invalidation raises it, since the limits are not in force."""
+    queue = open_queue(limit_provider=SOURCE)
+    queue.connect()
+
+    def away(*_: Any, **__: Any) -> bool:
+        raise StoreUnavailable("away")
+
+    queue.store.put_provider_limits = away  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        queue.invalidate_limits("a")
+    assert queue.provider_errors == 0
 
 
 def test_a_tool_does_not_call_the_provider(open_queue: Callable[..., FairQueue], app: App) -> None:
@@ -281,16 +337,11 @@ def test_a_malformed_source_is_rejected(source: Any) -> None:
         FairQueue("memory://none", limit_provider=source)
 
 
-def test_the_background_thread_survives_any_error(
+def test_any_error_of_the_function_is_only_logged(
     open_queue: Callable[..., FairQueue], app: App
 ) -> None:
-    """It also survives SystemExit and the like, such as gevent's Timeout."""
+    """Also SystemExit and the like, such as gevent's Timeout."""
     app.answers["a"] = SystemExit(3)
-    app.answers["b"] = {"concurrency": 1}
-    producer, worker = open_queue(), open_queue(limit_provider=SOURCE, authoritative=True)
-    producer.publish(b"", queue="q", workspace="a")
-    worker.claim(["q"], 1)
-    until(lambda: worker.provider_errors > 0)
-    producer.publish(b"", queue="q", workspace="b")
-    worker.claim(["q"], 1)
-    until(lambda: worker.admin.limits("b").get("concurrency") is not None)
+    queue = open_queue(limit_provider=SOURCE)
+    queue.publish(b"", queue="q", workspace="a")
+    assert (queue.provider_errors, queue.depth("q")) == (1, 1)

@@ -97,13 +97,11 @@ class ShardedLimits(ShardedParents, AnyStore):
         else:
             set_limits(self.home(workspace))
 
-    def put_provider_limits(
-        self, workspace: str, limits: Limits | None, *, age_seconds: float = 0.0
-    ) -> bool:
+    def put_provider_limits(self, workspace: str, limits: Limits | None, **ages: float) -> bool:
         """Store a limit provider's answer; ConfigurationError if its parent is impossible now."""
         parent = None if limits is None else limits.parent
         with self.with_parent(workspace, "limit_provider", parent) as shard:
-            return shard.put_provider_limits(workspace, limits, age_seconds=age_seconds)
+            return shard.put_provider_limits(workspace, limits, **ages)
 
 
 def _has_wide(scope: str, limits: Limits | None) -> bool:

@@ -281,13 +281,8 @@ function Limits.mark(what)
   end
 end
 
--- No process has a limit provider any more: forget what it said, of at most `most` workspaces.
--- Return their names.
-function Limits.forget_provider(most)
-  local names = call('ZRANGE', K.asked(), 0, most - 1)
-  for _, name in ipairs(names) do
-    Limits.put('provider:workspace:' .. name, '')
-    call('ZREM', K.asked(), name)
-  end
-  return names
+-- Forget what a limit provider said of a workspace.
+function Limits.forget_answer(name)
+  Limits.put('provider:workspace:' .. name, '')
+  call('ZREM', K.asked(), name)
 end

@@ -61,7 +61,7 @@ function MendEntries.notice(_, queue, notice)
   return 'removed'
 end
 
--- The limit provider is asked again, or its answer is forgotten.
+-- An answer of a limit provider is forgotten once its workspace has nothing.
 function MendEntries.asked(_, name)
   if call('ZSCORE', K.asked(), name) then return end
   call('ZADD', K.asked(), 0, name)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.system.ledger import wait_for
 from tests.system.tariff import Tariff
 
 pytestmark = pytest.mark.system
@@ -30,9 +29,9 @@ def test_a_provider_s_limit_holds_and_changes_in_flight(
     assert shop.ledger.most_at_once(workspace="bea") <= 2
 
     tariff.says(ada={"concurrency": 0})
-    with shop.core() as core:
+    with shop.core(limit_provider=tariff.source) as core:
         core.invalidate_limits("ada")
-        wait_for(lambda: core.admin.limits("ada")["concurrency"].value == 0, seconds=60)
+        assert core.admin.limits("ada")["concurrency"].value == 0
         publisher.send("work", 6, workspace="ada")
         publisher.send("work", 6, workspace="bea")
         shop.ledger.wait("end", 7, workspace="bea")

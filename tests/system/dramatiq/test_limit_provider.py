@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.system.dramatiq.conftest import message
-from tests.system.ledger import wait_for
 from tests.system.tariff import Tariff
 
 pytestmark = pytest.mark.system
@@ -31,9 +30,9 @@ def test_a_limit_of_a_provider_holds_and_can_change(
     assert redis_mill.ledger.most_at_once(workspace="bea") <= 2
 
     tariff.says(ada={"concurrency": 0})
-    with redis_mill.core() as core:
+    with redis_mill.core(limit_provider=tariff.source) as core:
         core.invalidate_limits("ada")
-        wait_for(lambda: core.admin.limits("ada")["concurrency"].value == 0, seconds=60)
+        assert core.admin.limits("ada")["concurrency"].value == 0
         broker.enqueue(message("work", 6, workspace="ada"))
         broker.enqueue(message("work", 6, workspace="bea"))
         redis_mill.ledger.wait("end", 7, workspace="bea")
