@@ -22,9 +22,8 @@ kill -TERM -"$1"; sleep 1; kill -KILL -"$1"
 class Child:
     """A child process in its own session, so that Ctrl-C in a terminal does not reach it.
 
-    It reads from ``stdin`` and appends its output to ``log`` if these are given. If this process
-    dies without calling :meth:`end`, the child is stopped soon after and the folder ``remove`` is
-    deleted.
+    It appends its output to ``log`` if that is given. If this process dies without calling
+    :meth:`end`, the child is stopped soon after and the folder ``remove`` is deleted.
     """
 
     def __init__(
@@ -33,17 +32,11 @@ class Child:
         *,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-        stdin: Path | None = None,
         log: Path | None = None,
         remove: Path | None = None,
     ) -> None:
-        with (
-            Path(stdin or os.devnull).open("rb") as given,
-            Path(log or os.devnull).open("ab") as out,
-        ):
-            self._process = _spawn(
-                command, env=env, cwd=cwd, stdin=given.fileno(), output=out.fileno()
-            )
+        with Path(log or os.devnull).open("ab") as out:
+            self._process = _spawn(command, env=env, cwd=cwd, output=out.fileno())
         self._watchdog = _watch(self.pid, remove)
 
     @property

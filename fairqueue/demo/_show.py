@@ -6,46 +6,38 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
+from rich.live import Live
 
-from fairqueue.demo._live import LiveView
-from fairqueue.demo._load import Load, usual_load
 from fairqueue.demo._picture import picture
-from fairqueue.demo._report import report
-from fairqueue.demo._run import Run, run
+from fairqueue.demo._run import play
+from fairqueue.demo._starts import Run, usual_load
+from fairqueue.demo._view import summary, view
 from fairqueue.testing import embedded_redis
 
-SCHEMES = {"redis://": "", "fairqueue://": "?workspace_from=kwarg:customer"}
-"""What comes before and after the server's address. Nothing else differs between the runs."""
+BROKERS = {"redis://": "{}/0", "fairqueue://": "{}/1?workspace_from=kwarg:customer"}
+"""The rest of each URL, with the server's address. Nothing else differs between the runs."""
 
 
-def show(*, jobs: int, svg: Path, seconds: float = 46.0, console: Console | None = None) -> None:
+def show(*, jobs: int, svg: Path, seconds: float = 46.0) -> None:
     """Play the usual load on both brokers within about ``seconds``, and write the picture.
 
     Raises StoreUnavailable if no server can be started, DemoFailedError if a worker fails.
     """
-    console, load = console or Console(), usual_load(jobs=jobs)
+    console, runs = Console(), [Run(title, usual_load(jobs)) for title in BROKERS]
     with _ended_by_sigterm(), embedded_redis(tcp=True) as server:
         console.print(f"Started {server.version}, pid {server.pid}, port {server.port}.")
-        runs = _runs(console, load, server.tcp_address, seconds=seconds)
-    report(console, load, runs)
-    svg.write_text(picture(load, runs), encoding="utf-8")
+        until = time.monotonic() + seconds
+        with Live(console=console, refresh_per_second=8, get_renderable=lambda: view(runs)):
+            for left, run in zip((2, 1), runs, strict=True):
+                url = run.title + BROKERS[run.title].format(server.tcp_address)
+                play(run, url, seconds=(until - time.monotonic()) / left)
+    console.print("", *summary(runs), sep="\n")
+    svg.write_text(picture(runs), encoding="utf-8")
     console.print(f"Picture: {svg}", highlight=False, soft_wrap=True)
-
-
-def _runs(console: Console, load: Load, address: str, *, seconds: float) -> list[Run]:
-    deadline = time.monotonic() + seconds
-    runs: list[Run] = []
-    with LiveView(console, load, list(SCHEMES)) as view:
-        for left, (scheme, query) in zip(range(len(SCHEMES), 0, -1), SCHEMES.items(), strict=True):
-            url = f"{scheme}{address}/{len(runs)}{query}"
-            share = (deadline - time.monotonic()) / left
-            runs.append(run(scheme, url, load, seconds=share, watch=partial(view.show, scheme)))
-    return runs
 
 
 @contextmanager

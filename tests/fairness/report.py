@@ -15,8 +15,8 @@ import redis
 from fairqueue import Limits
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
-from fairqueue.demo import _svg as svg
 from fairqueue.testing import ManualClock, embedded_redis
+from tests import svg
 from tests.fairness.fleet import Fleet
 from tests.fairness.scenarios import Fleets
 from tests.fairness.table import SLOTS, Row, rows

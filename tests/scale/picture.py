@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, log10
 
-from fairqueue.demo import _svg as svg
+from tests import svg
 from tests.scale.figures import Figures
 
 WIDTH, HEIGHT = 960, 830

@@ -46,7 +46,8 @@ def test_a_stopped_demo_leaves_nothing(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     command = [sys.executable, "-m", "fairqueue.cli", "demo", "--svg", str(tmp_path / "x.svg")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as demo:
-        flooded = _until(lambda: list(tmp_path.glob("fairqueue-demo-*/ledger")), 60)
+        ledgers = "fairqueue-demo-*/ledger"
+        flooded = _until(lambda: any(x.stat().st_size for x in tmp_path.glob(ledgers)), 60)
         demo.send_signal(number)
         demo.wait(60)
     assert flooded

@@ -1,4 +1,4 @@
-"""The producer: each line of standard input is [seconds to wait, customer, jobs]."""
+"""The producer: the customers order their jobs, one customer after the other."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from tasks import app, render
 with app.connection_for_write() as connection:
     connection.ensure_connection(max_retries=3)  # connect before the first order
 
-for line in sys.stdin:
-    pause, customer, jobs = json.loads(line)
-    time.sleep(pause)
+for customer, jobs in json.loads(sys.argv[1]).items():
     for number in range(jobs):
         render.delay(customer=customer, number=number, ordered_at=time.time())
+    time.sleep(0.4)

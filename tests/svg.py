@@ -1,10 +1,8 @@
-"""Helpers for SVG: elements, escaped text, round ticks."""
+"""Helpers for the reports' SVG: elements and escaped text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from math import ceil, floor, log10
 from xml.sax.saxutils import escape, quoteattr
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -40,31 +38,6 @@ def rect(x: float, y: float, width: float, height: float, **attributes: object) 
 def dot(x: float, y: float, **attributes: object) -> str:
     """A small disc."""
     return element("circle", cx=_short(x), cy=_short(y), **attributes)
-
-
-def polygon(points: list[tuple[float, float]], **attributes: object) -> str:
-    """A closed shape."""
-    return element(
-        "polygon", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), **attributes
-    )
-
-
-def ticks(most: float, *, about: int = 5) -> Iterator[float]:
-    """About ``about`` round values from 0 to at most ``most``."""
-    step = _round_step(most / about)
-    for number in range(floor(most / step + 1e-9) + 1):
-        yield number * step
-
-
-def _round_step(rough: float) -> float:
-    power: float = 10.0 ** floor(log10(rough))
-    return next(power * nice for nice in (1, 2, 5, 10) if power * nice >= rough * 0.999)
-
-
-def ceiling(value: float, *, about: int = 5) -> float:
-    """The end of an axis that fits the value."""
-    step = _round_step(max(value, 1e-3) / about)
-    return ceil(value / step) * step or step
 
 
 def _short(value: float) -> str:
