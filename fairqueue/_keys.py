@@ -80,6 +80,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "lane": ("workspace", "lane_key", "priority"),  # list: task:id; key: queue or queue/task
     "returned": ("workspace", "lane_key", "priority"),  # zset: task:id by its first fence
     "holes": ("workspace", "lane_key", "priority"),  # hash: element without a job -> how many
+    "kept_places": ("scope",),  # string with an end: workspaces that it has refused, see the module
     "ended": ("window",),  # set: ids, for repeated publishes
     "groups": ("window",),  # set: groups that were admitted
     "claimer": ("owner",),  # string: last number and reply
@@ -87,7 +88,8 @@ LAYOUT: dict[str, tuple[str, ...]] = {
 
 
 _TYPED = {
-    "string": "meta shards retention imports_suspended cleanup claimer confirmed history",
+    "string": "meta shards retention imports_suspended cleanup claimer confirmed history "
+    "kept_places",
     "list": "token lane",
     "set": "slots_of_workspace slots_of_workspace_task slots_of_shared_limit nodes_of_shared_limit "
     "limits_with ended groups requests_of_workspace",

@@ -36,7 +36,8 @@ class CapacityExceeded(FairQueueError):
     not retry at the same moment. ``draining``: the scope accepts no new jobs until it is resumed,
     and ``limit`` is 0. The scope ``"task"`` is always draining, and its ``waiting`` is 0, since
     the jobs of a task are not counted. ``jobs`` is how many there was no room for together: more
-    than 1 for a group that is accepted whole or not at all.
+    than 1 for a group that is accepted whole or not at all. ``kept``, where a queue or
+    the total is not full: how many places it keeps for workspaces that go before this one.
     """
 
     def __init__(  # noqa: PLR0917 - see draining
@@ -50,8 +51,11 @@ class CapacityExceeded(FairQueueError):
         task: str = "",
         draining: bool = False,  # noqa: FBT001, FBT002 - all arguments are an exception's args
         jobs: int = 1,
+        kept: int = 0,
     ) -> None:
-        super().__init__(scope, limit, waiting, retry_after, workspace, queue, task, draining, jobs)
+        super().__init__(
+            scope, limit, waiting, retry_after, workspace, queue, task, draining, jobs, kept
+        )
         self.scope = scope
         self.limit = limit
         self.waiting = waiting
@@ -61,6 +65,7 @@ class CapacityExceeded(FairQueueError):
         self.task = task
         self.draining = draining or scope == "task"
         self.jobs = jobs
+        self.kept = kept
 
     @property
     def never_fits(self) -> bool:
@@ -83,6 +88,12 @@ class CapacityExceeded(FairQueueError):
             return (
                 f"{where} has no room for {wanted} at once: its capacity is {self.limit}; "
                 "publish fewer together, or raise the capacity"
+            )
+        if self.kept:
+            return (
+                f"{where} keeps its free places for workspaces that have fewer jobs there, "
+                f"or were refused first: {waiting} waiting, capacity {self.limit}, places kept "
+                f"{self.kept}; retry in {self.retry_after:.1f} s or raise the capacity"
             )
         if self.jobs > 1:
             return (

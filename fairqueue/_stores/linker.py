@@ -67,6 +67,7 @@ MODULES = (
     "settle",
     "dead_letters",
     "explain",
+    "kept_places",
     "enqueue",
     "rate_quotas",
     "quotas",

@@ -21,7 +21,7 @@ PUBLISHED_AT_ONCE = 100  # jobs in one call: more would be a long script
 BYTES_AT_ONCE = 1_000_000  # of payload in one call, unless one job alone has more
 
 REJECTED_WITH_ITS_GROUP = 5
-GROUP_REJECTION_WORDS = 8
+GROUP_REJECTION_WORDS = 9
 
 Outcome = Published | FairQueueError
 Call = Callable[[str, bytes], Any]

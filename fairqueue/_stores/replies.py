@@ -109,10 +109,10 @@ def published(reply: int | Sequence[Any], job: Job) -> Published:
 
 def refusal(reply: Sequence[Any], job: Job, wanted: int = 1) -> CapacityExceeded:
     """Read why a publish of this job was refused, or of ``wanted`` together."""
-    scope, limit, waiting, start_interval, idle = reply
+    scope, limit, waiting, start_interval, idle, kept = reply
     idle, draining, limit = float(idle), limit < 0, max(0, limit)
     after = retry_after(
-        waiting - limit + wanted, float(start_interval), idle if idle >= 0 else None
+        waiting + kept - limit + wanted, float(start_interval), idle if idle >= 0 else None
     )
     return CapacityExceeded(
         scope.decode(),
@@ -124,6 +124,7 @@ def refusal(reply: Sequence[Any], job: Job, wanted: int = 1) -> CapacityExceeded
         job.task,
         draining,
         wanted,
+        kept,
     )
 
 

@@ -15,7 +15,12 @@ from fairqueue.audit.node_checks import NODE_CHECKS
 from fairqueue.audit.request_checks import REQUEST_CHECKS
 from fairqueue.audit.view import FORMAT, Audit, Found, Where, entity, unequal
 
-MORTAL = {"claimer", "history", "imports_suspended"}  # kinds that expire by themselves
+MORTAL = {
+    "claimer",
+    "history",
+    "imports_suspended",
+    "kept_places",
+}  # kinds that expire by themselves
 ESTIMATES_KEPT = 16
 UNREADABLE = {
     "workspaces": "workspace",

@@ -2,7 +2,8 @@
 -- ARGV now job payload
 -- ROUTE workspace MERGE own
 -- RETURNS 1 stored, 0 repeated, {-1} parent's lease lost,
--- {2, scope, limit, waiting, start_interval, idle} rejected; the limit of what drains is -1,
+-- {2, scope, limit, waiting, start_interval, idle, kept} rejected; the limit of what drains is -1,
+-- kept: places of the scope that are kept for workspaces with fewer jobs there,
 -- {3, id} that job holds the unique key, {4} stored in place of a dead job that held it,
 -- {6} its workspace moves to another shard, or the caller knows other shards
 -- job: how queue workspace task priority id

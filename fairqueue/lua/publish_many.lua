@@ -2,7 +2,8 @@
 -- ARGV now again groups jobs
 -- ROUTE workspace MERGE own
 -- RETURNS 1 each was stored, else for each job what publish returns; of a group that is rejected
--- {2, scope, limit, waiting, start_interval, idle, wanted, entry} for its first job, 5 for others;
+-- {2, scope, limit, waiting, start_interval, idle, kept, wanted, entry} for its first job, 5 for
+-- others;
 -- wanted: how many of its jobs want in there; entry: which of its entries says where
 -- again: 1 where this may have been sent before, else 0
 -- groups: for each a line, name|queue workspace task n;...: how many jobs capacity applies to;

@@ -256,6 +256,7 @@ class Moves(RuleBasedStateMachine):
             return
         has_capacity = "capacity" in self.look().space.one("limits", {})
         self.model.admit(name, has_capacity=has_capacity)
+        self.model.let_in(counted)
         self.model.observe_publishes(counted)
         for (job, _), (scope, is_new) in zip(pairs, done, strict=True):
             assert (scope, is_new) == (None, True)
@@ -290,6 +291,7 @@ class Moves(RuleBasedStateMachine):
             assert isinstance(done, CapacityExceeded), done
             found = (done.scope, admitted, bool(known))
             assert found == (full, False, False), (job, known)
+            self.model.refuse(job, done.scope)
             return
         new = done.is_new
         assert (done.outcome is Outcome.EXISTING) == (done.job_id != job.id)
@@ -302,6 +304,7 @@ class Moves(RuleBasedStateMachine):
             assert holder is None
             self.model.hold_key(job, admission)
             if not admitted:
+                self.model.let_in([job])
                 self.model.observe_publish(job)
             has_capacity = "capacity" in self.look().space.one("limits", {})
             self.model.admit(admission.group, has_capacity=has_capacity)

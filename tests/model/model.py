@@ -19,6 +19,8 @@ MAX_DELIVERIES = 3
 KNOWN_SECONDS = 60.0
 GROUPS_KNOWN = (KNOWN_SECONDS, 3600.0)
 """For how long a group is surely known that was let in without a capacity, and with one."""
+KEPT_SECONDS = 5.0
+"""For how long places are kept for a publish that a capacity has refused."""
 FEW = 24  # the most jobs that one claim moves to another lane
 Place = tuple[str, str]
 """Workspace and queue."""
@@ -36,6 +38,16 @@ class Kept:
     """The fence of its first start."""
     came_back: bool = False
     """Whether it waits again after it was started."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A publish for which places are kept that become free."""
+
+    workspace: str
+    waiting: int
+    wanted: int
+    until: float
 
 
 @dataclass(eq=False)
@@ -68,6 +80,8 @@ class Model:
     scheduled: list[tuple[float, Kept]] = field(default_factory=list)
     leases: dict[int, Held] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
+    refused: dict[tuple[str, str], list[Refused]] = field(default_factory=lambda: defaultdict(list))
+    """Refusals for which places of a queue or the total are kept, the first ones first."""
     groups: dict[tuple[str | None, float], float] = field(default_factory=dict)
     """When each group was last let in, by the seconds for which that is surely known."""
     letters: dict[str, dict[str, Kept]] = field(default_factory=lambda: defaultdict(dict))
@@ -253,6 +267,40 @@ class Model:
         self.tasks_were_limited |= scope == "task"
         return before
 
+    def _kept(self, scope: tuple[str, str], workspace: str, would_have: int) -> int:
+        """Count the places that are kept for workspaces that go before a publish."""
+        notes = [n for n in self.refused[scope] if self.now < n.until]
+        own = next((at for at, n in enumerate(notes) if n.workspace == workspace), len(notes))
+        return sum(
+            note.wanted
+            for at, note in enumerate(notes)
+            if note.workspace != workspace and (note.waiting + note.wanted, at) < (would_have, own)
+        )
+
+    def refuse(self, job: Job, scope: str, wanted: int = 1) -> None:
+        """Note a refusal, for which places of the queue or the total are kept."""
+        limits = {"queue": self.limits_of_queue(job.queue), "total": self.limits_of_all()}
+        name = job.queue if scope == "queue" else ""
+        most = limits[scope].capacity if scope in limits else None
+        if most is None or wanted > most or self.pauses.get((scope, name)) is Pause.DRAINING:
+            return
+        waiting = self.waiting(job.workspace, job.queue if scope == "queue" else None)
+        notes = [n for n in self.refused[scope, name] if self.now < n.until]
+        note = Refused(job.workspace, waiting, wanted, self.now + KEPT_SECONDS)
+        at = [n for n, each in enumerate(notes) if each.workspace == job.workspace]
+        first = at[0] if at else len(notes)
+        notes[first : first + 1] = [note]
+        self.refused[scope, name] = notes
+
+    def let_in(self, jobs: Iterable[Job]) -> None:
+        """Keep no places any more for what no capacity refuses."""
+        for job in jobs:
+            places = [("queue", job.queue, self.limits_of_queue(job.queue).capacity)]
+            for scope, name, most in [*places, ("total", "", self.limits_of_all().capacity)]:
+                if most is not None and not self.observes:
+                    notes = self.refused[scope, name]
+                    notes[:] = [note for note in notes if note.workspace != job.workspace]
+
     def full(
         self, job: Job, *, would: bool = False, wanted: Mapping[str, int] | None = None
     ) -> str | None:
@@ -269,7 +317,12 @@ class Model:
             kept = None if self.observes and not would else limits.capacity
             capacity = 0 if draining else kept
             n = 1 if wanted is None else wanted[scope]
-            if n and capacity is not None and waiting + n > capacity:
+            if not n or capacity is None:
+                continue
+            if scope in {"queue", "total"} and not would:
+                own = self.waiting(job.workspace, job.queue if scope == "queue" else None)
+                n += self._kept((scope, name), job.workspace, own + n)
+            if waiting + n > capacity:
                 return scope
         return None
 
@@ -287,8 +340,12 @@ class Model:
 
     def full_for(self, jobs: Sequence[Job]) -> str | None:
         """Return the scope that refuses these jobs together."""
-        scopes = (self.full(job, wanted=wanted) for job, wanted in self._entries(jobs))
-        return next((scope for scope in scopes if scope), None)
+        for job, wanted in self._entries(jobs):
+            scope = self.full(job, wanted=wanted)
+            if scope is not None:
+                self.refuse(job, scope, wanted[scope])
+                return scope
+        return None
 
     def observe_publishes(self, jobs: Sequence[Job]) -> None:
         """Count a publish of a group, once for each of its workspaces, queues and tasks."""

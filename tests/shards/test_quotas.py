@@ -386,6 +386,30 @@ def test_a_capacity_is_met_only_by_the_whole(fleet: Fleet, scope: str) -> None:
     assert fleet.store.depth("q") == 7
 
 
+def test_a_shard_keeps_its_free_places_for_a_calm_workspace(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No room moves to a shard for a place that is kept there, but room beyond it does."""
+    monkeypatch.setattr("fairqueue._stores.sharded.quotas.NO_ROOM_SECONDS", 0)
+    fleet.store.set_limits("queue", "q", Limits(capacity=4))
+    flood, calm, other = (next(fleet.homes[shard]) for shard in (0, 0, 1))
+    for n in range(3):
+        publish_to(fleet, 0, f"a{n}", flood)
+    publish_to(fleet, 1, "b", other)
+    with pytest.raises(CapacityExceeded):
+        publish_to(fleet, 0, "c", calm)
+    fleet.claim(0, 1)
+    fleet.clock.advance(1)
+    with pytest.raises(CapacityExceeded) as error:
+        publish_to(fleet, 0, "a3", flood)
+    assert (error.value.waiting, error.value.kept) == (3, 1)
+    fleet.claim(1, 1)
+    fleet.clock.advance(1)
+    publish_to(fleet, 0, "a4", flood)
+    publish_to(fleet, 0, "c", calm)
+    assert fleet.store.depth("q") == 4
+
+
 def test_many_jobs_meet_only_the_whole_capacity(fleet: Fleet) -> None:
     """As many as it has room for are stored, in one call of the client."""
     fleet.store.set_limits("queue", "q", Limits(capacity=7))

@@ -113,7 +113,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         wanted: dict[str, list[int]] = defaultdict(list)
         for error in rejections:
             if _is_wide(error):
-                wanted[_limit(error)].append(error.jobs)
+                wanted[_limit(error)].append(error.jobs + error.kept)
         if len(self.shards) == 1:
             return False
         room = self.quotas.make_room

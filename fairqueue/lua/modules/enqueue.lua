@@ -21,12 +21,20 @@ function Enqueue.is_admitted(exempt, group)
     or Shard.has_ended('@' .. group, now)
 end
 
--- A draining scope has no capacity; its limit is then told as -1.
-function Enqueue.full(scope, limits, waiting, at, wanted)
-  if waiting + wanted <= limits.capacity then return nil end
+-- A draining scope has no capacity; its limit is then told as -1. kept_in: where places are kept
+-- for others, if it is not the workspace itself.
+function Enqueue.full(scope, limits, waiting, at, wanted, ws, kept_in)
+  local over, kept = waiting + wanted - limits.capacity, 0
+  if over <= 0 then
+    kept = kept_in and KeptPlaces.from(ws, kept_in, wanted) or 0
+    if over + kept <= 0 then return nil end
+  end
+  if kept_in and not limits.draining and wanted <= limits.capacity then
+    KeptPlaces.note(ws, kept_in, wanted)
+  end
   local limit = limits.draining and -1 or Limits.whole(limits, 'capacity')
   local idle = at.last_start ~= '0' and num(now - at.last_start) or '-1'
-  return { 2, scope, limit, waiting, at.start_interval, idle }
+  return { 2, scope, limit, waiting, at.start_interval, idle, kept }
 end
 
 -- The rejection of jobs, or nil: this many want into the workspace, into the queue, and in all;
@@ -35,19 +43,28 @@ function Enqueue.full_for(ws, queue, task, of_workspace, of_queue, of_all)
   local node, own = Records.node(queue), Limits.of_workspace(ws)
   local limits, total = Limits.of_queue(node)
   return own.capacity and Enqueue.full('workspace', own, Lanes.waiting_of(ws), ws, of_workspace)
-    or limits.capacity and Enqueue.full('queue', limits, Lanes.depth_of(queue), node, of_queue)
-    or Limits.is_draining(task) and { 2, 'task', 0, 0, '0', '-1' }
+    or limits.capacity
+    and Enqueue.full('queue', limits, Lanes.depth_of(queue), node, of_queue, ws, queue)
+    or Limits.is_draining(task) and { 2, 'task', 0, 0, '0', '-1', 0 }
     or total.capacity and of_all
-    and Enqueue.full('total', total, Lanes.total_depth(), node, of_all)
+    and Enqueue.full('total', total, Lanes.total_depth(), node, of_all, ws, '*')
     or nil
+end
+
+-- No capacity rejects jobs: no place is kept for them any more.
+function Enqueue.is_let_in(ws, queue, of_workspace, of_queue, of_all)
+  local limits, total = Limits.of_queue(Records.node(queue))
+  if limits.capacity then KeptPlaces.forget(ws, queue) end
+  if total.capacity then KeptPlaces.forget(ws, '*') end
+  if Limits.of_workspace(ws).would then
+    Explain.observe_publish(ws, queue, of_workspace, of_queue, of_all)
+  end
 end
 
 -- The rejection of one more job, or nil.
 function Enqueue.rejection(ws, queue, task)
   local full = Enqueue.full_for(ws, queue, task, 1, 1, 1)
-  if not full and Limits.of_workspace(ws).would then
-    Explain.observe_publish(ws, queue, 1, 1, 1)
-  end
+  if not full then Enqueue.is_let_in(ws, queue, 1, 1, 1) end
   return full
 end
 
@@ -117,14 +134,12 @@ function Enqueue.rejection_of_group(entries)
     local task = Shard.known_task(one.task_name) or '0' -- no task has it
     local full = Enqueue.full_for(one.ws, one.queue, task, one.workspace, one.queued, one.total)
     if full then
-      full[7], full[8] = full[2] == 'queue' and one.queued or one[full[2]] or 0, i - 1
+      full[8], full[9] = full[2] == 'queue' and one.queued or one[full[2]] or 0, i - 1
       return full
     end
   end
   for _, one in ipairs(read) do
-    if Limits.of_workspace(one.ws).would then
-      Explain.observe_publish(one.ws, one.queue, one.workspace, one.queued, one.total)
-    end
+    Enqueue.is_let_in(one.ws, one.queue, one.workspace, one.queued, one.total)
   end
   return nil
 end
