@@ -71,12 +71,21 @@ class Accounts:
         self._remember(a, now)
 
     def _was_empty(self, a: Audit, queue: str) -> bool:
-        """Return whether every lease, flow and debt of a queue began in this step."""
-        leases = {f for f, lease in a.space.leases.items() if _place(a, lease)[1] == queue}
+        """Return whether every lease, flow and debt of a queue began, or came there, in this step.
+
+        A job that ran in the node of a group, and not in the queue's own, gives its workspace no
+        finish tag here before that leaves the group.
+        """
+        leases = {
+            fence
+            for fence, lease in a.space.leases.items()
+            if fence in self.leases and self.leases[fence][0] == _place(a, lease)
+            if _place(a, lease)[1] == queue
+        }
         stands = {stand.arrival for _, stand, node in a.stands() if node == queue} - {None}
         debts = set(a.space.of("indebted", queue, otherwise={}).items())
         is_new = all(arrival > self.arrival for arrival in stands if arrival is not None)
-        return is_new and not (leases & self.leases.keys() or debts & self.debts[queue])
+        return is_new and not (leases or debts & self.debts[queue])
 
     def _spent(self, a: Audit, place: Place) -> float:
         """Return the worker-seconds of this place's leases that have ended since."""

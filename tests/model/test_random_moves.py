@@ -12,8 +12,9 @@ import redis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from fairqueue import _fairness
+from fairqueue import Job, Limits, _fairness
 from fairqueue._stores import polling
+from fairqueue.adapters import Admission
 from fairqueue.testing import embedded_redis
 from tests.model import tally
 from tests.model.machine import Moves
@@ -67,6 +68,25 @@ def _play(client: redis.Redis, how: settings, *, many_flows: bool) -> None:
 def test_a_few_random_moves(redis_client: redis.Redis, *, many_flows: bool) -> None:
     """The first examples of the short play."""
     _play(redis_client, settings(QUICK, max_examples=20), many_flows=many_flows)
+
+
+@pytest.mark.usefixtures("_no_jitter")
+def test_a_group_that_comes_and_goes_while_a_job_runs(redis_client: redis.Redis) -> None:
+    """Virtual time starts again where no flow has a finish tag, beside a job of the group."""
+    play = Moves(redis_client, "t")
+
+    def configure(*members: str) -> None:
+        workspaces = dict.fromkeys(members, Limits())
+        how = {"provided": False, "enforced": True, "authoritative": True}
+        play.another_configuration(Limits(), workspaces, {}, "org", **how)
+        play.engines_and_model_agree()
+
+    play.begin(fairness="count", default=Limits(), enforced=True)
+    play.publish([(Job("", name, "q1", "t1", b""), Admission()) for name in ("c", "a")])
+    play.wait_and_claim("w1", ("q1",))
+    play.engines_and_model_agree()
+    configure("a", "c")
+    configure()
 
 
 @pytest.mark.slow
