@@ -20,7 +20,7 @@ HEADS = 1000
 def publish(world: World, workspace: str, n: int, task: str = "t", expires: float = 0.0) -> None:
     """Publish many jobs of one workspace cheaply."""
     jobs = (
-        Job(f"{workspace} {at}", workspace, "q", task, b"", expires_seconds=expires or None)
+        Job(f"{workspace} {task} {at}", workspace, "q", task, b"", expires_seconds=expires or None)
         for at in range(n)
     )
     world.store.publish_many([(job, Admission()) for job in jobs])
@@ -129,6 +129,20 @@ def test_a_workspace_that_is_put_off_loses_no_turn(world: World) -> None:
         assert sound(world)
     assert turns[:2] == ["b", "b"]
     assert 9 <= turns.count("a") <= 11
+
+
+def test_a_workspace_is_put_off_again_by_the_claim_that_starts_its_job(world: World) -> None:
+    """Its first expired jobs are gone, one job starts, and others behind that have expired."""
+    publish(world, "a", 40, "first", expires=1.0)
+    between = world.publish("a")
+    publish(world, "a", 100, "second", expires=1.5)
+    world.clock.advance(2)
+    world.publish("b", "runs")
+    worker = world.worker()
+    assert ids(worker.take(1)) == ["runs"]
+    others = world.publish_many(4, "c")
+    assert sorted(ids(worker.take(9))) == sorted([between, *others])
+    assert sound(world)
 
 
 def test_claims_that_start_others_go_on_with_what_is_put_off(world: World) -> None:

@@ -53,6 +53,7 @@ end
 -- it comes back there.
 function Order.put_off(entity, flow)
   Order.set_state(flow, 'put_off')
+  flow.is_clear = nil -- it may have come back and started a job in this very call
   repeat
     local base = flow.arrival and flow.tag - flow.cost / entity.weight
     if base then Order.set_finish_tag(entity, flow, num(base)) end
