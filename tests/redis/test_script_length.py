@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from fairqueue import Job, Lease, Limits, Pause
+from fairqueue._stores.linker import read_source
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
@@ -331,3 +332,28 @@ def test_what_limits_over_all_shards_need_is_seen_in_a_sample(
     assert total.limit == "concurrency:total:"
     assert task.demand == pytest.approx(600, rel=0.2)
     assert longest_page(redis_client, store, store.quota_needs) < 1_500
+
+
+def test_a_claim_passes_many_holes_at_many_heads_in_few_commands(
+    redis_client: redis.Redis, namespace: str, clock: ManualClock
+) -> None:
+    """Once its steps are taken it puts a flow off without a look at a whole slice of its lane."""
+    engine = RedisEngine(redis_client, namespace=namespace, read=_with_one_step)
+    world, heads = World(Store(engine, clock=clock), clock), 10
+    first = [world.publish(f"w{at}") for at in range(heads)]
+    for at in range(heads):
+        jobs = [(Job(f"{at} {n}", f"w{at}", "q", "gone", b""), Admission()) for n in range(270)]
+        world.store.publish_many(jobs)
+        world.publish(f"w{at}")
+    world.publish("z")
+    assert sum(world.store.purge(task="gone")) == 270 * heads
+    for job in first:
+        world.store.cancel(job)
+    calls = commands(redis_client, world.worker().take_one)
+    assert sum(calls.values()) < 60 * heads
+
+
+def _with_one_step(name: str) -> str:
+    """Read the scripts with few steps, or it would take 100,000 holes."""
+    text = read_source(name).replace("Shard.STEPS = 32", "Shard.STEPS = 1")
+    return text.replace("Shard.STEPS_KEPT = 8", "Shard.STEPS_KEPT = 0")

@@ -202,7 +202,7 @@ function Lanes.trim(ws, flow, priority, at_tail)
     end
     if n > 0 then call(at_tail and 'RPOP' or 'LPOP', lane, n) end
     if n < #some then return true end
-    if most == SLICE and not Shard.take_step() then return false end
+    if Shard.is_spent() or most == SLICE and not Shard.take_step() then return false end
     most = SLICE
   end
   return true
