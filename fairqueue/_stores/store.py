@@ -314,8 +314,9 @@ class Store(QuotaStore, MovesStore, AnyStore):
         """Give a job back to the head of its lane, or schedule it after a delay; False: lost.
 
         Numbered like a claim. Unless ``counted``, the delivery does not count towards
-        ``max_deliveries``; a counted one that reaches it makes the job a dead letter. With
-        ``seconds`` 0 the whole charge is refunded. One that was acked early runs again, too.
+        ``max_deliveries``; a counted one that reaches it makes the job a dead letter. The whole
+        charge is refunded if it is neither counted nor ``declined``, and ``seconds`` is 0. A job
+        that was acked early runs again, too.
         ``declined``: the worker cannot run it; :attr:`Lease.declined` counts how often.
         """
         reply = self._numbered(

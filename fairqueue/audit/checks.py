@@ -47,7 +47,7 @@ def _stands_where_it_should(a: Audit) -> Iterator[Found]:
     for ws, flow in a.flows():
         block = (a.blocked(ws) or a.task_block(ws, flow)) if flow.lanes else None
         wanted = {block or "ready"} if flow.lanes else {"idle", "idle_with_debt", "busy"}
-        if flow.lanes and ws.timer is not None:  # by which a flow that was put off comes back
+        if flow.lanes and ws.timer is not None:  # by which a flow that has failed comes back
             wanted.add("failed")
         if flow.state not in wanted and not (flow.lanes and (a.draining or a.follows(ws))):
             on = f"{decode(ws.name)!r} on {decode(flow.queue)!r}"

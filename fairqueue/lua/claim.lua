@@ -101,7 +101,7 @@ end
 
 local done, said = pcall(serve)
 if not done then
-  Rescue.put_off(said)
+  Rescue.go_on(said)
   serve()
 end
 Shard.at_work = false

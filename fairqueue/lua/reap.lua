@@ -7,7 +7,7 @@ local _, max_deliveries = unpack(ARGV)
 call('ZREM', K.expiry(), '') -- frees first: see renew.lua
 local done, n = pcall(Sweep.all, tonumber(max_deliveries))
 if not done then
-  Rescue.put_off(n)
+  Rescue.go_on(n)
   n = Sweep.all(tonumber(max_deliveries))
 end
 DeadLetters.expire_oldest()

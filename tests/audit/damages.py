@@ -96,11 +96,17 @@ def _spoil_first(key: str) -> Damage:
     return damage
 
 
-def _put_off_a_flow(engine: Engine) -> None:
-    """Write that a claim failed at a ready flow."""
-    workspaces = engine.keys.key("workspaces")
-    text = engine.command("HGET", workspaces, "back").decode()
-    engine.command("HSET", workspaces, "back", text.replace(";q3 ready ", ";q3 failed "))
+def _a_ready_flow_is(state: str) -> Damage:
+    """Write another state of a ready flow."""
+
+    def damage(engine: Engine) -> object:
+        workspaces = engine.keys.key("workspaces")
+        text = engine.command("HGET", workspaces, "back").decode()
+        return engine.command(
+            "HSET", workspaces, "back", text.replace(";q3 ready ", f";q3 {state} ")
+        )
+
+    return damage
 
 
 def _age_a_fence(engine: Engine) -> None:
@@ -197,7 +203,8 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
             e.command("HSET", e.keys.key("limits"), "capacity", 1),
         ),
     ),
-    "a flow that was put off has no timer": ("I1", _put_off_a_flow),
+    "a flow that has failed has no timer": ("I1", _a_ready_flow_is("failed")),
+    "a flow that is put off has no timer": ("I1", _a_ready_flow_is("put_off")),
     "a finish tag has no flow": (
         "I11",
         lambda e: e.command("ZADD", e.keys.key("finish", "q"), 1.0, "ghost"),

@@ -210,8 +210,8 @@ def test_a_command_that_is_denied_for_a_while_loses_no_job(denied: str) -> None:
     assert left - done - dead == set()
 
 
-def test_a_lease_that_is_put_off_waits_for_no_clock_that_goes_back() -> None:
-    """The script that fails notes the time by which it puts off."""
+def test_a_lease_that_failed_waits_for_no_clock_that_goes_back() -> None:
+    """The script that fails notes the time from which the lease waits."""
     scene = Scene()
     scene.clock.advance(3600)
     with scene.database.failing(lambda _n, name: name == "HDEL"), suppress(CommandError):

@@ -1,7 +1,7 @@
 -- After an error in the middle of a script. Redis takes nothing back, so the jobs and leases that
 -- the script had in its hands go back to where they stood, and what it changed is saved. After any
 -- other damage the cleanup looks at each job, whether anything leads to it.
-local PUT_OFF_SECONDS = 5 -- until what has failed is tried again
+local WAIT_SECONDS = 5 -- until what has failed is tried again
 local lanes_looked_for, records_read = {}, {}
 
 -- COLD
@@ -14,7 +14,7 @@ end
 -- error may come again.
 function Rescue.remove_lease(l)
   if not pcall(call, 'HDEL', K.leases(), l.fence) then -- it is reaped when that is possible again
-    return pcall(call, 'ZADD', K.expiry(), num(now + PUT_OFF_SECONDS), l.fence)
+    return pcall(call, 'ZADD', K.expiry(), num(now + WAIT_SECONDS), l.fence)
   end
   pcall(call, 'ZREM', K.expiry(), l.fence)
   pcall(call, 'SREM', K.slots_of_workspace(l.workspace), l.fence)
@@ -148,16 +148,16 @@ end
 -- It is settled again then.
 function Rescue.set_timer(entity, at)
   call('ZADD', K.timer(), num(at), entity.name or entity.key)
-  entity.timer, entity.put_off_until, entity.dirty = at, num(at), true
+  entity.timer, entity.waits_until, entity.dirty = at, num(at), true
 end
 
--- Return what was put off, in words.
-function Rescue.put_off_work(work, at)
+-- Return what waits, in words.
+function Rescue.let_wait(work, at)
   if work.fence then
     call('ZADD', K.expiry(), num(at), work.fence)
     return 'lease ' .. work.fence
   elseif work.flow then
-    Settle.put_off(work.ws, work.flow)
+    Settle.fail(work.ws, work.flow)
     Rescue.set_timer(work.ws, at)
     return 'flow ' .. work.ws.name .. ' ' .. work.flow.lane_key
   end
@@ -169,12 +169,12 @@ end
 
 -- The lease, timer or flow at which the script has failed waits a while, so that all others go on.
 -- If that fails too, or if the script was at none of them, the error is raised.
-function Rescue.put_off(said)
+function Rescue.go_on(said)
   Rescue.undo(false)
   local work = Shard.at_work
   Shard.at_work = false
   if not work then error(said, 0) end
-  local done, what = pcall(Rescue.put_off_work, work, now + PUT_OFF_SECONDS)
+  local done, what = pcall(Rescue.let_wait, work, now + WAIT_SECONDS)
   if not done then error(said, 0) end
   Shard.set_aside('failure', what, Rescue.text_of(said))
 end
@@ -220,7 +220,7 @@ function Rescue.after(said)
   for _, ws in pairs(Records.workspaces) do
     if ws.dirty then pcall(Settle.workspace, ws) end
   end
-  pcall(Rescue.put_off, said)
+  pcall(Rescue.go_on, said)
   Rescue.save()
   error(said, 0)
 end

@@ -120,7 +120,7 @@ function Settle.member(ws, flow, stays)
 end
 
 -- A claim has failed at this flow: it takes no turn until its workspace is settled again.
-function Settle.put_off(ws, flow)
+function Settle.fail(ws, flow)
   ws.dirty = true
   Order.leave(ws, flow)
   Settle.unmark_idle(ws, flow)
