@@ -88,7 +88,7 @@ end
 local fences = {}
 reply = { 1, lost, '0' }
 local function serve()
-  Sweep.all(max_deliveries)
+  Sweep.all(max_deliveries, Rescue.go_on)
   while #fences < n do
     local l, record, has_passed = next_job()
     if not (l or has_passed) then break end

@@ -5,10 +5,10 @@
 local _, max_deliveries = unpack(ARGV)
 
 call('ZREM', K.expiry(), '') -- frees first: see renew.lua
-local done, n = pcall(Sweep.all, tonumber(max_deliveries))
+local done, n = pcall(Sweep.all, tonumber(max_deliveries), Rescue.go_on)
 if not done then
   Rescue.go_on(n)
-  n = Sweep.all(tonumber(max_deliveries))
+  n = Sweep.all(tonumber(max_deliveries), Rescue.go_on)
 end
 DeadLetters.expire_oldest()
 Cleanup.run()

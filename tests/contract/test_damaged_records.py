@@ -488,6 +488,20 @@ def test_a_foreign_key_stops_one_workspace(world: World, kind: str, names: tuple
         assert set(drain(world)) | done >= {"first"}
 
 
+def test_a_change_reaches_the_others_of_workspaces_that_fail(world: World) -> None:
+    """A pause of a task reads the first job of each workspace, and some lanes are no lists."""
+    world.limit_task("limited", concurrency=1)
+    for workspace in "abcd":
+        world.publish(workspace, workspace, task="held" if workspace == "c" else "t")
+    for workspace in "ab":
+        command(world, "DEL", key(world, "lane", workspace, "q", "0"))
+        command(world, "SET", key(world, "lane", workspace, "q", "0"), "foreign")
+    for _ in range(2):
+        world.store.pause("task", "held", Pause.PAUSED)
+    worker = world.worker()
+    assert "d" in [job for _ in range(3) for job in _take_what_comes(worker)]
+
+
 def _take_what_comes(worker: object) -> list[str]:
     try:
         leases = worker.take(3)  # type: ignore[attr-defined]

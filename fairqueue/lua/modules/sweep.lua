@@ -125,8 +125,9 @@ function Sweep.reroute(ws)
 end
 
 -- Some workspaces are settled in each call until all are, and some flows of one that has many: how
--- far it has come is a cursor, or that before a page and behind it :workspace:lane key.
-function Sweep.drain_change()
+-- far it has come is a cursor, or that before a page and behind it :workspace:lane key. A workspace
+-- that fails waits, by go_on (Rescue.go_on).
+function Sweep.drain_change(go_on)
   local meta = Shard.load()
   if meta.drain == '-' then return end
   local most = max(1, Shard.sweep_steps_left())
@@ -139,16 +140,25 @@ function Sweep.drain_change()
   table.sort(names)
   meta.drain = cursor == '0' and '-' or cursor -- before: a page that fails must not come again
   for i, name in ipairs(names) do
-    local ws = Records.workspace(name)
-    local last = Repair.next_stands(ws, name == first and from or '')
-    Sweep.reroute(ws)
-    Settle.workspace(ws)
+    Shard.at_work = { timer = name }
+    local done, last = pcall(Sweep.change, name, name == first and from or '')
+    if not done then last = go_on(last) end
     if last then
+      Shard.at_work = false
       meta.drain = concat({ before, name, last }, ':')
       return Shard.took_steps(i)
     end
   end
+  Shard.at_work = false
   Shard.took_steps(#names)
+end
+
+function Sweep.change(name, from)
+  local ws = Records.workspace(name)
+  local last = Repair.next_stands(ws, from)
+  Sweep.reroute(ws)
+  Settle.workspace(ws)
+  return last
 end
 
 -- Virtual time has passed an inner node that is idle, or its members.
@@ -209,14 +219,14 @@ function Sweep.forget_idle_of(queues, has_claimed)
 end
 
 -- Leases and timers share the steps of the call: timers get half of them, if any is due.
-function Sweep.all(max_deliveries)
+function Sweep.all(max_deliveries, go_on)
   Shard.keep_steps(Shard.STEPS_KEPT)
   Sweep.beat()
   local due, most = Sweep.due_timers(), Shard.sweep_steps_left()
   local reaped = Sweep.reap(max_deliveries, #due > 0 and int(most / 2) or most)
   if reaped > 0 then due = Sweep.due_timers() end
   local n = reaped + Sweep.fire_timers(due)
-  Sweep.drain_change()
+  Sweep.drain_change(go_on)
   Shard.drop_windows()
   Shard.keep_steps(0)
   return n
