@@ -104,9 +104,9 @@ def test_tasks_that_expired_while_no_worker_ran_delay_no_other_workspace(
     shop.ledger.wait("start", 1)
     with shop.core() as core:
         found = core.admin.why(job_id=find_job(core, held.id, "celery"))
+        latch.touch()
         wait_for(lambda: len(core.admin.dead_letters("late", count=EXPIRED)) == EXPIRED)
         died = [letter.died for letter in core.admin.dead_letters("late", count=EXPIRED)]
-    latch.touch()
     assert found.since is not None, found
     assert sum(at < found.since for at in died) < EXPIRED / 2
     assert shop.ledger.lines("start", workspace="late") == []
