@@ -1,11 +1,10 @@
 """Look again until what was found is certain, while others work on the keys.
 
 The keys are not read in one atomic step, so what one look finds may be a change that it met half
-done. Records are read first, and each change to what a workspace, node or lease owns changes its
-record, too. So if a record is the same in two looks, nothing has happened there between them, and
-what the first of them found stands. Where a record changes all the time, or may come and go as
-that of an idle queue does, a finding counts if each of several looks finds it again in the same
-words.
+done. Records are read first, and nearly each change to what a workspace, node or lease owns changes
+its record, too. So if three looks find the same beside the same record, it stands. Where a record
+changes all the time, or may come and go as that of an idle queue does, a finding counts if each of
+several looks finds it again in the same words.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit, Where
 
 MOST_LOOKS = 5
-LOOKS_AT_JOBS = 3
-"""A job may move while its lane is read; to be missed three times it would have to move in each."""
+FEWEST_LOOKS = 3
+"""A job may move while its lane is read, and a record may be again what it was: not each time."""
 _BY_WORKSPACE = frozenset({"workspace", "lane", "returned", "hole", "expiring", "scheduled"})
 _MEMBERS = frozenset({"member", "tag"})
 _KINDS = ("workspaces", "nodes", "inner_nodes")
@@ -60,8 +59,10 @@ def certain_findings(engine: Engine, *, now: float | None = None) -> tuple[Audit
 
 def _is_certain(where: Where, before: Audit, look: Audit, looks: int) -> bool:
     """Whether nothing has happened there between two looks."""
+    if looks < FEWEST_LOOKS:
+        return False
     if where[:1] == ("job",):
-        return looks >= LOOKS_AT_JOBS
+        return True
     record = _record_of(before, where)
     return record is None or (record != _ABSENT and record == _record_of(look, where))
 
