@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -13,8 +14,11 @@ from fairqueue._stores.store import Store
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
 
+ENGINES = ["redis"] if os.environ.get("FAIRQUEUE_TEST_SERVER") else ["memory", "redis"]
+"""Who chooses a server plays on it what the usual run has played in memory, too."""
 
-@pytest.fixture(params=["memory", "redis"])
+
+@pytest.fixture(params=ENGINES)
 def store(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> Iterator[Store]:
     """A store with its own namespace."""
     engine: Engine = MemoryEngine(namespace=namespace)
