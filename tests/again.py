@@ -16,7 +16,7 @@ from pathlib import Path
 
 SOME_FAILED = 1  # pytest's exit codes
 MOST_AGAIN = 2
-FAILED_LAST = Path(".pytest_cache/v/cache/lastfailed")
+FAILED_LAST = Path(os.environ.get("TOX_ENV_DIR", ""), ".pytest_cache/v/cache/lastfailed")
 
 
 def main(arguments: Sequence[str]) -> int:
