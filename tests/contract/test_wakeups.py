@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from fairqueue import Limits
-from fairqueue.adapters import Waiter
+from fairqueue import Job, Limits
+from fairqueue.adapters import Admission, Waiter
 from tests.contract.world import World, ids
 
 LONG = 30.0  # a wait this long means failure: all that is awaited comes at once
@@ -296,6 +296,22 @@ def test_an_event_before_the_watchers_time_causes_a_wake_up(world: World) -> Non
     assert worker.claim().wait_seconds == pytest.approx(2.5, abs=0.5)
     with _armed(world) as waiter:
         world.publish(delay_seconds=0.5)
+        assert _readable(waiter)
+    assert worker.claim().wait_seconds == pytest.approx(0.5)
+
+
+def test_the_earliest_of_many_events_causes_a_wake_up(world: World) -> None:
+    """Of jobs that are published in one call, whichever of them comes last."""
+    world.publish(delay_seconds=2.5)
+    worker = world.worker()
+    worker.claim()
+    with _armed(world) as waiter:
+        world.store.publish_many(
+            [
+                (Job("early", "a", "q", "t", b"", delay_seconds=0.5), Admission()),
+                (Job("late", "b", "q", "t", b"", delay_seconds=20.0), Admission()),
+            ]
+        )
         assert _readable(waiter)
     assert worker.claim().wait_seconds == pytest.approx(0.5)
 

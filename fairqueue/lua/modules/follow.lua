@@ -56,7 +56,7 @@ function Follow.go_on(ws, block, is_below)
   local n = #ws.flows - before
   ws.followed, ws.stands = (ws.followed or 0) + n, not following and where or nil
   Shard.took_steps(math.ceil(n / FLOWS_OF_A_STEP))
-  if following and not block then Wakeups.due[match(following, '^[^/]+')] = now end
+  if following and not block then Wakeups.expect(match(following, '^[^/]+'), now) end
   return following
 end
 

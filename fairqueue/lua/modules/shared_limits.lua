@@ -51,7 +51,7 @@ function SharedLimits.arm(shared)
   call('ZADD', K.timer(), num(at), shared.key)
   if shared.walk then return end
   for _, id in ipairs(call('SMEMBERS', K.nodes_of_shared_limit(shared.key))) do
-    Wakeups.due[match(id, '^[^/@]+')] = at
+    Wakeups.expect(match(id, '^[^/@]+'), at)
   end
 end
 

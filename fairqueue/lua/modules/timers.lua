@@ -49,7 +49,7 @@ function Timers.arm(ws)
   ws.timer = at
   for _, flow in ipairs(ws.flows) do
     local waits = flow.state == 'rate' or flow.state == 'task_rate' or flow.state == 'put_off'
-    if waits then Wakeups.due[flow.queue] = at end
+    if waits and at then Wakeups.expect(flow.queue, at) end
   end
 end
 
@@ -60,7 +60,7 @@ end
 function Timers.schedule(ws, queue, priority, element, at)
   call('ZADD', K.scheduled(ws.name), num(at), Jobs.entry(queue, priority, element))
   ws.scheduled = min(ws.scheduled or at, at)
-  Wakeups.due[queue] = at
+  Wakeups.expect(queue, at)
 end
 
 -- Move due jobs of one workspace into its lanes, at most `most`; return how many.

@@ -6,6 +6,11 @@ Wakeups.freed = 0 -- slots of the total that this script has freed
 Wakeups.most = 0 -- the total's limit, then
 Wakeups.again = math.huge -- when this claimer must come back for what it has left over
 
+-- Time brings something to this queue, at the earliest of what one script has told.
+function Wakeups.expect(queue, at)
+  Wakeups.due[queue] = min(Wakeups.due[queue] or at, at)
+end
+
 function Wakeups.touch_all()
   for _, queue in ipairs(call('HKEYS', K.nodes())) do Wakeups.touched[queue] = true end
 end
@@ -95,5 +100,5 @@ function Wakeups.unwatch(owner, queues, poll_seconds)
   Wakeups.resign()
   local at = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
   if not at or at > now + poll_seconds then return end
-  for _, queue in ipairs(queues) do Wakeups.due[queue] = at end
+  for _, queue in ipairs(queues) do Wakeups.expect(queue, at) end
 end
