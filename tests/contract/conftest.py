@@ -15,7 +15,7 @@ from fairqueue.testing import ManualClock
 from tests.contract.world import World
 
 ENGINES = ["redis"] if os.environ.get("FAIRQUEUE_TEST_SERVER") else ["memory", "redis"]
-"""Who chooses a server plays on it what the usual run has played in memory, too."""
+"""On a chosen server only: the usual run has played the contract in memory."""
 
 
 @pytest.fixture(params=ENGINES)
