@@ -134,6 +134,61 @@ class ForkServer:
         self._process.wait()
 
 
+class WorkerProcess:
+    """The main process of a worker, and its log."""
+
+    def __init__(
+        self,
+        program: Sequence[str],
+        *arguments: str,
+        main: str,
+        argv0: str,
+        env: Mapping[str, str],
+        cwd: Path,
+        log: Path,
+        forks: bool = True,
+        start_new_session: bool = False,
+    ) -> None:
+        """Fork it at the ``main`` of that module where a fork is faithful; else run the program."""
+        self.process: ForkedProcess | subprocess.Popen[bytes]
+        self.log = log
+        with log.open("w") as output:
+            if forks and is_faithful(env):
+                self.process = fork_server(main).start(
+                    [argv0, *arguments],
+                    cwd=cwd,
+                    env=env,
+                    output=output,
+                    start_new_session=start_new_session,
+                )
+            else:
+                self.process = subprocess.Popen(
+                    [*program, *arguments],
+                    cwd=cwd,
+                    env=env,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=start_new_session,
+                )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self, *, seconds: float = 60.0) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the worker did not stop:\n{self.log.read_text()}") from None
+
+
 @cache
 def fork_server(module: str) -> ForkServer:
     """The fork server of this test process for one framework's main."""

@@ -6,8 +6,6 @@ import contextlib
 import gc
 import json
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -21,7 +19,7 @@ from celery import Celery
 
 from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer, embedded_redis
-from tests.system.forked import ForkedProcess, fork_server, is_faithful
+from tests.system.forked import WorkerProcess
 from tests.system.ledger import Ledger, wait_for
 
 APPS = Path(__file__).parent / "apps"
@@ -29,32 +27,23 @@ GREEN = {"gevent", "eventlet"}
 """Pools that patch Python before anything else is imported."""
 
 
-class Worker:
+class Worker(WorkerProcess):
     """One ``celery worker`` process."""
 
     def __init__(
         self, name: str, environment: dict[str, str], log: Path, *options: str, app: str
     ) -> None:
-        self.process: ForkedProcess | subprocess.Popen[bytes]
-        self.name, self.log = name, log
-        arguments = ["-A", app, "worker", "-l", "INFO", "-n", name, *options]
-        with log.open("w") as output:
-            if GREEN.isdisjoint(options) and is_faithful(environment):
-                self.process = fork_server("celery.__main__").start(
-                    [celery.__main__.__file__, *arguments], cwd=APPS, env=environment, output=output
-                )
-            else:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-m", "celery", *arguments],
-                    cwd=APPS,
-                    env=environment,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                )
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
+        self.name = name
+        super().__init__(
+            [sys.executable, "-m", "celery"],
+            *("-A", app, "worker", "-l", "INFO", "-n", name, *options),
+            main="celery.__main__",
+            argv0=celery.__main__.__file__,
+            env=environment,
+            cwd=APPS,
+            log=log,
+            forks=GREEN.isdisjoint(options),
+        )
 
     def ready(self) -> Worker:
         wait_for(self._is_ready, seconds=60)
@@ -63,20 +52,6 @@ class Worker:
     def _is_ready(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
         return " ready." in self.log.read_text()
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def stop(self, *, seconds: float = 60.0) -> int:
-        if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            pytest.fail(f"the worker did not stop:\n{self.log.read_text()}")
 
 
 class Shop:

@@ -55,31 +55,6 @@ def workspaces(kitchen: Any, what: str) -> set[str]:
     return {row["workspace"] for row in kitchen.ledger.lines(what)}
 
 
-def test_a_chain_passes_results_on(task: Any) -> None:
-    """Each task gets the result of the previous one; the chain's result is the last one's."""
-    result = chain(task("add", 1, 1), task("add", 10), task("add", 100)).apply_async()
-
-    assert result.get(timeout=60) == 112
-    assert result.parent.get(timeout=1) == 12
-
-
-def test_a_group_gives_all_results_in_order(kitchen: Any, task: Any, workspace: str) -> None:
-    """As many jobs as the capacity: admitted whole, results in the group's order."""
-    result = group([task("add", n, 1) for n in range(CAPACITY)]).apply_async()
-
-    assert result.get(timeout=60) == [n + 1 for n in range(CAPACITY)]
-    assert workspaces(kitchen, "add") == {workspace}
-
-
-def test_a_chord_joins_its_header(kitchen: Any, task: Any, workspace: str) -> None:
-    """The body runs once, after the whole header, in the same workspace."""
-    result = chord([task("add", n, n) for n in range(CAPACITY)])(task("tally"))
-
-    assert result.get(timeout=60) == 2 * sum(range(CAPACITY))
-    assert workspaces(kitchen, "tally") == {workspace}
-    assert len(kitchen.ledger.lines("tally")) == 1
-
-
 def test_nested_canvas_completes(task: Any) -> None:
     """A chain that fans out into groups twice and joins again gives the right result."""
     work = chain(

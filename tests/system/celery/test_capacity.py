@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from celery import chord, group
+from celery import group
 from kombu.exceptions import OperationalError
 
 import fairqueue
@@ -101,17 +101,6 @@ def test_a_group_is_published_whole_or_not_at_all(shop: Any, waiting: int) -> No
         assert core.depth("celery") == waiting + (5 if waiting <= 1 else 0)
 
 
-def test_a_large_group_is_refused_by_a_small_capacity(shop: Any) -> None:
-    """A group of 500 is never let in where five may wait, and says so."""
-    publisher = shop.publisher(shop.url(workspace_capacity=5))
-    many = group([publisher.signature("work", n, workspace="ada") for n in range(500)])
-    with pytest.raises(fairqueue.CapacityExceeded, match="no room for 500 jobs at once") as raised:
-        many.apply_async()
-    assert raised.value.never_fits
-    with shop.core() as core:
-        assert core.depth("celery") == 0
-
-
 def test_a_group_of_chains_is_published_whole(shop: Any) -> None:
     """Chains inside a group count as the group, each as the one job that it begins with."""
     publisher = shop.publisher(shop.url(workspace_capacity=4))
@@ -120,36 +109,6 @@ def test_a_group_of_chains_is_published_whole(shop: Any) -> None:
 
     with shop.core() as core:
         assert core.depth("celery") == 4
-
-
-def test_a_chord_in_a_full_workspace_completes(shop: Any, redis_url: str) -> None:
-    """Once admitted, a chord runs to its body although the workspace stays full."""
-    url = shop.url(workspace_capacity=7)
-    shop.config = {"result_backend": url.replace("fairqueue+socket", "fairqueue+socket")}
-    publisher = shop.publisher(url, backend=url)
-    publisher.send("work", 0, workspace="ada")
-    publisher.send("work", 1, workspace="ada")
-    header = [publisher.signature("work", n, workspace="ada") for n in range(5)]
-    chord(header)(publisher.signature("add_up", workspace="ada"))
-    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-
-    shop.ledger.wait("sum", 1)
-
-    assert shop.ledger.lines("sum")[0]["total"] == 10
-
-
-def test_a_chord_into_a_full_workspace_is_refused_whole(shop: Any) -> None:
-    """The refused chord leaves nothing behind."""
-    url = shop.url(workspace_capacity=1)
-    publisher = shop.publisher(url, backend=url)
-    publisher.send("work", 0, workspace="ada")
-    header = [publisher.signature("work", n, workspace="ada") for n in range(5)]
-
-    with pytest.raises(fairqueue.CapacityExceeded):
-        chord(header)(publisher.signature("add_up", workspace="ada"))
-
-    with shop.core() as core:
-        assert core.depth("celery") == 1
 
 
 def test_retries_and_continuations_get_in_but_a_users_publish_does_not(shop: Any) -> None:
@@ -170,20 +129,6 @@ def test_retries_and_continuations_get_in_but_a_users_publish_does_not(shop: Any
     assert [row["retries"] for row in shop.ledger.lines("start", n=1, workspace="ada")] == [0, 1, 2]
     assert shop.ledger.lines("published")[0]["accepted"] == 2
     assert {row["error"] for row in shop.ledger.lines("refused")} == {"CapacityExceeded"}
-
-
-def test_a_producer_may_wait_for_capacity(shop: Any) -> None:
-    """With ``on_full`` ten tasks and a group of four all get in with a capacity of four."""
-    url = shop.url(workspace_capacity=4, on_full="block", block_seconds=60)
-    publisher = shop.publisher(url)
-    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-
-    for n in range(10):
-        publisher.send("work", n, workspace="ada", kwargs={"seconds": 0.05})
-    group([publisher.signature("work", n, workspace="ada") for n in range(10, 14)]).apply_async()
-
-    shop.ledger.wait("end", 14, workspace="ada")
-    assert {row["n"] for row in shop.ledger.lines("end")} == set(range(14))
 
 
 def test_a_producer_waits_no_longer_than_block_seconds(

@@ -169,23 +169,6 @@ def revoke(publisher: Any, task_id: str, **options: object) -> None:
     assert len(answers) == 2
 
 
-@pytest.mark.parametrize("countdown", [None, 0.5], ids=["waiting", "scheduled"])
-def test_a_job_that_waits_in_the_core_is_revoked(
-    office: Any, publisher: Any, workspace: str, countdown: float | None
-) -> None:
-    """revoke() reaches a job that no worker has seen; its result is REVOKED, other jobs run."""
-    publisher.send("work", 1, kwargs={"seconds": 1}, workspace=workspace)
-    office.ledger.wait("start", 1)
-    held = publisher.send("work", 2, workspace=workspace, countdown=countdown)
-    revoke(publisher, held.id)
-    publisher.send("work", 3, workspace=workspace, countdown=countdown)
-
-    office.ledger.wait("end", 1, n=3)
-
-    wait_for(lambda: held.state == "REVOKED")
-    assert not office.ledger.lines("start", n=2)
-
-
 def waits(office: Any, workspace: str) -> int:
     row = office.row(workspace)
     return int(row.waiting + row.scheduled) if row else 0

@@ -51,9 +51,3 @@ def test_the_example_runs(tmp_path: Path) -> None:
 
 def written(log: Path) -> int:
     return len(re.findall(r"report of .+? for (?:megacorp|ada)", log.read_text()))
-
-
-def test_its_own_tests_pass() -> None:
-    """A user's unit tests need no server: its jobs are in memory."""
-    options = ["-q", "-p", "no:cacheprovider"]
-    assert "3 passed" in run("-m", "pytest", *options, env=surroundings())

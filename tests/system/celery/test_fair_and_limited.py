@@ -58,20 +58,6 @@ def test_without_a_limit_small_workspaces_still_start_early(shop: Any) -> None:
     assert sum(row["workspace"] != "big" for row in order[:70]) == 30
 
 
-def test_threads_keep_the_limit_too(shop: Any) -> None:
-    """In a thread pool the limit holds, and each job runs once."""
-    url = shop.url(workspace_concurrency=2)
-    publisher = shop.publisher(url)
-    for n in range(60):
-        publisher.send("work", n, kwargs={"seconds": 0.005}, workspace=f"t{n % 3}")
-    shop.worker("-P", "threads", "-c", "4", url=url).ready()
-
-    shop.ledger.wait("end", 60)
-
-    assert len(shop.ledger.lines("start")) == 60
-    assert all(shop.ledger.most_at_once(workspace=f"t{t}") <= 2 for t in range(3))
-
-
 def test_a_reserve_goes_first(shop: Any) -> None:
     """Thirty workspaces have a backlog; the one with a reserved process never waits behind them."""
     url = shop.url()

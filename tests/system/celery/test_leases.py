@@ -52,22 +52,3 @@ def test_a_killed_workers_late_acked_job_runs_again(shop: Any) -> None:
 
     assert shop.ledger.lines("start")[1]["at"] - killed < 8
     shop.ledger.wait("end", 1)
-
-
-def test_a_killed_workers_early_acked_job_is_lost(shop: Any) -> None:
-    """Acked early, it is not run again; its slot is freed and it is counted as lost."""
-    url = shop.url(lease_seconds=3, workspace_concurrency=1)
-    two_workers(shop, url)
-    publisher = shop.publisher(url)
-    publisher.send("work", 1, kwargs={"seconds": 60}, workspace="ada")
-    shop.ledger.wait("start", 1)
-    time.sleep(1.5)  # its early ack is on its way
-
-    holder(shop).kill()
-    killed = time.monotonic()
-    publisher.send("work", 2, workspace="ada")
-    shop.ledger.wait("end", 1, n=2)
-
-    assert shop.ledger.lines("start", n=2)[0]["at"] - killed < 8
-    assert len(shop.ledger.lines("start", n=1)) == 1
-    assert shop.row("ada").lost == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -19,7 +18,6 @@ from redis.retry import Retry
 
 from fairqueue import (
     Cancelled,
-    CapacityExceeded,
     ConfigurationError,
     FairQueue,
     Outcome,
@@ -310,59 +308,3 @@ def test_a_task_with_a_unique_key_is_sent_once(shop: Any) -> None:
     assert unique_outcome(third) == Unique(Outcome.CREATED, third.id)
     with pytest.raises(ConfigurationError, match="unique_key"):
         publisher.send("flaky", 5, workspace="ada", unique_for=5)
-
-
-def test_a_paused_workspace_waits_and_a_draining_one_accepts_nothing(shop: Any) -> None:
-    """Its running task finishes, other workspaces go on, and it starts again when resumed."""
-    url = shop.url(lease_seconds=3)
-    shop.worker("-P", "threads", "-c", "2", url=url).ready()
-    publisher = shop.publisher(url)
-    publisher.send("work", 1, kwargs={"seconds": 1.0}, workspace="ada")
-    shop.ledger.wait("start", 1, n=1)
-    with shop.core() as core:
-        core.admin.pause(workspace="ada")
-        publisher.send("work", 2, workspace="ada")
-        publisher.send("work", 3, workspace="bob")
-        shop.ledger.wait("end", 1, n=1)
-        shop.ledger.wait("end", 1, n=3)
-        time.sleep(0.5)
-        assert shop.ledger.lines(n=2) == []
-        core.admin.drain(workspace="ada")
-        shop.ledger.wait("end", 1, n=2)
-        with pytest.raises(CapacityExceeded):
-            publisher.send("work", 4, workspace="ada")
-        core.admin.resume(workspace="ada")
-        publisher.send("work", 5, workspace="ada")
-        shop.ledger.wait("end", 1, n=5)
-
-
-def test_a_scheduled_task_is_cancelled_by_its_id(shop: Any) -> None:
-    """The caller knows its Celery id; the job is found by it and removed."""
-    url = shop.url()
-    publisher = shop.publisher(url)
-    publisher.send("work", 1, workspace="ada", countdown=600)
-    late = publisher.send("work", 2, workspace="ada", countdown=600)
-    command = ["cancel", "--task-id", late.id, "--url", url, "--json"]
-    where = ["--namespace", shop.namespace]
-    result = CliRunner().invoke(main, [*command, *where])
-    assert json.loads(result.stdout)["outcome"] == "removed", result.output
-    assert shop.row("ada").scheduled == 1
-    assert CliRunner().invoke(main, [*command, *where]).exit_code == 1
-
-
-def test_a_task_is_paused_and_resumed(shop: Any) -> None:
-    """Its jobs wait in all workspaces; other tasks of the same queue go on."""
-    url = shop.url()
-    publisher = shop.publisher(url)
-    told = CliRunner().invoke(main, ["pause", "--task", "shop.work", "--url", url])
-    assert told.exit_code == 0, told.output
-    for n, workspace in enumerate(("ada", "bob")):
-        publisher.send("work", n, workspace=workspace)
-        publisher.send("paced", n, workspace=workspace)
-    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-    shop.ledger.wait("end", 2, task="paced")
-    with shop.core() as core:
-        assert core.depth("celery") == 2
-    told = CliRunner().invoke(main, ["resume", "--task", "shop.work", "--url", url])
-    assert "resumed" in told.output
-    shop.ledger.wait("end", 4)

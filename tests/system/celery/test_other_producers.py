@@ -111,20 +111,6 @@ def test_a_bad_hand_made_message_becomes_a_dead_letter(depot: Any, app: Celery) 
     assert app.send_task("shop.work", (5,), {"tenant_id": "ada"}).get(timeout=60) == 5
 
 
-def test_eager_mode_needs_no_broker() -> None:
-    """With task_always_eager a task runs where it is called; a stand-in is its job."""
-    code = (
-        "import fairqueue, celery\n"
-        "app = celery.Celery('x', broker='fairqueue://127.0.0.1:1/0')\n"
-        "app.conf.task_always_eager = True\n"
-        "@app.task\n"
-        "def f(x): return x, fairqueue.current().workspace\n"
-        "print(f.delay(1).get(), (f.s(1) | f.s()).apply_async().get()[1])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "(1, 'default') default"
-
-
 @pytest.fixture
 def beat(depot: Any) -> Iterator[None]:
     """A running ``celery beat`` that sends four tasks a second."""

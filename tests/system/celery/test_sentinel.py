@@ -59,18 +59,3 @@ def test_a_killed_primary(shop: Any, trio: Watched, pool: str, tmp_path: Path) -
     shop.control(publisher, worker)
     shows = shop.control(publisher).inspect(timeout=10, limit=1).stats()[worker.name]["broker"]
     assert "sentinel://" in str(shows)
-
-
-def test_stock_options_name_the_service(shop: Any, trio: Watched) -> None:
-    """An app of stock kombu changes only its URLs' scheme."""
-    first, *others = trio.hosts.split(",")
-    url = ";".join([_url(trio, shop, "0").replace(trio.hosts, first)])
-    url = ";".join([url, *(f"fairqueue+sentinel://{host}" for host in others)])
-    options = {"master_name": "mymaster", "sentinel_kwargs": {"socket_timeout": 2}}
-    shop.config = {"broker_transport_options": options}
-    shop.worker("-P", "solo", url=url).ready()
-    publisher = shop.publisher(url, broker_transport_options=options)
-    publisher.send("work", 1, workspace="ada")
-
-    shop.ledger.wait("end", 1)
-    assert publisher.app.connection().as_uri() == f"fairqueue+sentinel://{trio.hosts}/0"

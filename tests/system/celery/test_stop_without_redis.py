@@ -20,7 +20,7 @@ GRACE_SECONDS = 30.0
 
 
 @pytest.mark.parametrize("signalled", ["SIGTERM", "SIGQUIT"])
-@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
+@pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_it_exits_within_its_grace(own_shop: Any, pool: str, signalled: str) -> None:
     """One job has ended, and its end could not be reported; the log says what becomes of it."""
     if pool == "gevent":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from typing import Any
 
 import pytest
@@ -42,53 +40,6 @@ def test_recycled_children_lose_nothing(shop: Any) -> None:
 
     assert sorted(row["n"] for row in shop.ledger.lines("start")) == list(range(30))
     assert len({row["pid"] for row in shop.ledger.lines("start")}) >= 5
-
-
-def test_queues_are_cancelled_added_and_purged(shop: Any) -> None:
-    """cancel_consumer stops a queue, add_consumer starts one, purge drops waiting jobs."""
-    url = shop.url()
-    shop.worker("-P", "prefork", "-c", "1", url=url).ready()
-    publisher = shop.publisher(url)
-    control, heard = shop.control(publisher), {"reply": True, "timeout": 60, "limit": 1}
-    assert control.cancel_consumer("celery", **heard)
-    publisher.send("work", 1, workspace="ada")
-    publisher.send("work", 2, workspace="ada", queue="other")
-    time.sleep(0.5)
-    assert not shop.ledger.lines()
-
-    assert control.add_consumer("other", **heard)
-    shop.ledger.wait("end", 1, n=2)
-    assert control.purge() == 1
-    assert control.add_consumer("celery", **heard)
-    publisher.send("work", 3, workspace="ada")
-    shop.ledger.wait("end", 1, n=3)
-
-    assert not shop.ledger.lines("start", n=1)
-
-
-def listen(connection: Any) -> None:
-    with contextlib.suppress(TimeoutError):
-        connection.drain_events(timeout=0.3)
-
-
-def test_events_arrive(shop: Any) -> None:
-    """A receiver sees a task being received, started and done."""
-    url = shop.url()
-    shop.worker("-P", "prefork", "-c", "1", "-E", url=url).ready()
-    publisher = shop.publisher(url)
-    seen: list[str] = []
-    with publisher.app.connection_for_read() as connection:
-        receiver = publisher.app.events.Receiver(
-            connection, handlers={"*": lambda event: seen.append(event["type"])}
-        )
-        with receiver.consumer_context() as (receiving, _, _):
-            listen(receiving)  # subscribes
-            publisher.send("work", 1, workspace="ada")
-            wait_until = time.monotonic() + 10
-            while "task-succeeded" not in seen and time.monotonic() < wait_until:
-                listen(receiving)
-
-    assert {"task-received", "task-started", "task-succeeded"} <= set(seen)
 
 
 def test_several_workers_share_without_doubling(shop: Any) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,40 +22,30 @@ import fairqueue_dramatiq
 from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer
 from tests.system.dramatiq.rabbitmq import RabbitServer, find_rabbitmq
-from tests.system.forked import ForkedProcess, fork_server, is_faithful
+from tests.system.forked import WorkerProcess
 from tests.system.ledger import Ledger, wait_for
 
 APPS = Path(__file__).parent / "apps"
 
 
-class Worker:
+class Worker(WorkerProcess):
     """One `dramatiq` command: a main process and its worker processes."""
 
     def __init__(
         self, environment: dict[str, str], log: Path, *options: str, app: str, command: str
     ) -> None:
-        self.process: ForkedProcess | subprocess.Popen[bytes]
-        self.log = log
-        script = Path(sys.executable).parent / command
-        program = [str(script), app, "--path", str(APPS), *options]
-        with log.open("w") as output:
-            if command == "dramatiq" and is_faithful(environment):
-                self.process = fork_server("dramatiq.cli").start(
-                    program, cwd=APPS, env=environment, output=output, start_new_session=True
-                )
-            else:
-                self.process = subprocess.Popen(
-                    program,
-                    cwd=APPS,
-                    env=environment,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
+        program = str(Path(sys.executable).parent / command)
+        super().__init__(
+            [program],
+            *(app, "--path", str(APPS), *options),
+            main="dramatiq.cli",
+            argv0=program,
+            env=environment,
+            cwd=APPS,
+            log=log,
+            forks=command == "dramatiq",
+            start_new_session=True,
+        )
 
     def ready(self, processes: int = 1) -> Worker:
         wait_for(lambda: self._booted() >= processes)
@@ -76,15 +65,6 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):  # they have ended
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
-
-    def stop(self, *, seconds: float = 60.0) -> int:
-        if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            pytest.fail(f"the worker did not stop:\n{self.log.read_text()}")
 
 
 def open_broker(url: str, namespace: str, settings: dict[str, Any] | None) -> Broker:

@@ -49,10 +49,3 @@ def test_the_example_runs(redis_server: EmbeddedServer, tmp_path: Path) -> None:
         assert workspaces.index("ada") < 20
     finally:
         worker.end()
-
-
-def test_its_own_tests_pass() -> None:
-    """A user's unit tests need no server: its jobs are in memory."""
-    options = ["-q", "-p", "no:cacheprovider"]
-    said = run("-m", "pytest", *options)
-    assert "2 passed" in said

@@ -70,37 +70,3 @@ def test_twenty_queues_and_two_threads(redis_mill: Any) -> None:
     redis_mill.ledger.wait("end", 60)
     waits = [row["at"] - sent[row["n"]] for row in redis_mill.ledger.lines("start")]
     assert median(waits) < 0.25, "an idle queue's wait is a second"
-
-
-def test_a_paused_actor_delays_no_other(redis_mill: Any) -> None:
-    """Its messages wait until it is resumed; other actors' messages run."""
-    settings = redis_mill.settings()
-    broker = redis_mill.broker(settings)
-    with redis_mill.core() as core:
-        core.admin.pause(task="work")
-        for n, workspace in enumerate(SMALL):
-            broker.enqueue(message("work", n, workspace=workspace))
-            broker.enqueue(message("compute", n, workspace=workspace, seconds=0.0))
-        redis_mill.worker("-p", "1", "-t", "2", settings=settings).ready()
-        redis_mill.ledger.wait("end", 3)
-        assert core.depth("default") == 3
-        core.admin.resume(task="work")
-        redis_mill.ledger.wait("end", 6)
-
-
-def test_a_reserve_gets_the_next_free_thread(redis_mill: Any) -> None:
-    """Even if thirty other workspaces wait."""
-    settings = redis_mill.settings(workspaces={"gold": {"reserve": 1}})
-    broker = redis_mill.broker(settings)
-    for n in range(2):
-        for workspace in range(30):
-            broker.enqueue(message("work", n, workspace=f"other-{workspace}", seconds=0.02))
-    for n in range(6):
-        broker.enqueue(message("work", n, workspace="gold", seconds=0.02))
-    redis_mill.worker("-p", "1", "-t", "2", settings=settings)
-
-    redis_mill.ledger.wait("end", 66)
-
-    order = starts(redis_mill)
-    last = max(i for i, row in enumerate(order) if row["workspace"] == "gold")
-    assert last < 30, "in turn with the others it would start its second job after all 30"

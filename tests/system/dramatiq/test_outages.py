@@ -122,9 +122,15 @@ def test_a_pipeline_outlives_an_outage(
     assert [row["n"] for row in core_mill.ledger.lines("start")] == [1, 2]
 
 
-@pytest.mark.parametrize("how", ["killed", "frozen"])
-@pytest.mark.parametrize("command", ["dramatiq", "dramatiq-gevent"])
-@pytest.mark.parametrize("actor", ["work", "fails_once"])
+@pytest.mark.parametrize(
+    ("actor", "command", "how"),
+    [
+        ("work", "dramatiq", "killed"),
+        ("fails_once", "dramatiq", "frozen"),
+        ("fails_once", "dramatiq-gevent", "killed"),
+        ("work", "dramatiq-gevent", "frozen"),
+    ],
+)
 def test_a_worker_stops_without_the_store(
     core_server: EmbeddedServer, core_mill: Mill, actor: str, command: str, how: str
 ) -> None:

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 from celery import Celery, Task
-from celery.exceptions import Reject
 
 import fairqueue
 
@@ -151,20 +150,6 @@ def endless(n: int, *, tenant_id: str | None = None) -> None:
         note("alive", n=n)
 
 
-@app.task
-def shoot_oneself(n: int, *, tenant_id: str | None = None) -> None:
-    note("start", n=n, workspace=tenant_id)
-    os.kill(os.getpid(), 9)
-
-
-@app.task(bind=True, acks_late=True, reject_on_worker_lost=True)
-def shoot_oneself_once(self: Task, n: int, *, tenant_id: str | None = None) -> None:
-    note("start", n=n, workspace=tenant_id)
-    if not self.request.delivery_info.get("redelivered"):
-        os.kill(os.getpid(), 9)
-    note("end", n=n, workspace=tenant_id)
-
-
 class Mourned(Task):
     """Notes that its failure path was run, and in which workspace."""
 
@@ -184,14 +169,6 @@ def mourn(request: object, error: Exception, _traceback: object) -> None:
 def poison(n: int, *, tenant_id: str | None = None) -> None:
     note("start", n=n, workspace=tenant_id)
     os.kill(os.getpid(), 9)
-
-
-@app.task(bind=True, acks_late=True)
-def turn_away(self: Task, n: int, *, requeue: bool, tenant_id: str | None = None) -> None:
-    note("start", n=n, workspace=tenant_id)
-    if not self.request.delivery_info.get("redelivered"):
-        raise Reject("not now", requeue=requeue)
-    note("end", n=n, workspace=tenant_id)
 
 
 @app.task

@@ -25,7 +25,14 @@ REPORT = os.environ.get("FAIRQUEUE_TEST_ENDINGS")
 """A file to which each outcome is appended, a line per cell."""
 
 QUICK = {
-    "prefork": ("reject_requeue", "system_exit", "child_killed", "hard_limit", "terminate"),
+    "prefork": (
+        "reject",
+        "reject_requeue",
+        "system_exit",
+        "child_killed",
+        "hard_limit",
+        "terminate",
+    ),
     "threads": ("system_exit", "terminate"),
     "gevent": ("hard_limit", "terminate", "expired"),
 }

@@ -16,7 +16,7 @@ from dramatiq.middleware import CurrentMessage
 
 import fairqueue
 from fairqueue import adapters
-from fairqueue_dramatiq import CancelledInterrupt, FairQueueMiddleware
+from fairqueue_dramatiq import FairQueueMiddleware
 
 LEDGER = os.environ.get("MILL_LEDGER", os.devnull)
 
@@ -88,18 +88,6 @@ def note_failure(message: dict[str, Any], error: dict[str, str]) -> None:
 def kills_its_worker(n: int, *, tenant_id: str | None = None) -> None:
     note("start", n=n, workspace=tenant_id)
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-@dramatiq.actor(max_retries=0)
-def patient(n: int, *, tenant_id: str | None = None) -> None:
-    note("start", n=n)
-    job = fairqueue.current()
-    try:
-        while job is not None:
-            time.sleep(0.02)
-    except CancelledInterrupt:
-        note("cancelled", n=n, flagged=job is not None and job.cancelled)
-        raise
 
 
 if "MILL_IS_NEW" in os.environ:
