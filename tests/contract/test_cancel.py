@@ -54,13 +54,6 @@ def test_cancelling_the_last_job_removes_the_workspace(world: World) -> None:
     assert world.store.depth("q") == 0
 
 
-def test_a_repeated_publish_does_not_restore_a_cancelled_job(world: World) -> None:
-    """A late repeat of its publish adds no job."""
-    job = world.publish()
-    world.store.cancel(job)
-    assert not world.again("a", job)
-
-
 def test_a_running_job_learns_of_its_cancellation_with_a_renewal(world: World) -> None:
     """Each renewal reports it until the job ends; the job holds its slot as long as it runs."""
     world.limit(concurrency=1)

@@ -63,64 +63,11 @@ def test_workspaces_take_turns(world: World) -> None:
     assert taken == ["big", "small", "big", "small", "big", "big"]
 
 
-def test_a_new_workspace_does_not_wait_behind_a_backlog(world: World) -> None:
-    """A workspace that joins beside a long backlog is served next or second next."""
-    world.publish_many(50, "big")
-    worker = world.worker()
-    worker.take(20)
-    world.publish("new", "x")
-    assert "x" in ids(worker.take(2))
-
-
-def test_starts_are_shared_by_weight(world: World) -> None:
-    """A workspace with weight 3 starts three jobs for each job of another."""
-    world.limit("heavy", weight=3.0)
-    world.publish_many(40, "light")
-    world.publish_many(40, "heavy")
-    taken = [lease.job.workspace for lease in world.worker().take(40)]
-    assert abs(taken.count("heavy") - 30) <= 1
-
-
-def test_queues_take_turns(world: World) -> None:
-    """Each claim over several queues begins at the next queue."""
-    world.publish_many(4, queue="q1")
-    world.publish_many(4, queue="q2")
-    worker = world.worker()
-    taken = [worker.take_one("q1", "q2").job.queue for _ in range(8)]
-    assert sorted(taken[:2]) == sorted(taken[2:4]) == ["q1", "q2"]
-
-
-def test_one_claim_takes_from_queues_in_turn(world: World) -> None:
-    """A claim of several jobs takes from its queues alternately."""
-    world.publish_many(2, queue="q1")
-    world.publish_many(2, queue="q2")
-    taken = [lease.job.queue for lease in world.worker().take(4, "q1", "q2")]
-    assert taken in (["q1", "q2", "q1", "q2"], ["q2", "q1", "q2", "q1"])
-
-
 def test_a_claim_takes_only_from_its_queues(world: World) -> None:
     """Jobs of queues that it does not name stay."""
     world.publish(queue="other")
     assert world.worker().take(5, "q") == []
     assert world.store.depth("other") == 1
-
-
-def test_fences_grow(world: World) -> None:
-    """Every claim has a higher fence than all before, even for the same job."""
-    world.publish_many(3)
-    worker = world.worker()
-    first, second = worker.take(2)
-    worker.release(first)
-    again, third = worker.take(2)
-    assert first.job.id == again.job.id
-    assert first.fence < second.fence < again.fence < third.fence
-
-
-def test_a_lease_counts_deliveries(world: World) -> None:
-    """The first start is delivery 1 and not a redelivery."""
-    world.publish()
-    lease = world.worker().take_one()
-    assert (lease.deliveries, lease.redelivered, lease.lease_seconds) == (1, False, 30.0)
 
 
 def test_two_workers_never_hold_the_same_job(world: World) -> None:
@@ -129,28 +76,3 @@ def test_two_workers_never_hold_the_same_job(world: World) -> None:
     first, second = world.worker("w1").take(3), world.worker("w2").take(3)
     assert (len(first), len(second)) == (3, 1)
     assert not {*ids(first)} & {*ids(second)}
-
-
-def test_long_jobs_are_charged_in_worker_seconds(world: World) -> None:
-    """A workspace whose jobs take ten times as long starts a tenth as many."""
-    world.limit("long", concurrency=1)
-    world.limit("short", concurrency=1)
-    world.publish_many(60, "long")
-    world.publish_many(60, "short")
-    worker, started = world.worker(), []
-    for _ in range(44):
-        lease = worker.take_one()
-        started.append(lease.job.workspace)
-        seconds = 10.0 if lease.job.workspace == "long" else 1.0
-        world.clock.advance(seconds)
-        worker.finish(lease, seconds)
-    assert started[4:].count("long") in (3, 4)
-
-
-def test_empty_queues_take_no_turn(world: World) -> None:
-    """Of many queues only two have jobs; those two alternate, wherever they stand."""
-    world.publish_many(4, queue="q5")
-    world.publish_many(4, queue="q6")
-    worker = world.worker()
-    taken = [worker.take_one("q1", "q2", "q3", "q4", "q5", "q6").job.queue for _ in range(8)]
-    assert sorted(taken[:2]) == sorted(taken[2:4]) == sorted(taken[6:]) == ["q5", "q6"]

@@ -8,12 +8,9 @@ import pytest
 
 from fairqueue import Pause
 from fairqueue._stores.engine import Engine
-from fairqueue.adapters import Ending, Finish
 from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError
 from tests.contract.world import World, ids
-
-TASK = "1700000000000000"  # the number of the first task: the time at which the clock begins
 
 
 def key(world: World, kind: str, *names: str) -> str:
@@ -148,28 +145,6 @@ def test_a_workspace_without_a_record_is_found_again(world: World, record: str |
     assert sound(world)
 
 
-def test_a_lane_of_jobs_without_records_swallows_no_other(world: World) -> None:
-    """The record of its workspace is lost as well as that of its only job."""
-    lost = world.publish(priority=5)
-    command(world, "HSET", key(world, "jobs", "q"), lost, "{}")
-    command(world, "HDEL", key(world, "workspaces"), "a")
-    command(world, "DEL", key(world, "ready", "q"))
-    command(world, "ZADD", key(world, "timer"), world.clock(), "a")
-    names = [world.publish(priority=0)]
-    names.append(world.publish(priority=5))
-    assert sorted(drain(world)) == sorted(names)
-
-
-def test_a_cancel_that_marks_the_wrong_lane_takes_no_other_job(world: World) -> None:
-    """The record of its workspace is lost and does not name the lane in which the job stands."""
-    world.limit_task("other", concurrency=5)
-    gone = world.publish(task="other")
-    command(world, "HDEL", key(world, "workspaces"), "a")
-    name = world.publish()
-    world.store.cancel(gone)
-    assert drain(world) == [name]
-
-
 def test_a_workspace_that_is_published_to_is_found_again(world: World) -> None:
     """A publish finds what its record does not name."""
     names = world.publish_many(3)
@@ -177,35 +152,6 @@ def test_a_workspace_that_is_published_to_is_found_again(world: World) -> None:
     names.append(world.publish(delay_seconds=1))
     world.pass_time(2)
     assert drain(world) == names
-    assert sound(world)
-
-
-def test_a_workspace_whose_lanes_cannot_be_looked_at_is_found_later(world: World) -> None:
-    """What stands in the way of the search ends it; the next one finds all."""
-    late = world.publish(delay_seconds=5)
-    names = world.publish_many(3)
-    command(world, "HSET", key(world, "workspaces"), "a", "{}")
-    command(world, "SET", key(world, "holes", "a", "q", "0"), "foreign")
-    command(world, "DEL", key(world, "ready", "q"))
-    world.pass_time(11)
-    command(world, "DEL", key(world, "holes", "a", "q", "0"))
-    assert drain(world) == [*names, late]
-    assert sound(world)
-
-
-def test_a_record_that_names_another_time_than_its_timer_is_not_believed(world: World) -> None:
-    """It could not be written, and not be removed either; what it does not name is found."""
-    late = world.publish(delay_seconds=50)
-    before = command(world, "HGET", key(world, "workspaces"), "a")
-    assert isinstance(before, bytes)
-    names = world.publish_many(3)
-    command(world, "HSET", key(world, "workspaces"), "a", before)
-    command(world, "DEL", key(world, "ready", "q"))
-    command(world, "ZADD", key(world, "timer"), world.clock() + 1, "a")
-    world.pass_time(2)
-    assert drain(world) == names
-    world.pass_time(50)
-    assert drain(world, "w2") == [late]
     assert sound(world)
 
 
@@ -234,18 +180,6 @@ def test_a_workspace_that_nothing_leads_to_is_found_by_the_cleanup(world: World)
     forget(world)
     idle(world)
     assert sorted(drain(world)) == names
-
-
-def test_a_lane_that_its_record_does_not_name_is_found_by_the_cleanup(world: World) -> None:
-    """The others of its workspace run, and no publish to it makes it known."""
-    names = [world.publish(), world.publish(priority=99)]
-    record = command(world, "HGET", key(world, "workspaces"), "a")
-    assert isinstance(record, bytes)
-    command(world, "HSET", key(world, "workspaces"), "a", record.replace(b" 0,99|", b" 0|"))
-    names.append(world.publish(priority=99))
-    idle(world)
-    assert drain(world) == names
-    assert sound(world)
 
 
 def test_a_job_that_stands_nowhere_is_placed_by_the_cleanup(world: World) -> None:
@@ -296,28 +230,6 @@ def test_a_workspace_without_a_record_frees_the_slots_of_its_group(world: World)
     assert len(drain(world)) == 1
 
 
-def test_a_publish_to_a_lane_that_nothing_names_finds_the_others(world: World) -> None:
-    """It makes no lane, as the record says, but stands behind another job."""
-    names = [world.publish(), world.publish(priority=5)]
-    forget(world)
-    names.append(world.publish())
-    assert sorted(drain(world)) == names
-    assert sound(world)
-
-
-def test_a_workspace_that_is_blocked_is_found_again_by_a_publish(world: World) -> None:
-    """Its leases tell that it had a record, though it stands in no ready set and has no timer."""
-    world.limit("a", concurrency=1)
-    names = world.publish_many(3)
-    worker = world.worker()
-    running = worker.take_one()
-    command(world, "HDEL", key(world, "workspaces"), "a")
-    other = world.publish(queue="other")
-    worker.finish(running)
-    assert sorted(drain(world, "w2", "q", "other")) == sorted([*names[1:], other])
-    assert sound(world)
-
-
 @pytest.mark.parametrize("publishes", [False, True])
 def test_a_workspace_that_is_paused_is_found_again(world: World, *, publishes: bool) -> None:
     """To resume it finds its lanes, and so does a publish before that."""
@@ -337,21 +249,6 @@ def test_a_queue_whose_record_cannot_be_read_goes_on(world: World) -> None:
     command(world, "HSET", key(world, "nodes"), "q", "{}")
     assert drain(world) == names
     assert aside(world) == {"queue q"}
-
-
-def test_a_node_without_a_record_may_be_forgotten_and_come_back_in_one_call(world: World) -> None:
-    """It counts its members from none, so it is forgotten while one of them is blocked in it."""
-    for workspace in ("a", "b"):
-        world.limit(workspace, parent="org")
-    worker = world.worker()
-    world.publish("b")
-    world.publish_many(3)
-    leases = sorted(worker.take(3), key=lambda lease: lease.job.workspace)
-    world.limit("a", parent="org", concurrency=1)
-    command(world, "HDEL", key(world, "inner_nodes"), "q@org")
-    one, two, other = (Finish(lease.fence, Ending.ACK) for lease in leases)
-    assert worker.claim(0, finishes=[one, other, two]).lost == frozenset()
-    assert len(drain(world)) == 1
 
 
 def test_a_timer_of_nothing_is_forgotten(world: World) -> None:
@@ -406,16 +303,6 @@ def test_what_is_kept_is_bounded(world: World) -> None:
     assert command(world, "HGET", key(world, "jobs", "q"), name) == b"{}"
     assert command(world, "HLEN", aside) == 1001
     assert world.store.snapshot().set_aside == {"job": 1}
-
-
-def test_the_auditor_reads_a_queue_without_any_job_record(world: World) -> None:
-    """A job that came back stands in its lane, and all records of its queue are lost."""
-    world.publish()
-    worker = world.worker()
-    worker.release(worker.take_one())
-    command(world, "DEL", key(world, "jobs", "q"))
-    found = audit(world.store.engine, now=world.clock())
-    assert "I3" in {one.invariant for one in found}
 
 
 def test_keys_of_a_newer_format_are_refused(world: World) -> None:
@@ -486,20 +373,6 @@ def test_a_foreign_key_stops_one_workspace(world: World, kind: str, names: tuple
     if kind == "lane" or not before:
         world.pass_time(20)
         assert set(drain(world)) | done >= {"first"}
-
-
-def test_a_change_reaches_the_others_of_workspaces_that_fail(world: World) -> None:
-    """A pause of a task reads the first job of each workspace, and some lanes are no lists."""
-    world.limit_task("limited", concurrency=1)
-    for workspace in "abcd":
-        world.publish(workspace, workspace, task="held" if workspace == "c" else "t")
-    for workspace in "ab":
-        command(world, "DEL", key(world, "lane", workspace, "q", "0"))
-        command(world, "SET", key(world, "lane", workspace, "q", "0"), "foreign")
-    for _ in range(2):
-        world.store.pause("task", "held", Pause.PAUSED)
-    worker = world.worker()
-    assert "d" in [job for _ in range(3) for job in _take_what_comes(worker)]
 
 
 def _take_what_comes(worker: object) -> list[str]:

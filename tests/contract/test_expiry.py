@@ -72,23 +72,6 @@ def test_a_returned_job_may_expire(world: World, delay_seconds: float) -> None:
     assert world.row().dead == 1
 
 
-def test_many_expired_jobs_do_not_delay_others(world: World) -> None:
-    """A thousand expired jobs delay no runnable job, and none of them is started."""
-    for n in range(200):
-        world.publish("a", expires_seconds=1 + n / 1000)
-    for n in range(40):
-        world.publish(f"w{n}", expires_seconds=1)
-    world.publish("b", "runs")
-    world.clock.advance(2)
-    worker, started = world.worker(), []
-    for _ in range(10):
-        started += ids(worker.take(5))
-    assert started == ["runs"]
-    while world.reap():
-        pass
-    assert world.row().dead == 200
-
-
 def test_a_replayed_job_does_not_expire_again(world: World) -> None:
     """A replay means that it should run, however late."""
     world.publish("a", "x", expires_seconds=1)

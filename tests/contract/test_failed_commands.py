@@ -56,47 +56,6 @@ def test_a_job_that_expires_alone_in_its_lane_is_not_lost(world: World, number: 
     assert [letter.job.id for letter in world.dead()] == ["mortal"]
 
 
-@pytest.mark.parametrize("number", range(5, 45, 2))
-def test_a_search_for_lanes_that_fails_is_made_again(world: World, number: int) -> None:
-    """A claim has dropped the place of a workspace without a record, and failed before it knew."""
-    names = [*(world.publish() for _ in range(3)), world.publish(priority=7)]
-    engine = world.store.engine
-    engine.command("HDEL", engine.keys.key("workspaces"), "a")
-    with failing(engine, number=number), suppress(*FAILURES):
-        world.worker().take()
-    world.pass_time(40)
-    assert set(drain(world)) == set(names)
-
-
-@pytest.mark.parametrize("name", ["SADD", "HSET"])
-def test_a_job_whose_lane_cannot_be_named_is_found_later(world: World, name: str) -> None:
-    """Its task has got a limit, and the node of its new lane cannot be made for a while."""
-    names = world.publish_many(2)
-    world.limit_task(concurrency=5)
-    world.publish("b", task="other")
-    with failing(world.store.engine, name=name), suppress(*FAILURES):
-        world.worker().take(2)
-    assert set(drain(world)) >= set(names)
-
-
-def test_a_workspace_without_a_record_is_found_behind_the_head(world: World) -> None:
-    """A look at its place makes no record of it that names nothing."""
-    for workspace in ("a", "b"):
-        world.limit(workspace, parent="org")
-    names = [world.publish(), world.publish("b")]
-    engine = world.store.engine
-    engine.command("HDEL", engine.keys.key("workspaces"), "a")
-    names.append(world.publish("b", priority=3, queue="other"))
-    names.append(world.publish("c"))
-    world.limit("a", parent=None)
-    engine.command("DEL", engine.keys.key("ready", "q@org"))
-    worker, done = world.worker(), list[str]()
-    for _ in range(9):
-        done += ids(worker.take(4, "q", "other"))
-        world.pass_time(2)
-    assert set(done) == set(names)
-
-
 @pytest.mark.parametrize("number", range(9, 34, 3))
 @pytest.mark.parametrize("delay", [0.0, 5.0])
 def test_an_import_that_fails_loses_no_message(world: World, number: int, delay: float) -> None:
@@ -164,18 +123,3 @@ def test_a_replay_that_fails_loses_no_dead_letter(world: World, number: int) -> 
     world.pass_time(20)
     done = drain(world)
     assert set(done) | {letter.job.id for letter in world.dead()} == set(names)
-
-
-@pytest.mark.parametrize("capacity", [None, 5])
-def test_a_publish_that_cannot_be_taken_back_is_whole(world: World, capacity: int | None) -> None:
-    """The lane of the short way is not there, and the job's record cannot be removed again."""
-    if capacity:
-        world.limit("a", capacity=capacity)
-    worker = world.worker()
-    world.publish()
-    lease = worker.take_one()
-    with failing(world.store.engine, name="HDEL"), suppress(*FAILURES):
-        world.publish("a", "new")
-    world.publish("a", "new")
-    worker.finish(lease)
-    assert drain(world) == ["new"]

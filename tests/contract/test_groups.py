@@ -16,19 +16,6 @@ def workspaces(leases: list[Lease]) -> Counter[str]:
     return Counter(lease.job.workspace for lease in leases)
 
 
-def test_a_group_never_runs_above_its_limit(world: World) -> None:
-    """The limit holds for all its workspaces together; other workspaces go on."""
-    world.limit("org", concurrency=2)
-    for name in ("eu", "us", "asia"):
-        world.limit(name, parent="org")
-        world.publish_many(3, name)
-    world.publish_many(3, "other")
-    taken = workspaces(world.worker("w1").take(20))
-    assert taken.pop("other") == 3
-    assert sum(taken.values()) == 2
-    assert world.worker("w2").take(20) == []
-
-
 def test_a_freed_slot_goes_to_the_group_s_next(world: World) -> None:
     """Its workspaces take turns."""
     world.limit("org", concurrency=1)
@@ -183,23 +170,6 @@ def test_a_lowered_limit_of_a_group_holds_at_once(world: World) -> None:
     assert len(worker.take(5)) == 5
     configure(1)
     assert [lease for _ in range(20) for lease in worker.take(5)] == []
-
-
-def test_the_limit_of_a_group_can_be_changed_at_runtime(world: World) -> None:
-    """A raised limit starts jobs at once; a lowered one drains."""
-    world.limit("org", concurrency=1)
-    world.limit("eu", parent="org")
-    world.publish_many(6, "eu")
-    worker = world.worker()
-    leases = worker.take(10)
-    world.limit("org", concurrency=3)
-    leases += worker.take(10)
-    assert len(leases) == 3
-    world.limit("org", concurrency=2)
-    worker.finish(leases[0])
-    assert worker.take(10) == []
-    worker.finish(leases[1])
-    assert len(worker.take(10)) == 1
 
 
 def moving(world: World, name: str = "big") -> bool:

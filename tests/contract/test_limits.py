@@ -2,71 +2,136 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from fairqueue import Limits
+from fairqueue.adapters import Finish
 from tests.contract.world import World, ids
 
 
-def test_a_workspace_never_exceeds_its_limit(world: World) -> None:
-    """The limit holds for any number of claims and workers."""
-    world.limit(concurrency=2)
-    world.publish_many(10)
+def _in_a_group(world: World, n: int) -> None:
+    for name in "ab":
+        world.limit(name, parent="org")
+    world.limit("org", concurrency=n)
+
+
+LEVELS: dict[str, tuple[str, Callable[[World, int], None]]] = {
+    "workspace": ("a", lambda world, n: world.limit(concurrency=n)),
+    "group": ("ab", _in_a_group),
+    "task": ("ab", lambda world, n: world.limit_task(concurrency=n)),
+    "task of a workspace": ("a", lambda world, n: world.limit_task(workspace_concurrency=n)),
+    "queue": ("ab", lambda w, n: w.store.set_limits("queue", "q", Limits(concurrency=n))),
+    "total": ("ab", lambda w, n: w.store.set_limits("total", "", Limits(concurrency=n))),
+}
+"""Whose jobs count for a limit, and how it is set."""
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_limit_is_never_exceeded(world: World, level: str) -> None:
+    """It holds for any number of workspaces, claims and workers, and others go on."""
+    names, limit = LEVELS[level]
+    limit(world, 2)
+    for name in names:
+        world.publish_many(5, name)
     assert len(world.worker("w1").take(5)) == 2
     assert world.worker("w2").take(5) == []
+    if level not in {"queue", "total"}:
+        world.publish_many(3, "other", task="other")
+        assert [x.job.workspace for x in world.worker("w3").take(9)] == ["other"] * 3
 
 
-def test_a_freed_slot_can_be_taken_in_the_same_call(world: World) -> None:
-    """Finish and claim are atomic: the finished job's slot is free for the next."""
-    world.limit(concurrency=1)
-    first, second = world.publish_many(2)
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_limit_changes_at_once(world: World, level: str) -> None:
+    """A raised one acts on the backlog; a lowered one stops no job, and none starts above it."""
+    names, limit = LEVELS[level]
+    for name in names:
+        world.publish_many(9, name)
+    limit(world, 0)
     worker = world.worker()
-    lease = worker.take_one()
-    assert worker.finish(lease)
-    assert ids(worker.take()) == [second]
-    assert first == lease.job.id
-
-
-def test_a_limit_of_one_workspace_does_not_block_another(world: World) -> None:
-    """A workspace at its limit is skipped."""
-    world.limit("a", concurrency=1)
-    world.publish_many(5, "a")
-    world.publish_many(3, "b")
-    taken = [lease.job.workspace for lease in world.worker().take(10)]
-    assert sorted(taken) == ["a", "b", "b", "b"]
-
-
-def test_a_limit_of_0_blocks_a_workspace(world: World) -> None:
-    """With concurrency 0 no job starts until the limit is raised."""
-    world.limit(concurrency=0)
-    world.publish()
-    assert world.worker().take() == []
-    world.limit(concurrency=1)
-    assert len(world.worker("w2").take()) == 1
-
-
-def test_a_raised_limit_acts_on_the_backlog_at_once(world: World) -> None:
-    """Blocked jobs can be claimed right after."""
-    world.limit(concurrency=1)
-    world.publish_many(5)
-    worker = world.worker()
-    worker.take(5)
-    world.limit(concurrency=4)
-    assert len(worker.take(5)) == 3
-
-
-def test_a_lowered_limit_stops_no_running_job(world: World) -> None:
-    """Running jobs go on; none starts before usage is below the new limit."""
-    world.publish_many(6)
-    worker = world.worker()
-    leases = worker.take(4)
-    world.limit(concurrency=2)
-    assert worker.take(4) == []
+    assert [worker.take(5) for _ in range(3)] == [[]] * 3
+    limit(world, 4)
+    leases = worker.take(5)
+    assert len(leases) == 4
+    limit(world, 2)
     for lease in leases[:2]:
+        assert worker.take(5) == []
         assert worker.finish(lease)
-        assert worker.take(4) == []
+    assert worker.take(5) == []
     assert worker.finish(leases[2])
-    assert len(worker.take(4)) == 1
+    assert len(worker.take(5)) == 1
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_freed_slot_can_be_taken_in_the_same_call(world: World, level: str) -> None:
+    """Finish and claim are atomic, and workspaces under the limit take turns."""
+    names, limit = LEVELS[level]
+    limit(world, 1)
+    for name in names:
+        world.publish_many(4, name)
+    worker, started = world.worker(), []
+    lease = worker.take_one()
+    for _ in range(3):
+        started.append(lease.job.workspace)
+        world.clock.advance(1)
+        (lease,) = worker.claim(1, finishes=[Finish(lease.fence, seconds=1.0)]).leases
+    assert [*started, lease.job.workspace] == [names[n % len(names)] for n in range(4)]
+
+
+RATES: dict[str, Callable[..., None]] = {
+    "workspace": lambda world, rate, burst: world.limit(rate=rate, burst=burst),
+    "task": lambda world, rate, burst: world.limit_task(rate=rate, burst=burst),
+    "task of a workspace": lambda world, rate, burst: world.limit_task(
+        workspace_rate=rate, workspace_burst=burst
+    ),
+}
+
+
+@pytest.mark.parametrize("level", RATES)
+def test_a_rate_spaces_starts(world: World, level: str) -> None:
+    """At 2 per second a job starts each half second; a claim tells when, and others go on."""
+    RATES[level](world, 2.0, None)
+    world.publish_many(10)
+    world.publish_many(3, "other", task="other")
+    worker, starts = world.worker(), 0
+    assert len(worker.take(10)) == 1 + 3
+    assert worker.claim().wait_seconds == pytest.approx(0.5)
+    world.clock.advance(0.499)
+    assert worker.take() == []
+    world.clock.advance(0.001)
+    assert len(worker.take()) == 1
+    for _ in range(32):
+        world.clock.advance(0.125)
+        starts += len(worker.take(10))
+    assert starts == 8
+
+
+@pytest.mark.parametrize("level", RATES)
+def test_a_burst_starts_at_once_after_a_quiet_time(world: World, level: str) -> None:
+    """After it, starts follow the rate; without the rate, all that waits may start."""
+    RATES[level](world, 1.0, 3.0)
+    world.publish_many(10)
+    worker = world.worker()
+    assert len(worker.take(10)) == 3
+    world.clock.advance(1)
+    assert len(worker.take(10)) == 1
+    world.store.set_limits(*(("workspace", "a") if level == "workspace" else ("task", "t")), None)
+    assert len(worker.take(10)) == 6
+
+
+@pytest.mark.parametrize("level", RATES)
+def test_a_rate_is_kept_while_nothing_waits_for_it(world: World, level: str) -> None:
+    """Where there are no jobs for a moment, there is no second burst."""
+    RATES[level](world, 0.1, None)
+    worker = world.worker()
+    world.publish()
+    worker.finish(worker.take_one(), 0.0)
+    world.publish()
+    assert worker.take() == []
+    world.pass_time(10)
+    assert len(worker.take()) == 1
 
 
 def test_runtime_limits_can_be_removed(world: World) -> None:
@@ -109,53 +174,30 @@ def test_precedence_of_limits(world: World) -> None:
     assert limits() == [7, 1, 1]
 
 
-def test_the_default_workspace_is_not_under_the_default_limits(world: World) -> None:
-    """Otherwise all jobs without a workspace would be limited as one."""
-    world.configure(default=Limits(concurrency=1), default_workspace="default")
+OWN: dict[str, Any] = {"workspaces": {"default": Limits()}}
+
+
+@pytest.mark.parametrize(
+    ("configured", "live", "started"),
+    [
+        ({"default": Limits(concurrency=1)}, {}, (5, 1)),
+        ({}, {"default": Limits(concurrency=1)}, (5, 1)),
+        ({"default_workspace": "other"}, {"default": Limits(concurrency=1)}, (1, 5)),
+        ({"default": Limits(concurrency=1), **OWN}, {}, (1, 1)),
+        ({"default": Limits(concurrency=1)}, {"workspace": Limits(weight=2.0)}, (1, 1)),
+    ],
+)
+def test_the_default_workspace_is_not_under_the_default_limits(
+    world: World, configured: dict[str, Any], live: dict[str, Limits], started: tuple[int, int]
+) -> None:
+    """Or all jobs without a workspace would be limited as one; it is once it is named itself."""
+    world.configure(**configured)
+    for scope, limits in live.items():
+        world.store.set_limits(scope, "default" if scope == "workspace" else "", limits)
     world.publish_many(5, "default")
     world.publish_many(5, "other")
     taken = [lease.job.workspace for lease in world.worker().take(10)]
-    assert (taken.count("default"), taken.count("other")) == (5, 1)
-
-
-def test_the_default_workspace_is_not_under_default_runtime_limits(world: World) -> None:
-    """This also holds if the configuration sets no limit at all."""
-    world.configure()
-    world.store.set_limits("default", "", Limits(concurrency=1))
-    world.publish_many(5, "default")
-    world.publish_many(5, "other")
-    assert len(world.worker().take(10)) == 6
-
-
-def test_another_name_may_be_the_default_workspace(world: World) -> None:
-    """Then that workspace is exempt, and ``default`` is like any other."""
-    world.configure(default_workspace="unlabelled")
-    world.store.set_limits("default", "", Limits(concurrency=1))
-    world.publish_many(5, "unlabelled")
-    world.publish_many(5, "default")
-    assert len(world.worker().take(10)) == 6
-
-
-def test_a_named_default_workspace_without_limits_is_under_the_defaults(world: World) -> None:
-    """Naming it among the workspaces is enough."""
-    world.configure(default=Limits(concurrency=1), workspaces={"default": Limits()})
-    world.publish_many(5, "default")
-    assert len(world.worker().take(5)) == 1
-
-
-def test_a_named_default_workspace_is_under_the_defaults(world: World) -> None:
-    """The default limits apply to it once it is named among the workspaces."""
-    world.configure(default=Limits(concurrency=1), workspaces={"default": Limits(weight=2.0)})
-    world.publish_many(5, "default")
-    assert len(world.worker().take(5)) == 1
-
-
-def test_a_default_workspace_with_runtime_limits_is_under_the_defaults(world: World) -> None:
-    """Runtime limits name it, too."""
-    world.configure(default=Limits(concurrency=1))
-    world.limit("default", weight=2.0)
-    world.publish_many(5, "default")
-    assert len(world.worker().take(5)) == 1
+    assert (taken.count("default"), taken.count("other")) == started
 
 
 def test_configured_limits_are_stored_once(world: World) -> None:
@@ -192,70 +234,12 @@ def test_a_lowered_default_holds_at_once(world: World) -> None:
     assert [lease for _ in range(20) for lease in worker.take(50)] == []
 
 
-@pytest.mark.parametrize("scope", ["queue", "total"])
-def test_a_shared_limit_blocks_its_node(world: World, scope: str) -> None:
-    """A full queue or total starts no job until a slot is freed."""
-    world.store.set_limits(scope, "q" if scope == "queue" else "", Limits(concurrency=3))
-    for n in range(5):
-        world.publish_many(2, f"w{n}")
-    worker = world.worker()
-    leases = worker.take(10)
-    assert len(leases) == 3
-    assert worker.take() == []
-    worker.finish(leases[0])
-    assert len(worker.take(10)) == 1
-
-
 def test_a_full_queue_does_not_block_others(world: World) -> None:
     """A claim skips it and takes from the next queue."""
     world.store.set_limits("queue", "full", Limits(concurrency=0))
     world.publish(queue="full")
     world.publish("a", "x", queue="open")
     assert ids(world.worker().take(5, "full", "open")) == ["x"]
-
-
-def test_a_rate_spaces_starts(world: World) -> None:
-    """At 2 per second a job starts every half second."""
-    world.limit(rate=2.0)
-    world.publish_many(10)
-    worker, starts = world.worker(), 0
-    assert len(worker.take(10)) == 1
-    for _ in range(32):
-        world.clock.advance(0.125)
-        starts += len(worker.take(10))
-    assert starts == 8
-
-
-def test_a_burst_starts_at_once_after_a_quiet_time(world: World) -> None:
-    """After the burst, starts follow the rate."""
-    world.limit(rate=1.0, burst=3.0)
-    world.publish_many(10)
-    worker = world.worker()
-    assert len(worker.take(10)) == 3
-    world.clock.advance(1)
-    assert len(worker.take(10)) == 1
-
-
-def test_a_rate_is_kept_while_a_workspace_is_idle(world: World) -> None:
-    """A workspace that has no jobs for a moment gets no second burst."""
-    world.limit(rate=0.1)
-    worker = world.worker()
-    world.publish()
-    worker.finish(worker.take_one(), 0.0)
-    world.publish()
-    assert worker.take() == []
-    world.pass_time(10)
-    assert len(worker.take()) == 1
-
-
-def test_a_raised_rate_acts_at_once(world: World) -> None:
-    """It applies to a workspace that waits for the old rate."""
-    world.limit(rate=0.001)
-    world.publish_many(2)
-    worker = world.worker()
-    assert len(worker.take(2)) == 1
-    world.store.set_limits("workspace", "a", None)
-    assert len(worker.take(2)) == 1
 
 
 def test_count_charges_each_job_the_same(world: World) -> None:

@@ -69,19 +69,6 @@ def test_a_limit_that_is_reached_is_never_exceeded(world: World) -> None:
     assert {state for state, _ in states(world).values()} == {"at_limit", "idle"}
 
 
-def test_a_limit_that_opens_reaches_each_of_many_queues(world: World) -> None:
-    """After a few calls of any worker the last one's job can start, too."""
-    world.limit("big", concurrency=1)
-    waits_on_many_queues(world)
-    worker, other = world.worker("w1"), world.worker("w2")
-    lease = worker.take_one("q000")
-    follow(world)
-    assert changed(world, lambda: worker.finish(lease)) <= MOST_CHANGED
-    for _ in range(MOST_CALLS):
-        other.take(1, "elsewhere")
-    assert len(other.take(1, "q099")) == 1
-
-
 def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: World) -> None:
     """Each queue has a worker, one job of all runs at a time, and in the end all have."""
     world.limit("big", concurrency=1)
@@ -189,8 +176,7 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize("how", CLOSED)
-@pytest.mark.parametrize("parent", [None, "org"])
+@pytest.mark.parametrize(("how", "parent"), [*((how, None) for how in CLOSED), ("at_limit", "org")])
 def test_what_closes_and_opens_a_workspace_reaches_all_its_queues(
     world: World, how: str, parent: str | None
 ) -> None:

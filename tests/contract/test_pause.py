@@ -81,15 +81,16 @@ def test_a_resume_wakes_a_waiter(world: World) -> None:
     waiter.close()
 
 
-def test_a_pause_earns_no_credit(world: World) -> None:
-    """After a pause a workspace gets its share, and not what it missed."""
-    for workspace in ("a", "b"):
-        world.publish_many(60, workspace)
+@pytest.mark.parametrize(("scope", "name"), [("workspace", "a"), ("task", "t")])
+def test_a_pause_earns_no_credit(world: World, scope: str, name: str) -> None:
+    """After a pause a workspace gets its share, and not what it, or its task, missed."""
+    world.publish_many(60, "a")
+    world.publish_many(60, "b", task="u")
     worker, turns = world.worker(), []
-    world.store.pause("workspace", "a", Pause.PAUSED)
+    world.store.pause(scope, name, Pause.PAUSED)
     for n in range(40):
         if n == 20:
-            world.store.pause("workspace", "a", None)
+            world.store.pause(scope, name, None)
         lease = worker.take_one()
         turns.append(lease.job.workspace)
         world.clock.advance(1)
@@ -130,23 +131,6 @@ def test_a_capacity_of_zero_is_no_drain(world: World) -> None:
     }
 
 
-def test_a_drain_survives_a_configuration(world: World) -> None:
-    """A worker that starts with other limits does not end the drain."""
-    world.publish()
-    world.store.pause("workspace", "a", Pause.DRAINING)
-    world.configure(default=Limits(concurrency=3), authoritative=True)
-    with pytest.raises(CapacityExceeded):
-        world.publish()
-
-
-def test_a_paused_job_may_be_cancelled(world: World) -> None:
-    """It waits like any other."""
-    world.publish("a", "x")
-    world.store.pause("workspace", "a", Pause.PAUSED)
-    world.store.cancel("x")
-    assert world.store.depth("q") == 0
-
-
 def test_a_paused_task_blocks_no_other_task(world: World) -> None:
     """Its jobs wait in every workspace and queue, and jobs of other tasks start."""
     for workspace in "ab":
@@ -162,17 +146,6 @@ def test_a_paused_task_blocks_no_other_task(world: World) -> None:
     assert sorted(ids(worker.take(9, "q", "q2"))) == ["a q t", "a q2 t", "b q t", "b q2 t"]
 
 
-def test_a_flood_of_a_paused_task_holds_up_no_claim(world: World) -> None:
-    """Ten thousand of its jobs stand before a job of another task and another workspace."""
-    world.publish_many(10_000, "a", task="t")
-    world.publish("a", "other task", task="u")
-    world.publish("b", "other workspace", task="u")
-    world.store.pause("task", "t", Pause.PAUSED)
-    worker = world.worker()
-    found = [ids(worker.take(2)) for _ in range(4)]
-    assert sorted(job_id for ids_ in found for job_id in ids_) == ["other task", "other workspace"]
-
-
 def test_a_task_with_a_limit_may_be_paused(world: World) -> None:
     """Its limit holds before the pause and after the resume."""
     world.limit_task("t", concurrency=1)
@@ -184,32 +157,6 @@ def test_a_task_with_a_limit_may_be_paused(world: World) -> None:
     assert worker.take() == []
     world.store.pause("task", "t", None)
     assert len(worker.take(5)) == 1
-
-
-def test_a_paused_task_earns_no_credit(world: World) -> None:
-    """After a pause the task has the share of its workspaces, and not what they missed."""
-    world.publish_many(60, "a")
-    world.publish_many(60, "b", task="u")
-    worker, turns = world.worker(), []
-    world.store.pause("task", "t", Pause.PAUSED)
-    for n in range(40):
-        if n == 20:
-            world.store.pause("task", "t", None)
-        lease = worker.take_one()
-        turns.append(lease.job.workspace)
-        world.clock.advance(1)
-        worker.finish(lease, 1.0)
-    assert turns[:20].count("a") == 0
-    assert 8 <= turns[20:].count("a") <= 12
-
-
-def test_a_draining_task_refuses_publishes(world: World) -> None:
-    """The error names the task; other tasks of the workspace are accepted."""
-    world.store.pause("task", "t", Pause.DRAINING)
-    with pytest.raises(CapacityExceeded, match="task 't' is draining") as refused:
-        world.publish()
-    assert (refused.value.task, refused.value.waiting) == ("t", 0)
-    world.publish(task="u")
 
 
 def test_a_task_is_purged(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import CapacityExceeded, FairQueue, Limit, Limits
+from fairqueue import FairQueue, Limit, Limits
 from tests.contract.world import World
 
 
@@ -50,43 +50,6 @@ def test_the_limit_in_force_is_enforced(world: World, name: str) -> None:
     for lease in leases[:4]:
         worker.finish(lease)
     assert worker.take(20) == []
-
-
-def test_a_changed_provider_limit_acts_on_the_backlog(world: World) -> None:
-    """A raised one starts jobs, a lowered one drains, and 0 blocks."""
-    world.store.put_provider_limits("a", Limits(concurrency=1))
-    world.publish_many(9)
-    worker = world.worker()
-    leases = worker.take(5)
-    assert len(leases) == 1
-    assert world.store.put_provider_limits("a", Limits(concurrency=3))
-    leases += worker.take(5)
-    assert len(leases) == 3
-    world.store.put_provider_limits("a", Limits(concurrency=0))
-    for lease in leases:
-        assert worker.finish(lease)
-    assert worker.take(5) == []
-    world.store.put_provider_limits("a", None)
-    assert len(worker.take(9)) == 6
-
-
-def test_a_capacity_from_a_provider_is_enforced(world: World) -> None:
-    """It refuses publishes like a configured one."""
-    world.store.put_provider_limits("a", Limits(capacity=1))
-    world.publish()
-    with pytest.raises(CapacityExceeded):
-        world.publish()
-
-
-def test_a_reserve_from_a_provider_is_used(world: World) -> None:
-    """It acts like a configured one."""
-    world.publish_many(9, "a")
-    world.publish_many(9, "b")
-    worker = world.worker()
-    assert len(worker.take(4)) == 4
-    world.store.put_provider_limits("c", Limits(reserve=2))
-    world.publish_many(9, "c")
-    assert [lease.job.workspace for lease in worker.take(2)] == ["c", "c"]
 
 
 def test_limits_of_a_group_may_come_from_a_provider(world: World) -> None:

@@ -119,14 +119,6 @@ def test_jobs_of_a_dead_worker_are_redelivered(world: World) -> None:
     assert [lease.redelivered for lease in leases] == [True, True, True, False]
 
 
-def test_more_than_nine_jobs_are_redelivered_in_order(world: World) -> None:
-    """Fences are compared as numbers: 10 comes after 9."""
-    published = world.publish_many(12)
-    world.worker("dead").take(12)
-    world.pass_time(31)
-    assert ids(world.worker("alive").take(12)) == published
-
-
 def test_a_claim_reaps_expired_leases(world: World) -> None:
     """No separate call is needed."""
     world.publish("a", "x")
@@ -307,30 +299,6 @@ def test_infrequent_claims_still_reap(world: World) -> None:
         world.clock.advance(20)
         world.reap()
     assert world.row().waiting == 1
-
-
-def test_reaping_is_bounded(world: World) -> None:
-    """One call reaps a bounded number of leases; the next calls reap the rest."""
-    world.publish_many(100)
-    world.worker().take(100)
-    world.pass_time(20)
-    world.clock.advance(11)
-    counts = [world.reap() for _ in range(6)]
-    assert sum(counts) == 100
-    assert max(counts) <= 32
-    assert world.row().waiting == 100
-
-
-def test_the_work_of_timers_is_bounded(world: World) -> None:
-    """A thousand jobs that are due at once become ready over several calls, without a loss."""
-    for n in range(100):
-        world.publish(f"w{n % 7}", delay_seconds=1 + n / 1000)
-    world.clock.advance(2)
-    counts = []
-    while fired := world.reap():
-        counts.append(fired)
-    assert sum(counts) == 100
-    assert max(counts) <= 32
 
 
 def test_a_declined_job_counts_its_returns(world: World) -> None:

@@ -87,18 +87,6 @@ def test_a_repeated_reject_makes_one_dead_letter(world: World) -> None:
     assert world.row().dead == 1
 
 
-def test_a_late_call_is_refused(world: World) -> None:
-    """A number below the last one changes nothing and raises."""
-    world.publish_many(3)
-    worker = world.worker()
-    worker.take_one()
-    lease = worker.take_one()
-    worker.number = 0
-    with pytest.raises(FairQueueError, match="came after a later one"):
-        worker.claim(1, finishes=[Finish(lease.fence)])
-    assert world.row().running == 2
-
-
 @pytest.mark.parametrize("call", ["ack", "release", "reject"])
 def test_every_numbered_call_can_be_late(world: World, call: str) -> None:
     """Finish, release and reject with a number that is too low are refused like a claim."""

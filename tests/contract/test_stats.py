@@ -75,31 +75,6 @@ def test_dead_letters_keep_a_workspace_in_the_snapshot(world: World) -> None:
     assert world.row("a").dead == 1
 
 
-def test_a_purge_drops_only_waiting_jobs(world: World) -> None:
-    """It drops waiting and scheduled jobs of one queue; running ones and other queues stay."""
-    world.publish_many(4)
-    world.publish("b", delay_seconds=60)
-    kept = world.publish("a", queue="other")
-    worker = world.worker()
-    lease = worker.take_one()
-    assert sum(world.store.purge("q")) == 4
-    assert (world.store.depth("q"), world.store.depth("other")) == (0, 1)
-    assert worker.finish(lease)
-    assert worker.take() == []
-    assert ids(worker.take(1, "other")) == [kept]
-
-
-def test_purge_of_many_workspaces(world: World) -> None:
-    """It purges every workspace of the queue."""
-    for n in range(250):
-        world.publish(f"w{n}")
-        world.publish(f"w{n}", priority=3)
-    assert sum(world.store.purge("q")) == 500
-    assert sum(world.store.purge("q")) == 0
-    assert world.store.snapshot().queues == {"q": 0}
-    assert world.worker().take(5) == []
-
-
 def test_purge_of_an_unknown_queue(world: World) -> None:
     """It drops nothing and creates nothing."""
     world.publish()

@@ -16,15 +16,6 @@ def tasks(leases: list[Lease]) -> Counter[str]:
     return Counter(lease.job.task for lease in leases)
 
 
-def test_a_task_never_exceeds_its_limit(world: World) -> None:
-    """The limit holds for all workspaces together."""
-    world.limit_task(concurrency=2)
-    for name in "abc":
-        world.publish_many(3, name)
-    assert len(world.worker("w1").take(5)) == 2
-    assert world.worker("w2").take(5) == []
-
-
 def test_a_full_task_blocks_no_other_task(world: World) -> None:
     """Other tasks of the same and of other workspaces go on."""
     world.limit_task(concurrency=1)
@@ -32,20 +23,6 @@ def test_a_full_task_blocks_no_other_task(world: World) -> None:
         world.publish_many(5, name)
         world.publish_many(2, name, task="other")
     assert tasks(world.worker().take(20)) == {"t": 1, "other": 4}
-
-
-def test_a_freed_slot_of_a_task_can_be_taken_in_the_same_call(world: World) -> None:
-    """The slot is freed before the claim looks, and goes to the workspace whose turn it is."""
-    world.limit_task(concurrency=1)
-    for name in "ab":
-        world.publish_many(2, name)
-    worker, names = world.worker(), []
-    lease = worker.take_one()
-    for _ in range(3):
-        names.append(lease.job.workspace)
-        worker.finish(lease, 1.0)
-        lease = worker.take_one()
-    assert [*names, lease.job.workspace] == ["a", "b", "a", "b"]
 
 
 def test_a_task_is_limited_over_all_queues(world: World) -> None:
@@ -75,39 +52,6 @@ def test_a_blocked_job_takes_no_slot_anywhere(world: World) -> None:
     worker.finish(lease)
     assert tasks(worker.take(10)) == {"t": 1, "other": 1}
     assert worker.take(10) == []
-
-
-def test_a_limit_of_0_blocks_a_task(world: World) -> None:
-    """Its jobs wait until the limit is raised."""
-    world.limit_task(concurrency=0)
-    world.publish()
-    assert world.worker("w1").take() == []
-    world.limit_task(concurrency=1)
-    assert len(world.worker("w2").take()) == 1
-
-
-def test_a_limit_acts_on_the_backlog(world: World) -> None:
-    """Jobs published before their task had a limit are under it; other tasks go on."""
-    world.publish_many(3, "a")
-    world.publish_many(3, "b")
-    world.publish_many(2, "a", task="other")
-    world.limit_task(concurrency=2)
-    worker = world.worker()
-    taken = [lease for _ in range(3) for lease in worker.take(10)]
-    assert tasks(taken) == {"t": 2, "other": 2}
-
-
-def test_a_limit_counts_running_jobs(world: World) -> None:
-    """Running jobs drain to the new limit; none starts above it."""
-    world.publish_many(6, "a")
-    worker = world.worker()
-    leases = worker.take(3)
-    world.limit_task(concurrency=2)
-    assert worker.take(5) == []
-    worker.finish(leases[0])
-    assert worker.take(5) == []
-    worker.finish(leases[1])
-    assert len(worker.take(5)) == 1
 
 
 def test_a_removed_limit_blocks_no_job(world: World) -> None:
@@ -187,31 +131,6 @@ def test_both_limits_of_a_task_hold(world: World) -> None:
     assert sorted(names.values()) == [1, 2]
 
 
-def test_a_rate_spaces_the_starts_of_a_task(world: World) -> None:
-    """It holds for all workspaces together; other tasks are not affected."""
-    world.limit_task(rate=2.0)
-    for name in "abcde":
-        world.publish_many(3, name)
-        world.publish(name, task="other")
-    worker, starts = world.worker(), 0
-    assert tasks(worker.take(30)) == {"t": 1, "other": 5}
-    for _ in range(32):
-        world.clock.advance(0.125)
-        starts += len(worker.take(30))
-    assert starts == 8
-
-
-def test_a_tasks_burst_starts_at_once_after_a_quiet_time(world: World) -> None:
-    """After the burst, starts follow the rate."""
-    world.limit_task(rate=1.0, burst=3.0)
-    world.publish_many(5, "a")
-    world.publish_many(5, "b")
-    worker = world.worker()
-    assert len(worker.take(10)) == 3
-    world.clock.advance(1)
-    assert len(worker.take(10)) == 1
-
-
 def test_a_rate_limited_job_holds_no_slot(world: World) -> None:
     """The rate is checked before the lease, so another task can use the workspace's only slot."""
     world.limit_task(rate=0.1)
@@ -222,32 +141,6 @@ def test_a_rate_limited_job_holds_no_slot(world: World) -> None:
     assert worker.take() == []
     world.publish("a", task="other")
     assert tasks(worker.take(5)) == {"other": 1}
-
-
-def test_the_next_start_under_a_rate_is_exact(world: World) -> None:
-    """A claim returns the time of the next start, and a job starts then."""
-    world.limit_task(rate=0.5)
-    world.publish_many(2)
-    worker = world.worker()
-    worker.take_one()
-    wait = worker.claim(1).wait_seconds
-    assert 0 < wait <= 2
-    world.clock.advance(1.999)
-    assert worker.take() == []
-    world.clock.advance(0.001)
-    assert len(worker.take()) == 1
-
-
-def test_a_tasks_rate_is_kept_while_it_is_idle(world: World) -> None:
-    """A task that has no jobs for a moment gets no second burst."""
-    world.limit_task(rate=0.1)
-    worker = world.worker()
-    world.publish("a")
-    worker.finish(worker.take_one(), 0.0)
-    world.publish("b")
-    assert worker.take() == []
-    world.pass_time(10)
-    assert len(worker.take()) == 1
 
 
 @pytest.mark.parametrize("how", ["expired", "released", "rejected"])
@@ -327,20 +220,6 @@ def test_a_limit_over_many_queues_is_never_exceeded(world: World) -> None:
     for queue in queues:
         assert other.take(1, queue) == []
         assert audit(world.store.engine, now=world.clock()) == []
-
-
-def test_a_limit_that_opens_reaches_each_of_many_queues(world: World) -> None:
-    """After a few calls of any worker the last one's job can start, too."""
-    wait_on_many_queues(world)
-    worker, other = world.worker("w1"), world.worker("w2")
-    lease = worker.take_one("q000")
-    for _ in range(10):
-        other.take(1, "elsewhere")
-    worker.finish(lease)
-    for _ in range(10):
-        other.take(1, "elsewhere")
-    assert len(other.take(1, "q099")) == 1
-    assert audit(world.store.engine, now=world.clock()) == []
 
 
 def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: World) -> None:

@@ -31,16 +31,6 @@ def test_it_spaces_the_starts_in_each_workspace(world: World) -> None:
     assert starts(worker) == {("a", "t"): 1, ("b", "t"): 1}
 
 
-def test_a_burst_starts_at_once(world: World) -> None:
-    """After the burst, starts follow the rate."""
-    worker = world.worker()
-    world.limit_task(workspace_rate=1.0, workspace_burst=3.0)
-    world.publish_many(9)
-    assert starts(worker) == {("a", "t"): 3}
-    world.clock.advance(2.001)
-    assert starts(worker) == {("a", "t"): 2}
-
-
 def test_it_counts_all_queues_of_a_workspace(world: World) -> None:
     """A start on one queue makes the task wait on the other, which its timer opens."""
     worker = world.worker()
@@ -62,13 +52,6 @@ def test_what_waits_for_it_holds_no_slot(world: World) -> None:
     worker.finish(worker.take_one())
     world.publish(task="other")
     assert starts(worker) == {("a", "other"): 1}
-
-
-def test_the_watcher_returns_when_it_opens(world: World) -> None:
-    """An idle worker is told to come back at the exact time of the next start."""
-    world.limit_task(workspace_rate=0.5)
-    world.publish_many(2)
-    assert world.worker().claim(5).wait_seconds == pytest.approx(2, abs=0.01)
 
 
 def test_it_is_kept_while_nothing_is_left_of_the_workspace(world: World) -> None:

@@ -47,13 +47,6 @@ def test_a_wait_times_out(world: World) -> None:
         assert not waiter.collect()
 
 
-def test_a_blocking_wait_times_out(world: World) -> None:
-    """This also holds without an event loop."""
-    waiter = world.store.waiter(["q"])
-    assert not waiter.wait(SHORT)
-    waiter.close()
-
-
 @pytest.mark.parametrize("seconds", [0.0, 0.0004, 0.001, 0.002])
 def test_the_shortest_wait_ends(world: World, seconds: float) -> None:
     """It is never taken for a wait without end, as Redis 6.2 takes BLPOP with 1 ms."""
@@ -138,23 +131,12 @@ def test_a_blocked_job_wakes_no_waiter(world: World) -> None:
         assert not _readable(waiter, SHORT)
 
 
-def test_a_freed_slot_wakes_a_waiter(world: World) -> None:
-    """When another worker finishes, the next job of a limited workspace can start."""
-    world.limit(concurrency=1)
-    world.publish_many(2)
-    worker = world.worker()
-    lease = worker.take_one()
-    with _armed(world) as waiter:
-        worker.finish(lease)
-        assert _readable(waiter)
-
-
-@pytest.mark.parametrize("scope", ["queue", "total"])
-def test_a_freed_shared_slot_wakes_a_waiter(world: World, scope: str) -> None:
-    """A freed slot of a queue, or of the total, lets another workspace start."""
-    world.store.set_limits(scope, "q" if scope == "queue" else "", Limits(concurrency=1))
+@pytest.mark.parametrize(("scope", "name"), [("workspace", "a"), ("queue", "q"), ("total", "")])
+def test_a_freed_slot_wakes_a_waiter(world: World, scope: str, name: str) -> None:
+    """Whatever the limit is of: the next job of the workspace, or another workspace, can start."""
+    world.store.set_limits(scope, name, Limits(concurrency=1))
     world.publish("a")
-    world.publish("b")
+    world.publish("a" if scope == "workspace" else "b")
     worker = world.worker()
     lease = worker.take_one()
     with _armed(world) as waiter:
@@ -175,20 +157,9 @@ def test_a_freed_slot_of_the_total_wakes_other_queues(world: World) -> None:
         assert _readable(waiter)
 
 
-def test_a_raised_limit_wakes_a_waiter(world: World) -> None:
+@pytest.mark.parametrize(("scope", "name"), [("workspace", "a"), ("queue", "q"), ("total", "")])
+def test_a_raised_limit_wakes_a_waiter(world: World, scope: str, name: str) -> None:
     """Jobs that the old limit blocked can be claimed."""
-    world.limit(concurrency=0)
-    world.publish()
-    with _armed(world) as waiter:
-        assert not _readable(waiter, SHORT)
-        world.limit(concurrency=1)
-        assert _readable(waiter)
-
-
-@pytest.mark.parametrize("scope", ["queue", "total"])
-def test_a_raised_shared_limit_wakes_a_waiter(world: World, scope: str) -> None:
-    """A raised limit of a queue, or of the total, wakes a waiter."""
-    name = "q" if scope == "queue" else ""
     world.store.set_limits(scope, name, Limits(concurrency=0))
     world.publish()
     with _armed(world) as waiter:
