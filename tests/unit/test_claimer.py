@@ -280,24 +280,6 @@ def test_a_claimer_that_cannot_wait_polls(
     assert 0.5 < rests[0] <= 1.0
 
 
-def test_a_claimer_that_declined_a_job_yields_first(
-    store: Flaky, claimer: Claimer, clock: ManualClock
-) -> None:
-    """When the declined job is due, another idle claimer looks for it first."""
-    other = Claimer(store, Settings(lease_seconds=LEASE_SECONDS))
-    first, *rest = claimer.claim(["q"], 3, []).leases
-    how = {"counted": False, "seconds": 0.0}
-    assert claimer.release(first.fence, delay_seconds=2.0, declined=True, **how)
-
-    assert claimer.claim(["q"], 1, []).wait_seconds == pytest.approx(2.1)
-    assert other.claim(["q"], 1, []).wait_seconds == pytest.approx(2.0)
-    assert claimer.claim(["q"], 1, []).wait_seconds > 2.2
-
-    clock.advance(2.0)
-    assert _ids(other.claim(["q"], 1, [])) == ["a"]
-    assert len(rest) == 2
-
-
 def test_many_finishes_and_claims_take_several_calls(store: Flaky, claimer: Claimer) -> None:
     """No call claims or finishes more than a few, and the caller sees one result."""
     for n in range(47):

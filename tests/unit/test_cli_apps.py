@@ -146,7 +146,6 @@ def paused(queue: FairQueue) -> FairQueue:
 @pytest.mark.parametrize(
     "given",
     [
-        ["-A", "shops:app"],
         ["--app=shops:app", "--no-color"],
         ["-A", "shops:app", "--workdir", "a folder; echo 'x'"],
     ],

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 from redis import Redis
 
 from fairqueue import FairQueue
 from fairqueue._keys import Keys
 from fairqueue.audit import checkup
-from fairqueue.cli import main
 from tests.unit.conftest import Shell
 
 
@@ -93,10 +91,3 @@ def test_two_apps_in_one_namespace_are_told(shell: Shell, redis_url: str, namesp
         app.close()
     told = [one["text"] for one in shell.json("doctor")["remarks"] if one["about"] == "limits"]
     assert not any("different limits" in text for text in told)
-
-
-def test_the_password_of_the_url_is_masked(redis_url: str, namespace: str) -> None:
-    """It is printed with what was found."""
-    url = redis_url.replace("unix://", "unix://:secret@")
-    result = CliRunner().invoke(main, ["doctor", "--url", url, "--namespace", namespace])
-    assert "secret" not in result.output

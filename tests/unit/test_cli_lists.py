@@ -177,11 +177,3 @@ def test_stats_watch_until_they_are_interrupted(
     text = shell.run("stats", "--watch", "5m").stdout
     assert text.count("namespace") == 3
     assert waited == [300.0] * 3
-
-
-def test_stats_hide_the_password(shell: Shell) -> None:
-    """Also one in the query."""
-    shell.url += "?password=hunter2"
-    text = shell.run("stats").output
-    assert "?password=**, namespace" in text
-    assert "hunter2" not in text

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import subprocess
 import sys
 
 import pytest
 
-from tests.metrics.scraping import fetch
 from tests.unit.conftest import Shell
 
 
@@ -24,22 +22,6 @@ def test_a_port_in_use_is_a_sentence(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = f"127.0.0.1:{taken.getsockname()[1]}"
         assert bind in shell.run("metrics", "--bind", bind, code=1).output
-
-
-@pytest.mark.system
-def test_it_serves_until_it_is_interrupted(redis_url: str, namespace: str) -> None:
-    """The first line is the address; Ctrl-C ends it without a traceback."""
-    where = ["--url", redis_url, "--namespace", namespace, "--bind", "127.0.0.1:0"]
-    command = [sys.executable, "-m", "fairqueue.cli", "metrics", *where]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().split()[0]
-        assert fetch(address)["fairqueue_up",] == 1
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
-    assert "Traceback" not in said
 
 
 @pytest.mark.system

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from dramatiq import Message
 
 from fairqueue import CapacityExceeded, FairQueue
 from tests.unit.conftest import Shell
@@ -36,13 +35,6 @@ def test_cancel_by_a_celery_task_id(shell: Shell, queue: FairQueue) -> None:
     assert shell.json("cancel", "--task-id", "t1")["job"] == "first"
     assert shell.json("cancel", "--task-id", "t1", code=1)["outcome"] == "not_found"
     assert queue.depth("q") == 1
-
-
-def test_cancel_by_a_dramatiq_message_id(shell: Shell, queue: FairQueue) -> None:
-    """The job is found by the id in its message."""
-    sent = Message("default", "work", (), {}, {})
-    queue.publish(sent.encode(), queue="default", job_id="first")
-    assert shell.json("cancel", "--task-id", sent.message_id)["job"] == "first"
 
 
 def test_cancel_a_workspace(shell: Shell, queue: FairQueue) -> None:

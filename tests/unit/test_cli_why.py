@@ -42,14 +42,6 @@ def test_a_workspace(shell: Shell) -> None:
     assert "concurrency limit: workspace acme\\x1b[2J\\n runs 1 of 1" in text
 
 
-def test_a_paused_workspace(shell: Shell, queue: FairQueue) -> None:
-    """The output says so, even if nothing waits."""
-    queue.admin.pause(workspace="idle")
-    found = shell.json("workspace", "idle")
-    assert (found["state"], found["pause"]) == ("idle", "paused")
-    assert "it is paused" in shell.run("workspace", "idle").stdout
-
-
 def test_a_job(shell: Shell, queue: FairQueue) -> None:
     """Each state has a sentence; an unknown job is exit code 1."""
     assert "1 job of its workspace ahead" in shell.run("why", "j2\x1b").stdout
@@ -191,13 +183,6 @@ def test_all_limits_are_shown_and_configured_ones_unset(shell: Shell, queue: Fai
     assert f":{os.getpid()}" in text
     assert shell.json("limits", "unset", "--configured") == {"configured": {}}
     assert len(shell.json("limits", "get")["limits"]) == 2
-
-
-def test_limits_of_an_unseen_name_get_a_hint(shell: Shell, queue: FairQueue) -> None:
-    """Where there is no limit."""
-    queue.admin.unset_configured_limits()
-    text = shell.run("limits", "get", "--queue", "Q").output
-    assert "no job, limit or pause names the queue 'Q' now; did you mean 'q'?" in text
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from fairqueue.cli import main
 from fairqueue.demo._picture import picture
-from fairqueue.demo._starts import FLOOD, SMALL, Run, Start, percentile, usual_load
+from fairqueue.demo._starts import FLOOD, SMALL, Run, Start, usual_load
 from fairqueue.demo._view import summary, view
 
 
@@ -39,12 +39,6 @@ def _report(*runs: Run) -> str:
     out = io.StringIO()
     Console(file=out, width=80).print(view(runs), *summary(runs), sep="\n")
     return out.getvalue()
-
-
-@pytest.mark.parametrize(("share", "value"), [(0.5, 50), (0.99, 99), (0.0, 1), (1.0, 100)])
-def test_percentiles_are_by_nearest_rank(share: float, value: int) -> None:
-    """Of 1 to 100, p50 is 50 and p99 is 99."""
-    assert percentile([float(n) for n in range(1, 101)], share) == value
 
 
 def test_an_incomplete_line_is_read_later() -> None:
@@ -81,13 +75,6 @@ def test_the_report_fits_a_terminal_and_has_a_summary() -> None:
     assert max(map(len, report.splitlines())) <= 80
     assert "…" not in report
     assert "small workspaces: 19.01 s on redis:// → 0.11 s on" in report
-
-
-def test_the_report_shows_jobs_that_ran_twice() -> None:
-    """If a broker delivers a job twice, the report says so."""
-    run = _run("redis://", small_wait=1)
-    run.starts.append(run.starts[0])
-    assert "redis://: 1 jobs started more than once" in _report(run)
 
 
 def test_an_impossible_path_of_the_picture_is_bad_usage(tmp_path: Path) -> None:

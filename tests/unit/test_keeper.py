@@ -310,23 +310,6 @@ def test_two_holds_at_once_start_one_thread(queue: FairQueue, keeper: LeaseKeepe
     assert sorted(thread.name for thread in new) == ["fairqueue-keeper", "fairqueue-watch"]
 
 
-def test_a_fork_leaves_its_parents_leases_alone(
-    queue: FairQueue, store: Watched, keeper: LeaseKeeper
-) -> None:
-    """A child renews only its own leases, in its own thread, whatever locks were held."""
-    first, second = queue.claim(["q"], 2).leases
-    keeper.hold(first)
-    parents = keeper._stopped
-    assert parents is not None
-    with keeper._lock:  # as a parent's thread may hold it at the fork
-        keeper._pid = os.getpid() + 1  # as a child finds it
-        keeper.hold(second)
-    parents.set()  # a fork leaves them behind
-    assert keeper.deadline(first.fence) is None
-    store.renewed.clear()
-    _until(lambda: (second.fence,) in store.renewed)
-
-
 @pytest.fixture
 def server() -> Iterator[EmbeddedServer]:
     """A server that can be frozen."""

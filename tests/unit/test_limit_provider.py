@@ -158,7 +158,7 @@ def test_the_provider_is_called_once_at_a_time(
 
 
 @pytest.mark.parametrize(
-    "answer", [RuntimeError("the database is away"), {"speed": 2}, "4", [4], {1: 2}]
+    "answer", [RuntimeError("it is away"), SystemExit(3), {"speed": 2}, "4", [4], {1: 2}]
 )
 def test_an_error_keeps_the_last_limits(
     open_queue: Callable[..., FairQueue],
@@ -335,13 +335,3 @@ def test_a_malformed_source_is_rejected(source: Any) -> None:
     """The error names the setting."""
     with pytest.raises(ConfigurationError, match="limit_provider"):
         FairQueue("memory://none", limit_provider=source)
-
-
-def test_any_error_of_the_function_is_only_logged(
-    open_queue: Callable[..., FairQueue], app: App
-) -> None:
-    """Also SystemExit and the like, such as gevent's Timeout."""
-    app.answers["a"] = SystemExit(3)
-    queue = open_queue(limit_provider=SOURCE)
-    queue.publish(b"", queue="q", workspace="a")
-    assert (queue.provider_errors, queue.depth("q")) == (1, 1)

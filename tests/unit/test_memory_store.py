@@ -45,13 +45,6 @@ def test_names_and_namespaces_are_separate_stores(namespace: str) -> None:
     assert known == [0, 1, 2, 3]
 
 
-def test_stores_without_a_url_are_separate() -> None:
-    """Two stores that are created directly share no job."""
-    one, other = (Store(MemoryEngine()) for _ in range(2))
-    one.declare("q", plain=True)
-    assert other.is_plain("q") is None
-
-
 # Where eventlet was imported before, it warns of every fork of this process.
 @pytest.mark.filterwarnings("ignore:Using fork:DeprecationWarning")
 def test_a_fork_cannot_use_its_copy() -> None:
@@ -69,13 +62,6 @@ def test_a_fork_cannot_use_its_copy() -> None:
     assert b"lives in one process" in os.read(read, 1000)
     os.close(read)
     os.close(write)
-
-
-def test_the_default_clock_is_the_real_one(namespace: str) -> None:
-    """Without a clock, a job with a short delay is due after that delay."""
-    with FairQueue("memory://", namespace=namespace) as queue:
-        queue.publish(b"x", queue="q", delay_seconds=0.01)
-        assert len(queue.claim(["q"], wait_seconds=5).leases) == 1
 
 
 @pytest.mark.parametrize("package", ["lupa", "sortedcontainers"])

@@ -15,12 +15,10 @@ from fairqueue import (
     LeaseLost,
     NewJob,
     Outcome,
-    StoreUnavailable,
     WorkspaceUnresolved,
 )
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
-from fairqueue.errors import PublishInterrupted
 
 
 def make(**options: Any) -> FairQueue:
@@ -116,26 +114,3 @@ def test_what_never_fits_is_not_waited_for() -> None:
     queue.publish_many(some(2))
     late = queue.publish_many(some(1), block_seconds=0.01)
     assert isinstance(late[0], CapacityExceeded)
-
-
-class Interrupted(MemoryEngine):
-    """An engine that goes away after some calls."""
-
-    calls_left = 1
-
-    def _run(self, operation: str, values: Any) -> Any:
-        if operation == "publish_many":
-            self.calls_left -= 1
-            if self.calls_left < 0:
-                raise StoreUnavailable("gone")
-        return super()._run(operation, values)
-
-
-def test_an_interruption_tells_what_was_stored() -> None:
-    """The outcomes of the calls before are on the error."""
-    queue = FairQueue(store=Store(Interrupted()))
-    jobs = [NewJob(b"x", "q", workspace="a", job_id=f"j{n}") for n in range(130)]
-    with pytest.raises(PublishInterrupted, match="gone") as caught:
-        queue.publish_many(jobs)
-    assert caught.value.outcomes == tuple(f"j{n}" for n in range(100))
-    assert isinstance(caught.value.outcomes[0], JobId)

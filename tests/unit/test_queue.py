@@ -12,7 +12,7 @@ from fairqueue import ConfigurationError, FairQueue, JobContext, LeaseLost, curr
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
 from fairqueue._validation import MOST_DELAY_SECONDS
-from fairqueue.adapters import Finish, current_workspace, run_context
+from fairqueue.adapters import current_workspace, run_context
 from fairqueue.testing import ManualClock
 
 
@@ -88,22 +88,13 @@ def test_ending_a_lost_lease_raises(queue: FairQueue, act: str) -> None:
     assert queue.depth("q") == 1
 
 
-def test_several_endings_at_once(queue: FairQueue) -> None:
-    """finish() returns exactly the fences that were lost."""
-    queue.publish(b"x", queue="q")
-    queue.publish(b"x", queue="q")
-    first, second = queue.claim(["q"], 2).leases
-    queue.release(first)
-    lost = queue.finish([Finish(first.fence), Finish(second.fence, seconds=0.1)])
-    assert lost == {first.fence}
-
-
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
         ({"queue": ""}, "queue name must not be empty"),
         ({"queue": 7}, "queue name must be a str, not int"),
         ({"workspace": ""}, "workspace name must not be empty"),
+        ({"workspace": True}, "not bool"),
         ({"workspace": 4.2}, "workspace name must be a str, an int or a UUID, not float"),
         ({"workspace": "w" * 201}, "201 bytes long, at most 200"),
         ({"workspace": "é" * 101}, "202 bytes long, at most 200"),
@@ -183,29 +174,6 @@ def test_impossible_limits_of_a_task_are_rejected(
     """They are validated like those of a workspace."""
     with pytest.raises(ConfigurationError, match=said):
         queue.admin.set_task_limits("report", **limits)
-
-
-def test_runtime_limits_of_a_task_apply_at_once(queue: FairQueue) -> None:
-    """They apply to all workspaces together, and can be removed."""
-    for name in ("acme", "globex", "initech"):
-        queue.publish(b"x", queue="q", workspace=name, task="report")
-    queue.admin.set_task_limits("report", concurrency=1)
-    assert len(queue.claim(["q"], 5).leases) == 1
-    queue.admin.unset_task_limits("report")
-    assert len(queue.claim(["q"], 5).leases) == 2
-
-
-def test_runtime_limits_apply_at_once(queue: FairQueue) -> None:
-    """They apply to waiting jobs, keep limits that are not named, and can be removed."""
-    for _ in range(5):
-        queue.publish(b"x", queue="q", workspace="acme")
-    queue.admin.set_limits("acme", concurrency=1)
-    queue.admin.set_limits("acme", weight=2.0)
-    assert len(queue.claim(["q"], 5).leases) == 1
-    queue.admin.set_limits("acme", concurrency=3)
-    assert len(queue.claim(["q"], 5).leases) == 2
-    queue.admin.unset_limits("acme")
-    assert len(queue.claim(["q"], 5).leases) == 2
 
 
 def test_a_blank_workspace_is_refused() -> None:

@@ -43,18 +43,6 @@ def _until(condition: object, seconds: float = 10.0) -> bool:
     return True
 
 
-def test_it_is_the_child_that_answers(redis_server: EmbeddedServer) -> None:
-    """The server that answers is the process that was started."""
-    with redis_server.client() as client:
-        assert client.info("server")["process_id"] == redis_server.pid
-
-
-def test_its_url_is_a_core_url(redis_server: EmbeddedServer) -> None:
-    """The URL alone is enough for redis-py."""
-    with redis.Redis.from_url(redis_server.url) as client:
-        assert client.ping()
-
-
 def test_tcp_asks_for_its_password() -> None:
     """The loopback port rejects clients that do not know the password."""
     with embedded_redis(tcp=True) as server:
@@ -65,27 +53,6 @@ def test_tcp_asks_for_its_password() -> None:
             pytest.raises(redis.AuthenticationError),
         ):
             stranger.ping()
-
-
-def test_a_crash_and_a_restart_keep_the_data() -> None:
-    """With an append-only file what was written before SIGKILL is there after start()."""
-    with embedded_redis(persistent=True) as server:
-        with server.client() as client:
-            client.set("key", "value")
-        first = server.pid
-        server.kill()
-        server.start()
-        with server.client() as client:
-            assert client.get("key") == b"value"
-        assert server.pid != first
-
-
-def test_stop_leaves_nothing() -> None:
-    """After the block neither the process nor its folder is there."""
-    with embedded_redis() as server:
-        pid, folder = server.pid, server.folder
-    assert _gone(pid)
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

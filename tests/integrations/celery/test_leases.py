@@ -87,39 +87,6 @@ def test_an_end_waits_for_its_ack(core: FairQueue, leases: HeldLeases, held: Hel
     assert state(core) == {"waiting": 1, "running": 0, "dead": 0, "lost": 0}
 
 
-def test_ack_and_end_in_one_call(leases: HeldLeases, held: HeldLease) -> None:
-    """If ack and end come together, one ending is reported."""
-    begin(leases, held)
-    leases.decide(held.fence, Verdict.ACK)
-    leases.end(held)
-
-    assert [finish.ending.value for finish in leases.take()] == ["ack"]
-
-
-def test_an_ack_before_the_start_frees_at_once(
-    core: FairQueue, leases: HeldLeases, held: HeldLease
-) -> None:
-    """A revoked or expired job is acked without a run."""
-    held.request = Request()
-    leases.decide(held.fence, Verdict.ACK)
-    leases.flush()
-
-    assert state(core)["running"] == 0
-
-
-def test_requeue_waits_for_the_end(core: FairQueue, leases: HeldLeases, held: HeldLease) -> None:
-    """A hard time limit requeues while the process runs; the job is released when it is gone."""
-    begin(leases, held, acknowledged=True)
-    leases.decide(held.fence, Verdict.REQUEUE)
-    leases.flush()
-    assert state(core)["running"] == 1
-
-    leases.end(held)
-    leases.flush()
-
-    assert state(core) == {"waiting": 2, "running": 0, "dead": 0, "lost": 0}
-
-
 @pytest.mark.parametrize("begun", [True, False])
 def test_an_early_acked_run_is_not_repeated_if_its_ack_was_not_read(
     core: FairQueue, leases: HeldLeases, held: HeldLease, *, begun: bool
@@ -151,28 +118,6 @@ def test_an_early_ack_that_the_store_has_is_not_sent_again(
         leases.end(held)
         leases.flush()
         assert core.depth("q") == (0 if begins else 1)
-
-
-def test_an_aborted_run_is_given_back(core: FairQueue, leases: HeldLeases, held: HeldLease) -> None:
-    """Ended without a verdict, the job waits again; no delivery is counted."""
-    begin(leases, held)
-    leases.end(held)
-    leases.flush()
-
-    assert state(core)["waiting"] == 2
-    assert core.claim(["q"]).leases[0].deliveries == 1
-
-
-def test_a_dropped_job_is_a_dead_letter(
-    core: FairQueue, leases: HeldLeases, held: HeldLease
-) -> None:
-    """Rejected without requeue, it becomes a dead letter."""
-    begin(leases, held, acknowledged=True)
-    leases.decide(held.fence, Verdict.DROP)
-    leases.end(held)
-    leases.flush()
-
-    assert state(core) == {"waiting": 1, "running": 0, "dead": 1, "lost": 0}
 
 
 def test_endings_survive_a_failed_call(

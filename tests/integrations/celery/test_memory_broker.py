@@ -104,41 +104,12 @@ def test_threads_keep_a_workspaces_limit(make_app: Any, seen: Seen) -> None:
     assert sorted(n for _, n in seen.order) == list(range(8))
 
 
-def test_a_flood_does_not_delay_other_workspaces(make_app: Any, seen: Seen) -> None:
-    """As on Redis, a small workspace does not wait for another's backlog."""
-    app = make_app()
-    for n in range(50):
-        call(app, n, tenant="big").apply_async()
-    small = [call(app, n, tenant="small").apply_async() for n in range(3)]
-    with start_worker(app, perform_ping_check=False, shutdown_timeout=60):
-        assert [job.get(timeout=60) for job in small] == [0, 1, 2]
-
-        assert max(seen.order.index(("small", n)) for n in range(3)) < 30  # of 53, by time
-
-
 def test_an_absurd_delay_is_refused(make_app: Any) -> None:
     """The error names the bound; with other brokers a worker would hold the task for as long."""
     eta = datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))
     for absurd in ({"eta": eta}, {"countdown": 2e11}):
         with pytest.raises(ConfigurationError, match="at most 100 years"):
             call(make_app(), **absurd).apply_async()
-
-
-def test_countdown_revoke_and_inspect(make_app: Any, seen: Seen) -> None:
-    """Scheduled jobs wait until they are due; control and events work in memory, too."""
-    app = make_app()
-    with start_worker(app, shutdown_timeout=60) as worker:
-        begun = time.monotonic()
-        later = call(app, 1, countdown=0.5).apply_async()
-        gone = call(app, 2, countdown=0.3).apply_async()
-        assert app.control.revoke(gone.id, reply=True, timeout=60, limit=1)
-        assert app.control.ping(timeout=60, limit=1) == [{worker.hostname: {"ok": "pong"}}]
-
-        assert later.get(timeout=60) == 1
-        assert time.monotonic() - begun > 0.45
-        wait_for(lambda: gone.state == "REVOKED")
-
-    assert seen.order == [("ada", 1)]
 
 
 @pytest.mark.parametrize("settings", [{}, {"task_acks_late": True}], ids=["early", "late"])
@@ -164,17 +135,6 @@ def test_a_retry_keeps_the_unique_key_of_its_task(make_app: Any, settings: dict[
         assert first.get(timeout=60) == 1
         assert send(3).get(timeout=60) == 3
     assert ran == [1, 1, 3, 3]
-
-
-def test_a_full_workspace_refuses(make_app: Any) -> None:
-    """As on Redis, CapacityExceeded is raised."""
-    app = make_app(workspace_capacity=2)
-    for n in range(2):
-        call(app, n).apply_async()
-
-    with pytest.raises(fairqueue.CapacityExceeded) as refused:
-        call(app, 3).apply_async()
-    assert refused.value.waiting == 2
 
 
 def test_the_core_sees_the_same_store(make_app: Any, namespace: str) -> None:

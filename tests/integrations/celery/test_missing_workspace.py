@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from celery import Celery, shared_task
 
-from fairqueue import WorkspaceUnresolved
 from fairqueue_celery import queue_of
 from tests.celery_state import kept
 
@@ -59,41 +58,6 @@ def test_an_argument_by_position(make_app: MakeApp) -> None:
     app.tasks["shared-by-position"].delay("d")
     app.send_task("plain", (1, "e"))
     assert found(app) == {"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}
-
-
-def test_a_typo_is_told_once(make_app: MakeApp, caplog: pytest.LogCaptureFixture) -> None:
-    """The warning names the task, what was looked for, and the likely correction."""
-    app = make_app(workspace_from="kwarg:tenantid")
-
-    @app.task(name="report", shared=False)
-    def report(tenant_id: str) -> None: ...
-
-    for _ in range(3):
-        report.delay("acme")
-    (record,) = [r for r in caplog.records if r.name == "fairqueue.publish"]
-    assert record.levelname == "WARNING"
-    for part in ("'report'", "kwarg:tenantid", "did you mean 'tenant_id'?", "'default'"):
-        assert part in record.getMessage()
-    assert (found(app), missing(app)) == ({"default": 3}, {"report": 3})
-
-
-@pytest.mark.parametrize("value", [None, "", " "])
-def test_no_value_is_no_workspace(
-    make_app: MakeApp, caplog: pytest.LogCaptureFixture, value: str | None
-) -> None:
-    """None and blank text are told like an argument that is not there."""
-    app = make_app()
-    app.send_task("report", kwargs={"tenant_id": value})
-    assert f"kwarg:tenant_id (it is {value!r})" in caplog.text
-    assert missing(app) == {"report": 1}
-
-
-def test_reject(make_app: MakeApp) -> None:
-    """The caller gets one error, at once, and nothing is published."""
-    app = make_app(on_missing_workspace="reject")
-    with pytest.raises(WorkspaceUnresolved, match=r"'report' names no workspace.*kwarg:tenant_id"):
-        app.send_task("report", ("acme",))
-    assert (found(app), missing(app)) == ({}, {})
 
 
 def test_reject_loses_no_retry(make_app: MakeApp, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,9 +7,8 @@ import contextvars
 import json
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from fairqueue import (
 )
 from fairqueue.adapters import run_context
 from tests.celery_state import kept
+from tests.integrations.counted_calls import calls_of
 from tests.system.ledger import wait_for
 
 Make = Callable[..., Celery]
@@ -69,23 +69,6 @@ def core(app: Celery) -> FairQueue:
     return fairqueue_celery.queue_of(app)
 
 
-@contextmanager
-def calls_of(app: Celery) -> Iterator[Counter[str]]:
-    """Count the operations that this app's store runs."""
-    engine, calls = core(app).store.engine, Counter[str]()
-    run = engine._run
-
-    def counted(operation: str, values: Any) -> Any:
-        calls[operation] += 1
-        return run(operation, values)
-
-    engine._run = counted  # type: ignore[method-assign]
-    try:
-        yield calls
-    finally:
-        engine._run = run  # type: ignore[method-assign]
-
-
 def stored(app: Celery) -> list[tuple[str, int]]:
     """Workspace and argument of each job, in the order in which one worker gets them."""
     leases = core(app).claim(["celery"], 10_000).leases
@@ -102,7 +85,7 @@ def test_a_group_takes_a_call_for_every_hundred(make_app: Make, size: int) -> No
     """No task of it is published by itself."""
     app = make_app()
     call(app).apply_async()
-    with calls_of(app) as calls:
+    with calls_of(core(app)) as calls:
         result = group([call(app, n) for n in range(size)]).apply_async()
     assert calls["publish"] == 0
     assert calls["publish_many"] == -(-size // 100)
@@ -132,7 +115,7 @@ def test_a_generator_is_sent_as_it_grows(make_app: Make) -> None:
 def test_a_quick_generator_takes_few_calls(make_app: Make) -> None:
     """No task of it is published by itself."""
     app = make_app()
-    with calls_of(app) as calls:
+    with calls_of(core(app)) as calls:
         group(call(app, n) for n in range(250)).apply_async()
     assert calls["publish"] == 0
     assert 3 <= calls["publish_many"] < 50
@@ -200,7 +183,7 @@ def test_a_chord_and_chunks_are_sent_together(make_app: Make, tmp_path: Path) ->
     """A chord's header with what Celery publishes for it, and each of the chunks."""
     app = make_app(result_backend=f"file://{tmp_path}")
     call(app).apply_async()
-    with calls_of(app) as calls:
+    with calls_of(core(app)) as calls:
         chord([call(app, n) for n in range(5)])(app.signature("add_up", workspace="ada"))
         app.tasks["work"].chunks([(n,) for n in range(10)], 2).apply_async(workspace="ada")
     assert (calls["publish"], calls["publish_many"]) == (0, 2)
@@ -221,7 +204,7 @@ def test_a_batch_is_one_call(make_app: Make) -> None:
     """Also where a group is in it; nothing is sent before its end."""
     app = make_app()
     call(app).apply_async()
-    with calls_of(app) as calls, fairqueue_celery.batch(app):
+    with calls_of(core(app)) as calls, fairqueue_celery.batch(app):
         for n in range(5):
             call(app, n).apply_async()
         group(call(app, n) for n in range(5)).apply_async()
@@ -230,22 +213,6 @@ def test_a_batch_is_one_call(make_app: Make) -> None:
         assert not calls
     assert calls == {"publish_many": 1}
     assert core(app).depth("celery") == 1 + 11
-
-
-def test_an_error_in_the_block_sends_nothing(make_app: Make) -> None:
-    """What the block called before the error is not sent; the next call is."""
-    app = make_app()
-
-    def fail() -> None:
-        call(app).apply_async()
-        group(call(app) for _ in range(3)).apply_async()
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError), fairqueue_celery.batch(app):
-        fail()
-    assert core(app).depth("celery") == 0
-    call(app).apply_async()
-    assert core(app).depth("celery") == 1
 
 
 @pytest.mark.parametrize("kind", ["group", "nested", "chord"])
@@ -377,7 +344,7 @@ def test_what_follows_from_a_job_is_never_refused(make_app: Make) -> None:
             group([call(app, n) for n in range(3)]).apply_async()
         job.body_returned = True
         group([call(app, n) for n in range(3)]).apply_async()
-        with calls_of(app) as calls, fairqueue_celery.batch(app):
+        with calls_of(core(app)) as calls, fairqueue_celery.batch(app):
             group([call(app, n) for n in range(3)]).apply_async()
             assert calls["publish_many"] == 1
     assert core(app).depth("celery") == 1 + 6

@@ -11,7 +11,6 @@ import pytest
 from celery import Celery
 
 from fairqueue import ConfigurationError, FairQueue
-from fairqueue_celery import WorkspaceUnresolved
 
 BUSY = """
 from celery import Celery
@@ -62,21 +61,6 @@ def test_bad_settings_are_refused(url: str, core: FairQueue, options: Any, about
     assert core.depth("celery") == 0
 
 
-def broken_resolver(*_: Any) -> str:
-    """A workspace resolver with a bug."""
-    raise KeyError("customer")
-
-
-def test_a_broken_resolver_fails_the_publish(
-    url: str, core: FairQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error names the resolver and the task; nothing is published without a workspace."""
-    monkeypatch.setitem(sys.modules, "my_broken", sys.modules[__name__])
-    with pytest.raises(WorkspaceUnresolved, match=r"my_broken:broken_resolver.*shop\.work"):
-        publish(url, workspace_from="my_broken:broken_resolver")
-    assert core.depth("celery") == 0
-
-
 def test_the_module_of_a_resolver_may_publish(tmp_path: Path) -> None:
     """A publish while it is imported fails with the resolver's name, and does not hang."""
     (tmp_path / "busy.py").write_text(BUSY)
@@ -86,23 +70,3 @@ def test_the_module_of_a_resolver_may_publish(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "cannot import 'busy:tenant_of'" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "name", ["a b", "a:b", "*", "{x}", "line\nbreak", "🦊", "x" * 200, "'\"\\"], ids=ascii
-)
-def test_any_name_works(url: str, core: FairQueue, name: str) -> None:
-    """Names may have spaces, colons, braces, newlines and emoji, up to 200 bytes."""
-    app = Celery("publisher", broker=url)
-    app.send_task("shop.work", headers={"workspace": name})
-    app.close()
-    assert [row.workspace for row in core.admin.stats().workspaces] == [name]
-
-
-def test_a_name_too_long_is_refused(url: str, core: FairQueue) -> None:
-    """201 bytes are too many; the error says so."""
-    app = Celery("publisher", broker=url)
-    with pytest.raises(ConfigurationError, match="200"):
-        app.send_task("shop.work", headers={"workspace": "x" * 201})
-    app.close()
-    assert core.depth("celery") == 0

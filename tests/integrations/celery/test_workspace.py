@@ -12,7 +12,6 @@ import pytest
 
 import fairqueue
 from fairqueue import WorkspaceUnresolved
-from fairqueue.adapters import check_sources
 from fairqueue_celery._publish.call import Call, note_call, noted_call, workspace_of
 
 
@@ -86,13 +85,6 @@ def test_other_types_are_refused(value: Any) -> None:
     """What cannot be a name is refused, with the source and the task."""
     with pytest.raises(WorkspaceUnresolved, match=r"kwarg:customer.*shop\.work"):
         workspace_of(call(customer=value), ["kwarg:customer"])
-
-
-@pytest.mark.parametrize("source", ["no.such.module:f", "fairqueue:nothing", "fairqueue:__all__"])
-def test_an_unloadable_resolver_is_refused_at_start(source: str) -> None:
-    """A function that does not exist raises when the broker is first used."""
-    with pytest.raises(WorkspaceUnresolved, match=source):
-        check_sources(["kwarg:customer", source])
 
 
 def test_a_call_is_known_by_its_headers() -> None:

@@ -91,13 +91,6 @@ def test_it_comes_before_an_argument_and_a_block(app: Celery) -> None:
 
 
 @pytest.mark.parametrize("value", [42, uuid.UUID(int=5)])
-def test_numbers_and_uuids(app: Celery, value: Any) -> None:
-    """They become text, as an argument does."""
-    app.send_task("work", workspace=value)
-    assert found(app) == {str(value): 1}
-
-
-@pytest.mark.parametrize("value", [42, uuid.UUID(int=5)])
 def test_numbers_and_uuids_of_a_block(app: Celery, value: Any) -> None:
     """``fairqueue.workspace()`` takes what an argument may be."""
     with fairqueue.workspace(value):

@@ -26,12 +26,6 @@ def test_an_unknown_setting_is_refused() -> None:
         FairQueueMiddleware(workspace_concurency=2)
 
 
-def test_an_unloadable_resolver_is_refused() -> None:
-    """Creating the middleware raises an error that names it."""
-    with pytest.raises(fairqueue.WorkspaceUnresolved, match="no_such:thing"):
-        FairQueueMiddleware(workspace_from="no_such:thing")
-
-
 def test_a_real_broker_needs_a_url() -> None:
     """There is no default: jobs must not go to a server by accident."""
     broker = RedisBroker()
@@ -69,23 +63,6 @@ def test_the_broker_url_of_a_celery_app_is_taken(redis_url: str, namespace: str)
         with FairQueue(redis_url, namespace=namespace) as core:
             (row,) = core.admin.stats().workspaces
         assert (row.workspace, row.limit) == ("acme", 2)
-
-
-@pytest.mark.parametrize(
-    ("given", "stands_for"),
-    [
-        ("fairqueue://u:p@h:1/2", "redis://u:p@h:1/2"),
-        ("fairqueues://h/2", "rediss://h/2"),
-    ],
-)
-def test_schemes_of_a_celery_app(given: str, stands_for: str) -> None:
-    """They lead to the same server, with the same encryption."""
-    pools = [FairQueue(url).store.engine.client.connection_pool for url in (given, stands_for)]  # type: ignore[attr-defined]
-    facts = [
-        (pool.connection_class, *map(pool.connection_kwargs.get, ("host", "port", "db")))
-        for pool in pools
-    ]
-    assert facts[0] == facts[1]
 
 
 def test_a_worker_logs_what_is_in_force(caplog: pytest.LogCaptureFixture, start: Start) -> None:

@@ -11,7 +11,6 @@ import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
 
-import fairqueue
 from fairqueue import FairQueue, adapters
 from fairqueue_dramatiq import FairQueueMiddleware
 from tests.integrations.dramatiq.conftest import Start, brokers
@@ -96,27 +95,6 @@ def join(broker: StubBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    "broker", [{"fairness": "count", "workspaces": {"big": {"weight": 3}}}], indirect=True
-)
-def test_weights(broker: StubBroker, start: Start, diary: Diary, core: FairQueue) -> None:
-    """A triple weight gets three of four starts; a weight set at runtime applies at once."""
-    for workspace in ("big", "small"):
-        send(broker, workspace, 24)
-    start(broker, threads=1)
-    join(broker)
-    assert diary.workspaces()[:24].count("big") in {17, 18, 19}
-
-    diary.order.clear()
-    core.admin.pause()
-    for workspace in ("big", "small"):
-        send(broker, workspace, 24)
-    core.admin.set_limits("big", weight=1)
-    core.admin.resume()
-    join(broker)
-    assert diary.workspaces()[:24].count("big") in {11, 12, 13}
-
-
-@pytest.mark.parametrize(
     "broker",
     [{"tasks": {"report": {"concurrency": 2, "workspace_concurrency": 1}}}],
     indirect=True,
@@ -131,61 +109,6 @@ def test_limits_of_an_actor(broker: StubBroker, start: Start, diary: Diary) -> N
     assert diary.most["report"] == 2
     assert {diary.most[f"report of {name}"] for name in ("ada", "bea", "cleo")} == {1}
     assert diary.most["mail"] > 2
-
-
-@pytest.mark.parametrize("broker", [{"tasks": {"report": {"workspace_rate": 10}}}], indirect=True)
-def test_a_rate_of_an_actor_in_each_workspace(
-    broker: StubBroker, start: Start, diary: Diary
-) -> None:
-    """Starts of each workspace are spaced; its other actors do not wait."""
-    for workspace in ("ada", "bea"):
-        send(broker, workspace, 4)
-    send(broker, "ada", 1, actor="mail")
-    start(broker)
-    join(broker)
-    assert diary.at[-1] - diary.at[0] > 0.25
-    assert set(diary.workspaces()[:3]) == {"ada", "bea"}
-    assert set(diary.workspaces()[-2:]) == {"ada", "bea"}
-
-
-@pytest.mark.parametrize(
-    "broker", [{"workspaces": {"ada": {"rate": 10, "burst": 1}}}], indirect=True
-)
-def test_rates(broker: StubBroker, start: Start, diary: Diary) -> None:
-    """At ten per second, starts are spaced; other workspaces do not wait."""
-    send(broker, "ada", 5)
-    send(broker, "bea", 20)
-    start(broker)
-    join(broker)
-    at = [when for when, name in zip(diary.at, diary.workspaces(), strict=True) if name == "ada"]
-    assert at[-1] - at[0] > 0.35
-    assert diary.workspaces()[-1] == "ada"
-
-
-@pytest.mark.parametrize(
-    "broker",
-    [
-        {
-            "fairness": "count",
-            "workspaces": {
-                "org": {"concurrency": 2},
-                **{f"team-{n}": {"parent": "org"} for n in range(6)},
-            },
-        }
-    ],
-    indirect=True,
-)
-def test_workspaces_with_a_parent(broker: StubBroker, start: Start, diary: Diary) -> None:
-    """Six workspaces of one organisation share its limit and its share of the workers."""
-    for n in range(6):
-        send(broker, f"team-{n}", 4, seconds=0.01)
-    send(broker, "ada", 12, seconds=0.01)
-    start(broker, threads=3)
-    join(broker)
-    teams = Counter(name for name in diary.most if "team" in name)
-    assert len(teams) == 6
-    assert diary.most["all"] == 3
-    assert 8 <= diary.workspaces()[:24].count("ada") <= 12
 
 
 @pytest.mark.parametrize(
@@ -218,43 +141,3 @@ def test_pauses(broker: StubBroker, start: Start, diary: Diary, core: FairQueue)
     core.admin.resume(queue="mails")
     join(broker)
     assert len(diary.order) == 6
-
-
-def test_a_draining_workspace_refuses_new_jobs(
-    broker: StubBroker, start: Start, diary: Diary, core: FairQueue
-) -> None:
-    """``send`` is refused; waiting jobs run."""
-    send(broker, "ada", 2)
-    core.admin.drain(workspace="ada")
-    with pytest.raises(fairqueue.CapacityExceeded) as refused:
-        send(broker, "ada")
-    assert refused.value.workspace == "ada"
-    start(broker)
-    join(broker)
-    assert len(diary.order) == 2
-
-
-def test_runtime_limits(broker: StubBroker, start: Start, diary: Diary, core: FairQueue) -> None:
-    """They apply to waiting jobs: none runs, then one at a time, then as many as configured."""
-    core.admin.set_limits("ada", concurrency=0)
-    send(broker, "ada", 6, seconds=0.02)
-    send(broker, "bea")
-    start(broker, threads=4)
-    wait_for(lambda: len(diary.order) == 1)
-    core.admin.set_limits("ada", concurrency=1)
-    join(broker)
-    assert diary.most["report of ada"] == 1
-    core.admin.unset_limits("ada")
-    send(broker, "ada", 8, seconds=0.05)
-    join(broker)
-    assert diary.most["report of ada"] > 1
-
-
-def test_purges(broker: StubBroker, start: Start, diary: Diary, core: FairQueue) -> None:
-    """Only the waiting jobs of that workspace are removed."""
-    send(broker, "ada", 3)
-    send(broker, "bea", 2)
-    assert core.admin.purge(workspace="ada") == 3
-    start(broker)
-    join(broker)
-    assert diary.workspaces() == ["bea", "bea"]

@@ -241,21 +241,6 @@ def test_the_worker_continues(broker: StubBroker, start: Start, lose: Callable[[
     assert all(thread.is_alive() for thread in worker.workers)
 
 
-def test_a_job_longer_than_its_lease_keeps_it(broker: StubBroker, start: Start) -> None:
-    """It is renewed until it is acked."""
-    runs: list[int] = []
-
-    @dramatiq.actor
-    def work() -> None:
-        runs.append(1)
-        time.sleep(LEASE_SECONDS * 4)
-
-    start(broker)
-    work.send()
-    broker.join("default", timeout=60_000)
-    assert runs == [1]
-
-
 def test_a_cancelled_job_ends(broker: StubBroker, start: Start, url: str) -> None:
     """Its actor is interrupted, and the job is neither retried nor run again."""
     seen: list[Any] = []

@@ -43,20 +43,6 @@ def test_an_argument_by_position(broker: StubBroker) -> None:
     assert found(broker) == ({"a": 1, "b": 1}, {})
 
 
-@pytest.mark.parametrize("broker", [{"workspace_from": "kwarg:tenantid"}], indirect=True)
-def test_a_typo_is_told_once(broker: StubBroker, caplog: pytest.LogCaptureFixture) -> None:
-    """The warning names the actor, what was looked for, and the likely correction."""
-
-    @dramatiq.actor
-    def report(tenant_id: str) -> None: ...
-
-    for _ in range(3):
-        report.send(tenant_id="acme")
-    (record,) = [r for r in caplog.records if r.name == "fairqueue.publish"]
-    assert "kwarg:tenantid (no such argument; did you mean 'tenant_id'?)" in record.getMessage()
-    assert found(broker) == ({"default": 3}, {"report": 3})
-
-
 @pytest.mark.parametrize(
     "broker", [{"workspace_from": FROM, "on_missing_workspace": "reject"}], indirect=True
 )

@@ -183,6 +183,10 @@ def test_a_retry_expires_with_its_message(broker: StubBroker, start: Start) -> N
         ({"expires": -1}, "expires must be seconds from 0"),
         ({"expires": float("nan")}, "expires must be seconds from 0"),
         ({"expires": True}, "expires must be a number"),
+        ({"expires": 10**400}, "expires"),
+        ({"unique_key": "k", "unique_for": 10**400}, "unique_for"),
+        ({"delay": 10**400}, "delay"),
+        ({"delay": 300_000_000_000_000}, "delay"),
     ],
 )
 def test_invalid_options_are_refused(
@@ -196,7 +200,7 @@ def test_invalid_options_are_refused(
 
     with pytest.raises(fairqueue.ConfigurationError, match=named):
         work.send_with_options(**options)
-    if not {"unique_key", "unique_for"} & set(options):
+    if "expires" in options:
         with pytest.raises(fairqueue.ConfigurationError, match=named):
             dramatiq.actor(**options)(print)
     broker.join("default", timeout=60_000)
@@ -218,29 +222,6 @@ def test_adopted_messages_expire_too(broker: StubBroker, start: Start) -> None:
     start(broker)
     broker.join("default", timeout=60_000)
     assert sorted(ran) == [0, 2, 3]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"expires": 10**400},
-        {"expires": float("nan")},
-        {"unique_key": "k", "unique_for": 10**400},
-        {"delay": 10**400},
-        {"delay": 300_000_000_000_000},
-    ],
-)
-def test_numbers_beyond_every_float_are_refused(
-    broker: StubBroker, options: dict[str, Any]
-) -> None:
-    """JSON integers can have any length; a clear error is raised, and nothing is sent."""
-
-    @dramatiq.actor
-    def work() -> None:
-        """Never runs."""
-
-    with pytest.raises(fairqueue.ConfigurationError, match=r"expires|unique_for|delay"):
-        work.send_with_options(**options)
 
 
 def test_an_id_cannot_inject_into_the_log(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import dramatiq
@@ -15,6 +14,7 @@ from dramatiq.brokers.stub import StubBroker
 import fairqueue_dramatiq
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, JobContext, StoreUnavailable
 from fairqueue.adapters import run_context
+from tests.integrations.counted_calls import calls_of
 
 Start = Callable[..., Worker]
 SETTINGS: dict[str, Any] = {"on_missing_workspace": "default"}
@@ -60,29 +60,12 @@ def message(work: Any, n: int = 0, workspace: str = "ada", **options: Any) -> An
     return work.message_with_options(args=(n,), workspace=workspace, **options)
 
 
-@contextmanager
-def calls_of(broker: StubBroker) -> Iterator[Counter[str]]:
-    """Count the operations that the core's store runs."""
-    engine, calls = queue(broker).store.engine, Counter[str]()
-    run = engine._run
-
-    def counted(operation: str, values: Any) -> Any:
-        calls[operation] += 1
-        return run(operation, values)
-
-    engine._run = counted  # type: ignore[method-assign]
-    try:
-        yield calls
-    finally:
-        engine._run = run  # type: ignore[method-assign]
-
-
 @pytest.mark.parametrize("size", [1, 250])
 def test_a_group_takes_a_call_for_every_hundred(
     broker: StubBroker, work: Any, ran: list[int], start: Start, size: int
 ) -> None:
     """Each of its messages is run once."""
-    with calls_of(broker) as calls:
+    with calls_of(queue(broker)) as calls:
         group([message(work, n) for n in range(size)]).run()
     assert (calls["publish"], calls["publish_many"]) == (0, -(-size // 100))
     start(broker)
@@ -92,7 +75,7 @@ def test_a_group_takes_a_call_for_every_hundred(
 
 def test_a_batch_is_one_call(broker: StubBroker, work: Any, ran: list[int], start: Start) -> None:
     """Also where groups, pipelines and delayed messages are in it."""
-    with calls_of(broker) as calls, fairqueue_dramatiq.batch(broker):
+    with calls_of(queue(broker)) as calls, fairqueue_dramatiq.batch(broker):
         for n in range(3):
             work.send_with_options(args=(n,), workspace="ada")
         line = pipeline([message(work, 4), message(work, 5, pipe_ignore=True)])

@@ -159,27 +159,6 @@ def test_a_full_workspace_refuses_a_send_inside_an_actor(start: Start, seen: lis
     assert seen == ["ada", "child", "child"]
 
 
-def test_a_concurrency_limit(start: Start) -> None:
-    """With more threads than the limit, no more jobs run at once."""
-    most, now, lock = [0], [0], threading.Lock()
-    for broker in brokers(FairQueueMiddleware(workspace_concurrency=2)):
-
-        @dramatiq.actor
-        def work() -> None:
-            with lock:
-                now[0] += 1
-                most[0] = max(most[0], now[0])
-            time.sleep(0.005)
-            with lock:
-                now[0] -= 1
-
-        for _ in range(40):
-            work.send_with_options(workspace="ada")
-        start(broker, threads=8)
-        broker.join("default", timeout=60_000)
-    assert most == [2]
-
-
 def test_flush_removes_waiting_jobs(broker: StubBroker, start: Start, seen: list[Any]) -> None:
     """Users flush a broker between their tests."""
 
