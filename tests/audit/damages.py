@@ -44,6 +44,11 @@ def _put(key: str, field: str, text: str) -> Damage:
     return lambda engine: engine.command("HSET", engine.keys.prefix + key, field, text)
 
 
+def _run(command: str, key: tuple[str, ...], *arguments: str | float) -> Damage:
+    """Run a command on the key of this kind and these names."""
+    return lambda engine: engine.command(command, engine.keys.key(*key), *arguments)
+
+
 def _take_first(key: str) -> Damage:
     """Remove the first member of a sorted set."""
 
@@ -148,48 +153,31 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a fence is above the last one": ("I4", _change_meta(0, "7")),
     "a fence is below the time of its claim": ("I4", _age_a_fence),
     "a runnable workspace is not ready": ("I1", _take_first("ready:q")),
-    "a limit is exceeded": (
-        "I2",
-        _put("limits", "live:queue:q", "concurrency=1"),
-    ),
+    "a limit is exceeded": ("I2", _put("limits", "live:queue:q", "concurrency=1")),
     "a limit was raised and its workspace was not settled": (
         "I1",
         _put("limits", "live:workspace:full", "concurrency=5"),
     ),
     "a lease was granted after the last beat": ("I12", _change_meta(2, "1")),
     "the clock is set back": ("I12", _change_meta(8, "-1")),
-    "a depth is wrong": (
-        "I6",
-        _put("jobs:q", "more", "a 1 0 0 0 1\n"),
-    ),
-    "no worker is woken": ("I7", lambda e: e.command("DEL", e.keys.key("token", "q"))),
-    "two are woken": ("I7", lambda e: e.command("RPUSH", e.keys.key("token", "q"), 1)),
-    "a task has no name": ("I3", lambda e: e.command("DEL", e.keys.key("tasks"))),
-    "a task has two names": (
-        "I3",
-        _put("tasks", "#1700000000000000", "another"),
-    ),
+    "a depth is wrong": ("I6", _put("jobs:q", "more", "a 1 0 0 0 1\n")),
+    "no worker is woken": ("I7", _run("DEL", ("token", "q"))),
+    "two are woken": ("I7", _run("RPUSH", ("token", "q"), 1)),
+    "a task has no name": ("I3", _run("DEL", ("tasks",))),
+    "a task has two names": ("I3", _put("tasks", "#1700000000000000", "another")),
     "a task's number cannot be read": ("I3", _put("tasks", "other", "what")),
     "a hole is of no element": (
         "I3",
-        lambda e: e.command("HSET", e.keys.key("holes", "full", "q", "0"), f"{NUMBER}:ghost", 1),
+        _run("HSET", ("holes", "full", "q", "0"), f"{NUMBER}:ghost", 1),
     ),
     "an expiry is of no job": (
         "I3",
-        lambda e: e.command(
-            "ZADD", e.keys.key("expiring", "full"), 1.7e9 + 90, f"q 0 {NUMBER}:ghost"
-        ),
+        _run("ZADD", ("expiring", "full"), 1.7e9 + 90, f"q 0 {NUMBER}:ghost"),
     ),
-    "a timer is lost": ("I3", lambda e: e.command("DEL", e.keys.key("timer"))),
+    "a timer is lost": ("I3", _run("DEL", ("timer",))),
     "a key is unknown": ("I9", lambda e: e.command("SET", e.keys.prefix + "what:is:this", 1)),
-    "a key may expire": (
-        "I9",
-        lambda e: e.command("SET", e.keys.key("retention"), "- -", "PX", 1_000_000),
-    ),
-    "a record was set aside": (
-        "I13",
-        _put("set_aside", "job q x", "1700000000.0 {}"),
-    ),
+    "a key may expire": ("I9", _run("SET", ("retention",), "- -", "PX", 1_000_000)),
+    "a record was set aside": ("I13", _put("set_aside", "job q x", "1700000000.0 {}")),
     **{
         f"a record of {kind} cannot be read": ("I13", _spoil_first(kind))
         for kind in ("workspaces", "leases", "nodes", "jobs:q", "shared_limits")
@@ -205,69 +193,37 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a flow that has failed has no timer": ("I1", _a_ready_flow_is("failed")),
     "a flow that is put off has no timer": ("I1", _a_ready_flow_is("put_off")),
-    "a finish tag has no flow": (
-        "I11",
-        lambda e: e.command("ZADD", e.keys.key("finish", "q"), 1.0, "ghost"),
-    ),
-    "a letter has no age": (
-        "I11",
-        lambda e: e.command("DEL", e.keys.key("dead_letters_by_age", "busy {1}")),
-    ),
-    "a notice has no letter": (
-        "I11",
-        lambda e: e.command("ZADD", e.keys.key("unreported", "q"), 1.0, "a x"),
-    ),
-    "a set of ended ids is left": (
-        "I11",
-        lambda e: e.command("SADD", e.keys.key("ended", "7"), "x"),
-    ),
-    "a cancelled job has no notice": (
-        "I11",
-        lambda e: e.command("DEL", e.keys.key("unreported", "q2")),
-    ),
+    "a finish tag has no flow": ("I11", _run("ZADD", ("finish", "q"), 1.0, "ghost")),
+    "a letter has no age": ("I11", _run("DEL", ("dead_letters_by_age", "busy {1}"))),
+    "a notice has no letter": ("I11", _run("ZADD", ("unreported", "q"), 1.0, "a x")),
+    "a set of ended ids is left": ("I11", _run("SADD", ("ended", "7"), "x")),
+    "a cancelled job has no notice": ("I11", _run("DEL", ("unreported", "q2"))),
     "limits of a provider cannot be forgotten": (
         "I11",
         _put("limits", "provider:workspace:x", "concurrency=1"),
     ),
     "a workspace below its reserve does not go first": (
         "I1",
-        lambda e: e.command(
-            "HSET", e.keys.key("limits"), f"live:workspace:{encode('busy {1}')}", "reserve=99"
-        ),
+        _run("HSET", ("limits",), f"live:workspace:{encode('busy {1}')}", "reserve=99"),
     ),
     "a workspace goes first without a reserve": (
         "I1",
-        lambda e: e.command("ZADD", e.keys.key("reserved", "q"), 1.0, "000000000000001:ghost"),
+        _run("ZADD", ("reserved", "q"), 1.0, "000000000000001:ghost"),
     ),
     "a workspace with leases has no record": (
         "I11",
-        lambda e: e.command("HDEL", e.keys.key("workspaces"), encode("busy {1}")),
+        _run("HDEL", ("workspaces",), encode("busy {1}")),
     ),
-    "a dead letter is not listed": (
-        "I11",
-        lambda e: e.command("DEL", e.keys.key("dead_workspaces")),
-    ),
-    "a count does not say when it was last raised": (
-        "I11",
-        _put("lost", "a", "3"),
-    ),
+    "a dead letter is not listed": ("I11", _run("DEL", ("dead_workspaces",))),
+    "a count does not say when it was last raised": ("I11", _put("lost", "a", "3")),
     "queues are kept of a worker that is gone": (
         "I11",
         _put("worker_queues", "ghost:1:ab", "4 0 q"),
     ),
-    "a job has a key that is another's": (
-        "I11",
-        _put("keyed", "q x", "a:1:k"),
-    ),
+    "a job has a key that is another's": ("I11", _put("keyed", "q x", "a:1:k")),
     "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
-    "a queue is of no known kind": (
-        "I11",
-        _put("kinds", "q", "what"),
-    ),
-    "the cleanup does not go on": (
-        "I11",
-        lambda e: e.command("SET", e.keys.key("cleanup"), "1 0 9000000000 0 0"),
-    ),
+    "a queue is of no known kind": ("I11", _put("kinds", "q", "what")),
+    "the cleanup does not go on": ("I11", _run("SET", ("cleanup",), "1 0 9000000000 0 0")),
 }
 
 
@@ -306,40 +262,22 @@ def _wait_for_a_rate(engine: Engine) -> object:
 
 
 SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
-    "a lease does not count for its group": (
-        "I4",
-        _take_one("slots_of_shared_limit:@org"),
-    ),
-    "a lease does not count for its task": (
-        "I4",
-        _take_one(f"slots_of_shared_limit:{TASK}"),
-    ),
+    "a lease does not count for its group": ("I4", _take_one("slots_of_shared_limit:@org")),
+    "a lease does not count for its task": ("I4", _take_one(f"slots_of_shared_limit:{TASK}")),
     "a lease does not count for its workspace and task": (
         "I4",
         lambda e: e.command("DEL", _shared(e, "slots_of_workspace_task", f"eu:{NUMBER}")),
     ),
-    "a task's limit is exceeded": (
-        "I2",
-        _put("limits", f"live:task:{NUMBER}", "concurrency=0"),
-    ),
+    "a task's limit is exceeded": ("I2", _put("limits", f"live:task:{NUMBER}", "concurrency=0")),
     "a lease of a limited task is not indexed": ("I4", _put("indexed_tasks", NUMBER, "new")),
-    "a rate is of no task": (
-        "I11",
-        lambda e: e.command("ZADD", e.keys.key("task_rates"), 9e9, "ghost"),
-    ),
+    "a rate is of no task": ("I11", _run("ZADD", ("task_rates",), 9e9, "ghost")),
     "a workspace is ready that waits for a task's rate": ("I1", _wait_for_a_rate),
-    "a closed inner node is ready": (
-        "I1",
-        _put("limits", "live:workspace:org", "concurrency=1"),
-    ),
+    "a closed inner node is ready": ("I1", _put("limits", "live:workspace:org", "concurrency=1")),
     "a task is paused and its inner node is not closed": (
         "I10",
         _put("limits", f"pause:task:{NUMBER}", "paused=1"),
     ),
-    "a shared limit is closed and not full": (
-        "I10",
-        _put("shared_limits", "@org", "at_limit 0 -"),
-    ),
+    "a shared limit is closed and not full": ("I10", _put("shared_limits", "@org", "at_limit 0 -")),
     "nodes of a shared limit are never reached": (
         "I10",
         _put("shared_limits", "@org", "- 0 - q@org<"),
@@ -347,18 +285,12 @@ SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
     "an inner node weighs too much": ("I5", _change_node(3, "7000000")),
     "an inner node counts a member that is not there": ("I5", _change_node(4, "9")),
     "an inner node counts a member that is not held back": ("I5", _change_node(5, "9")),
-    "an inner node is not in its node": (
-        "I1",
-        lambda e: e.command("DEL", e.keys.key("ready", "q")),
-    ),
+    "an inner node is not in its node": ("I1", _run("DEL", ("ready", "q"))),
     "an inner node is not listed": (
         "I3",
         lambda e: e.command("DEL", _shared(e, "nodes_of_shared_limit", GROUP)),
     ),
-    "a workspace is in another group": (
-        "I3",
-        _put("limits", "live:workspace:eu", "parent=other"),
-    ),
+    "a workspace is in another group": ("I3", _put("limits", "live:workspace:eu", "parent=other")),
     "a workspace moves between groups and nothing goes on with it": ("I3", _move_for_ever),
     "a lease counts for a group that its workspace has left": (
         "I4",

@@ -162,29 +162,3 @@ def test_every_key_has_one_hash_tag(redis_client: redis.Redis, namespace: str) -
     world.publish("a:b {c}", "x}{", queue="q {2}", task="{t}")
     for key in redis_client.scan_iter(match="{*", count=1000):
         assert re.fullmatch(r"\{[^{}]+:\d+\}:[^{}]*", key.decode())
-
-
-def test_idle_workspaces_leave_no_keys(store: Store, clock: ManualClock) -> None:
-    """The number of keys does not grow with the workspaces that have come and gone."""
-    world = World(store, clock)
-    worker = world.worker()
-
-    def come_and_go(names: range) -> int:
-        for n in names:
-            world.publish(f"w{n}")
-        while leases := worker.take(50):
-            for lease in leases:
-                worker.finish(lease, 0.0)
-        for _ in range(40):
-            world.publish("last")
-            worker.finish(worker.take_one(), 0.0)
-        space = Keyspace(store.engine)
-        return sum(
-            len(members)
-            for kind in ("finish", "indebted", "lane")
-            for _, members in space.all(kind)
-        )
-
-    first, then = come_and_go(range(300)), come_and_go(range(300, 1000))
-    assert then <= first + 1
-    assert first <= 40

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 import pytest
 
 from fairqueue import FairQueue, Pause
-from fairqueue.dashboard._checkup import Checkup
 from fairqueue.dashboard._remembered import MOST, Remembered
 from fairqueue.dashboard._sampler import Sampler
 from tests.dashboard.serving import Visitor
@@ -202,18 +201,6 @@ def test_an_open_page_follows(queue: FairQueue, visitor: Visitor) -> None:
         assert any("new_task" in line for line in lines)
 
 
-def test_the_doctor_looks_in_the_background(queue: FairQueue, visitor: Visitor) -> None:
-    """The page answers at once; the finding is there afterwards."""
-    assert "The doctor looks." in visitor.act("examine")
-    checkup = Checkup(queue)
-    checkup.run()
-    assert checkup.last.findings == ()
-    engine = queue.store.engine
-    engine.command("HSET", engine.keys.key("kinds"), "q", "nonsense")
-    checkup.run()
-    assert "kind 'nonsense'" in str(checkup.last.findings)
-
-
 def test_the_doctor_mends_what_it_has_found(queue: FairQueue, visitor: Visitor) -> None:
     """The page has a button for that, what was done, and a remedy where no repair acts."""
     queue.publish(b"", queue="q", workspace="acme")
@@ -248,12 +235,6 @@ def test_the_sampler_takes_a_sample(queue: FairQueue, visitor: Visitor) -> None:
     visitor.page("/")
     Sampler(queue).sample()
     assert len(queue.admin.history()) == 1
-
-
-def test_the_sampler_survives_an_outage(caplog: pytest.LogCaptureFixture) -> None:
-    """It warns."""
-    Sampler(FairQueue("redis://127.0.0.1:1/0", brings_limits=False)).sample()
-    assert "no sample" in caplog.text
 
 
 def test_what_was_read_is_remembered_for_a_second() -> None:

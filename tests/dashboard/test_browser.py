@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -108,15 +107,6 @@ def test_a_question_is_asked_before_harm(browser: Chromium, site: str) -> None:
     browser.click("form[action='/act/resume'] button")
 
 
-def test_limits_are_set_by_typing(browser: Chromium, site: str, busy: FairQueue) -> None:
-    """In the page of the workspace."""
-    browser.load(f"{site}/workspace?name=globex")
-    browser.run("document.querySelector('[name=concurrency]').value = '3'")
-    browser.click("form[action='/act/set-limits'] button")
-    assert "concurrency 3" in browser.text()
-    assert busy.admin.limits("globex")["concurrency"].value == 3
-
-
 def test_limits_of_a_queue_are_set_by_typing(browser: Chromium, site: str, busy: FairQueue) -> None:
     """From the list of queues to the form and back, by clicks."""
     browser.load(f"{site}/queues")
@@ -141,19 +131,6 @@ def test_dead_letters_are_chosen_by_typing(browser: Chromium, site: str, busy: F
     assert browser.dialogs == ["Run all dead jobs that match again?"]
     assert "3 jobs replayed" in browser.text()
     assert busy.depth("broken") == 3
-    assert browser.problems == []
-
-
-def test_a_finding_is_repaired_by_a_click(browser: Chromium, site: str, busy: FairQueue) -> None:
-    """The page tells what was found, and then what was done."""
-    engine = busy.store.engine
-    engine.command("HSET", engine.keys.key("kinds"), "mail", "nonsense")
-    browser.load(f"{site}/doctor")
-    browser.click("form[action='/act/examine'] button")
-    browser.wait("document.querySelector(\"form[action='/act/repair']\")")
-    browser.click("form[action='/act/repair'] button")
-    browser.wait("document.body.innerText.includes('What was done')")
-    assert "nonsense" not in str(engine.command("HGETALL", engine.keys.key("kinds")))
     assert browser.problems == []
 
 
@@ -187,10 +164,3 @@ def test_light_and_dark(browser: Chromium, site: str) -> None:
     browser.load(f"{site}/queues")
     assert browser.run(background) == light
     browser.run("localStorage.clear()")
-
-
-def test_pictures(browser: Chromium, site: str, tmp_path: Path) -> None:
-    """Each page can be looked at: the files are in the test's folder."""
-    browser.load(f"{site}/")
-    browser.picture(tmp_path / "overview.png")
-    assert (tmp_path / "overview.png").stat().st_size > 20_000

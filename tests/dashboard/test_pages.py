@@ -127,12 +127,6 @@ def test_names_are_shown_as_text(queue: FairQueue, visitor: Visitor, name: str) 
         assert "laid-out-laid-out-" not in answer.text
 
 
-def test_a_name_with_a_slash_has_its_page(queue: FairQueue, visitor: Visitor) -> None:
-    """Names stand in the query, so none leads to another path."""
-    queue.publish(b"", queue="q", workspace="../../etc/passwd")
-    assert "../../etc/passwd</h1>" in visitor.page("/workspace?name=..%2F..%2Fetc%2Fpasswd")
-
-
 @pytest.mark.parametrize(
     ("path", "code"),
     [

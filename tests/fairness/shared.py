@@ -21,24 +21,6 @@ def _limited(fleets: Fleets, task: Limits, **limits: Any) -> Fleet:
     return fleet
 
 
-def full_weights(fleets: Fleets, *, seconds: float) -> Figures:
-    """Weights 1:3 under a task's limit that is always reached."""
-    fleet = _limited(fleets, Limits(concurrency=2), b=Limits(weight=3))
-    for name in "ab":
-        fleet.backlog(name, 1.0, task="t")
-    fleet.until(seconds)
-    return fleet.shares()
-
-
-def full_lengths(fleets: Fleets, *, seconds: float) -> Figures:
-    """Jobs of 1 s and of 10 s under such a limit."""
-    fleet = _limited(fleets, Limits(concurrency=2))
-    for name, length in (("a", 1.0), ("b", 10.0)):
-        fleet.backlog(name, length, task="t")
-    fleet.until(seconds)
-    return fleet.shares()
-
-
 def full_beside_others(fleets: Fleets, *, seconds: float) -> Figures:
     """Two of eight slots, the task's limit, are shared 1:3; the others have the other six."""
     fleet = _limited(fleets, Limits(concurrency=2), b=Limits(weight=3))
@@ -78,16 +60,6 @@ def closed_loops(fleets: Fleets, *, seconds: float) -> Figures:
         fleet.backlog(f"u{n}", exponential(1.0, 10 + n))
     fleet.until(seconds)
     return {"closed": sum(fleet.shares([f"t{n}" for n in range(8)]).values())}
-
-
-def limited_inside(fleets: Fleets, *, seconds: float) -> Figures:
-    """A workspace in a task's node is at its own limit."""
-    fleet = _limited(fleets, Limits(concurrency=4), a=Limits(concurrency=1))
-    for name in "ab":
-        fleet.backlog(name, exponential(1.0, ord(name)), task="t")
-    fleet.backlog("c", exponential(2.0, 3))
-    fleet.until(seconds)
-    return fleet.shares()
 
 
 def limited_per_workspace(fleets: Fleets, *, seconds: float, mean: float) -> Figures:
@@ -138,35 +110,7 @@ def limited_group(fleets: Fleets, *, seconds: float) -> Figures:
     return fleet.shares()
 
 
-def raised(fleets: Fleets, *, before: float) -> Figures:
-    """A task's limit is raised from 2 to 8: worker-seconds in the minute after."""
-    fleet = _limited(fleets, Limits(concurrency=2))
-    fleet.backlog("a", 1.0, task="t")
-    fleet.backlog("b", 1.0)
-    fleet.until(before)
-    used = dict(fleet.used)
-    fleet.set_task_limits("t", Limits(concurrency=8))
-    fleet.until(before + 60)
-    return {name: fleet.used[name] - used[name] for name in "ab"}
-
-
 SHARED: dict[str, Scenario] = {
-    "full_weights": Scenario(
-        full_weights,
-        {"seconds": 120},
-        {"a": 0.25, "b": 0.75},
-        {"seconds": 1500},
-        {"a": 0.25, "b": 0.75},
-        broken_by=("weights are ignored",),
-    ),
-    "full_lengths": Scenario(
-        full_lengths,
-        {"seconds": 300},
-        {"a": 0.5, "b": 0.5},
-        {"seconds": 1500},
-        {"a": 0.503, "b": 0.497},
-        {"a": 0.04, "b": 0.04},
-    ),
     "full_beside_others": Scenario(
         full_beside_others,
         {"seconds": 150},
@@ -202,14 +146,6 @@ SHARED: dict[str, Scenario] = {
         {"closed": 0.04},
         broken_by=("workspaces without a waiting job weigh nothing",),
     ),
-    "limited_inside": Scenario(
-        limited_inside,
-        {"seconds": 120},
-        {"a": 0.125, "b": 0.37, "c": 0.506},
-        {"seconds": 1500},
-        {"a": 0.125, "b": 0.37, "c": 0.506},
-        dict.fromkeys("abc", 0.04),
-    ),
     "limited_per_workspace": Scenario(
         limited_per_workspace,
         {"seconds": 150.0, "mean": 0.1},
@@ -241,13 +177,5 @@ SHARED: dict[str, Scenario] = {
         {"seconds": 1500},
         {"m0": 0.125, "m1": 0.125, "e": 0.375, "f": 0.375},
         dict.fromkeys(("m0", "m1", "e", "f"), 0.03),
-    ),
-    "raised": Scenario(
-        raised,
-        {"before": 60.0},
-        {"a": 242.0, "b": 238.0},
-        {"before": 1500.0},
-        {"a": 242.0, "b": 238.0},
-        {"a": 16.0, "b": 16.0},
     ),
 }

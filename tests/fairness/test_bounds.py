@@ -10,7 +10,6 @@ from itertools import combinations
 import pytest
 
 from fairqueue import Limits
-from fairqueue._types import StoredLimits
 from tests.fairness.fleet import Fleet, Work
 from tests.fairness.scenarios import Fleets, exponential
 
@@ -78,19 +77,6 @@ def test_a_new_workspace_does_not_wait_behind_a_backlog(fleets_of: FleetsOf) -> 
     assert max(fleet.waits["small"]) <= 3
 
 
-def test_durations_do_not_matter_when_jobs_are_counted(fleets_of: FleetsOf) -> None:
-    """With fairness "count", workspaces start jobs in proportion to their weights."""
-    fleet = fleets_of("unchanged")(c=Limits(weight=2))
-    configured = StoredLimits(workspaces={"c": Limits(weight=2)}, fairness="count")
-    fleet.store.configure(configured, authoritative=True)
-    for name, seconds in (("a", 1.0), ("b", 20.0), ("c", 2.0)):
-        fleet.backlog(name, seconds)
-    fleet.until(400)
-    starts = fleet.served
-    assert abs(starts["a"] - starts["b"]) <= 9
-    assert abs(starts["c"] - 2 * starts["a"]) <= 18
-
-
 def test_intermittent_load_earns_no_credit(fleets_of: FleetsOf) -> None:
     """A workspace with pauses in its load gets its share while it has jobs, and no more."""
     fleet = fleets_of("unchanged")()
@@ -153,20 +139,3 @@ def test_no_slot_is_free_beside_a_runnable_job(fleets_of: FleetsOf, seed: int) -
         assert idle.beside_work() == []
     fleet.until(120)
     assert sum(fleet.served.values()) == 120
-
-
-def test_blocked_workspaces_cost_a_claim_nothing(fleets_of: FleetsOf) -> None:
-    """200 workspaces at their limit change neither the time nor the order in which jobs start."""
-    orders = []
-    for crowd in (0, 200):
-        fleet = fleets_of("unchanged")()
-        started: list[str] = []
-        fleet.on_claim = lambda work, seen=started: seen.append(work.workspace)
-        for i in range(crowd):
-            fleet.set_limits(f"full{i}", Limits(concurrency=0))
-            fleet.publish(f"full{i}", 1.0, go=False)
-        fleet.backlog("a", 1.0)
-        fleet.backlog("b", 0.5)
-        fleet.until(10)
-        orders.append(started)
-    assert orders[0] == orders[1]

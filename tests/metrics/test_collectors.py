@@ -104,16 +104,6 @@ def test_labels_are_bounded(queue: FairQueue) -> None:
     assert labels == set(queued)
 
 
-def test_no_workspace_may_have_a_label(queue: FairQueue) -> None:
-    """With 0 all are one number, which no workspace's name can take."""
-    _publish(queue, 2, "a")
-    _publish(queue, 1, "other")
-    found = scrape(collector(queue, workspaces=0))
-    assert found["fairqueue_workspace_jobs_queued", "other"] == 3
-    assert ("fairqueue_workspace_jobs_queued", "a") not in found
-    assert scrape(collector(queue))["fairqueue_workspace_jobs_queued", "other"] == 1
-
-
 def test_names_are_escaped(queue: FairQueue) -> None:
     """A name breaks no line, label or terminal."""
     queue.tally.begin()

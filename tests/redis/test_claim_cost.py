@@ -165,22 +165,6 @@ def test_many_reserves_cost_a_claim_nothing(
     assert costs[0] == costs[1]
 
 
-def test_a_claim_reads_no_index_of_reserves_without_any(
-    redis_client: redis.Redis, namespace: str
-) -> None:
-    """Without reserves the index is untouched; one reserve adds up to three commands to a claim."""
-    costs = []
-    for reserve in (None, 0):
-        counted = Counted(redis_client, f"{namespace}-{reserve}", Limits())
-        counted.store.set_limits("workspace", "z", Limits(weight=1.0, reserve=reserve))
-        counted.store.set_limits("queue", "z", Limits(concurrency=9))  # this closes the short way
-        for name in "abc":
-            counted.publish(name, n=40)
-        counted.cost()
-        costs.append(sum(counted.cost(20).values()) / 20)
-    assert costs[0] < costs[1] <= costs[0] + 3
-
-
 def test_a_claim_is_bounded(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> None:
     """One claim moves and settles a bounded number of jobs, however many are due."""
     store = Store(RedisEngine(redis_client, namespace=namespace), clock=clock)
@@ -196,22 +180,3 @@ def test_a_claim_is_bounded(redis_client: redis.Redis, namespace: str, clock: Ma
         stats["calls"] for stats in before.values()
     )
     assert calls < 1500
-
-
-def test_a_claim_beside_many_expired_jobs_is_bounded(
-    redis_client: redis.Redis, namespace: str, clock: ManualClock
-) -> None:
-    """One claim of 16 jobs runs no more commands than the steps of one call need."""
-    world = World(Store(RedisEngine(redis_client, namespace=namespace), clock=clock), clock)
-    for n in range(1200):
-        world.publish("a", expires_seconds=1 + n / 10_000)
-    world.publish_many(16, "b")
-    clock.advance(3)
-    worker, longest = world.worker(), 0
-    while world.row("a").waiting:
-        redis_client.config_resetstat()
-        worker.take(16)
-        stats: dict[str, dict[str, Any]] = redis_client.info("commandstats")
-        longest = max(longest, sum(int(row["calls"]) for row in stats.values()))
-    assert world.row("b").running == 16
-    assert longest < 1500

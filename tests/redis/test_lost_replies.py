@@ -18,8 +18,6 @@ from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import Proxy, proxy_before
 
-Make = Callable[..., FairQueue]
-
 
 @pytest.fixture
 def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
@@ -51,28 +49,6 @@ def _running(queue: FairQueue) -> int:
     return sum(w.running for w in queue.admin.stats().workspaces)
 
 
-def test_a_repeated_claim_leases_one_job(queue: FairQueue, proxy: Proxy) -> None:
-    """A claim whose reply was lost leases one job, and the repeat returns it."""
-    proxy.lose_reply_to(b"EVALSHA")
-    leases: list[Lease] = []
-
-    def claim() -> None:
-        leases.extend(queue.claim(["q"], 1).leases)
-
-    _again(claim)
-    assert proxy.lost == 1
-    assert [lease.job.id for lease in leases] == ["a"]
-    assert _running(queue) == 1
-
-
-def test_a_repeated_publish_is_one_job(queue: FairQueue, proxy: Proxy) -> None:
-    """A publish whose reply was lost, repeated with its id, adds one job."""
-    proxy.lose_reply_to(b"EVALSHA")
-    _again(lambda: queue.publish(b"x", queue="q", workspace="w", job_id="new"))
-    assert proxy.lost == 1
-    assert queue.depth("q") == 4
-
-
 def test_a_repeated_publish_of_many_stores_each_once(queue: FairQueue, proxy: Proxy) -> None:
     """Its reply was lost; repeated with its ids, also all or none where no more would fit."""
     queue.admin.set_limits("w", capacity=6)
@@ -98,14 +74,6 @@ def test_a_publish_of_many_that_is_interrupted_tells_how_far_it_came(
         outcomes = [job_id.outcome for job_id in queue.publish_many(jobs)]  # type: ignore[union-attr]
         assert outcomes == [Outcome.REPEATED] * 150
         assert queue.depth("q") == 150
-
-
-def test_a_late_repeat_does_not_restore_an_ended_job(queue: FairQueue, proxy: Proxy) -> None:
-    """A publish that is repeated after its job has ended adds no job."""
-    for lease in queue.claim(["q"], 3).leases:
-        queue.ack(lease)
-    queue.publish(b"x", queue="q", workspace="w", job_id="a")
-    assert queue.depth("q") == 0
 
 
 class Losing(redis.UnixDomainSocketConnection):
@@ -143,16 +111,6 @@ def test_a_client_that_sends_a_new_job_again_does_not_restore_it(
         assert queue.depth("q") == 0
 
 
-def test_a_repeated_ack_succeeds(queue: FairQueue, proxy: Proxy) -> None:
-    """An ack whose reply was lost is not reported as a lost lease when it is repeated."""
-    (lease,) = queue.claim(["q"]).leases
-    proxy.lose_reply_to(b"EVALSHA")
-    _again(lambda: queue.ack(lease))
-    assert proxy.lost == 1
-    assert _running(queue) == 0
-    assert queue.depth("q") == 2
-
-
 def test_a_repeated_finish_and_claim_acts_once(queue: FairQueue, proxy: Proxy) -> None:
     """A finish-and-claim whose reply was lost finishes once and claims once."""
     (lease,) = queue.claim(["q"]).leases
@@ -168,28 +126,6 @@ def test_a_repeated_finish_and_claim_acts_once(queue: FairQueue, proxy: Proxy) -
     assert proxy.lost == 1
     assert [lease.job.id for lease in found] == ["b"]
     assert _running(queue) == 1
-
-
-@pytest.mark.parametrize("act", ["release", "reject"])
-def test_a_repeated_release_or_reject_acts_once(queue: FairQueue, proxy: Proxy, act: str) -> None:
-    """A release or reject whose reply was lost takes effect once."""
-    (lease,) = queue.claim(["q"]).leases
-    proxy.lose_reply_to(b"EVALSHA")
-    if act == "release":
-        _again(lambda: queue.release(lease, counted=True))
-    else:
-        _again(lambda: queue.reject(lease, reason="bad"))
-    (workspace,) = queue.admin.stats().workspaces
-    waiting, dead = (3, 0) if act == "release" else (2, 1)
-    assert (workspace.waiting, workspace.dead, workspace.running) == (waiting, dead, 0)
-
-
-def test_a_repeated_renewal_is_harmless(queue: FairQueue, proxy: Proxy) -> None:
-    """A renewal whose reply was lost can be repeated."""
-    (lease,) = queue.claim(["q"]).leases
-    proxy.lose_reply_to(b"EVALSHA")
-    assert _again(lambda: queue.renew([(lease.fence, 0.1)]).lost) == frozenset()
-    queue.ack(lease)
 
 
 def test_clients_recover_when_every_connection_is_killed(

@@ -236,28 +236,6 @@ def test_a_shared_limit_opens_and_closes_its_nodes_page_by_page(
     assert changed < MOST_NODES
 
 
-def test_a_workspace_on_many_queues_joins_a_group_page_by_page(
-    redis_client: redis.Redis, world: World
-) -> None:
-    """No script moves all its flows, and none reads all their nodes afterwards."""
-    for n in range(300):
-        world.publish("big", queue=f"q{n:03}")
-    for _ in range(60):  # until the cleanup rests
-        world.reap()
-    spent = [commands(redis_client, lambda: world.limit("big", parent="org"))]
-    spent += [commands(redis_client, world.reap) for _ in range(100)]
-    assert max(sum(one.values()) for one in spent) < 150
-    assert audit(world.store.engine, now=world.clock()) == []
-    nodes = world.store.engine.keys.key("inner_nodes")
-    assert redis_client.hlen(nodes) == 300
-    worker = world.worker()
-    claimed = commands(redis_client, lambda: worker.take(1, "q007"))
-    assert sum(claimed.values()) < 100
-    published = commands(redis_client, lambda: world.publish("big", queue="q007", priority=2))
-    assert sum(published.values()) < 100
-    assert audit(world.store.engine, now=world.clock()) == []
-
-
 MOST_FLOWS = 700  # commands for the flows that one script settles
 
 
