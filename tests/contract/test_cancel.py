@@ -28,14 +28,6 @@ ENDINGS: dict[str, Callable[[World, Worker, Lease], object]] = {
 }
 
 
-def test_a_cancelled_waiting_job_is_removed_at_once(world: World) -> None:
-    """It is neither counted nor claimed, and the jobs around it keep their order."""
-    first, second, third = world.publish_many(3)
-    assert world.store.cancel(second) is Cancelled.REMOVED
-    assert world.row().waiting == 2
-    assert ids(world.worker().take(5)) == [first, third]
-
-
 def test_a_cancelled_scheduled_job_is_removed_at_once(world: World) -> None:
     """Nothing happens when it would have been due."""
     job = world.publish(delay_seconds=5)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fairqueue.audit import audit
-from tests.contract.world import World, ids
+from tests.contract.world import World, ids, sound
 
 HOUR = 3600.0
 
@@ -38,7 +37,7 @@ Glitch = Callable[[World], None]
 @pytest.fixture(autouse=True)
 def _is_sound(world: World) -> Iterator[None]:
     yield
-    assert audit(world.store.engine, now=world.clock()) == []
+    assert sound(world)
 
 
 @each_glitch

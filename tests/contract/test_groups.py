@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from fairqueue import Lease, Limits, Pause
-from fairqueue.audit import audit
-from tests.contract.world import World
+from tests.contract.world import World, sound
 
 
 def workspaces(leases: list[Lease]) -> Counter[str]:
@@ -177,12 +176,6 @@ def moving(world: World, name: str = "big") -> bool:
     engine = world.store.engine
     record = engine.command("HGET", engine.keys.key("workspaces"), name) or b""
     return any(mark in record.partition(b"|")[0] for mark in b"<>=")
-
-
-def sound(world: World) -> bool:
-    """Whether the auditor finds nothing."""
-    assert audit(world.store.engine, now=world.clock()) == []
-    return True
 
 
 MANY = 120

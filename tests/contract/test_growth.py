@@ -7,19 +7,12 @@ import itertools
 import pytest
 
 from fairqueue import CapacityExceeded, Pause
-from fairqueue.audit import Keyspace, audit
+from fairqueue.audit import Keyspace
 from tests.contract.world import Worker, World
 
-ONE_SHOT = 1000
 AT_ONCE = 50
 MOST_IN_ONE_CALL = 128
 REST_SECONDS = 60
-
-HOWS = {
-    "": {},
-    "in a group": {"parent": "org"},
-    "of a limited task": {},
-}
 
 
 def run_all(world: World, worker: Worker, seconds: float = 0.5) -> None:
@@ -40,28 +33,6 @@ def names_in(world: World, prefix: str) -> dict[str, int]:
     for kind in ("slots_of_workspace", "lane", "scheduled", "expiring", "slots_of_workspace_task"):
         found[kind] = sum(prefix in names[0] for names, _ in space.all(kind))
     return {kind: n for kind, n in found.items() if n}
-
-
-@pytest.mark.parametrize("how", HOWS)
-def test_workspaces_of_one_batch_leave_nothing(world: World, how: str) -> None:
-    """Each was used once, and no job comes after them: claims that find nothing forget them."""
-    if how == "of a limited task":
-        world.limit_task("t", concurrency=1000)
-    for n in range(ONE_SHOT):
-        if how == "in a group" and n < 100:
-            world.limit(f"once{n}", parent="org")
-        world.publish(f"once{n}")
-    worker = world.worker()
-    run_all(world, worker)
-    assert names_in(world, "once")["workspaces"] >= 100
-
-    world.clock.advance(REST_SECONDS)
-    for _ in range(ONE_SHOT // MOST_IN_ONE_CALL + 5):
-        world.clock.advance(0.1)
-        assert worker.take() == []
-
-    assert names_in(world, "once") == {}
-    assert audit(world.store.engine, now=world.clock()) == []
 
 
 def test_a_call_forgets_a_bounded_number(world: World) -> None:

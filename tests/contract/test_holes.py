@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue.audit import audit
 from fairqueue.errors import CapacityExceeded
-from tests.contract.world import World, ids
+from tests.contract.world import World, ids, sound
 
 MORE_THAN_ONE_CALL_SKIPS = 2200
-
-
-def sound(world: World) -> bool:
-    """Whether the auditor finds nothing."""
-    assert audit(world.store.engine, now=world.clock()) == []
-    return True
 
 
 def test_holes_are_skipped_and_not_counted(world: World) -> None:

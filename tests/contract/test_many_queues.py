@@ -7,10 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from fairqueue import Lease, Limits, Pause
-from fairqueue.audit import audit
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
-from tests.contract.world import World
+from tests.contract.world import World, sound
 
 MANY = 145
 NAMES = [f"q{n:03}" for n in range(MANY)]
@@ -29,12 +28,6 @@ def states(world: World) -> dict[str, tuple[str, bool]]:
     """How the workspace stands on each queue."""
     rows = Keyspace(world.store.engine).workspaces.get("big")
     return {flow.lane_key: (flow.state, flow.reserved) for flow in rows.flows} if rows else {}
-
-
-def sound(world: World) -> bool:
-    """Whether the auditor finds nothing."""
-    assert audit(world.store.engine, now=world.clock()) == []
-    return True
 
 
 def changed(world: World, act: Callable[[], object]) -> int:

@@ -130,21 +130,6 @@ def test_pauses_and_drains_are_enforced(world: World, scope: str, name: str) -> 
     assert observed(world) == {}
 
 
-def test_the_order_stays_fair(world: World) -> None:
-    """Starts are shared by weight."""
-    observe(world, default=Limits(concurrency=1))
-    world.limit("a", weight=3.0)
-    for name in "ab":
-        world.publish_many(80, name)
-    worker, turns = world.worker(), []
-    for _ in range(60):
-        lease = worker.take_one()
-        turns.append(lease.job.workspace)
-        world.clock.advance(1)
-        worker.finish(lease, 1.0)
-    assert 43 <= turns.count("a") <= 47
-
-
 @pytest.mark.parametrize("scope", SCOPES)
 def test_limits_hold_once_they_are_enforced(world: World, scope: str) -> None:
     """Jobs above a limit drain; each change of the mode resets the counts."""

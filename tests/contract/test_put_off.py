@@ -8,8 +8,7 @@ import pytest
 
 from fairqueue import Job, Limits, Pause
 from fairqueue.adapters import Admission
-from fairqueue.audit import audit
-from tests.contract.world import World, ids
+from tests.contract.world import World, ids, sound
 
 MANY = 2000
 HOLES = 4400
@@ -54,12 +53,6 @@ def paused(world: World, workspace: str = "a", n: int = 500) -> None:
 
 
 BLOCKS = [expired, holes, paused]
-
-
-def sound(world: World) -> bool:
-    """Whether the auditor finds nothing."""
-    assert audit(world.store.engine, now=world.clock()) == []
-    return True
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -9,24 +9,6 @@ import pytest
 from tests.contract.world import World, ids
 
 
-def test_a_released_job_goes_to_the_head_of_its_lane(world: World) -> None:
-    """It is the workspace's next job, before those that already waited."""
-    first, *_ = world.publish_many(3)
-    worker = world.worker()
-    worker.release(worker.take_one())
-    assert ids(worker.take()) == [first]
-
-
-def test_a_released_job_keeps_its_priority(world: World) -> None:
-    """It does not come before more urgent jobs."""
-    world.publish("a", "low", priority=5)
-    worker = world.worker()
-    lease = worker.take_one()
-    world.publish("a", "high", priority=1)
-    worker.release(lease)
-    assert ids(worker.take(2)) == ["high", "low"]
-
-
 def test_a_job_released_with_a_delay_is_scheduled(world: World) -> None:
     """It holds no slot while it waits, and is claimed when it is due."""
     world.limit(concurrency=1)

@@ -57,59 +57,6 @@ def test_unused_reserve_is_lent(world: World) -> None:
     assert whose(world.worker().take(8)) == "a" * 8
 
 
-def test_several_reserves_share_by_weight(world: World) -> None:
-    """Workspaces below their reserves share in the fair order; others start when none is left."""
-    for name, weight in (("x", 3.0), ("y", 1.0)):
-        world.limit(name, reserve=1, weight=weight)
-        world.publish_many(200, name)
-    world.publish_many(50, "a")
-    worker, turns = world.worker(), ""
-    for _ in range(80):
-        leases = worker.take(1)
-        turns += whose(leases)
-        end(world, worker, leases)
-    assert turns.count("a") == 0
-    assert 56 <= turns.count("x") <= 64
-
-
-def test_debt_from_a_reserve_is_bounded(world: World) -> None:
-    """After long use of a reserve, its workspace waits at most eight steps without it."""
-    world.limit("r", reserve=1)
-    for name in "rabc":
-        world.publish_many(400, name)
-    worker = world.worker()
-    for _ in range(200):
-        leases = worker.take(2)
-        assert "r" in whose(leases)
-        end(world, worker, leases)
-    world.limit("r", reserve=0)
-    turns = ""
-    for _ in range(60):
-        leases = worker.take(1)
-        turns += whose(leases)
-        end(world, worker, leases)
-    assert 8 <= turns.index("r") <= 8 * 3 + 3
-    assert 6 <= turns.count("r") <= 15
-
-
-def test_a_reserve_does_not_change_the_shares_of_others(world: World) -> None:
-    """The others share the remaining slots by weight, a new workspace too."""
-    world.limit("r", reserve=1)
-    world.limit("b", weight=3)
-    for name in ("r", "a", "b"):
-        world.publish_many(400, name)
-    worker, turns = world.worker(), ""
-    for n in range(80):
-        if n == 40:
-            world.publish_many(400, "new")
-        leases = worker.take(2)
-        turns += whose(leases)
-        end(world, worker, leases)
-    assert turns[:80].count("r") == 40
-    assert 28 <= turns[:80].count("b") <= 32
-    assert 6 <= turns[80:].count("new") <= 11
-
-
 def test_a_reserve_holds_over_several_queues(world: World) -> None:
     """A free slot goes to a workspace below its reserve on any of the worker's queues."""
     world.limit("r", reserve=2)
@@ -179,17 +126,6 @@ def test_positions_in_the_queue_include_reserves(world: World) -> None:
 
     assert ahead("r") == 0
     assert sorted(map(ahead, "ab")) == [1, 2]
-
-
-def test_a_configured_reserve_holds(world: World) -> None:
-    """It acts like a runtime one."""
-    world.configure(workspaces={"r": Limits(reserve=1)})
-    world.publish_many(5, "a")
-    world.publish_many(5, "r")
-    assert whose(world.worker().take(1)) == "r"
-    world.configure(workspaces={"b": Limits(reserve=1)}, authoritative=True)
-    world.publish_many(5, "b")
-    assert whose(world.worker("w2").take(1)) == "b"
 
 
 def test_a_reserve_above_the_concurrency_is_refused(world: World) -> None:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue.audit import audit
-from tests.contract.world import World, ids
+from tests.contract.world import World, ids, sound
 
 MORE_THAN_ONE_CALL_REAPS = 100
-
-
-def sound(world: World) -> bool:
-    """Whether the auditor finds nothing."""
-    assert audit(world.store.engine, now=world.clock()) == []
-    return True
 
 
 def test_however_many_leases_expire_their_jobs_keep_their_order(world: World) -> None:

@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from fairqueue import Lease, Limits
-from fairqueue.audit import audit
-from tests.contract.world import World
+from tests.contract.world import World, sound
 
 
 def tasks(leases: list[Lease]) -> Counter[str]:
@@ -219,7 +218,7 @@ def test_a_limit_over_many_queues_is_never_exceeded(world: World) -> None:
     assert len(worker.take(1, "q050")) == 1
     for queue in queues:
         assert other.take(1, queue) == []
-        assert audit(world.store.engine, now=world.clock()) == []
+        assert sound(world)
 
 
 def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: World) -> None:
@@ -227,4 +226,4 @@ def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: 
     queues = wait_on_many_queues(world)
     assert world.queues_left_after(queues, rounds=MOST_ROUNDS) == set()
     world.reap()
-    assert audit(world.store.engine, now=world.clock()) == []
+    assert sound(world)

@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from fairqueue import ConfigurationError, FairQueue, Limits, Pause
-from fairqueue.audit import audit
-from tests.contract.world import Worker, World
+from tests.contract.world import Worker, World, sound
 
 
 def starts(worker: Worker, queue: str = "q") -> Counter[tuple[str, str]]:
@@ -110,7 +109,7 @@ def test_what_has_passed_goes(world: World) -> None:
     for _ in range(40):
         world.reap()
     assert world.store.engine.command("ZCARD", key) == 0
-    assert audit(world.store.engine, now=world.clock()) == []
+    assert sound(world)
 
 
 def test_settings_and_live_limits() -> None:

@@ -30,19 +30,6 @@ def test_a_job_waits_from_its_publish(world: World, behind: int) -> None:
     assert [lease.runnable_seconds for lease in leases] == _about(*range(4 + behind, 3, -1))
 
 
-def test_a_busy_worker_is_told_on_the_short_way(world: World) -> None:
-    """A claim that ends a job and starts another tells the waits as the general way does."""
-    for n in range(6):
-        world.publish("a", str(n))
-    worker = world.worker()
-    (first,) = worker.take()
-    worker.finish(first, 1)
-    (second,) = worker.take()
-    world.clock.advance(2)
-    (third,) = worker.claim(1, finishes=[Finish(second.fence, seconds=1)]).leases
-    assert _waits(third) == _about(2, 2)
-
-
 def test_a_delayed_job_waits_from_its_time(world: World) -> None:
     """The delay is no wait, also where it comes behind jobs that wait already."""
     world.publish("a", "now")

@@ -9,8 +9,7 @@ import pytest
 
 from fairqueue import Job, Lease, Limits, Pause
 from fairqueue.adapters import Admission, Ending, Finish
-from fairqueue.audit import audit
-from tests.contract.world import Worker, World
+from tests.contract.world import Worker, World, sound
 
 DAY = 86400.0
 STEPS, CALLS = 6, 20
@@ -190,7 +189,7 @@ def test_it_goes(
     run(world, worker)
     assert traces(world, "gone") - kept == set()
     assert kinds(world) <= ALWAYS | kept
-    assert audit(world.store.engine, now=world.clock()) == []
+    assert sound(world)
 
 
 def test_a_task_keeps_its_name_while_anything_has_it(world: World) -> None:
@@ -206,7 +205,7 @@ def test_a_task_keeps_its_name_while_anything_has_it(world: World) -> None:
     world.store.publish(unique, Admission(unique_key="k", unique_for=200 * DAY))
     run(world, worker)
     idle(world, worker, 150)
-    assert audit(world.store.engine, now=world.clock()) == []
+    assert sound(world)
     assert worker.take_one("other").job.task == "waits"
     assert world.dead("dead")[0].job.task == "dies"
     assert list(world.store.replay("dead")) != []
@@ -266,7 +265,7 @@ def test_a_queue_is_used_by_a_job_that_waits_for_long(world: World) -> None:
     world.clock.advance(20 * DAY)
     world.reap()
     assert len(worker.take(1, "later")) == 1
-    assert audit(world.store.engine, now=world.clock()) == []
+    assert sound(world)
 
 
 def test_a_part_that_fails_stops_no_other(world: World) -> None:
@@ -398,4 +397,4 @@ def test_one_shot_workspaces_leave_nothing(world: World) -> None:
         for _ in range(10):  # each forgets some old answers
             world.store.put_provider_limits("other", None, keep_seconds=0)
     assert traces(world, "once") == set()
-    assert audit(world.store.engine, now=world.clock()) == []
+    assert sound(world)

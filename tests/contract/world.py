@@ -10,6 +10,7 @@ from fairqueue import DeadLetter, Job, Lease, Limits, Pause, WorkspaceStats
 from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Claimed, Ending, Finish, Renewed
+from fairqueue.audit import audit
 from fairqueue.testing import ManualClock
 
 LEASE_SECONDS = 30.0
@@ -220,3 +221,9 @@ class World:
 def ids(leases: Sequence[Lease]) -> list[str]:
     """Return the jobs' ids in the order of the leases."""
     return [lease.job.id for lease in leases]
+
+
+def sound(world: World) -> bool:
+    """Whether the auditor finds nothing."""
+    assert audit(world.store.engine, now=world.clock()) == []
+    return True
