@@ -79,15 +79,6 @@ def lengths(fleets: Fleets, *, seconds: float) -> Figures:
     return fleet.shares()
 
 
-def weights(fleets: Fleets, *, seconds: float) -> Figures:
-    """Weights 1:2:5 with different durations."""
-    fleet = fleets(b=Limits(weight=2), c=Limits(weight=5))
-    for name, mean in (("a", 1.0), ("b", 3.0), ("c", 0.5)):
-        fleet.backlog(name, exponential(mean, ord(name)))
-    fleet.until(seconds)
-    return fleet.shares()
-
-
 def turned_long(fleets: Fleets, *, seconds: float, few: float, long: float) -> Figures:
     """Some of the 0.1 s jobs of a take very long."""
     fleet, rnd = fleets(), random.Random(1)
@@ -282,18 +273,6 @@ def new_at_limit(fleets: Fleets, *, before: float) -> Figures:
     return {"established": fleet.served["e"] - served}
 
 
-def rated(fleets: Fleets, *, seconds: float, rates: Sequence[float]) -> Figures:
-    """A workspace's rate keeps it below its share; a burst of 2 is the simulation's burst of 1."""
-    shares: Figures = {}
-    for rate in rates:
-        fleet = fleets(a=Limits(rate=rate, burst=2))
-        for name, mean in (("a", 1.0), ("b", 1.0), ("c", 5.0)):
-            fleet.backlog(name, exponential(mean, ord(name)))
-        fleet.until(seconds)
-        shares[f"{rate:g}/s"] = fleet.shares(["a"])["a"]
-    return shares
-
-
 def new_workspaces(fleets: Fleets, *, starts: int, fairness: str = "time") -> Figures:
     """Five new workspaces with one job each for every five starts, beside an established one."""
     fleet, names, claims = fleets(), itertools.count(), itertools.count(1)
@@ -336,14 +315,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"seconds": 3000},
         {"a": 0.502, "b": 0.498},
         broken_by=("waiting tags are recomputed",),
-    ),
-    "weights": Scenario(
-        weights,
-        {"seconds": 300},
-        {"a": 0.125, "b": 0.249, "c": 0.626},
-        {"seconds": 3000},
-        {"a": 0.125, "b": 0.25, "c": 0.625},
-        broken_by=("weights are ignored",),
     ),
     "turned_long": Scenario(
         turned_long,
@@ -474,14 +445,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"established": 10.0},
         {"established": 1.0},
         broken_by=("credit before the first start",),
-    ),
-    "rated": Scenario(
-        rated,
-        {"seconds": 300.0, "rates": (2,)},
-        {"2/s": 0.251},
-        {"seconds": 3000.0, "rates": (1, 2, 2.5)},
-        {"1/s": 0.124, "2/s": 0.239, "2.5/s": 0.289},
-        broken_by=("no credit at a limit",),
     ),
     "new_workspaces": Scenario(
         new_workspaces,

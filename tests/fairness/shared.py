@@ -89,17 +89,6 @@ def rated_task(fleets: Fleets, *, seconds: float) -> Figures:
     return fleet.shares()
 
 
-def large_group(fleets: Fleets, *, seconds: float, size: int) -> Figures:
-    """A group with many workspaces beside a workspace without a group."""
-    members: dict[str, Any] = {f"m{n}": Limits(parent="org") for n in range(size)}
-    fleet = fleets(**members)
-    for name in members:
-        fleet.backlog(name, 1.0, keep=3)
-    fleet.backlog("e", 1.0)
-    fleet.until(seconds)
-    return {"established": fleet.shares()["e"], "one of them": fleet.shares()["m0"]}
-
-
 def limited_group(fleets: Fleets, *, seconds: float) -> Figures:
     """A group of weight 3, limited to 2 of 8 slots, beside two workspaces."""
     fleet = fleets(m0=Limits(parent="org"), m1=Limits(parent="org"))
@@ -126,7 +115,7 @@ SHARED: dict[str, Scenario] = {
         {"seconds": 600},
         {"a": 1 / 6, "b": 0.5, "c": 1 / 6, "d": 1 / 6},
         dict.fromkeys("abcd", 0.03),
-        broken_by=("a node weighs as one workspace",),
+        broken_by=("a node weighs as one workspace", "weights are ignored"),
     ),
     "turned_long_inside": Scenario(
         turned_long,
@@ -161,14 +150,6 @@ SHARED: dict[str, Scenario] = {
         {"seconds": 1500},
         {"a": 0.0625, "b": 0.1875, "c": 0.75},
         dict.fromkeys("abc", 0.03),
-    ),
-    "large_group": Scenario(
-        large_group,
-        {"seconds": 100, "size": 20},
-        {"established": 0.5, "one of them": 0.025},
-        {"seconds": 1500, "size": 20},
-        {"established": 0.5, "one of them": 0.025},
-        broken_by=("a group weighs as much as its workspaces",),
     ),
     "limited_group": Scenario(
         limited_group,

@@ -1,21 +1,32 @@
-"""A TCP proxy before a Redis server: it loses a reply on demand, or lets a server step down."""
+"""Broken links: a TCP proxy before a Redis server, which loses, delays or refuses what passes."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
+
+from fairqueue.testing import EmbeddedServer
+
+LOOK_EVERY_SECONDS = 0.02
 
 
 class Proxy:
-    """Passes bytes on, unless it is told to lose a reply or to refuse."""
+    """Passes bytes on, unless it is told otherwise."""
 
     def __init__(self, upstream: str) -> None:
         self.upstream = upstream
         """The unix socket to which new connections lead."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
+        self.silent = False
+        """While set, nothing passes, and all connections stay open."""
+        self.holding: bytes | None = None
+        """While set, what the server sends is held back from a chunk that contains this."""
+        self.held = False
+        """Whether something was held back."""
         self._word: bytes | None = None
         self.lost = 0
         self._links: list[socket.socket] = []
@@ -40,8 +51,12 @@ class Proxy:
             while True:
                 near, _ = self._listener.accept()
                 far = socket.socket(socket.AF_UNIX)
-                far.connect(self.upstream)
                 self._links += [near, far]
+                try:
+                    far.connect(self.upstream)
+                except OSError:  # the server is away
+                    near.close()
+                    continue
                 cut = threading.Event()
                 for source, target in ((near, far), (far, near)):
                     pump = (source, target, cut)
@@ -54,6 +69,7 @@ class Proxy:
                 if source in self._refused:
                     source.sendall(self._refused[source])
                     continue
+                self._delay(data, to_server=to_server)
                 if to_server and self._word is not None and self._word in data:
                     self._word = None
                     cut.set()
@@ -61,12 +77,20 @@ class Proxy:
                     self.lost += 1
                     break
                 target.sendall(data)
+            while self.silent:
+                time.sleep(LOOK_EVERY_SECONDS)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
+    def _delay(self, data: bytes, *, to_server: bool) -> None:
+        while self.silent or (not to_server and self.holding is not None and self.holding in data):
+            self.held = self.held or not self.silent
+            time.sleep(LOOK_EVERY_SECONDS)
+
     def close(self) -> None:
         """Close all connections."""
+        self.silent, self.holding = False, None
         for end in [self._listener, *self._links]:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -74,10 +98,17 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def proxy_before(socket_path: str) -> Iterator[Proxy]:
-    """Run a proxy before the server with this unix socket."""
-    proxy = Proxy(socket_path)
+def proxy_before(server: str) -> Iterator[Proxy]:
+    """Run a proxy before the server with this unix socket, or its URL."""
+    proxy = Proxy(server.removeprefix("unix://"))
     try:
         yield proxy
     finally:
         proxy.close()
+
+
+def kill_clients(server: EmbeddedServer) -> None:
+    """Close all connections of a server, apart from this one."""
+    with server.client() as client:
+        for kind in ("normal", "pubsub"):
+            client.client_kill_filter(_type=kind, skipme=True)

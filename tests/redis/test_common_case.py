@@ -13,8 +13,7 @@ import redis
 
 from fairqueue import FairQueue, Lease, Limits, NewJob
 from fairqueue.adapters import Finish
-
-OF_THE_CALL = {"evalsha", "info", "config"}
+from tests.redis.counting import commands
 
 
 @pytest.fixture
@@ -22,12 +21,9 @@ def count(redis_client: redis.Redis) -> Callable[[Callable[[], object]], int]:
     """Count the commands that the scripts of an action run."""
 
     def counted(act: Callable[[], object]) -> int:
-        redis_client.config_resetstat()
-        act()
-        stats: dict[str, dict[str, Any]] = redis_client.info("commandstats")
-        calls = {name.removeprefix("cmdstat_"): row["calls"] for name, row in stats.items()}
-        assert calls.pop("evalsha") == 1
-        return sum(n for name, n in calls.items() if name.partition("|")[0] not in OF_THE_CALL)
+        ran = commands(redis_client, act)
+        assert ran.pop("evalsha") == 1
+        return sum(ran.values())
 
     return counted
 

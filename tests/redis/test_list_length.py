@@ -14,7 +14,7 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
-from tests.redis.test_script_length import commands, longest_page
+from tests.redis.counting import commands, longest_page
 
 MOST_CLAIMS = 30
 """How many plain claims one page may cost."""

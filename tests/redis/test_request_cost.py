@@ -10,7 +10,7 @@ from fairqueue._stores import replies
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue.testing import ManualClock
-from tests.redis.test_script_length import commands
+from tests.redis.counting import commands
 
 MOST = 30
 PAGE = 32

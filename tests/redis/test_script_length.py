@@ -6,7 +6,6 @@ Costs are counted in commands, and in microseconds by no test: a machine may be 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import redis
@@ -20,21 +19,13 @@ from fairqueue.adapters import Admission, Finish
 from fairqueue.audit import audit
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
+from tests.redis.counting import commands, longest_page
 
 
 @pytest.fixture
 def world(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> World:
     """A store on Redis."""
     return World(Store(RedisEngine(redis_client, namespace=namespace), clock=clock), clock)
-
-
-def commands(client: redis.Redis, act: Callable[[], object]) -> dict[str, int]:
-    """Count the commands that an action runs, by name."""
-    client.config_resetstat()
-    act()
-    stats: dict[str, dict[str, Any]] = client.info("commandstats")
-    calls = {name.removeprefix("cmdstat_"): int(row["calls"]) for name, row in stats.items()}
-    return {name: n for name, n in calls.items() if not name.startswith(("config", "info"))}
 
 
 @pytest.mark.parametrize("operation", ["cancel", "why"])
@@ -54,25 +45,6 @@ def test_a_running_job_is_found_by_its_id(
 
     act()  # loads the script
     assert sum(commands(redis_client, act).values()) < 20
-
-
-def longest_page(client: redis.Redis, store: Store, act: Callable[[], object]) -> int:
-    """Return the most commands that one script of an action runs."""
-    engine, most = store.engine, 0
-    run = engine._run
-
-    def counted(operation: str, values: Any) -> Any:
-        nonlocal most
-        client.config_resetstat()
-        reply = run(operation, values)
-        stats: dict[str, dict[str, Any]] = client.info("commandstats")
-        most = max(most, sum(int(row["calls"]) for row in stats.values()))
-        return reply
-
-    engine._run = counted  # type: ignore[method-assign]
-    act()
-    engine._run = run  # type: ignore[method-assign]
-    return most
 
 
 def test_a_look_at_what_is_runnable_is_bounded(redis_client: redis.Redis, world: World) -> None:

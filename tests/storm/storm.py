@@ -24,8 +24,8 @@ from dramatiq.brokers.redis import RedisBroker
 import fairqueue_dramatiq
 from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer, embedded_redis
+from tests.redis.proxy import Proxy, kill_clients, proxy_before
 from tests.storm import judge, results
-from tests.system.celery.proxy import SilentProxy, kill_clients, silent_proxy
 from tests.system.ledger import Ledger, wait_for
 
 APPS = Path(__file__).parent / "apps"
@@ -245,7 +245,7 @@ class Storm:
         self,
         plan: Plan,
         server: EmbeddedServer,
-        proxy: SilentProxy,
+        proxy: Proxy,
         fleet: Fleet,
         chance: random.Random,
         folder: Path,
@@ -348,14 +348,12 @@ class Storm:
 
 
 @contextlib.contextmanager
-def _ground(
-    plan: Plan, folder: Path
-) -> Iterator[tuple[EmbeddedServer, SilentProxy, Fleet, Ledger]]:
+def _ground(plan: Plan, folder: Path) -> Iterator[tuple[EmbeddedServer, Proxy, Fleet, Ledger]]:
     ledger = Ledger(folder / "ledger")
     with (
         embedded_redis(persistent=True) as server,
         embedded_redis() as told,
-        silent_proxy(server.socket_path) as proxy,
+        proxy_before(server.socket_path) as proxy,
     ):
         settings = {
             "url": f"redis://127.0.0.1:{proxy.port}",

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -24,7 +24,6 @@ from fairqueue import (
     Lease,
     Outcome,
     Settings,
-    WorkspaceUnresolved,
 )
 from fairqueue._unknown_task import MOST_TASKS
 from fairqueue.adapters import (
@@ -35,13 +34,9 @@ from fairqueue.adapters import (
     job_id_ending_in,
     lost_worker_message,
     mark_body,
-    parent_fence,
     publish_or_default,
     run_context,
-    running_job,
     settings_summary,
-    translate_errors,
-    workspace_or_current,
 )
 
 JOB = Job(id="j1", workspace="ada", queue="mails", task="send", payload=b"")
@@ -113,17 +108,6 @@ def test_an_unknown_task_is_given_up_after_so_many_returns(
     assert backoff.delay_seconds(declined(2)) is None
 
 
-def test_a_unique_outcome_names_the_message_that_holds_the_key() -> None:
-    """A new job names its own message, and a duplicate the one in the existing job's id."""
-    outcomes = UniqueOutcomes(lambda outcome, holder: (outcome, holder))
-    first = job_id_ending_in("m1")
-    outcomes.remember("m1", JobId(Published(Outcome.CREATED, first)))
-    outcomes.remember("m2", JobId(Published(Outcome.EXISTING, first)))
-    assert outcomes.get("m1") == (Outcome.CREATED, "m1")
-    assert outcomes.get("m2") == (Outcome.EXISTING, "m1")
-    assert outcomes.get("m3") is None
-
-
 def test_the_oldest_outcomes_are_forgotten() -> None:
     """A process keeps 1,000."""
     outcomes = UniqueOutcomes(lambda outcome, holder: (outcome, holder))
@@ -138,44 +122,6 @@ def test_a_job_id_is_new_or_starts_as_asked_and_stays_short() -> None:
     assert job_id_ending_in("m") != job_id_ending_in("m")
     assert job_id_ending_in("m", start="p") == "p.m"
     assert len(job_id_ending_in("m" * 500)) == 200
-
-
-class Translated(fairqueue.LeaseLost):
-    """The error of an adapter."""
-
-
-def test_errors_are_translated_by_their_class() -> None:
-    """The translated error has all attributes, and the cause in place of the core's error."""
-    cause = OSError("gone")
-    with (
-        pytest.raises(Translated) as caught,
-        translate_errors({fairqueue.LeaseLost: Translated}),
-    ):
-        raise fairqueue.LeaseLost("j1", "ada") from cause
-    assert (caught.value.job_id, caught.value.workspace) == ("j1", "ada")
-    assert caught.value.__cause__ is cause
-
-
-@pytest.mark.parametrize("error", [Translated("j1", "ada"), ConfigurationError("no"), OSError()])
-def test_other_errors_pass_untouched(error: Exception) -> None:
-    """A translated error, another error of the core and any other error are not changed."""
-    with pytest.raises(type(error)) as caught, translate_errors({fairqueue.LeaseLost: Translated}):
-        raise error
-    assert caught.value is error
-
-
-def unresolved() -> str | None:
-    raise WorkspaceUnresolved("no answer")
-
-
-def test_what_must_not_be_lost_has_a_workspace(caplog: pytest.LogCaptureFixture) -> None:
-    """It is the one in the call, else that of the running job, and the log names it."""
-    with run_context(JobContext("j1", "ada", 7, 1, "store")):
-        assert workspace_or_current("it", lambda: "bob") == "bob"
-        assert caplog.text == ""
-        assert workspace_or_current("it", unresolved) == "ada"
-    assert "it must not be lost" in caplog.text
-    assert "no answer" in caplog.text
 
 
 def refusing(names: list[str | None]) -> Callable[[str | None], str]:
@@ -193,26 +139,6 @@ def test_what_must_not_be_lost_is_published_for_no_impossible_name() -> None:
     names: list[str | None] = []
     assert publish_or_default("it", "impossible", refusing(names)) == "published"
     assert names == ["impossible", None]
-
-
-def test_another_mistake_reaches_the_caller() -> None:
-    """Other errors are raised, since no other workspace would help."""
-
-    def publish(workspace: str | None) -> None:
-        raise ConfigurationError("no such queue")
-
-    with pytest.raises(ConfigurationError):
-        publish_or_default("it", None, publish)
-
-
-def test_a_publish_depends_on_the_lease_of_the_running_job() -> None:
-    """It does not outside a job, once the job was acked early, or in another store."""
-    assert parent_fence("store") is None
-    with run_context(JobContext("j1", "ada", 7, 1, "store")) as job:
-        assert (parent_fence("store"), parent_fence("other")) == (7, None)
-        assert (running_job(), running_job("store"), running_job("other")) == (job, job, None)
-    with run_context(JobContext("j1", "ada", 7, 1, "store", redeliverable=False)):
-        assert parent_fence("store") is None
 
 
 SAME = [
@@ -289,17 +215,6 @@ def test_a_marked_body_is_recorded_in_its_job() -> None:
         marked_outer()
     assert seen == [(True, False)]
     assert job.body_returned
-
-
-def test_a_body_outside_a_job_runs_as_it_is() -> None:
-    """It runs without ``around``, and marking it twice wraps it once."""
-
-    def around(job: JobContext) -> AbstractContextManager[None]:
-        raise AssertionError
-
-    marked = mark_body(lambda n: n + 1, around)
-    assert marked(1) == 2
-    assert mark_body(marked, around) is marked
 
 
 def test_a_dead_letter_says_why() -> None:

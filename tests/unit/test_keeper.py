@@ -204,22 +204,6 @@ def test_a_pool_that_cannot_be_asked_does_no_harm(
     assert orphans == []
 
 
-def test_an_outage_within_the_lease_loses_nothing(
-    queue: FairQueue, store: Watched, keeper: LeaseKeeper
-) -> None:
-    """A failed renewal is retried before the lease expires."""
-    (lease,) = queue.claim(["q"]).leases
-    reported: list[Lease] = []
-    keeper.hold(lease, on_lost=reported.append)
-    store.away = True
-    _until(lambda: keeper.failures)
-    store.away = False
-    _until(lambda: store.renewed)
-    time.sleep(LEASE_SECONDS)
-    assert reported == []
-    queue.ack(lease)
-
-
 def test_an_outage_beyond_the_lease_is_reported_in_time(
     queue: FairQueue, store: Watched, keeper: LeaseKeeper
 ) -> None:
@@ -278,23 +262,6 @@ def test_a_busy_main_thread_does_not_starve_it(
         total += sum(range(1000))
     assert len(store.renewed) >= 3
     queue.ack(lease)
-
-
-def test_it_can_be_stopped_and_started(
-    queue: FairQueue, store: Watched, keeper: LeaseKeeper
-) -> None:
-    """After stop nothing is renewed; the next hold starts it again."""
-    (first,) = queue.claim(["q"]).leases
-    keeper.hold(first)
-    _until(lambda: store.renewed)
-    keeper.stop()
-    time.sleep(0.05)
-    store.renewed.clear()
-    time.sleep(LEASE_SECONDS)
-    assert store.renewed == []
-    (second,) = queue.claim(["q"]).leases
-    keeper.hold(second)
-    _until(lambda: store.renewed)
 
 
 def test_two_holds_at_once_start_one_thread(queue: FairQueue, keeper: LeaseKeeper) -> None:

@@ -150,30 +150,18 @@ def test_claims_name_their_queues(queue: FairQueue, queues: Any) -> None:
         ({"weight": float("nan")}, "'weight'"),
         ({"rate": 0}, "'rate'"),
         ({"burst": 2}, "burst has no effect without rate"),
+        ({"task": "t", "capacity": 2}, "unknown limit 'capacity'; known: "),
+        ({"task": "t", "workspace_concurrency": -1}, "'workspace_concurrency'"),
     ],
 )
 def test_impossible_limits_are_rejected(
     queue: FairQueue, limits: dict[str, Any], said: str
 ) -> None:
     """A live limit is validated like a configured one."""
+    task, limits = limits.get("task"), {k: v for k, v in limits.items() if k != "task"}
+    change = queue.admin.set_task_limits if task else queue.admin.set_limits
     with pytest.raises(ConfigurationError, match=said):
-        queue.admin.set_limits("acme", **limits)
-
-
-@pytest.mark.parametrize(
-    ("limits", "said"),
-    [
-        ({"capacity": 2}, "unknown limit 'capacity'; known: "),
-        ({"workspace_concurrency": -1}, "'workspace_concurrency'"),
-        ({"burst": 2}, "burst has no effect without rate"),
-    ],
-)
-def test_impossible_limits_of_a_task_are_rejected(
-    queue: FairQueue, limits: dict[str, Any], said: str
-) -> None:
-    """They are validated like those of a workspace."""
-    with pytest.raises(ConfigurationError, match=said):
-        queue.admin.set_task_limits("report", **limits)
+        change(task or "acme", **limits)
 
 
 def test_a_blank_workspace_is_refused() -> None:
@@ -216,16 +204,6 @@ def test_contexts_are_restored() -> None:
         body()
     assert current() is None
     assert current_workspace() is None
-
-
-def test_a_nested_job_hides_the_outer_one() -> None:
-    """A job that runs another one has its own workspace again afterwards."""
-    outer = JobContext("1", "outer", fence=1, deliveries=1, store_id="store")
-    inner = JobContext("2", "inner", fence=2, deliveries=1, store_id="store")
-    with run_context(outer):
-        with run_context(inner):
-            assert current_workspace() == "inner"
-        assert current_workspace() == "outer"
 
 
 @pytest.mark.parametrize("name", ["", 3.5, None, "w" * 201])

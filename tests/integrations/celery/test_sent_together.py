@@ -215,15 +215,16 @@ def test_a_batch_is_one_call(make_app: Make) -> None:
     assert core(app).depth("celery") == 1 + 11
 
 
-@pytest.mark.parametrize("kind", ["group", "nested", "chord"])
+@pytest.mark.parametrize("kind", ["group", "nested", "chains", "chord"])
 def test_a_group_is_accepted_exactly(make_app: Make, kind: str) -> None:
     """A group of six is refused whole at a capacity of five, and accepted at one of six."""
     app = make_app(workspace_capacity=5, result_backend="cache+memory://")
     six = [call(app, n) for n in range(6)]
     if kind == "nested":
         six = [group(six[:2]), chord(six[2:4], six[4]), six[5], call(app, 7)]
-    kinds: dict[str, Any] = {"group": group(six), "nested": group(six), "chord": chord(six)}
-    work = kinds[kind]
+    if kind == "chains":  # each is the one job that it begins with
+        six = [one | call(app, 7) for one in six]
+    work: Any = group(six)
     if kind == "chord":
         work = chord(six, app.signature("add_up", workspace="ada"))
     with pytest.raises(CapacityExceeded) as caught:

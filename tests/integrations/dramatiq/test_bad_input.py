@@ -20,12 +20,6 @@ from fairqueue_dramatiq import _broker_kinds as broker_kinds
 from tests.integrations.dramatiq.conftest import Start, brokers
 
 
-def test_an_unknown_setting_is_refused() -> None:
-    """Creating the middleware raises an error that names the setting and the nearest valid one."""
-    with pytest.raises(fairqueue.ConfigurationError, match="workspace_concurrency"):
-        FairQueueMiddleware(workspace_concurency=2)
-
-
 def test_a_real_broker_needs_a_url() -> None:
     """There is no default: jobs must not go to a server by accident."""
     broker = RedisBroker()

@@ -15,25 +15,16 @@ from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
 import fairqueue
-from fairqueue import FairQueue, Outcome
+from fairqueue import Outcome
 from fairqueue_dramatiq import FairQueueMiddleware, Unique, queue_of, unique_outcome
 from fairqueue_dramatiq._options import exempt_options
 from tests.integrations.dramatiq.conftest import Start, brokers
 from tests.system.ledger import wait_for
 
 
-@pytest.fixture(params=["memory", "redis"])
-def url(request: pytest.FixtureRequest, namespace: str) -> str:
-    """A broker on memory and on Redis."""
-    if request.param == "memory":
-        return f"memory://{namespace}"
-    return str(request.getfixturevalue("redis_url"))
-
-
 @pytest.fixture
-def broker(url: str, namespace: str) -> Iterator[StubBroker]:
-    middleware = FairQueueMiddleware(url=url, namespace=namespace, workspace_from="kwarg:tenant_id")
-    for broker in brokers(middleware):
+def broker() -> Iterator[StubBroker]:
+    for broker in brokers(FairQueueMiddleware(workspace_from="kwarg:tenant_id")):
         broker.add_middleware(Results(backend=StubBackend()))
         yield broker
 
@@ -67,25 +58,6 @@ def test_a_unique_key_admits_one_message(broker: StubBroker, start: Start) -> No
     broker.join("default", timeout=60_000)
     assert sorted(ran) == [(1, "ada")] * 2 + [(3, "bea")] * 2
     assert second.copy(message_id=first.message_id).get_result() == 1
-
-
-def test_a_key_is_free_once_its_job_ends(broker: StubBroker, start: Start) -> None:
-    """Without ``unique_for``, the next message is accepted as soon as the first has ended."""
-    ran: list[int] = []
-
-    @dramatiq.actor(unique_key="the only one")
-    def nightly(n: int) -> None:
-        ran.append(n)
-
-    nightly.send(1)
-    assert outcome_of(nightly.send(2)) is Outcome.EXISTING
-    other = nightly.send_with_options(args=(3,), unique_key="another")
-    assert outcome_of(other) is Outcome.CREATED
-    start(broker)
-    broker.join("default", timeout=60_000)
-    nightly.send(4)
-    broker.join("default", timeout=60_000)
-    assert sorted(ran) == [1, 3, 4]
 
 
 def test_a_retry_keeps_the_key_of_its_message(broker: StubBroker, start: Start) -> None:
@@ -128,9 +100,7 @@ def test_a_continuation_takes_no_key(broker: StubBroker, start: Start) -> None:
     assert sorted(ran) == ["first", "first", "held"]
 
 
-def test_an_expired_message_is_not_run(
-    broker: StubBroker, start: Start, url: str, namespace: str
-) -> None:
+def test_an_expired_message_is_not_run(broker: StubBroker, start: Start) -> None:
     """Its own option or its actor's applies, whatever its delay; it becomes a dead letter."""
     ran: list[str] = []
 
@@ -151,8 +121,7 @@ def test_an_expired_message_is_not_run(
     start(broker)
     broker.join("default", timeout=60_000)
     assert sorted(ran) == ["in time", "patient"]
-    with FairQueue(url, namespace=namespace) as core:
-        letters = core.admin.dead_letters("default")
+    letters = queue_of(broker).admin.dead_letters("default")
     assert [(letter.reason, letter.deliveries) for letter in letters] == [("expired", 0)] * 3
 
 

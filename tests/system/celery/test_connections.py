@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairqueue.testing import EmbeddedServer
-from tests.system.celery.proxy import kill_clients
+from tests.redis.proxy import kill_clients
 from tests.system.ledger import wait_for
 from tests.system.needs import needs
 
@@ -60,19 +59,6 @@ def test_a_restarted_redis_loses_and_repeats_nothing(
     own_shop.ledger.wait("end", 9, seconds=30)
 
     assert len(own_shop.ledger.lines("start")) == 9
-
-
-def test_a_producer_waits_for_redis_to_come_back(own_shop: Any, own_server: EmbeddedServer) -> None:
-    """A publish while Redis is down is retried by Celery's policy and succeeds."""
-    publisher = own_shop.publisher()
-    publisher.send("work", 1, workspace="ada")
-    own_server.kill()
-    threading.Timer(0.5, own_server.start).start()
-    publisher.send(
-        "work", 2, workspace="ada", retry_policy={"max_retries": 20, "interval_start": 0.2}
-    )
-
-    assert own_shop.row("ada").waiting == 2
 
 
 def test_warm_stop_finishes_running_jobs_and_gives_the_rest_back(shop: Any) -> None:

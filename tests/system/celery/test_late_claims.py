@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.celery.proxy import silent_proxy
+from tests.redis.proxy import proxy_before
 from tests.system.ledger import wait_for
 from tests.system.needs import needs
 
@@ -27,7 +27,7 @@ def test_no_run_begins_on_a_lease_that_has_ended(shop: Any, pool: str, task: str
         needs(pool)
     url = shop.url(lease_seconds=LEASE_SECONDS)
     query = url.partition("?")[2]
-    with silent_proxy(shop._server.url.removeprefix("unix://")) as proxy:
+    with proxy_before(shop._server.url) as proxy:
         slow_url = f"fairqueue://127.0.0.1:{proxy.port}/0?{query}"
         slow = shop.worker("-P", pool, "-c", "1", url=slow_url)
         other = shop.worker("-P", "threads", "-c", "1", "-Q", "nothing", url=url)
@@ -55,7 +55,7 @@ def test_a_job_that_no_other_worker_took_is_not_lost(shop: Any, task: str) -> No
     """Its lease has ended and was not reaped: it goes back, and then it runs once."""
     url = shop.url(lease_seconds=LEASE_SECONDS)
     query = url.partition("?")[2]
-    with silent_proxy(shop._server.url.removeprefix("unix://")) as proxy:
+    with proxy_before(shop._server.url) as proxy:
         slow_url = f"fairqueue://127.0.0.1:{proxy.port}/0?{query}"
         shop.worker("-P", "prefork", "-c", "1", url=slow_url).ready()
         proxy.holding = b"shop." + task.encode()

@@ -18,14 +18,11 @@ from redis.retry import Retry
 
 from fairqueue import (
     Cancelled,
-    ConfigurationError,
     FairQueue,
-    Outcome,
     StoreUnavailable,
 )
 from fairqueue.cli import main
 from fairqueue.testing import EmbeddedServer
-from fairqueue_celery import Unique, unique_outcome
 from tests.redis.proxy import proxy_before
 from tests.system.ledger import wait_for
 
@@ -265,46 +262,3 @@ def test_another_worker_reports_a_job_that_killed_its_workers(shop: Any) -> None
         assert [start.outcome for start in letter.history] == ["lost"]
         assert core.admin.replay("ada", letter.job.id)
     shop.ledger.wait("start", 2)
-
-
-def test_an_expired_task_takes_no_slot_and_is_revoked(shop: Any) -> None:
-    """It never starts while its workspace is busy; its result is REVOKED, as on stock."""
-    url = shop.url(lease_seconds=3, workspace_concurrency=1)
-    shop.config = {"result_backend": url}
-    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-    publisher = shop.publisher(url, result_backend=url)
-    publisher.send("work", 1, kwargs={"seconds": 4}, workspace="ada")
-    shop.ledger.wait("start", 1, n=1)
-    late = publisher.send("work", 2, workspace="ada", expires=1)
-
-    with pytest.raises(TaskRevokedError, match="expired"):
-        AsyncResult(late.id, app=publisher.app).get(timeout=60)
-    shop.ledger.wait("end", 1, n=1)
-    assert shop.ledger.lines(n=2) == []
-    with shop.core() as core:
-        (letter,) = core.admin.dead_letters("ada")
-    assert (letter.reason, letter.deliveries) == ("expired", 0)
-
-
-def test_a_task_with_a_unique_key_is_sent_once(shop: Any) -> None:
-    """The second caller gets the first one's task; a retry is accepted; then the key is free."""
-    url = shop.url()
-    publisher = shop.publisher(url)
-    options = {"kwargs": {"failures": 1}, "workspace": "ada", "unique_key": "invoice 7"}
-    first = publisher.send("flaky", 1, **options)
-    second = publisher.send("flaky", 2, **options)
-    other = publisher.send("flaky", 3, **{**options, "workspace": "bob"})
-    assert unique_outcome(second) == Unique(Outcome.EXISTING, first.id)
-    assert unique_outcome(first) == Unique(Outcome.CREATED, first.id)
-    assert unique_outcome(other.id) == Unique(Outcome.CREATED, other.id)
-
-    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-    shop.ledger.wait("end", 1, n=1)
-    shop.ledger.wait("end", 1, n=3)
-    assert shop.ledger.lines(n=2) == []
-    assert [row["retries"] for row in shop.ledger.lines("start", n=1)] == [0, 1]
-    wait_for(lambda: shop.running("ada") == 0)
-    third = publisher.send("flaky", 4, **options)
-    assert unique_outcome(third) == Unique(Outcome.CREATED, third.id)
-    with pytest.raises(ConfigurationError, match="unique_key"):
-        publisher.send("flaky", 5, workspace="ada", unique_for=5)

@@ -17,7 +17,6 @@ from celery import Celery
 
 from fairqueue import FairQueue
 from tests.system.celery.conftest import APPS
-from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
 
@@ -98,17 +97,6 @@ def test_a_producer_that_is_not_python(depot: Any, app: Celery) -> None:
     told = [app.AsyncResult(m["headers"]["id"]).get(timeout=60) for m in (now, named, later)]
 
     assert told == ["ada", "bea", "cleo"]
-
-
-def test_a_bad_hand_made_message_becomes_a_dead_letter(depot: Any, app: Celery) -> None:
-    """A message in the list that is no task becomes a dead letter; the worker goes on."""
-    with depot._server.client() as client:
-        client.lpush("mine:celery", b"hello")
-    put(depot, "celery", {"body": "", "headers": {}, "properties": {}})
-
-    with FairQueue(depot._server.url, namespace=f"mine:{depot.namespace}") as core:
-        wait_for(lambda: len(core.admin.dead_letters("default")) == 2)
-    assert app.send_task("shop.work", (5,), {"tenant_id": "ada"}).get(timeout=60) == 5
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from fairqueue import Outcome
 from fairqueue_celery import unique_outcome
-from tests.system.celery.proxy import silent_proxy
+from tests.redis.proxy import proxy_before
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.system
 def test_a_repeated_publish_keeps_its_unique_key(shop: Any, protocol: int) -> None:
     """The reply was lost: one job holds the key, and its caller is told its own task's id."""
     query = shop.url().partition("?")[2]
-    with silent_proxy(shop._server.url.removeprefix("unix://")) as proxy:
+    with proxy_before(shop._server.url) as proxy:
         publisher = shop.publisher(f"fairqueue://127.0.0.1:{proxy.port}/0?{query}")
         publisher.app.conf.task_protocol = protocol
         publisher.send("work", 0, workspace="ada")
-        proxy.cutting = b"order"
+        proxy.lose_reply_to(b"order")
         first = publisher.send("work", 1, workspace="ada", unique_key="order", expires=600)
-        wait_for(lambda: proxy.cutting is None)
+        wait_for(lambda: proxy.lost == 1)
         second = publisher.send("work", 2, workspace="ada", unique_key="order")
         publisher.app.close()
 

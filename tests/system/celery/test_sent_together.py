@@ -13,8 +13,6 @@ import redis
 from celery import chain, chord, group
 
 import fairqueue_celery
-from fairqueue import CapacityExceeded
-from fairqueue.testing import EmbeddedServer
 
 pytestmark = pytest.mark.system
 
@@ -72,18 +70,6 @@ def test_what_is_sent_together_runs_once(shop: Any) -> None:
         assert core.depth("celery") == 0
 
 
-def test_a_refused_group_leaves_no_job_and_no_chord(shop: Any) -> None:
-    """What was there before runs, and what is sent next."""
-    publisher = start(shop, workspace_capacity=20)
-    for kind in (group, lambda tasks: chord(tasks, publisher.signature("add_up", workspace="ada"))):
-        many = [publisher.signature("work", n, workspace="ada") for n in range(21)]
-        with pytest.raises(CapacityExceeded):
-            kind(many).apply_async()
-    publisher.send("work", 7, workspace="ada")
-    assert ran(shop, 1) == Counter([7])
-    assert shop.ledger.lines("sum") == []
-
-
 def test_the_event_of_a_task_follows_its_publish(shop: Any, redis_client: redis.Redis) -> None:
     """Each task that is stored has one, those that are refused have none."""
     url = shop.url(workspace_capacity=3)
@@ -99,28 +85,3 @@ def test_the_event_of_a_task_follows_its_publish(shop: Any, redis_client: redis.
     listener.close()
     sent = [one["uuid"] for one in events if one.get("type") == "task-sent"]
     assert [uuid for uuid in sent if uuid in ids] == ids[:3]
-
-
-def test_redis_may_be_killed_between_two_calls(
-    own_shop: Any, own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The group is sent on once it is back, under the same ids: each task runs once."""
-    policy = {"max_retries": 100, "interval_start": 0.05, "interval_step": 0, "interval_max": 0.05}
-    publisher = own_shop.publisher(own_shop.url(), task_publish_retry_policy=policy)
-    publisher.send("work", LARGE, workspace="ada")
-    engine = fairqueue_celery.queue_of(publisher.app).store.engine
-    run, calls = engine._run, Counter[str]()
-
-    def killing(operation: str, values: Any) -> Any:
-        calls[operation] += 1
-        if operation == "publish_many" and calls[operation] == 2:
-            own_server.kill()
-        if operation == "publish_many" and calls[operation] == 4:
-            own_server.start()
-        return run(operation, values)
-
-    monkeypatch.setattr(engine, "_run", killing)
-    group([publisher.signature("work", n, workspace="ada") for n in range(LARGE)]).apply_async()
-    assert calls["publish_many"] >= 4
-    own_shop.worker("-P", "prefork", "-c", "2", url=own_shop.url()).ready()
-    assert ran(own_shop, LARGE + 1) == once(range(LARGE + 1))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.celery.proxy import silent_proxy
+from tests.redis.proxy import proxy_before
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -20,7 +20,7 @@ def test_a_worker_without_redis_stops_its_runs_before_others_start_them(shop: An
     A run that heeds no SIGTERM is killed; an early-acked one runs to its end.
     """
     url = shop.url(lease_seconds=LEASE_SECONDS, workspace_concurrency=1)
-    with silent_proxy(shop._server.url.removeprefix("unix://")) as proxy:
+    with proxy_before(shop._server.url) as proxy:
         query = url.partition("?")[2]
         cut_off = f"fairqueue://127.0.0.1:{proxy.port}/0?{query}"
         shop.worker("-P", "prefork", "-c", "3", url=cut_off).ready()

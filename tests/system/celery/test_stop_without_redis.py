@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.celery.proxy import silent_proxy
+from tests.redis.proxy import proxy_before
 from tests.system.ledger import wait_for
 from tests.system.needs import needs
 
@@ -45,7 +45,7 @@ def test_it_exits_though_redis_is_silent(shop: Any, pool: str, signalled: str) -
     """No connection is refused, and none is answered."""
     if pool in {"gevent", "eventlet"}:
         needs(pool)
-    with silent_proxy(shop._server.url.removeprefix("unix://")) as proxy:
+    with proxy_before(shop._server.url) as proxy:
         query = shop.url(lease_seconds=20).partition("?")[2]
         url = f"fairqueue://127.0.0.1:{proxy.port}/0?{query}"
         worker = shop.worker("-P", pool, "-c", "2", url=url).ready()

@@ -43,19 +43,6 @@ def test_the_limit_holds_and_small_workspaces_start_early(mill: Any) -> None:
     assert max(i for i, row in enumerate(order) if row["workspace"] != "big") < 330 / 4
 
 
-def test_without_a_limit_small_workspaces_start_early(mill: Any) -> None:
-    """With no limit set, the 30 small jobs are among the first 70 starts."""
-    settings = mill.settings()
-    flood(mill, settings, seconds=0.01)
-    mill.worker("-p", "2", "-t", "4", settings=settings)
-
-    mill.ledger.wait("end", 330)
-
-    order = starts(mill)
-    assert len(order) == 330
-    assert sum(row["workspace"] != "big" for row in order[:70]) == 30
-
-
 def test_twenty_queues_and_two_threads(redis_mill: Any) -> None:
     """An idle queue delays no other: jobs of any of 20 queues start at once."""
     settings = redis_mill.settings()

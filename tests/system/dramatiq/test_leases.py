@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from typing import Any
 
 import pytest
@@ -38,25 +37,6 @@ def test_an_actor_longer_than_its_lease_runs_once(mill: Any) -> None:
     wait_for(lambda: not mill.row("ada") or mill.row("ada").running == 0)
 
     assert len(mill.ledger.lines("start")) == 1
-
-
-@pytest.mark.story
-@pytest.mark.parametrize(
-    "mill", ["redis", pytest.param("rabbitmq", marks=pytest.mark.long)], indirect=True
-)
-def test_a_killed_workers_job_runs_again(mill: Any) -> None:
-    """After kill -9 of its worker, a job runs again within 8 s (lease 3 s)."""
-    settings = mill.settings(lease_seconds=3)
-    two_workers(mill, settings)
-    mill.broker(settings).enqueue(message("work", 1, workspace="ada", seconds=1.5))
-    mill.ledger.wait("start", 1)
-
-    holder(mill).kill()
-    killed = time.monotonic()
-    mill.ledger.wait("start", 2)
-
-    assert mill.ledger.lines("start")[1]["at"] - killed < 8
-    mill.ledger.wait("end", 1)
 
 
 def test_a_worker_stopped_for_longer_than_its_lease_is_fenced_off(redis_mill: Any) -> None:

@@ -31,19 +31,6 @@ def test_an_unknown_actor_waits_for_a_newer_worker(mill: Any) -> None:
     assert [row["deliveries"] for row in mill.ledger.lines("novel")] == [1]
 
 
-def test_many_jobs_that_no_worker_knows_take_few_turns(mill: Any) -> None:
-    """While another workspace has jobs, they end, and nearly all of the unknown ones wait."""
-    settings = mill.settings()
-    broker = mill.broker(settings)
-    for n in range(200):
-        broker.enqueue(message("unheard_of", n, workspace="ada"))
-    for n in range(100):
-        broker.enqueue(message("work", n, workspace="bert", seconds=0.05))
-    mill.worker("-p", "1", "-t", "1", settings=settings).ready()
-    mill.ledger.wait("end", 10)
-    assert mill.row("ada").waiting >= 170
-
-
 def test_a_job_that_no_worker_can_run_becomes_a_dead_letter(mill: Any) -> None:
     """An unknown actor after ``unknown_task_returns`` times, an unreadable body at once."""
     settings = mill.settings(unknown_task_returns=1)

@@ -121,21 +121,6 @@ def late_flaky(
     note("end", n=n, workspace=tenant_id)
 
 
-@app.task
-def publish_more(count: int, *, tenant_id: str | None = None) -> int:
-    """A user's own publishes, from inside a task."""
-    accepted = 0
-    for n in range(count):
-        try:
-            work.delay(n, tenant_id=tenant_id)
-        except Exception as error:  # noqa: BLE001 - whatever a user would see, by its name
-            note("refused", error=type(error).__name__, workspace=tenant_id)
-        else:
-            accepted += 1
-    note("published", accepted=accepted, workspace=tenant_id)
-    return accepted
-
-
 @app.task(rate_limit="5/s")
 def paced(n: int, *, tenant_id: str | None = None) -> None:
     note("start", n=n, workspace=tenant_id, task="paced")
