@@ -28,24 +28,6 @@ ENDINGS: dict[str, Callable[[World, Worker, Lease], object]] = {
 }
 
 
-def test_a_cancelled_scheduled_job_is_removed_at_once(world: World) -> None:
-    """Nothing happens when it would have been due."""
-    job = world.publish(delay_seconds=5)
-    assert world.store.cancel(job) is Cancelled.REMOVED
-    assert world.row().scheduled == 0
-    world.clock.advance(10)
-    assert world.worker().take() == []
-
-
-def test_cancelling_the_last_job_removes_the_workspace(world: World) -> None:
-    """Other workspaces are served as before."""
-    job = world.publish("a", priority=3)
-    world.publish("b", "x")
-    assert world.store.cancel(job) is Cancelled.REMOVED
-    assert ids(world.worker().take(5)) == ["x"]
-    assert world.store.depth("q") == 0
-
-
 def test_a_running_job_learns_of_its_cancellation_with_a_renewal(world: World) -> None:
     """Each renewal reports it until the job ends; the job holds its slot as long as it runs."""
     world.limit(concurrency=1)
@@ -226,6 +208,7 @@ def test_a_cancelled_job_leaves_a_notice(world: World, how: str, delay_seconds: 
     world.publish("a: b", "x", payload=b"\x00\n x", priority=3, delay_seconds=delay_seconds)
     for _ in range(2):  # the reply was lost, and the call is repeated
         HOWS[how](world, "x")
+        assert world.store.depth("q") == 0
 
     assert notices(world, "q2") == []
     (notice,) = notices(world)
@@ -240,6 +223,7 @@ def test_a_cancelled_job_leaves_a_notice(world: World, how: str, delay_seconds: 
     assert world.store.drop_failure_notices([notice]) == 0
     world.pass_time(31)
     assert notices(world) == []
+    assert world.worker().take() == []
     space = Keyspace(world.store.engine)
     left = [
         kind for kind in ("dead_letters", "dead_workspaces", "unreported") if list(space.all(kind))
@@ -247,9 +231,12 @@ def test_a_cancelled_job_leaves_a_notice(world: World, how: str, delay_seconds: 
     assert left == []
 
 
-@pytest.mark.parametrize("how", ["lost with its worker", "given back"])
+@pytest.mark.parametrize(
+    ("how", "left"),
+    [("lost with its worker", 1), ("given back", 1), ("finished", 0), ("rejected", 0)],
+)
 def test_a_cancelled_job_whose_worker_did_not_end_it_leaves_a_notice(
-    world: World, how: str
+    world: World, how: str, left: int
 ) -> None:
     """Its worker died, or stopped before the job began: another one reports it."""
     world.publish("a", "x")
@@ -258,19 +245,8 @@ def test_a_cancelled_job_whose_worker_did_not_end_it_leaves_a_notice(
     world.store.cancel("x")
     assert notices(world) == []
     ENDINGS[how](world, worker, lease)
-    (notice,) = notices(world)
-    assert (notice.job.id, notice.reason) == ("x", "cancelled")
-
-
-@pytest.mark.parametrize("how", ["finished", "rejected"])
-def test_a_cancelled_job_that_its_worker_ends_leaves_none(world: World, how: str) -> None:
-    """The worker reports it by itself."""
-    world.publish("a", "x")
-    worker = world.worker()
-    lease = worker.take_one()
-    world.store.cancel("x")
-    ENDINGS[how](world, worker, lease)
-    assert notices(world) == []
+    found = [(notice.job.id, notice.reason) for notice in notices(world)]
+    assert found == [("x", "cancelled")] * left
 
 
 def test_a_purge_leaves_no_notice(world: World) -> None:

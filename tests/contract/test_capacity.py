@@ -211,16 +211,6 @@ def test_retry_after_grows_with_the_excess(world: World) -> None:
     assert 90 <= after <= 160
 
 
-def test_a_raised_capacity_acts_at_once(world: World) -> None:
-    """The next publish is accepted."""
-    world.limit(capacity=1)
-    world.publish()
-    _refused(world)
-    world.limit(capacity=2)
-    world.publish()
-    assert _refused(world).waiting == 2
-
-
 def test_the_nearest_full_scope_is_named(world: World) -> None:
     """The error names the workspace before the queue, and the queue before the total."""
     for scope in ("total", "queue", "workspace"):

@@ -94,15 +94,6 @@ def test_a_lease_without_a_record_expires_as_any_other(world: World, record: str
     assert sound(world)
 
 
-def test_a_lease_of_which_only_the_end_is_left_is_forgotten(world: World) -> None:
-    """An id in ``expiry`` that no lease and no job has stops no sweep."""
-    command(world, "ZADD", key(world, "expiry"), 1.0, "77")
-    names = world.publish_many(2)
-    assert sorted(drain(world)) == names
-    assert aside(world) == {"lease 77"}
-    assert sound(world)
-
-
 def _lose_lane(engine: Engine) -> object:
     return engine.command("DEL", engine.keys.key("lane", "a", "q", "0"))
 
@@ -142,16 +133,6 @@ def test_a_workspace_without_a_record_is_found_again(world: World, record: str |
     assert [name for name in done if name != other] == [*names, late]
     assert other in done
     assert aside(world) == (set() if record is None else {"workspace a"})
-    assert sound(world)
-
-
-def test_a_workspace_that_is_published_to_is_found_again(world: World) -> None:
-    """A publish finds what its record does not name."""
-    names = world.publish_many(3)
-    command(world, "HSET", key(world, "workspaces"), "a", "{}")
-    names.append(world.publish(delay_seconds=1))
-    world.pass_time(2)
-    assert drain(world) == names
     assert sound(world)
 
 
@@ -243,32 +224,33 @@ def test_a_workspace_that_is_paused_is_found_again(world: World, *, publishes: b
     assert sound(world)
 
 
+STRAYS: dict[str, tuple[str, tuple[str, ...], str, set[str]]] = {
+    "an end of no lease": ("expiry", (), "77", {"lease 77"}),
+    "a timer of no workspace": ("timer", (), "ghost", set()),
+    "a timer of no task": ("timer", (), "@ghost", set()),
+    "an entry that is no job": ("scheduled", ("a",), "not ours", {"schedule a"}),
+}
+
+
+@pytest.mark.parametrize("stray", STRAYS)
+def test_what_names_nothing_is_forgotten(world: World, stray: str) -> None:
+    """It keeps no job from its lane: what is due behind it comes in time."""
+    names = [*world.publish_many(2), world.publish(delay_seconds=5)]
+    kind, of, member, told = STRAYS[stray]
+    for n in range(40 if not told else 1):
+        command(world, "ZADD", key(world, kind, *of), 1.0, f"{member}{n or ''}")
+    world.pass_time(60)
+    assert sorted(drain(world)) == names
+    assert aside(world) == told
+    assert sound(world)
+
+
 def test_a_queue_whose_record_cannot_be_read_goes_on(world: World) -> None:
     """Its virtual time starts again."""
     names = world.publish_many(3)
     command(world, "HSET", key(world, "nodes"), "q", "{}")
     assert drain(world) == names
     assert aside(world) == {"queue q"}
-
-
-def test_a_timer_of_nothing_is_forgotten(world: World) -> None:
-    """Timers that no record names keep no due job from its lane."""
-    for n in range(40):
-        command(world, "ZADD", key(world, "timer"), 1.0, f"ghost{n}")
-    command(world, "ZADD", key(world, "timer"), 1.0, "@ghosts")
-    late = world.publish(delay_seconds=5)
-    world.pass_time(60)
-    assert drain(world) == [late]
-    assert sound(world)
-
-
-def test_a_schedule_entry_that_cannot_be_read_is_set_aside(world: World) -> None:
-    """The jobs behind it are due in time."""
-    late = world.publish(delay_seconds=5)
-    command(world, "ZADD", key(world, "scheduled", "a"), 1.0, "not ours")
-    world.pass_time(10)
-    assert drain(world) == [late]
-    assert aside(world) == {"schedule a"}
 
 
 def test_what_is_set_aside_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:

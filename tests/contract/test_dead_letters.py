@@ -92,16 +92,6 @@ def test_a_run_cannot_exceed_its_lease(world: World, told: float, kept: float) -
     assert letter.history[0].seconds == pytest.approx(kept)
 
 
-def test_a_rejected_job_keeps_its_reason(world: World) -> None:
-    """The reason is kept as it was given, with any characters."""
-    world.publish()
-    worker = world.worker()
-    worker.reject(worker.take_one(), reason="no such task:\n it's gone, 100 %")
-    (letter,) = world.dead()
-    assert letter.reason == "no such task:\n it's gone, 100 %"
-    assert [start.outcome for start in letter.history] == ["rejected"]
-
-
 def test_the_history_has_only_counted_starts(world: World) -> None:
     """Uncounted releases leave no entry, and only the last sixteen starts are kept."""
     world.max_deliveries = 30

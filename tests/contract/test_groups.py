@@ -15,34 +15,6 @@ def workspaces(leases: list[Lease]) -> Counter[str]:
     return Counter(lease.job.workspace for lease in leases)
 
 
-def test_a_freed_slot_goes_to_the_group_s_next(world: World) -> None:
-    """Its workspaces take turns."""
-    world.limit("org", concurrency=1)
-    for name in ("eu", "us"):
-        world.limit(name, parent="org")
-        world.publish_many(3, name)
-    worker, names = world.worker(), []
-    for _ in range(4):
-        lease = worker.take_one()
-        names.append(lease.job.workspace)
-        world.clock.advance(1)
-        worker.finish(lease, 1.0)
-    assert names == ["eu", "us", "eu", "us"]
-
-
-def test_many_workspaces_in_a_group_are_one_flow(world: World) -> None:
-    """Ten workspaces of one group together get as much as one workspace of another."""
-    world.configure(
-        workspaces={f"m{n}": Limits(parent="org") for n in range(10)},
-        fairness="count",
-    )
-    for n in range(10):
-        world.publish_many(4, f"m{n}")
-    world.publish_many(20, "single")
-    taken = workspaces(world.worker().take(20))
-    assert abs(taken["single"] - 10) <= 1
-
-
 def test_a_group_has_its_weight(world: World) -> None:
     """The weights of its workspaces only count among them."""
     world.configure(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from fairqueue import CapacityExceeded, FairQueueError, Job, LeaseLost, Limits, Outcome, Pause
 from fairqueue._new_job import as_one_group
 from fairqueue._types import Admission, Published
+from tests.contract.test_capacity import SCOPES
 from tests.contract.world import World, ids
 
 Pair = tuple[Job, Admission]
@@ -52,13 +52,6 @@ def test_jobs_keep_their_order_and_payload(world: World) -> None:
 def test_no_jobs_are_no_call(world: World) -> None:
     """Nothing is published, and nothing is returned."""
     assert world.store.publish_many([]) == []
-
-
-def test_more_than_a_hundred_take_more_calls(world: World) -> None:
-    """All are stored, in their order."""
-    done = world.store.publish_many(jobs(250))
-    assert outcomes(done) == [Outcome.CREATED] * 250
-    assert ids(world.worker().take(250)) == [f"j{n}" for n in range(250)]
 
 
 def test_large_payloads_take_more_calls(world: World) -> None:
@@ -113,13 +106,6 @@ def test_delayed_and_expiring_jobs(world: World) -> None:
     assert [letter.job.id for letter in world.dead()] == ["j1"]
 
 
-def test_workspaces_take_turns_in_the_order_of_their_publishes(world: World) -> None:
-    """As after single publishes."""
-    pairs = [(job(n, "abc"[n % 3]), Admission()) for n in range(6)]
-    world.store.publish_many(pairs)
-    assert [lease.job.workspace for lease in world.worker().take(6)] == list("abcabc")
-
-
 def test_a_publish_of_many_wakes_a_waiter(world: World) -> None:
     """It leaves the token that a publish leaves."""
     world.store.publish_many(jobs(3))
@@ -135,13 +121,6 @@ def test_a_repeated_call_stores_nothing_twice(world: World) -> None:
     worker.finish(worker.take_one())
     assert outcomes(world.store.publish_many(jobs(3))) == [Outcome.REPEATED] * 3
     assert world.store.depth("q") == 2
-
-
-SCOPES: dict[str, Callable[[World, int], None]] = {
-    "workspace": lambda world, n: world.limit("a", capacity=n),
-    "queue": lambda world, n: world.store.set_limits("queue", "q", Limits(capacity=n)),
-    "total": lambda world, n: world.store.set_limits("total", "", Limits(capacity=n)),
-}
 
 
 @pytest.mark.parametrize("scope", SCOPES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -40,16 +40,9 @@ def test_a_publish_wakes_a_waiter(world: World) -> None:
         assert waiter.collect()
 
 
-def test_a_wait_times_out(world: World) -> None:
-    """It then reports that it was not woken."""
-    with _armed(world, seconds=SHORT) as waiter:
-        assert _readable(waiter)
-        assert not waiter.collect()
-
-
-@pytest.mark.parametrize("seconds", [0.0, 0.0004, 0.001, 0.002])
-def test_the_shortest_wait_ends(world: World, seconds: float) -> None:
-    """It is never taken for a wait without end, as Redis 6.2 takes BLPOP with 1 ms."""
+@pytest.mark.parametrize("seconds", [0.0, 0.0004, 0.001, 0.002, SHORT])
+def test_a_wait_times_out(world: World, seconds: float) -> None:
+    """None is taken for a wait without end, as Redis 6.2 takes BLPOP with 1 ms."""
     with _armed(world, seconds=seconds) as waiter:
         assert _readable(waiter)
         assert not waiter.collect()
@@ -131,70 +124,73 @@ def test_a_blocked_job_wakes_no_waiter(world: World) -> None:
         assert not _readable(waiter, SHORT)
 
 
-@pytest.mark.parametrize(("scope", "name"), [("workspace", "a"), ("queue", "q"), ("total", "")])
-def test_a_freed_slot_wakes_a_waiter(world: World, scope: str, name: str) -> None:
-    """Whatever the limit is of: the next job of the workspace, or another workspace, can start."""
-    world.store.set_limits(scope, name, Limits(concurrency=1))
-    world.publish("a")
-    world.publish("a" if scope == "workspace" else "b")
-    worker = world.worker()
-    lease = worker.take_one()
-    with _armed(world) as waiter:
-        assert not _readable(waiter, SHORT)
-        worker.finish(lease)
-        assert _readable(waiter)
+Act = Callable[[], object]
 
 
-def test_a_freed_slot_of_the_total_wakes_other_queues(world: World) -> None:
-    """A waiter for another queue is woken, too."""
-    world.store.set_limits("total", "", Limits(concurrency=1))
-    world.publish(queue="q1")
-    world.publish(queue="q2")
-    worker = world.worker()
-    lease = worker.take_one("q1")
-    with _armed(world, "q2") as waiter:
-        worker.finish(lease)
-        assert _readable(waiter)
+def _freed(scope: str, name: str, workspace: str, queue: str = "q") -> Callable[[World], Act]:
+    """The slot of one job is freed, and another job waits for it."""
 
-
-@pytest.mark.parametrize(("scope", "name"), [("workspace", "a"), ("queue", "q"), ("total", "")])
-def test_a_raised_limit_wakes_a_waiter(world: World, scope: str, name: str) -> None:
-    """Jobs that the old limit blocked can be claimed."""
-    world.store.set_limits(scope, name, Limits(concurrency=0))
-    world.publish()
-    with _armed(world) as waiter:
-        assert not _readable(waiter, SHORT)
+    def prepare(world: World) -> Act:
         world.store.set_limits(scope, name, Limits(concurrency=1))
-        assert _readable(waiter)
+        world.publish("a", queue=queue)
+        worker = world.worker()
+        lease = worker.take_one(queue)
+        world.publish(workspace)
+        return lambda: worker.finish(lease)
+
+    return prepare
 
 
-def test_a_release_wakes_a_waiter(world: World) -> None:
-    """Another worker can take the released job."""
+def _raised(scope: str, name: str) -> Callable[[World], Act]:
+    def prepare(world: World) -> Act:
+        world.store.set_limits(scope, name, Limits(concurrency=0))
+        world.publish()
+        return lambda: world.store.set_limits(scope, name, Limits(concurrency=1))
+
+    return prepare
+
+
+def _released(world: World) -> Act:
     world.publish()
     worker = world.worker()
     lease = worker.take_one()
-    with _armed(world) as waiter:
-        worker.release(lease)
-        assert _readable(waiter)
+    return lambda: worker.release(lease)
 
 
-def test_a_reaped_job_wakes_a_waiter(world: World) -> None:
-    """Another worker can take a dead worker's job."""
+def _reaped(world: World) -> Act:
     world.publish()
     world.worker("dead").take_one()
-    with _armed(world) as waiter:
-        world.pass_time(20)
-        assert not _readable(waiter, SHORT)
-        world.pass_time(11)
-        assert _readable(waiter)
+    world.pass_time(20)
+    return lambda: world.pass_time(11)
 
 
-def test_a_due_job_wakes_a_waiter(world: World) -> None:
-    """The call that moves the due job to its lane causes the wake-up."""
+def _due(world: World) -> Act:
     world.publish(delay_seconds=5)
+    assert world.worker().take() == []  # it watches for the event
+    return lambda: (world.clock.advance(5), world.reap())
+
+
+CAUSES: dict[str, Callable[[World], Act]] = {
+    "a freed slot of the workspace": _freed("workspace", "a", "a"),
+    "a freed slot of the queue": _freed("queue", "q", "b"),
+    "a freed slot of the total": _freed("total", "", "b"),
+    "a freed slot of another queue": _freed("total", "", "b", "q1"),
+    "a raised limit of the workspace": _raised("workspace", "a"),
+    "a raised limit of the queue": _raised("queue", "q"),
+    "a raised total": _raised("total", ""),
+    "a released job": _released,
+    "a dead worker's job": _reaped,
+    "a job that is due": _due,
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_job_that_can_start_wakes_a_waiter(world: World, cause: str) -> None:
+    """Whatever it had waited for."""
+    act = CAUSES[cause](world)
     with _armed(world) as waiter:
-        world.clock.advance(5)
-        world.reap()
+        assert not _readable(waiter, SHORT)
+        act()
         assert _readable(waiter)
 
 

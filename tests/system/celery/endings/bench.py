@@ -60,8 +60,8 @@ class Trial:
 class Bench:
     """One or two workers, and the victims of one ending at a time."""
 
-    def __init__(self, shop: Any, pool: str, *, stock: bool = False) -> None:
-        self.shop, self.pool, self.stock = shop, pool, stock
+    def __init__(self, shop: Any, pool: str) -> None:
+        self.shop, self.pool = shop, pool
         shop.app_name = "ending_tasks"
         self.trials: list[Trial] = []
         self.sizes: list[int] = []
@@ -128,9 +128,10 @@ class Bench:
             if worker.process.poll() is None:
                 worker.kill()
         config = {"worker_enable_remote_control": True, **ending.config}
+        common = {"result_backend": self._backend(), "worker_send_task_events": False}
         self._publisher = self.shop.publisher(self._url(ending), backend=self._backend())
-        self.shop.config = {**config, **self._common()}
-        self._publisher.app.conf.update(self._common())
+        self.shop.config = {**config, **common}
+        self._publisher.app.conf.update(common)
         self.worker = self._boot(ending)
         if ending.needs_successor(self.pool):
             self._successor = self._boot(ending, "-Q", "nothing")
@@ -142,24 +143,14 @@ class Bench:
 
     def _let_successor_work(self) -> None:
         """Only now, so that no victim has started there."""
-        queue = self._common().get("task_default_queue", "celery")
         names = [self._successor.name]
-        self.control.add_consumer(queue, destination=names, reply=True, timeout=30, limit=1)
-
-    def _common(self) -> dict[str, Any]:
-        queue = {"task_default_queue": self.shop.namespace} if self.stock else {}
-        return {"result_backend": self._backend(), "worker_send_task_events": False, **queue}
+        self.control.add_consumer("celery", destination=names, reply=True, timeout=30, limit=1)
 
     def _url(self, ending: Ending) -> str:
-        if self.stock:
-            return f"redis+socket://{self._socket()}"
         return str(self.shop.url(workspace_concurrency=1, lease_seconds=ending.lease_seconds))
 
     def _backend(self) -> str:
-        return f"redis+socket://{self._socket()}"
-
-    def _socket(self) -> str:
-        return str(self.shop._server.socket_path)
+        return f"redis+socket://{self.shop._server.socket_path}"
 
     def _boot(self, ending: Ending, *more: str) -> Any:
         options = (*(ending.worker or ("-c", str(PROCESSES[self.pool]))), *more)
@@ -184,8 +175,7 @@ class Bench:
         trial.id = trial.result.id
         if not ending.starts and ending.first is None:
             trial.over = time.monotonic()
-        if not self.stock:
-            send("ending_tasks.follow", workspace=trial.workspace)
+        send("ending_tasks.follow", workspace=trial.workspace)
 
     def _use_up_rate(self, task: str, trial: Trial) -> None:
         """Jobs it runs at once, which after idling is two before kombu 5.7, on any broker."""
@@ -218,21 +208,14 @@ class Bench:
         rows = self._rows(trial)
         if rows and time.monotonic() - max(row["at"] for row in rows) < QUIET_SECONDS:
             return False
-        if self.stock:
-            return self._is_quiet_stock(trial, rows)
         if not self._rows(trial, "end", job="next"):
             return False
         row = self.shop.row(trial.workspace)
         return row is None or not (row.running or row.waiting or row.scheduled)
 
-    @staticmethod
-    def _is_quiet_stock(trial: Trial, rows: list[dict[str, Any]]) -> bool:
-        last = max((row["at"] for row in rows), default=None)
-        return last is not None and (trial.result.ready() or time.monotonic() - last > 4)
-
     def _seen(self, trial: Trial) -> Seen:
         starts = self._rows(trial, "start", job="victim")
-        row = None if self.stock else self.shop.row(trial.workspace)
+        row = self.shop.row(trial.workspace)
         return Seen(
             pool=self.pool,
             ending=trial.ending,
@@ -273,9 +256,9 @@ class Bench:
 
 
 @contextmanager
-def bench(shop: Any, pool: str, *, stock: bool = False) -> Iterator[Bench]:
+def bench(shop: Any, pool: str) -> Iterator[Bench]:
     """A bench whose workers end with the block."""
     try:
-        yield Bench(shop, pool, stock=stock)
+        yield Bench(shop, pool)
     finally:
         shop.close()

@@ -1,4 +1,4 @@
-"""Print the whole table and write it into the docs.
+"""Print the page with the whole table, and write it into the docs.
 
 python -m tests.system.celery.endings.report FILE     FILE holds the results of the tests
 """
@@ -173,35 +173,16 @@ def page(seen: Rows) -> str:
 
 
 def table_of(rows: Iterable[list[str]]) -> str:
-    """The same as the docs show it."""
+    """A table as the docs show it."""
     head, *others = rows
     table = [head, ["---"] * len(head), *others]
     return "\n".join(f"| {' | '.join(row)} |" for row in table) + "\n"
 
 
-def columns(rows: Iterable[list[str]]) -> Iterator[str]:
-    """The same as a terminal shows it."""
-    table = list(rows)
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        yield "  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
-
-
-def printed(seen: Rows) -> Iterator[str]:
-    """The same for a terminal."""
-    yield f"run on {played_on(seen)}"
-    for pool in POOLS:
-        yield f"\n{pool}"
-        yield from columns(lines(pool, seen))
-        yield from (f"  {reason}" for reason in reasons(pool))
-    yield "\nolder versions of Celery"
-    yield from columns(on_older())
-
-
 def main(path: Path) -> None:
     """Print, and write the page, which is about the newest Celery."""
     seen = seen_cells(path)
-    sys.stdout.write("\n".join(printed(seen)) + "\n")
+    sys.stdout.write(page(seen))
     if CELERY >= NEWEST:
         PAGE.write_text(page(seen))
 
