@@ -134,6 +134,19 @@ def test_a_rate_is_kept_while_nothing_waits_for_it(world: World, level: str) -> 
     assert len(worker.take()) == 1
 
 
+@pytest.mark.parametrize("level", ["task", "task of a workspace"])
+def test_what_waits_for_a_task_s_rate_holds_no_slot(world: World, level: str) -> None:
+    """The rate is checked before the lease: another task can use the workspace's only slot."""
+    RATES[level](world, 0.1, None)
+    world.limit(concurrency=1)
+    world.publish_many(2)
+    worker = world.worker()
+    worker.finish(worker.take_one())
+    assert worker.take() == []
+    world.publish(task="other")
+    assert [lease.job.task for lease in worker.take(5)] == ["other"]
+
+
 def test_runtime_limits_can_be_removed(world: World) -> None:
     """Then the configured limits apply again."""
     world.configure(default=Limits(concurrency=1))

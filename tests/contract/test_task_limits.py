@@ -24,18 +24,6 @@ def test_a_full_task_blocks_no_other_task(world: World) -> None:
     assert tasks(world.worker().take(20)) == {"t": 1, "other": 4}
 
 
-def test_a_task_is_limited_over_all_queues(world: World) -> None:
-    """A slot that is freed on one queue can be used on another."""
-    world.limit_task(concurrency=1)
-    world.publish("a", queue="q")
-    world.publish("b", queue="other")
-    worker = world.worker()
-    lease = worker.take_one("q")
-    assert worker.take(5, "other") == []
-    worker.finish(lease)
-    assert len(worker.take(5, "other")) == 1
-
-
 def test_a_blocked_job_takes_no_slot_anywhere(world: World) -> None:
     """A job that one level blocks takes a slot on no other level."""
     world.limit_task(concurrency=1)
@@ -130,18 +118,6 @@ def test_both_limits_of_a_task_hold(world: World) -> None:
     assert sorted(names.values()) == [1, 2]
 
 
-def test_a_rate_limited_job_holds_no_slot(world: World) -> None:
-    """The rate is checked before the lease, so another task can use the workspace's only slot."""
-    world.limit_task(rate=0.1)
-    world.limit("a", concurrency=1)
-    world.publish_many(2, "a")
-    worker = world.worker()
-    worker.finish(worker.take_one())
-    assert worker.take() == []
-    world.publish("a", task="other")
-    assert tasks(worker.take(5)) == {"other": 1}
-
-
 @pytest.mark.parametrize("how", ["expired", "released", "rejected"])
 def test_a_slot_of_a_task_is_freed_by_every_ending(world: World, how: str) -> None:
     """A job that is given back is under the limit again."""
@@ -184,19 +160,6 @@ def test_priority_is_strict_within_a_limited_task(world: World) -> None:
         seen.append(lease.job.id)
         worker.finish(lease)
     assert seen == [soon, late]
-
-
-def test_the_node_of_an_idle_task_is_forgotten(world: World) -> None:
-    """Once virtual time passes it, one claim drops the node and its workspaces."""
-    world.limit_task("t", concurrency=5)
-    worker = world.worker()
-    world.publish_many(2, "a", task="t")
-    world.publish_many(20, "b", task="u")
-    for _ in range(22):
-        lease = worker.take_one()
-        world.clock.advance(1)
-        assert worker.finish(lease, 1.0)
-    assert world.row("a").running == 0
 
 
 MOST_ROUNDS = 60

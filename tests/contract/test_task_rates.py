@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, Limits, Pause
+from fairqueue import ConfigurationError, FairQueue, Pause
 from tests.contract.world import Worker, World, sound
 
 
@@ -40,30 +40,6 @@ def test_it_counts_all_queues_of_a_workspace(world: World) -> None:
     assert starts(worker, queue="other") == {}
     world.clock.advance(10.001)
     assert starts(worker, queue="other") == {("a", "t"): 1}
-
-
-def test_what_waits_for_it_holds_no_slot(world: World) -> None:
-    """Another task uses the workspace's only slot."""
-    world.limit_task(workspace_rate=0.1)
-    world.limit("a", concurrency=1)
-    world.publish_many(2)
-    worker = world.worker()
-    worker.finish(worker.take_one())
-    world.publish(task="other")
-    assert starts(worker) == {("a", "other"): 1}
-
-
-def test_it_is_kept_while_nothing_is_left_of_the_workspace(world: World) -> None:
-    """A workspace gains nothing by being empty."""
-    world.limit_task(workspace_rate=0.1)
-    world.publish()
-    worker = world.worker()
-    worker.finish(worker.take_one())
-    world.clock.advance(5)
-    world.publish()
-    assert worker.take() == []
-    world.clock.advance(5.001)
-    assert len(worker.take()) == 1
 
 
 def test_another_rate_applies_at_once(world: World) -> None:
@@ -127,9 +103,3 @@ def test_settings_and_live_limits() -> None:
             queue.admin.set_task_limits("t", workspace_burst=5)
     with pytest.raises(ConfigurationError, match="workspace_burst has no effect without"):
         FairQueue("memory://", tasks={"t": {"workspace_burst": 2}})
-
-
-def test_limits_say_what_they_are() -> None:
-    """The core's own type has both."""
-    limits = Limits(workspace_rate=2.0, workspace_burst=3.0)
-    assert (limits.workspace_rate, limits.workspace_burst) == (2.0, 3.0)

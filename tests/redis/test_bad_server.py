@@ -54,16 +54,6 @@ def test_too_old(
         queue.publish(b"x", queue="q")
 
 
-def test_evicting(own_server: EmbeddedServer) -> None:
-    """A Redis that may evict jobs is refused; the error names the setting to change."""
-    own_server.client().config_set("maxmemory-policy", "allkeys-lru")
-    with FairQueue(own_server.url) as queue:
-        with pytest.raises(ConfigurationError, match="set maxmemory-policy to noeviction"):
-            queue.publish(b"x", queue="q")
-        own_server.client().config_set("maxmemory-policy", "noeviction")
-        assert queue.publish(b"x", queue="q")
-
-
 @pytest.mark.parametrize("shards", [1, 2])
 def test_evicting_under_running_workers(
     own_server: EmbeddedServer, caplog: pytest.LogCaptureFixture, shards: int

@@ -242,20 +242,11 @@ def test_a_fork_while_another_thread_claims(store: Flaky, claimer: Claimer) -> N
 class DeadWaiter(Waiter):
     """A waiter that cannot connect."""
 
-    def arm(self, seconds: float) -> None:
+    def _away(self, *_: object) -> Any:
         raise StoreUnavailable("no connection left")
 
-    def fileno(self) -> int:
-        raise StoreUnavailable("no connection left")
-
-    def collect(self) -> bool:
-        raise StoreUnavailable("no connection left")
-
-    def disarm(self) -> bool:
-        raise StoreUnavailable("no connection left")
-
-    def wait(self, seconds: float) -> bool:
-        raise StoreUnavailable("no connection left")
+    fileno = collect = disarm = _away
+    arm = wait = _away  # type: ignore[assignment]
 
     def close(self) -> None:
         pass

@@ -47,17 +47,13 @@ def app(monkeypatch: pytest.MonkeyPatch) -> App:
     return app
 
 
-@pytest.fixture(params=["memory", "redis"])
-def open_queue(
-    request: pytest.FixtureRequest, namespace: str
-) -> Iterator[Callable[..., FairQueue]]:
+@pytest.fixture
+def open_queue(namespace: str) -> Iterator[Callable[..., FairQueue]]:
     """Processes of one app."""
-    url = f"memory://{namespace}" if request.param == "memory" else None
-    url = url or request.getfixturevalue("redis_url")
     opened: list[FairQueue] = []
 
     def open_one(**options: Any) -> FairQueue:
-        opened.append(FairQueue(url, namespace=namespace, **options))
+        opened.append(FairQueue(f"memory://{namespace}", **options))
         return opened[-1]
 
     yield open_one

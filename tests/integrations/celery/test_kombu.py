@@ -247,35 +247,24 @@ def _unanswered(monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
 
 
 @pytest.mark.usefixtures("_unanswered")
-def test_a_wait_that_is_never_answered_is_given_up_in_an_event_loop(
-    connection: Connection, queue: Queue
+@pytest.mark.parametrize("in_a_loop", [True, False])
+def test_a_wait_that_is_never_answered_is_given_up(
+    connection: Connection, queue: Queue, *, in_a_loop: bool
 ) -> None:
-    """The consumer claims over a new connection."""
+    """The consumer claims over a new connection, in an event loop or where drain_events blocks."""
     fill(connection, queue, 0)
     got: list[Any] = []
     hub = Hub()
     with Consumer(connection, [queue], callbacks=[acking(got)]):
-        connection.register_with_event_loop(hub)
-        turn(hub, lambda: False, seconds=0.3)  # it waits
+        if in_a_loop:
+            connection.register_with_event_loop(hub)
+            turn(hub, lambda: False, seconds=0.3)  # it waits
+        else:
+            with pytest.raises(TimeoutError):
+                connection.drain_events(timeout=0.3)  # it waits
         fill(connection, queue, 1)
-        turn(hub, lambda: bool(got))
+        turn(hub, lambda: bool(got)) if in_a_loop else drain(connection, 1, got)
         hub.close()
-
-    assert len(got) == 1
-
-
-@pytest.mark.usefixtures("_unanswered")
-def test_a_wait_that_is_never_answered_is_given_up_without_an_event_loop(
-    connection: Connection, queue: Queue
-) -> None:
-    """The same where drain_events blocks."""
-    fill(connection, queue, 0)
-    got: list[Any] = []
-    with Consumer(connection, [queue], callbacks=[acking(got)]):
-        with pytest.raises(TimeoutError):
-            connection.drain_events(timeout=0.3)  # it waits
-        fill(connection, queue, 1)
-        drain(connection, 1, got)
 
     assert len(got) == 1
 
