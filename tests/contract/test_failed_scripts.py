@@ -65,28 +65,12 @@ class Scene:
         return done
 
 
-def _publish(scene: Scene) -> object:
-    return scene.world.publish("a", "new")
-
-
-def _publish_first(scene: Scene) -> object:
-    return scene.world.publish("b", "new", priority=2)
-
-
-def _publish_late(scene: Scene) -> object:
-    return scene.world.publish("a", "new", delay_seconds=3, expires_seconds=99)
-
-
 def _publish_many(scene: Scene) -> object:
     pairs = [
         (Job(f"new{n}", "abc"[n % 3], "q", "t", b"", delay_seconds=float(n == 4)), Admission())
         for n in range(8)
     ]
     return scene.world.store.publish_many(pairs)
-
-
-def _claim(scene: Scene) -> object:
-    return scene.worker.take(3)
 
 
 def _claim_late(scene: Scene) -> object:
@@ -98,55 +82,31 @@ def _finish_and_claim(scene: Scene) -> object:
     return scene.worker.claim(2, finishes=[Finish(x.fence, Ending.ACK, 0.1) for x in scene.leases])
 
 
-def _release(scene: Scene) -> object:
-    return scene.worker.release(scene.leases[0])
-
-
-def _release_late(scene: Scene) -> object:
-    return scene.worker.release(scene.leases[0], delay_seconds=5, counted=True)
-
-
-def _reject(scene: Scene) -> object:
-    return scene.worker.reject(scene.leases[0])
-
-
-def _renew(scene: Scene) -> object:
-    return scene.worker.renew(*scene.leases, seconds=1.0)
-
-
 def _reap(scene: Scene) -> object:
     scene.world.store.engine.command("ZADD", "{failing:0}:expiry", 1.0, str(scene.leases[0].fence))
     scene.clock.advance(7)
     return scene.world.reap()
 
 
-def _cancel(scene: Scene) -> object:
-    return scene.world.store.cancel("mortal")
-
-
-def _limit(scene: Scene) -> object:
-    scene.world.limit("a", weight=2, parent="org")
-    return None
-
-
 MOVES: dict[str, Callable[[Scene], object]] = {
-    move.__name__.removeprefix("_"): move
-    for move in (
-        _publish,
-        _publish_first,
-        _publish_late,
-        _publish_many,
-        _claim,
-        _claim_late,
-        _finish_and_claim,
-        _release,
-        _release_late,
-        _reject,
-        _renew,
-        _reap,
-        _cancel,
-        _limit,
-    )
+    "publish": lambda scene: scene.world.publish("a", "new"),
+    "publish_first": lambda scene: scene.world.publish("b", "new", priority=2),
+    "publish_late": lambda scene: scene.world.publish(
+        "a", "new", delay_seconds=3, expires_seconds=99
+    ),
+    "publish_many": _publish_many,
+    "claim": lambda scene: scene.worker.take(3),
+    "claim_late": _claim_late,
+    "finish_and_claim": _finish_and_claim,
+    "release": lambda scene: scene.worker.release(scene.leases[0]),
+    "release_late": lambda scene: scene.worker.release(
+        scene.leases[0], delay_seconds=5, counted=True
+    ),
+    "reject": lambda scene: scene.worker.reject(scene.leases[0]),
+    "renew": lambda scene: scene.worker.renew(*scene.leases, seconds=1.0),
+    "reap": _reap,
+    "cancel": lambda scene: scene.world.store.cancel("mortal"),
+    "limit": lambda scene: scene.world.limit("a", weight=2, parent="org"),
 }
 PROMISED = {"I2", "I6", "I7", "I9", "I12"}
 """Invariants that hold whatever has failed; the records of nodes may keep traces until they go."""

@@ -104,14 +104,3 @@ def test_tasks_queues_and_the_total(world: World, queue: FairQueue) -> None:
         unset()
     assert queue.admin.queue_limits("q") == {"capacity": Limit(9, "default")}
     assert queue.admin.total_limits() == {"capacity": Limit(99, "configured")}
-
-
-def test_runtime_limits_of_a_queue_and_the_total_hold(world: World, queue: FairQueue) -> None:
-    """They hold at once for waiting jobs."""
-    world.publish_many(5)
-    queue.admin.set_queue_limits("q", concurrency=3)
-    worker = world.worker()
-    assert len(worker.take(9)) == 3
-    queue.admin.unset_queue_limits("q")
-    queue.admin.set_total_limits(concurrency=4)
-    assert len(worker.take(9)) == 1

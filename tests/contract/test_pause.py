@@ -69,18 +69,6 @@ def test_the_default_workspace_can_be_paused(world: World, scope: str, name: str
     assert len(worker.take(5)) == 1
 
 
-def test_a_resume_wakes_a_waiter(world: World) -> None:
-    """An idle waiter is woken at once."""
-    world.publish()
-    world.store.pause("workspace", "a", Pause.PAUSED)
-    assert world.worker().take() == []
-    waiter = world.store.waiter(["q"])
-    assert not waiter.wait(0.05)
-    world.store.pause("workspace", "a", None)
-    assert waiter.wait(60)
-    waiter.close()
-
-
 @pytest.mark.parametrize(("scope", "name"), [("workspace", "a"), ("task", "t")])
 def test_a_pause_earns_no_credit(world: World, scope: str, name: str) -> None:
     """After a pause a workspace gets its share, and not what it, or its task, missed."""

@@ -48,33 +48,6 @@ def test_the_oldest_wait_is_that_of_the_oldest_job(world: World) -> None:
     assert world.row("b").oldest_wait_seconds is None
 
 
-def test_an_idle_workspace_is_not_in_the_snapshot(world: World) -> None:
-    """A workspace without jobs, leases and debt is forgotten."""
-    world.publish("a")
-    world.publish("b")
-    worker = world.worker()
-    for lease in worker.take(2):
-        worker.finish(lease, 0.0)
-    for n in range(3):
-        world.publish(f"later{n}")
-        worker.finish(worker.take_one(), 0.0)
-    worker.take()
-    names = {row.workspace for row in world.store.snapshot().workspaces}
-    assert not names & {"a", "b"}
-
-
-def test_dead_letters_keep_a_workspace_in_the_snapshot(world: World) -> None:
-    """They do even if nothing else is left of it."""
-    world.publish("a")
-    worker = world.worker()
-    worker.reject(worker.take_one())
-    world.publish_many(3, "b")
-    for lease in worker.take(3):
-        worker.finish(lease)
-    worker.take()
-    assert world.row("a").dead == 1
-
-
 def test_purge_of_an_unknown_queue(world: World) -> None:
     """It drops nothing and creates nothing."""
     world.publish()

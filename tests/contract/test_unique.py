@@ -113,13 +113,6 @@ def test_a_refused_publish_takes_no_key(world: World, seconds: float | None) -> 
     assert publish(world, "y", seconds=seconds) == Published(CREATED, "y")
 
 
-def test_a_duplicate_is_reported_in_a_full_workspace(world: World) -> None:
-    """Nothing is stored, so no capacity is needed."""
-    publish(world, "x")
-    world.limit(capacity=1)
-    assert publish(world, "y") == Published(EXISTING, "x")
-
-
 def test_a_job_id_that_is_used_again_frees_its_old_key_alone(world: World) -> None:
     """The key of the first job of that id is over; that of the second still counts."""
     publish(world, "x", key="old", seconds=60)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from fairqueue import Job, Limits
+from fairqueue import Job, Limits, Pause
 from fairqueue.adapters import Admission, Waiter
 from tests.contract.world import World, ids
 
@@ -150,6 +150,13 @@ def _raised(scope: str, name: str) -> Callable[[World], Act]:
     return prepare
 
 
+def _resumed(world: World) -> Act:
+    world.publish()
+    world.store.pause("workspace", "a", Pause.PAUSED)
+    assert world.worker().take() == []
+    return lambda: world.store.pause("workspace", "a", None)
+
+
 def _released(world: World) -> Act:
     world.publish()
     worker = world.worker()
@@ -178,6 +185,7 @@ CAUSES: dict[str, Callable[[World], Act]] = {
     "a raised limit of the workspace": _raised("workspace", "a"),
     "a raised limit of the queue": _raised("queue", "q"),
     "a raised total": _raised("total", ""),
+    "a resumed workspace": _resumed,
     "a released job": _released,
     "a dead worker's job": _reaped,
     "a job that is due": _due,
