@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from fairqueue import Settings
+from fairqueue._admin import Admin
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.redis import RedisEngine
@@ -32,3 +34,9 @@ def store(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) ->
 def world(store: Store, clock: ManualClock) -> World:
     """The store and its clock, with defaults for tests."""
     return World(store, clock)
+
+
+@pytest.fixture
+def admin(world: World) -> Admin:
+    """What an operator has."""
+    return Admin(lambda: world.store, Settings())

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import Settings
 from fairqueue._admin import Admin
 from fairqueue._stores import dead
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import DeadFilter
 from tests.contract.world import World, ids
-
-
-@pytest.fixture
-def admin(world: World) -> Admin:
-    """What an operator has."""
-    return Admin(lambda: world.store, Settings())
 
 
 @pytest.fixture

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import Settings
 from fairqueue._admin import Admin
 from fairqueue.audit import audit
 from fairqueue.lists import WorkspaceSample
 from tests.contract.world import World
 
 ODD = "a b|c\n%:{1}"
-
-
-@pytest.fixture
-def admin(world: World) -> Admin:
-    """What an operator has."""
-    return Admin(lambda: world.store, Settings())
 
 
 def test_a_sample_has_what_runs_and_waits(world: World, admin: Admin) -> None:

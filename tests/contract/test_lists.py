@@ -6,19 +6,13 @@ import os
 
 import pytest
 
-from fairqueue import Limits, Pause, Settings
+from fairqueue import Limits, Pause
 from fairqueue._admin import Admin
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import RunningJob, WaitingJob
 from tests.contract.world import World
 
 BAD_NAME = "a b/c#d~:{1}"
-
-
-@pytest.fixture
-def admin(world: World) -> Admin:
-    """What an operator has."""
-    return Admin(lambda: world.store, Settings())
 
 
 def _ids(jobs: tuple[WaitingJob, ...] | tuple[RunningJob, ...]) -> list[str]:

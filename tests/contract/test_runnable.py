@@ -6,16 +6,10 @@ from typing import Any
 
 import pytest
 
-from fairqueue import Limits, Pause, Settings
+from fairqueue import Limits, Pause
 from fairqueue._admin import Admin
 from fairqueue.lists import Demand, Runnable
 from tests.contract.world import World
-
-
-@pytest.fixture
-def admin(world: World) -> Admin:
-    """What an operator has."""
-    return Admin(lambda: world.store, Settings())
 
 
 def _now(admin: Admin, queue: str = "q") -> tuple[Any, ...]:

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from fairqueue import Settings
 from fairqueue._admin import Admin
 from tests.contract.world import World
-
-
-@pytest.fixture
-def admin(world: World) -> Admin:
-    """What an operator has."""
-    return Admin(lambda: world.store, Settings())
 
 
 def test_an_expired_lease_is_counted(world: World, admin: Admin) -> None:

@@ -223,29 +223,6 @@ def test_no_script_begins_on_half_of_the_keys(
     assert queue.depth("q") == 1
 
 
-def test_a_lost_primary_is_replaced(namespace: str) -> None:
-    """Its replica takes over; the other shards go on meanwhile."""
-    with cluster(replicas=1) as nodes:
-        url = nodes.url
-        with FairQueue(url, namespace=namespace, shards=SHARDS, min_replicas=1) as queue:
-            for name in NAMES:
-                queue.publish(b"x", queue="q", workspace=name)
-            dead = nodes.owner(slot_of(namespace, 0))
-            kept = next(n for n in range(SHARDS) if nodes.owner(slot_of(namespace, n)) is not dead)
-            dead.kill()
-            queue.publish(b"x", queue="q", workspace=of_shard(kept))
-            wait_for(lambda: tried(lambda: queue.depth("q"), 0) == len(NAMES) + 1)
-            dead.start()  # else a claim there is not confirmed by a replica
-            found: set[str] = set()
-
-            def claim() -> bool:
-                for lease in tried(lambda: queue.claim(["q"], 99).leases, ()):
-                    found.add(lease.job.workspace)
-                return found == {*NAMES, of_shard(kept)}
-
-            wait_for(claim)
-
-
 def test_a_process_that_connects_to_what_is_a_replica_by_now(namespace: str) -> None:
     """Where the slots are was found out before, by another queue of this process."""
     with cluster(replicas=1) as nodes:

@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue._stores.redis import connections, traced, waiter
-from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import Proxy, proxy_before
 from tests.redis.tracing import WAYS
 from tests.system.ledger import wait_for
@@ -281,20 +281,6 @@ def test_another_refusal_keeps_the_connection(queue: FairQueue, proxy: Proxy) ->
         with pytest.raises(StoreUnavailable, match="out of memory"):
             queue.publish(b"x", queue="q", workspace="w")
     assert proxy.accepted == before
-
-
-def test_a_failover(proxy: Proxy) -> None:
-    """Where an address leads to the new primary, calls do after one of them was refused."""
-    with embedded_redis() as old, embedded_redis() as new:
-        proxy.upstream = old.socket_path
-        with FairQueue(client=redis.Redis(port=proxy.port)) as queue:
-            queue.publish(b"x", queue="q", workspace="w")
-            old.client().replicaof("127.0.0.1", 1)
-            proxy.upstream = new.socket_path
-            with pytest.raises(StoreUnavailable, match="read-only replica"):
-                queue.publish(b"x", queue="q", workspace="w")
-            job = queue.publish(b"x", queue="q", workspace="w")
-            assert [lease.job.id for lease in queue.claim(["q"]).leases] == [job]
 
 
 def test_a_host_that_takes_no_connection_is_waited_for_as_a_silent_one() -> None:

@@ -100,17 +100,6 @@ def test_waiting_messages_are_imported(server: EmbeddedServer, old: Celery) -> N
         assert core.admin.imported() == {"read": 5}
 
 
-def test_a_dry_run_moves_nothing(server: EmbeddedServer, old: Celery, client: redis.Redis) -> None:
-    """It only counts what would be moved."""
-    send(old, 3)
-    found = migrate("--from", server.url, "--to", server.url, "--dry-run")
-
-    assert (found["queues"], found["dry_run"]) == ({"celery": 3}, True)
-    assert client.llen("celery") == 3
-    with FairQueue(server.url) as core:
-        assert core.depth("celery") == 0
-
-
 def test_a_dry_run_counts_jobs_without_a_workspace(server: EmbeddedServer, old: Celery) -> None:
     """As the move itself would: those that wait and those that are held, in text and as JSON."""
     send(old, 2)
