@@ -12,16 +12,20 @@ from functools import partial
 from typing import Protocol
 
 from fairqueue._queue import FairQueue
-from fairqueue._threads import native_event, native_lock, start_native
+from fairqueue._threads import (
+    RENEWALS_PER_LEASE,
+    TIMEOUTS_PER_LEASE,
+    native_event,
+    native_lock,
+    renew_until,
+    start_native,
+)
 from fairqueue._types import Lease
 from fairqueue._utils import Throttle
 from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.keeper")
 
-RENEWALS_PER_LEASE = 3
-TIMEOUTS_PER_LEASE = 6  # how long a renewal waits for the server: leaves time for another attempt
-RETRIES_PER_LEASE = 12  # how soon a failed renewal is retried: leaves time for one before the end
 BEATS_UNTIL_ORPHANED = 2
 EARLY_FRACTION = 1 / 15  # of a lease: a loss is reported this early, before another run can start
 MOST_EARLY_SECONDS = 2.0
@@ -222,12 +226,12 @@ class LeaseKeeper:
 
     def _run(self, stopped: threading.Event) -> None:
         queue = self._template.clone(timeout_seconds=self._lease_seconds / TIMEOUTS_PER_LEASE)
-        wait = self._interval()
-        while not stopped.wait(wait):
-            self._report_orphans()
-            renewed = self._try_to_renew(queue)
-            wait = self._interval() if renewed else self._lease_seconds / RETRIES_PER_LEASE
+        renew_until(stopped, self._lease_seconds, partial(self._beat, queue))
         queue.close()
+
+    def _beat(self, queue: FairQueue) -> bool:
+        self._report_orphans()
+        return self._try_to_renew(queue)
 
     def _interval(self) -> float:
         return self._lease_seconds / RENEWALS_PER_LEASE

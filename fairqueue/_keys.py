@@ -49,8 +49,8 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "worker_queues": (),  # hash: owner -> length of its leases, slots, queues it takes jobs from
     "history": (),  # string with an end: samples of what ran and waited, the newest first
     "cleanup": (),  # string: how far the search for what is not used any more has come
-    "requests": (),  # zset: ticket in flight by when it began
-    "request_owners": (),  # zset: owner by when its tickets end unless it is renewed
+    "requests": (),  # zset: ticket in flight by lease end
+    "waiting_requests": (),  # zset: ticket that waits by lease end
     "request_turns": (),  # zset: turn:workspace that waits, by requests in flight per weight
     "request_queue": (),  # hash: workspace with waiting requests -> its turn; # -> the last one
     "quotas": (),  # hash: limit:scope:name -> this shard's part of a limit wider than a shard
@@ -73,9 +73,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "expiring": ("workspace",),  # zset: queue, priority, task, id by when it expires
     "dead_letters": ("workspace",),  # hash: id -> when and why it died, and its record
     "dead_letters_by_age": ("workspace",),  # zset: id by when it died
-    "requests_of_workspace": ("workspace",),  # set: tickets in flight
-    "requests_of_owner": ("owner",),  # zset: tickets in flight and waiting, by when they came
-    "waiting_requests": ("workspace",),  # zset: ticket by turn
+    "requests_of_workspace": ("workspace",),  # zset: ticket by turn, by 0 once it is in flight
     "limits_with": ("what",),  # set: fields of limits with a capacity, a reserve, …
     "lane": ("workspace", "lane_key", "priority"),  # list: task:id; key: queue or queue/task
     "returned": ("workspace", "lane_key", "priority"),  # zset: task:id by its first fence
@@ -92,10 +90,10 @@ _TYPED = {
     "kept_places",
     "list": "token lane",
     "set": "slots_of_workspace slots_of_workspace_task slots_of_shared_limit nodes_of_shared_limit "
-    "limits_with ended groups requests_of_workspace",
+    "limits_with ended groups",
     "zset": "asked expiry timer task_rates dead_workspaces ready reserved finish indebted "
-    "unreported scheduled expiring dead_letters_by_age requests request_owners request_turns "
-    "waiting_requests requests_of_owner returned workers",
+    "unreported scheduled expiring dead_letters_by_age requests request_turns "
+    "waiting_requests requests_of_workspace returned workers",
 }
 TYPES = dict.fromkeys(LAYOUT, "hash") | {
     kind: of for of, kinds in _TYPED.items() for kind in kinds.split()

@@ -18,7 +18,13 @@ from uuid import UUID
 from fairqueue._settings import Settings
 from fairqueue._stores import replies
 from fairqueue._stores.store import AnyStore
-from fairqueue._threads import native_event, native_lock, start_native
+from fairqueue._threads import (
+    TIMEOUTS_PER_LEASE,
+    native_event,
+    native_lock,
+    renew_until,
+    start_native,
+)
 from fairqueue._types import AdmittedRequest
 from fairqueue._utils import Throttle
 from fairqueue._validation import check_name
@@ -27,9 +33,8 @@ from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.requests")
 
-RENEWALS_PER_LEASE = 3
-TIMEOUTS_PER_LEASE = 6
-RETRIES_PER_LEASE = 12
+LATE_PER_LEASE = 2 / 3  # two renewals have failed, or have not been due
+ASKS_PER_LEASE = 4  # at least, of a request that waits: each renews it
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.02, 0.25
 JITTER = (0.5, 1.0)  # so that waiting requests do not ask at the same moment
 RETRY_AFTER_SECONDS = (1.0, 2.0)
@@ -50,7 +55,7 @@ class Ticket:
     def end(self) -> None:
         """Free the place, or leave the queue; a second call does nothing.
 
-        It never raises: an end that the store does not hear of is reported again later.
+        It never raises: where the store does not hear of it, the place is free a lease later.
         """
         self._requests.end(self)
 
@@ -69,8 +74,9 @@ class Ticket:
 class Requests:
     """Gives out places for web requests, of which ``requests`` limits how many are in flight.
 
-    The places of a process are renewed from a thread of its own, and are free again a lease after
-    it died. Threads may share it, and a forked child has places of its own.
+    A place is a lease: this process renews those of its requests by their names, from a thread of
+    its own, and a place that it does not name is free a lease later. Threads may share it, and a
+    forked child has places of its own.
     """
 
     def __init__(
@@ -81,7 +87,7 @@ class Requests:
         on_full: Callable[[], None],
     ) -> None:
         self._connected, self._settings, self._before = connected, settings, before
-        self._on_full = on_full
+        self._lease_seconds, self._on_full = settings.lease_seconds, on_full
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._reset()
 
@@ -91,8 +97,8 @@ class Requests:
         self._numbers = itertools.count(1)
         self._lock = native_lock()
         self._held: dict[str, Ticket] = {}
-        self._unreported: dict[str, float] = {}
-        """Ends that the store may not have heard of, and until when each is reported again."""
+        self._renewed = time.monotonic()
+        """When all places were last known to the store."""
         self._stopped: threading.Event | None = None
 
     def _check_fork(self) -> None:
@@ -126,12 +132,11 @@ class Requests:
         self._check_fork()
         named = self._settings.default_workspace if workspace is None else workspace
         name = check_name("workspace", named)
-        text = replies.ticket(self._owner, name, next(self._numbers))
-        ticket = Ticket(self, text, name)
+        ticket = Ticket(self, replies.ticket(self._owner, name, next(self._numbers)), name)
         self._connected()
         self._before(name)
         with self._lock:
-            self._held[text] = ticket
+            self._held[ticket.text] = ticket
         self._start()
         self._ask(ticket, waiting_most)
         return ticket
@@ -140,11 +145,12 @@ class Requests:
         try:
             reply = self._connected().admit_request(
                 ticket.text,
-                lease_seconds=self._settings.lease_seconds,
+                lease_seconds=self._lease_seconds,
                 waiting_most=waiting_most,
+                held=self._in_flight() if self._is_late() else (),
             )
-        except BaseException:  # the store may have admitted it, or does so later
-            self._forget(ticket, late_seconds=self._settings.lease_seconds)
+        except BaseException:  # the store may have admitted it, or does so later: for a lease
+            self._forget(ticket)
             raise
         ticket.is_in_flight = reply.state == "in_flight"
         if reply.scope == "total":
@@ -161,21 +167,13 @@ class Requests:
         Raises RequestRejected, and leaves the queue, when the time is up.
         """
         until, pause = time.monotonic() + within_seconds, FIRST_PAUSE_SECONDS
+        longest = min(LONGEST_PAUSE_SECONDS, self._lease_seconds / ASKS_PER_LEASE)
         while not ticket.is_in_flight:
             left = until - time.monotonic()
-            if left <= 0:
-                ticket.end()
-                self._last_try(ticket)
-                return
-            yield min(left, pause * uniform(*JITTER))  # noqa: S311 - no secret
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-            self._ask(ticket, waiting_most=1)
-
-    def _last_try(self, ticket: Ticket) -> None:
-        """Ask without waiting: the reply says what is full."""
-        with self._lock:
-            self._held[ticket.text] = ticket
-        self._ask(ticket, waiting_most=0)
+            if left > 0:
+                yield min(left, pause * uniform(*JITTER))  # noqa: S311 - no secret
+                pause = min(2 * pause, longest)
+            self._ask(ticket, waiting_most=1 if left > 0 else 0)
 
     def end(self, ticket: Ticket) -> None:
         """Free a place; see :meth:`Ticket.end`."""
@@ -184,25 +182,20 @@ class Requests:
             return
         try:
             self._connected().end_request(ticket.text)
-        except Exception as error:  # noqa: BLE001 - it is logged, and reported later
-            self._note_unreported(ticket.text)
+        except Exception as error:  # noqa: BLE001 - it is logged, and its lease ends
             if self._log_throttle.passes():
                 log.warning(
-                    "could not report the end of a request of workspace %r, will retry: %s",
+                    "could not report the end of a request of workspace %r, whose place is free "
+                    "in %g s: %s",
                     ticket.workspace,
+                    self._lease_seconds,
                     error,
                 )
 
-    def _forget(self, ticket: Ticket, *, late_seconds: float | None = None) -> bool:
-        """Return whether this process had it; its admission may arrive this much later."""
-        if late_seconds is not None:
-            self._note_unreported(ticket.text, late_seconds)
+    def _forget(self, ticket: Ticket) -> bool:
+        """Return whether this process had it."""
         with self._lock:
             return self._held.pop(ticket.text, None) is not None
-
-    def _note_unreported(self, text: str, late_seconds: float = 0.0) -> None:
-        with self._lock:
-            self._unreported[text] = time.monotonic() + late_seconds
 
     def in_flight(self, workspace: str | int | UUID) -> tuple[int, int, int]:
         """Count requests in flight in all, and those of a workspace in flight and waiting."""
@@ -212,7 +205,7 @@ class Requests:
         with self._lock:
             if self._stopped is not None:
                 return
-            self._stopped = native_event()
+            self._stopped, self._renewed = native_event(), time.monotonic()
         start_native(partial(self._run, self._stopped), name="fairqueue-requests")
 
     def close(self) -> None:
@@ -222,64 +215,41 @@ class Requests:
             self._stopped = None
 
     def _run(self, stopped: threading.Event) -> None:
-        lease_seconds = self._settings.lease_seconds
-        store: AnyStore | None = None
-        wait = lease_seconds / RENEWALS_PER_LEASE
-        while not stopped.wait(wait):
-            wait = lease_seconds / RENEWALS_PER_LEASE
+        stores: list[AnyStore] = []
+
+        def renew() -> bool:
             try:
-                if store is None:
-                    timeout = lease_seconds / TIMEOUTS_PER_LEASE
-                    store = self._connected().clone(timeout_seconds=timeout)
-                self.renew(store)
+                if not stores:
+                    timeout = self._lease_seconds / TIMEOUTS_PER_LEASE
+                    stores.append(self._connected().clone(timeout_seconds=timeout))
+                self.renew(stores[0])
             except Exception as error:  # noqa: BLE001 - it is logged, and retried
-                wait = lease_seconds / RETRIES_PER_LEASE
-                self._note_failure(error)
-        if store is not None:
+                if self._log_throttle.passes():
+                    places = counted(len(self._held), "request")
+                    log.warning("could not renew the places of %s, will retry: %s", places, error)
+                return False
+            return True
+
+        renew_until(stopped, self._lease_seconds, renew)
+        for store in stores:
             store.close()
 
-    def _note_failure(self, error: Exception) -> None:
-        if self._log_throttle.passes():
-            log.warning(
-                "could not renew the places of %s, will retry: %s",
-                counted(len(self._held), "request"),
-                error,
-            )
+    def _in_flight(self) -> list[str]:
+        with self._lock:
+            return [text for text, ticket in self._held.items() if ticket.is_in_flight]
+
+    def _is_late(self) -> bool:
+        """Whether leases may have ended, as in an outage: then an admission must not drop them."""
+        return time.monotonic() - self._renewed > self._lease_seconds * LATE_PER_LEASE
 
     def renew(self, store: AnyStore) -> None:
-        """Renew all places, then report ends that are left; the thread does so by itself.
-
-        After an outage the places may be about to expire, and each call drops those that have.
-        Ends are also reported where places cannot be renewed: one shard alone may be away.
-        """
-        with self._lock:
-            held, ended = dict(self._held), dict(self._unreported)
-        try:
-            if held:
-                self._renew_places(store, held, len(ended))
-        finally:
-            self._report_ends(store, ended)
-
-    def _report_ends(self, store: AnyStore, ended: dict[str, float]) -> None:
-        for text, until in ended.items():
-            is_last = time.monotonic() >= until
-            store.end_request(text)
-            if is_last:
-                with self._lock:
-                    self._unreported.pop(text, None)
-
-    def _renew_places(self, store: AnyStore, held: dict[str, Ticket], owed: int) -> None:
-        """Name them if there are fewer than these, and those of which the end is not reported."""
-        renew = partial(store.renew_requests, lease_seconds=self._settings.lease_seconds)
-        if renew(self._owner) < len(held) + owed:
-            in_flight = [text for text, ticket in held.items() if ticket.is_in_flight]
-            renew(self._owner, tickets=in_flight)
-            self._end_again(store, in_flight)
-
-    def _end_again(self, store: AnyStore, named: list[str]) -> None:
-        """What has ended since they were listed must not count again."""
+        """Renew all places; the thread does so by itself. Those that the store lost count again."""
+        sent, named = time.monotonic(), self._in_flight()
+        if named:
+            store.renew_requests(named, lease_seconds=self._lease_seconds)
+        self._renewed = sent
         for text in named:
-            if text not in self._held:
+            if text not in self._held:  # it has ended meanwhile, and must not count again
                 store.end_request(text)
 
 

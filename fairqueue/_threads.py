@@ -13,6 +13,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+RENEWALS_PER_LEASE = 3
+TIMEOUTS_PER_LEASE = 6  # how long a renewal waits for the server: leaves time for another attempt
+RETRIES_PER_LEASE = 12  # how soon a failed renewal is retried: leaves time for one before the end
+
 
 def _gevent() -> Any:
     """Return gevent's patcher if it has patched ``threading``."""
@@ -108,6 +112,13 @@ def start_native(target: Callable[[], None], *, name: str) -> None:
         _threading().Thread(target=target, name=name, daemon=True).start()
     else:  # its original Thread class would start a greenlet
         gevent.get_original("_thread", "start_new_thread")(target, ())
+
+
+def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[[], bool]) -> None:
+    """Renew every third of a lease until this is set, and soon again after one that has failed."""
+    wait = lease_seconds / RENEWALS_PER_LEASE
+    while not stopped.wait(wait):
+        wait = lease_seconds / (RENEWALS_PER_LEASE if renew() else RETRIES_PER_LEASE)
 
 
 class _LogLock:

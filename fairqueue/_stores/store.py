@@ -146,14 +146,18 @@ class AnyStore(HandoverStore, DeadStore):
         return int(self._call("reap", max_deliveries=max_deliveries or ""))
 
     def admit_request(
-        self, ticket: str, *, lease_seconds: float, waiting_most: int
+        self, ticket: str, *, lease_seconds: float, waiting_most: int, held: Sequence[str] = ()
     ) -> AdmittedRequest:
-        """Admit a request, or let it wait if fewer than ``waiting_most`` of its workspace wait.
+        """Admit a request for a lease, or let it wait.
 
-        A ticket is that of :func:`replies.ticket`. The same ticket again: whether it is in flight
-        by now; one that waits must ask again to learn that. A ticket lives as long as its owner,
-        see :meth:`renew_requests`.
+        It waits if fewer than ``waiting_most`` of its workspace do. A ticket is that of
+        :func:`replies.ticket`. The same ticket again: whether it is in flight by now; one that
+        waits must ask again to learn that, and to wait on, or leaves with ``waiting_most`` 0.
+        ``held``: tickets in flight that are renewed first, since an admission drops those of which
+        the lease has ended.
         """
+        if held:
+            self.renew_requests(held, lease_seconds=lease_seconds)
         return replies.admitted_request(
             self._call(
                 "admit_request", ticket=ticket, length=lease_seconds, waiting_most=waiting_most
@@ -164,21 +168,16 @@ class AnyStore(HandoverStore, DeadStore):
         """End a request, in flight or waiting; a waiting one takes its place. False: it is over."""
         return bool(self._call("end_request", ticket=ticket))
 
-    def renew_requests(
-        self, owner: str, *, lease_seconds: float, tickets: Sequence[str] = ()
-    ) -> int:
-        """Renew all tickets of an owner for a lease; return how many it has.
+    def renew_requests(self, tickets: Sequence[str], *, lease_seconds: float) -> list[str]:
+        """Renew requests in flight for a lease; return those of workspaces that are not here.
 
-        ``tickets`` are requests in flight that the store may have lost: they count again, also
-        above the limits.
+        Those that the store has lost count again, also above the limits.
         """
-        known = 0
-        for first in range(0, max(1, len(tickets)), RENEWED_AT_ONCE):
+        moved: list[bytes] = []
+        for first in range(0, len(tickets), RENEWED_AT_ONCE):
             some = " ".join(tickets[first : first + RENEWED_AT_ONCE])
-            known = self._call(
-                "renew_requests", owner=encode(owner), length=lease_seconds, tickets=some
-            )
-        return int(known)
+            moved += self._call("renew_requests", tickets=some, length=lease_seconds)
+        return [ticket.decode() for ticket in moved]
 
     def count_requests(self, workspace: str) -> tuple[int, int, int]:
         """Count the requests in flight in all, and those of a workspace in flight and waiting."""

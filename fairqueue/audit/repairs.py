@@ -72,7 +72,7 @@ DONE = {
 REMEDIES = {
     "aside": "look at it, then: fairqueue doctor --forget",
     "limits": "it ends when what runs above the limit has ended",
-    "request": "it ends when its process has ended, or renews it",
+    "request": "it ends with its lease",
     "stranger": "another program writes it: give that one another prefix, and delete the key",
     "format": "look with the release that has written it",
     "stray": "its jobs run here, beside those of its shard, until none is left",

@@ -5,5 +5,4 @@
 -- WRITES nothing
 local _, name = unpack(ARGV)
 
-return { call('ZCARD', K.requests()), call('SCARD', K.requests_of_workspace(name)),
-  call('ZCARD', K.waiting_requests(name)) }
+return { call('ZCARD', K.requests()), Requests.in_flight(name), Requests.waiting(name) }

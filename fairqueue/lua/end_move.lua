@@ -17,11 +17,9 @@ call('HDEL', K.observed(), name)
 for _, number in ipairs(call('HKEYS', K.indexed_tasks())) do
   call('ZREM', K.task_rates(), name .. ':' .. number)
 end
-local tickets = call('SMEMBERS', K.requests_of_workspace(name))
-Quotas.leave('requests:total:', #tickets) -- they are in flight on the new shard
-for _, ticket in ipairs(tickets) do Requests.drop(ticket) end
-for _, ticket in ipairs(call('ZRANGE', K.waiting_requests(name), 0, -1)) do
-  Requests.drop(ticket) -- its caller asks again, on the new shard
+Quotas.leave('requests:total:', Requests.in_flight(name)) -- they are on the new shard
+for _, ticket in ipairs(call('ZRANGE', K.requests_of_workspace(name), 0, -1)) do
+  Requests.drop(ticket) -- the caller of one that waits asks again, on the new shard
 end
 call('HSET', K.moved(), name, to)
 call('HDEL', K.moved(), '+' .. name)

@@ -4,8 +4,6 @@
 -- RETURNS 1; 0 if there was no such request
 local _, ticket = unpack(ARGV)
 
-local was_known = Requests.is_known(ticket)
-if was_known then Requests.drop(ticket) end
-Requests.expire()
+if not Requests.drop(ticket) then return 0 end
 Requests.start_waiting()
-return was_known and 1 or 0
+return 1

@@ -28,10 +28,7 @@ for task, at in gmatch(rates, ':(%S*)=(%S+)') do
   call('ZADD', K.task_rates(), num(max(here, tonumber(at))), rate)
 end
 for ticket, length in gmatch(requests, '(%S+)=(%S+)') do
-  if not Requests.is_in_flight(ticket) then
-    Requests.enter(ticket, length)
-    Requests.start(ticket)
-  end
+  Requests.start(ticket, num(now + length))
 end
 
 local ws = Moves.workspace(name)

@@ -29,8 +29,8 @@ end
 insert(found, concat(estimates, ' '))
 insert(found, concat(rates, ' '))
 local requests = {}
-for _, ticket in ipairs(call('SMEMBERS', K.requests_of_workspace(name))) do
-  local ends = call('ZSCORE', K.request_owners(), Requests.owner_of(ticket)) or now
+for _, ticket in ipairs(call('ZRANGEBYSCORE', K.requests_of_workspace(name), 0, 0)) do
+  local ends = call('ZSCORE', K.requests(), ticket) or now
   insert(requests, ticket .. '=' .. num(max(1, ends - now)))
 end
 insert(found, concat(requests, ' '))

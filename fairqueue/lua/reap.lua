@@ -12,5 +12,6 @@ if not done then
 end
 DeadLetters.expire_oldest()
 Cleanup.run()
-Requests.sweep()
+local is_done, said = pcall(Requests.expire) -- no other call does so without web processes
+if not is_done then Shard.set_aside('failure', 'requests', Rescue.text_of(said)) end
 return n

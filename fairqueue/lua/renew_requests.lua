@@ -1,19 +1,19 @@
--- Renew an owner of requests for a lease. Requests that it names are in flight, also above limits.
--- ARGV now owner length tickets
+-- Renew requests for a lease. All that are named are in flight from now on, also above limits.
+-- ARGV now tickets length
 -- ROUTE ticket MERGE own
--- RETURNS how many requests it has in flight or waiting
-local _, owner, length, tickets = unpack(ARGV)
+-- RETURNS the tickets whose workspaces have moved to another shard
+local _, tickets, length = unpack(ARGV)
 
+local ends, is_spread, moved = num(now + length), Shard.is_spread(), {}
 for ticket in gmatch(tickets, '%S+') do
-  if not Requests.is_in_flight(ticket) then
-    call('ZREM', K.waiting_requests(Requests.workspace_of(ticket)), ticket)
-    Requests.enter(ticket, length)
-    Requests.start(ticket)
-    Requests.settle(Requests.workspace_of(ticket))
+  local name = Requests.workspace_of(ticket)
+  if is_spread and Shard.has_moved(name) then
+    insert(moved, ticket)
+  elseif Requests.start(ticket, ends) then
+    call('ZREM', K.waiting_requests(), ticket)
+    Requests.settle(name)
   end
 end
-local n = call('ZCARD', K.requests_of_owner(owner))
-if n > 0 then call('ZADD', K.request_owners(), num(now + length), owner) end
 Requests.expire()
 Requests.start_waiting()
-return n
+return moved

@@ -44,8 +44,8 @@ class Web:
         self.again(ticket)
         return self.state
 
-    def renew(self, *tickets: str) -> int:
-        return self.store.renew_requests(self.owner, lease_seconds=LEASE_SECONDS, tickets=tickets)
+    def renew(self, *tickets: str) -> None:
+        assert self.store.renew_requests(tickets, lease_seconds=LEASE_SECONDS) == []
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_places_go_by_requests_in_flight_per_weight(web: Web) -> None:
     web.store.set_limits("workspace", "a", Limits(weight=3.0))
     tickets = {name: [web.ask(name) for _ in range(20)] for name in ("a", "b")}
     web.store.set_limits("total", "", Limits(requests=8))
-    web.renew()
+    web.again(tickets["b"][0])
     assert web.store.count_requests("a") == (8, 6, 14)
     assert web.store.count_requests("b") == (8, 2, 18)
     assert states(web, tickets["a"][:7]) == ["in_flight"] * 6 + ["waits"]
@@ -237,6 +237,18 @@ def test_a_lowered_limit_drains(web: Web) -> None:
     assert web.state_of(waiting) == "in_flight"
 
 
+def test_a_waiting_request_that_may_wait_no_longer_leaves_the_queue(web: Web) -> None:
+    """Its last ask says what is full; where it has got a place meanwhile, it keeps that."""
+    limit(web.store, a=1)
+    one, two, three = (web.ask("a") for _ in range(3))
+    web.waiting_most = 0
+    web.again(three)
+    assert (web.state, web.reply.scope, web.reply.limit) == ("rejected", "workspace", 1)
+    web.store.end_request(one)
+    assert web.state_of(two) == "in_flight"
+    assert web.store.count_requests("a") == (1, 1, 0)
+
+
 def test_tickets_expire_with_their_process(web: Web, clock: ManualClock) -> None:
     """Those of a process that renews stay; those of one that died go, waiting ones too."""
     limit(web.store, total=2)
@@ -245,11 +257,32 @@ def test_tickets_expire_with_their_process(web: Web, clock: ManualClock) -> None
     mine = web.ask("b")
     assert web.state == "waits"
     clock.advance(LEASE_SECONDS - 1)
-    assert web.renew() == 1
     assert web.state_of(mine) == "waits"
     clock.advance(2)
     assert web.state_of(mine) == "in_flight"
     assert web.store.count_requests("a") == (1, 0, 0)
+
+
+def test_what_a_renewal_does_not_name_ends(web: Web, clock: ManualClock) -> None:
+    """Though its process lives: an admission that arrived late frees its place within a lease."""
+    limit(web.store, a=2)
+    mine, late = web.ask("a"), web.ask("a")
+    for _ in range(4):
+        clock.advance(LEASE_SECONDS / 3)
+        web.renew(mine)
+    assert web.store.count_requests("a") == (1, 1, 0)
+    assert not web.store.end_request(late)
+
+
+def test_places_are_renewed_before_an_admission_drops_them(web: Web, clock: ManualClock) -> None:
+    """After an outage: what the process names beside the admission keeps its place."""
+    limit(web.store, a=1)
+    mine = web.ask("a")
+    clock.advance(LEASE_SECONDS + 1)
+    new = replies.ticket(web.owner, "a", 9)
+    reply = web.store.admit_request(new, lease_seconds=LEASE_SECONDS, waiting_most=0, held=[mine])
+    assert reply.state == "rejected"
+    assert web.store.count_requests("a") == (1, 1, 0)
 
 
 def test_a_worker_drops_the_tickets_of_processes_that_are_gone(
@@ -274,8 +307,7 @@ def test_requests_that_the_store_has_lost_count_again(web: Web, clock: ManualClo
     other = Web(web.store, "p2", waiting_most=0)
     theirs = other.ask("a")
     assert other.state == "in_flight"
-    assert web.renew() == 0
-    assert web.renew(mine) == 1
+    web.renew(mine)
     assert web.store.count_requests("a") == (2, 2, 0)
     web.store.end_request(theirs)
     other.ask("a")
@@ -289,7 +321,7 @@ def test_a_renewal_of_a_waiting_request_as_in_flight_takes_it_out_of_the_queue(w
     waiting = web.ask("a")
     web.store.end_request(tickets[0])
     web.store.engine.command("ZREM", web.store.engine.keys.key("requests"), waiting)
-    assert web.renew(tickets[1], waiting) == 2
+    web.renew(tickets[1], waiting)
     assert web.store.count_requests("a") == (2, 2, 0)
 
 
@@ -327,20 +359,19 @@ def test_one_call_starts_a_bounded_number(web: Web) -> None:
     """The next calls start the rest."""
     web.waiting_most = 99
     limit(web.store, total=0)
-    for _ in range(40):
-        web.ask("a")
+    last = [web.ask("a") for _ in range(40)][-1]
     web.store.set_limits("total", "", Limits(requests=99))
-    web.renew()
+    assert web.state_of(last) == "waits"
     assert web.store.count_requests("a") == (32, 32, 8)
-    web.renew()
+    assert web.state_of(last) == "in_flight"
     assert web.store.count_requests("a") == (40, 40, 0)
 
 
 def test_a_foreign_key_among_them_stops_no_worker(web: Web) -> None:
     """A reap sets the failure aside, and goes on with everything else."""
     engine = web.store.engine
-    engine.command("SET", engine.keys.key("request_owners"), "what")
+    engine.command("SET", engine.keys.key("requests"), "what")
     web.store.reap(max_deliveries=5)
     assert web.store.set_aside() == {"failure": 1}
-    engine.command("DEL", engine.keys.key("request_owners"))
+    engine.command("DEL", engine.keys.key("requests"))
     web.store.drop_set_aside()

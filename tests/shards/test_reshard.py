@@ -415,7 +415,8 @@ def test_requests_in_flight_go_with_their_workspace(processes: Namespace) -> Non
     assert queue.admin.reshard(TO).is_done
     assert processes.findings(TO) == []
     assert processes.shard(4).count_requests(name) == (2, 2, 0)
-    assert queue.store.renew_requests("web", lease_seconds=30) == 2
+    assert queue.store.renew_requests(tickets[:2], lease_seconds=30) == []
+    assert processes.shard(4).count_requests(name) == (2, 2, 0)
     assert not admit(tickets[2])
     assert queue.store.end_request(tickets[0])
     assert admit(tickets[2])

@@ -11,17 +11,21 @@ from typing import Any
 
 import pytest
 
-from fairqueue import FairQueue, StoreUnavailable
+from fairqueue import FairQueue, Settings, StoreUnavailable
+from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
 from fairqueue.errors import RequestRejected
+from fairqueue.testing import ManualClock
+
+LEASE_SECONDS = 30.0
 
 
 @pytest.fixture
-def queue(namespace: str) -> Iterator[FairQueue]:
+def queue(namespace: str, clock: ManualClock) -> Iterator[FairQueue]:
     """A queue in memory; two requests in flight, one for each workspace."""
-    with FairQueue(
-        "memory://", namespace=namespace, total_requests=2, workspace_requests=1
-    ) as made:
+    store = Store(MemoryEngine(namespace=namespace), clock=clock)
+    settings = Settings(total_requests=2, workspace_requests=1, lease_seconds=LEASE_SECONDS)
+    with FairQueue(store=store, settings=settings) as made:
         yield made
 
 
@@ -94,69 +98,34 @@ def _fail(*_: Any, **__: Any) -> Any:
     raise StoreUnavailable("away")
 
 
-def test_an_end_that_is_not_heard_is_reported_later(
-    queue: FairQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_an_end_that_is_not_heard_frees_its_place_within_a_lease(
+    queue: FairQueue,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It raises nothing; the next renewal reports it, once."""
-    ticket = queue.requests.admit("a")
+    """It raises nothing, and the renewals go on for the others."""
+    ticket, _kept = queue.requests.admit("a"), queue.requests.admit("b")
     with monkeypatch.context() as patch:
         patch.setattr(queue.store, "end_request", _fail)
         ticket.end()
     assert "could not report the end of a request of workspace 'a'" in caplog.text
-    assert queue.requests.in_flight("a") == (1, 1, 0)
-    queue.requests.renew(queue.store)
-    assert queue.requests.in_flight("a") == (0, 0, 0)
-
-
-def test_places_are_renewed_although_an_end_cannot_be_reported(
-    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The end may be for a shard that is away, and the places on the others."""
-    ticket, renewed = queue.requests.admit("a"), []
-    queue.requests.admit("b")
-
-    def renew(owner: str, **_: Any) -> int:
-        renewed.append(owner)
-        return 2
-
-    with monkeypatch.context() as patch:
-        patch.setattr(queue.store, "end_request", _fail)
-        patch.setattr(queue.store, "renew_requests", renew)
-        ticket.end()
-        with pytest.raises(StoreUnavailable):
-            queue.requests.renew(queue.store)
-    assert len(renewed) == 1
-    queue.requests.renew(queue.store)
+    assert queue.requests.in_flight("a") == (2, 1, 0)
+    live_for_a_lease(queue, clock)
     assert queue.requests.in_flight("a") == (1, 0, 0)
 
 
-def test_places_are_renewed_before_ends_are_reported(
-    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+def live_for_a_lease(queue: FairQueue, clock: ManualClock) -> None:
+    """Renew as the thread does."""
+    for _ in range(3):
+        clock.advance(LEASE_SECONDS / 3)
+        queue.requests.renew(queue.store)
+
+
+def test_an_admission_that_arrives_late_frees_its_place_within_a_lease(
+    queue: FairQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After an outage as long as a lease, an end that is reported first would drop the places."""
-    gone, _kept = queue.requests.admit("a"), queue.requests.admit("b")
-    with monkeypatch.context() as patch:
-        patch.setattr(queue.store, "end_request", _fail)
-        gone.end()
-    lengths: list[tuple[int, int, int]] = []
-    end = queue.store.end_request
-
-    def end_and_look(text: str) -> bool:
-        done = end(text)
-        lengths.append(queue.requests.in_flight("b"))
-        return done
-
-    monkeypatch.setattr(queue.store, "end_request", end_and_look)
-    queue.store.renew_requests(queue.requests._owner, lease_seconds=0.0)
-    queue.requests.renew(queue.store)
-    assert lengths == [(1, 1, 0)]
-    assert queue.requests.in_flight("a") == (1, 0, 0)
-
-
-def test_an_admission_that_arrives_late_takes_no_place_for_long(
-    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its packet was held up beyond the renewal that reported its end: the next one ends it."""
+    """However long its packet was held up: its process has given up, and does not name it."""
     admit, late = queue.store.admit_request, list[Callable[[], object]]()
 
     def hold_up(*args: Any, **options: Any) -> Any:
@@ -168,37 +137,29 @@ def test_an_admission_that_arrives_late_takes_no_place_for_long(
         patch.setattr(queue.store, "admit_request", hold_up)
         with pytest.raises(StoreUnavailable):
             queue.requests.admit("a")
-    queue.requests.renew(queue.store)
+    monkeypatch.setattr("fairqueue._requests.time.monotonic", lambda: 1e12)
+    live_for_a_lease(queue, clock)
     for arrive in late:
         arrive()
     assert queue.requests.in_flight("a") == (2, 1, 0)
-    queue.requests.renew(queue.store)
+    live_for_a_lease(queue, clock)
     assert queue.requests.in_flight("a") == (1, 0, 0)
-    monkeypatch.setattr("fairqueue._requests.time.monotonic", lambda: 1e12)
-    queue.requests.renew(queue.store)
-    assert queue.requests._unreported == {}
 
 
-def test_an_admission_whose_reply_is_lost_takes_no_place(
-    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+def test_after_an_outage_places_are_renewed_before_anything_else(
+    queue: FairQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next renewal ends it."""
-    admit = queue.store.admit_request
-
-    def lose(*args: Any, **options: Any) -> Any:
-        admit(*args, **options)
-        raise StoreUnavailable("the reply was lost")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(queue.store, "admit_request", lose)
-        with pytest.raises(StoreUnavailable):
-            queue.requests.admit("a")
+    """The first admission would drop them, and give them away."""
+    queue.requests.admit("a")
+    later = time.monotonic() + LEASE_SECONDS + 1
+    clock.advance(LEASE_SECONDS + 1)
+    monkeypatch.setattr("fairqueue._requests.time.monotonic", lambda: later)
+    with pytest.raises(RequestRejected):
+        queue.requests.admit("a")
     assert queue.requests.in_flight("a") == (1, 1, 0)
-    queue.requests.renew(queue.store)
-    assert queue.requests.in_flight("a") == (0, 0, 0)
 
 
-def test_requests_that_the_store_has_lost_are_named_again(queue: FairQueue) -> None:
+def test_requests_that_the_store_has_lost_count_again(queue: FairQueue) -> None:
     """All that are in flight, and none that has ended meanwhile."""
     requests = queue.requests
     kept, ended = requests.admit("a"), requests.admit("b")
@@ -211,9 +172,8 @@ def test_requests_that_the_store_has_lost_are_named_again(queue: FairQueue) -> N
 
         end_request = queue.store.end_request
 
-        def renew_requests(self, *args: Any, **options: Any) -> int:
-            if options.get("tickets"):
-                ended.end()
+        def renew_requests(self, *args: Any, **options: Any) -> list[str]:
+            ended.end()
             return renew(*args, **options)
 
     requests.renew(Ending())  # type: ignore[arg-type]
@@ -226,10 +186,9 @@ def test_a_thread_renews_the_places(namespace: str, monkeypatch: pytest.MonkeyPa
     renewed = threading.Semaphore(0)
     renew = Store.renew_requests
 
-    def counted(self: Store, *args: Any, **options: Any) -> int:
-        known = renew(self, *args, **options)
+    def counted(self: Store, *args: Any, **options: Any) -> list[str]:
         renewed.release()
-        return known
+        return renew(self, *args, **options)
 
     monkeypatch.setattr(Store, "renew_requests", counted)
     with FairQueue("memory://", namespace=namespace, lease_seconds=0.1) as queue:

@@ -175,10 +175,12 @@ class OwnMethods(Router, AnyStore):
             yield from shard.export_jobs(queue, [(least, begin + key) for least, key in lists])
 
     def admit_request(
-        self, ticket: str, *, lease_seconds: float, waiting_most: int
+        self, ticket: str, *, lease_seconds: float, waiting_most: int, held: Sequence[str] = ()
     ) -> AdmittedRequest:
         """Admit a request, or let it wait; where others have room, its shard gets some of it."""
-        home = self._of_ticket(ticket)
+        home = self.home(replies.workspace_of_ticket(ticket))
+        if held:
+            home.renew_requests(self._of_shards(held)[home], lease_seconds=lease_seconds)
         for tries in range(MOVES + 1):
             reply = home.admit_request(
                 ticket, lease_seconds=lease_seconds, waiting_most=waiting_most
@@ -190,23 +192,26 @@ class OwnMethods(Router, AnyStore):
                 return reply if used is None else replace(reply, in_flight=used)
         return reply
 
-    def _of_ticket(self, ticket: str) -> Store:
-        return self.home(replies.workspace_of_ticket(ticket))
+    def renew_requests(self, tickets: Sequence[str], *, lease_seconds: float) -> list[str]:
+        """Renew those of each shard, and of a workspace that has moved where it is now."""
+        of_shard = self._of_shards(tickets)
 
-    def renew_requests(
-        self, owner: str, *, lease_seconds: float, tickets: Sequence[str] = ()
-    ) -> int:
-        """Renew all tickets of an owner, on every shard; return how many it has in all."""
+        def renew(shard: Store) -> None:
+            for ticket in shard.renew_requests(of_shard[shard], lease_seconds=lease_seconds):
+                with suppress(WorkspaceMoves):  # it takes its tickets along
+                    home = self.home(replies.workspace_of_ticket(ticket))
+                    home.renew_requests([ticket], lease_seconds=lease_seconds)
+
+        each(of_shard, renew)
+        return []
+
+    def _of_shards(self, tickets: Sequence[str]) -> Mapping[Store, list[str]]:
+        """Tell tickets apart by where their workspaces live, as far as this process knows."""
         of_shard = defaultdict[Store, list[str]](list)
         for ticket in tickets:
-            with suppress(WorkspaceMoves):  # what moves takes them along
-                of_shard[self._of_ticket(ticket)].append(ticket)
-
-        def renew(shard: Store) -> int:
-            some = of_shard.get(shard, ())
-            return shard.renew_requests(owner, lease_seconds=lease_seconds, tickets=some)
-
-        return sum(each(self.shards, renew))
+            with suppress(WorkspaceMoves):
+                of_shard[self.placed(replies.workspace_of_ticket(ticket))[0]].append(ticket)
+        return of_shard
 
 
 def _used_in_all(found: Why, used: Callable[[Collection[str]], Mapping[str, int]]) -> Why:

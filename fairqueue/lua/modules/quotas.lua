@@ -156,8 +156,9 @@ function Quotas.demand_of_requests()
   for _, member in ipairs(turns) do
     local name = match(member, '^%d+:(%S*)$')
     local most = look(name).requests
-    local room = most and max(0, most - call('SCARD', K.requests_of_workspace(name)))
-    waiting = waiting + Room.least(call('ZCARD', K.waiting_requests(name)), room or nil)
+    local room = most and max(0, most - call('ZCOUNT', K.requests_of_workspace(name), 0, 0))
+    local waits = call('ZCOUNT', K.requests_of_workspace(name), 1, '+inf')
+    waiting = waiting + Room.least(waits, room or nil)
   end
   local all = call('ZCARD', K.request_turns())
   return #turns > 0 and waiting * all / #turns or 0, weight

@@ -35,6 +35,11 @@ function Shard.load()
   return meta
 end
 
+-- Whether there are other shards, where nothing else of the record is needed.
+function Shard.is_spread()
+  return find(meta_text, ' spread ', 1, true)
+end
+
 function Shard.next_arrival()
   local n = int(Shard.load().arrival + 1)
   meta.arrival = n
