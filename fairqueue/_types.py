@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000
-CANCELLED = "cancelled"
 """Default retention of dead letters; ``lua/modules/dead_letters.lua`` has the same numbers."""
 
 

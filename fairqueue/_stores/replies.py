@@ -11,7 +11,6 @@ from fairqueue._keys import decode, encode
 from fairqueue._shards import Time
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._types import (
-    CANCELLED,
     Admission,
     AdmittedRequest,
     Claimed,
@@ -207,9 +206,9 @@ def dead_letter(job_id: bytes, letter: bytes, name: TaskName) -> DeadLetter:
 
 
 def notice_text(letter: DeadLetter) -> str:
-    """Name a notice: queue, name under which its letter is kept, and job."""
+    """Name a notice: queue, workspace, job, and when it died."""
     queue, workspace, job_id = map(encode, (letter.job.queue, letter.job.workspace, letter.job.id))
-    return f"{queue}:{'!' if letter.reason == CANCELLED else ''}{workspace}:{job_id}"
+    return f"{queue}:{workspace}:{job_id}:{letter.died!r}"
 
 
 def job(job_id: str, queue: str, record: bytes, name: TaskName) -> Job:

@@ -215,6 +215,25 @@ def test_every_failure_is_reported_however_few_letters_are_kept(world: World) ->
     assert world.row().dead == 3
 
 
+def test_a_report_drops_the_notice_of_its_own_death(world: World) -> None:
+    """Not that of the same id's next death, whether its first letter is kept apart or replayed."""
+    world.configure(dead_letter_count=1, authoritative=True)
+
+    def died(job_id: str) -> list[DeadLetter]:
+        world.publish("a", job_id, expires_seconds=1)
+        world.pass_time(130)  # then the id is not remembered any more
+        return world.store.take_failure_notices(["q"], n=9, hold_seconds=30)
+
+    [first], second = died("x"), died("y")
+    again = died("x")
+    assert len(again) == 3
+    assert world.store.drop_failure_notices([first]) == 1
+    world.pass_time(31)
+    left = world.store.take_failure_notices(["q"], n=9, hold_seconds=30)
+    assert sorted(each.died for each in left) == sorted(each.died for each in again)[1:]
+    assert world.store.drop_failure_notices([*second, *left]) == 2
+
+
 def test_dead_letters_are_kept_without_bounds(world: World) -> None:
     """None means no bound."""
     world.configure(dead_letter_seconds=None, dead_letter_count=None, authoritative=True)

@@ -106,20 +106,22 @@ function DeadLetters.is_of_cancelled(name)
   return name:sub(1, 1) == '!'
 end
 
--- A failure was reported: a dead letter stays, that of a cancelled job goes. Return how many
--- notices there were.
-function DeadLetters.drop_notice(queue, name, id)
-  local n = call('ZREM', K.unreported(queue), name .. ' ' .. id)
-  if n == 0 and not DeadLetters.is_of_cancelled(name) then
-    local aside = '!' .. name
-    local _, reason = DeadLetters.death_of(DeadLetters.read(aside, id) or '')
-    if reason and reason ~= 'cancelled' then return DeadLetters.drop_notice(queue, aside, id) end
-  end
-  if n == 1 and DeadLetters.is_of_cancelled(name) then
-    DeadLetters.take(name, id)
-    DeadLetters.list_workspace(name)
+-- A failure was reported: a dead letter stays, that of a cancelled job goes. The same id may have
+-- died again since. Return how many notices there were.
+function DeadLetters.drop_notice(queue, name, id, died)
+  local kept = DeadLetters.has_died(name, id, died) and name or '!' .. name
+  if not DeadLetters.has_died(kept, id, died) then return 0 end
+  local n = call('ZREM', K.unreported(queue), kept .. ' ' .. id)
+  if n == 1 and DeadLetters.is_of_cancelled(kept) then
+    DeadLetters.take(kept, id)
+    DeadLetters.list_workspace(kept)
   end
   return n
+end
+
+function DeadLetters.has_died(name, id, died)
+  local at = DeadLetters.death_of(DeadLetters.read(name, id) or '')
+  return at and tonumber(at) == tonumber(died)
 end
 
 -- Remove a letter and return it; nil: there is none.

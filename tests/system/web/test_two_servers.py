@@ -89,6 +89,8 @@ def test_the_front_door_holds_its_limits_over_two_servers(hosts: list[str], name
     inside = {place: max(most.get(place, 0) for most, _ in found) for place in (*NAMES, "total")}
     assert OF_WORKSPACE < inside["total"] <= TOTAL
     assert {inside[name] for name in NAMES} <= set(range(1, OF_WORKSPACE + 1))
-    assert all(answers.get("200") and answers.keys() <= {"200", "429", "503"} for _, answers in found)
+    assert all(
+        answers.get("200") and answers.keys() <= {"200", "429", "503"} for _, answers in found
+    )
     with FairQueue(url, namespace=namespace) as queue:
         assert [queue.requests.in_flight(name) for name in NAMES] == [(0, 0, 0)] * len(NAMES)
