@@ -483,4 +483,10 @@ def test_requests_of_other_shards_are_renewed_while_one_is_away(shards: Shards) 
         shards.worlds[0].clock.advance(LEASE_SECONDS / 2)
         with pytest.raises(StoreUnavailable):
             shards.store.renew_requests(held, lease_seconds=LEASE_SECONDS)
+        new = tickets(HOMES[1], owner="p2")[0]
+        reply = shards.store.admit_request(
+            new, lease_seconds=LEASE_SECONDS, waiting_most=0, held=held
+        )
+        assert reply.state == "in_flight"
+        assert shards.store.end_request(new)
     assert [shards.store.shards[i].count_requests(HOMES[i])[1] for i in (1, 2)] == [1, 1]

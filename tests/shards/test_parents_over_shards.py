@@ -162,6 +162,18 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     assert processes.findings(FROM) == []
 
 
+def test_requests_are_renewed_where_their_workspace_has_gone(processes: Namespace) -> None:
+    """By a process that has not heard of it; nothing of them counts where it has been."""
+    late, name = processes.open(FROM), OTHERS[0]
+    place = late.requests.admit(name)
+    group(processes.open(FROM), name)
+    late.requests.renew(late.store)
+    counts = [processes.shard(n).count_requests(name)[1] for n in range(FROM)]
+    assert counts == [int(n == AT) for n in range(FROM)]
+    place.end()
+    assert late.requests.in_flight(name) == (0, 0, 0)
+
+
 def test_a_parent_that_is_unset_moves_nothing(processes: Namespace) -> None:
     """Its workspace stays there alone; another parent takes it along."""
     queue = processes.open(FROM)
