@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
-import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +12,7 @@ from random import uniform
 from types import TracebackType
 from uuid import UUID
 
+from fairqueue._claimer import Owner
 from fairqueue._settings import Settings
 from fairqueue._stores import replies
 from fairqueue._stores.store import AnyStore
@@ -89,11 +87,11 @@ class Requests:
         self._connected, self._settings, self._before = connected, settings, before
         self._lease_seconds, self._on_full = settings.lease_seconds, on_full
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._owner = Owner()
         self._reset()
 
     def _reset(self) -> None:
-        self._pid = os.getpid()
-        self._owner = f"{socket.gethostname()}:{self._pid}:{secrets.token_hex(4)}"
+        self._name = self._owner.name
         self._numbers = itertools.count(1)
         self._lock = native_lock()
         self._held: dict[str, Ticket] = {}
@@ -103,7 +101,7 @@ class Requests:
 
     def _check_fork(self) -> None:
         """A forked child starts over: its parent's places are not its own."""
-        if self._pid != os.getpid():
+        if self._name != self._owner.name:
             self._reset()
 
     def admit(
@@ -132,7 +130,7 @@ class Requests:
         self._check_fork()
         named = self._settings.default_workspace if workspace is None else workspace
         name = check_name("workspace", named)
-        ticket = Ticket(self, replies.ticket(self._owner, name, next(self._numbers)), name)
+        ticket = Ticket(self, replies.ticket(self._name, name, next(self._numbers)), name)
         self._connected()
         self._before(name)
         with self._lock:
@@ -210,7 +208,7 @@ class Requests:
 
     def close(self) -> None:
         """Stop renewing: what is still in flight counts for one more lease."""
-        if self._stopped is not None and self._pid == os.getpid():
+        if self._stopped is not None and self._name == self._owner.name:
             self._stopped.set()
             self._stopped = None
 

@@ -25,7 +25,7 @@ if is_queued then
     Requests.drop(ticket)
   end
 end
-local scope, limit, used = Requests.full(name, Requests.in_force)
+local scope, limit, used = Requests.full(name)
 local waiting = is_queued and Requests.waiting(name) or 0
 if not scope and waiting == 0 then
   if Limits.of_workspace({ name = name }).would then Requests.observe(name) end
@@ -36,4 +36,4 @@ if waiting >= tonumber(waiting_most) then return { scope or 'workspace', limit o
 Requests.wait(ticket, ends)
 Requests.start_waiting()
 if call('ZSCORE', K.requests(), ticket) then return {} end
-return { 'waits', (Requests.full(name, Requests.in_force)) }
+return { 'waits', (Requests.full(name)) }

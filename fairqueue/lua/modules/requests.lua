@@ -25,20 +25,17 @@ function Requests.waiting(name)
 end
 
 -- What is full for one more request of a workspace: a scope, its limit, which may be wider than
--- this shard, and how many are in flight here; nil: nothing. `of` chooses the limits in force, or
--- those that are only observed.
-function Requests.full(name, of)
-  local own, most = of(Limits.of_workspace({ name = name })), of(Requests.most_in_all())
+-- this shard, and how many are in flight here; nil: nothing. `observes`: of limits that are only
+-- observed.
+function Requests.full(name, observes)
+  local own, most = Limits.of_workspace({ name = name }), Requests.most_in_all()
+  if observes then own, most = own.would or {}, most.would or {} end
   local used = own.requests and Requests.in_flight(name)
   if used and used >= own.requests then return 'workspace', int(own.requests), used end
   local all = most.requests and call('ZCARD', K.requests())
   if all and all >= most.requests then
     return 'total', int(Limits.whole(most, 'requests')), all
   end
-end
-
-function Requests.in_force(limits)
-  return limits
 end
 
 -- It is in flight until its lease ends; false: it was before.
@@ -96,12 +93,8 @@ end
 
 -- COLD
 -- A limit that is only observed is counted where it would have been full.
-function Requests.observed(limits)
-  return limits.would or {}
-end
-
 function Requests.observe(name)
-  local scope = Requests.full(name, Requests.observed)
+  local scope = Requests.full(name, true)
   if scope then Explain.count_observed(name, { 'requests', 'requests.' .. scope }) end
 end
 
@@ -123,7 +116,7 @@ end
 function Requests.take_turn(member)
   local name = member:sub(17)
   call('ZREM', K.request_turns(), member)
-  if Requests.full(name, Requests.in_force) then return end
+  if Requests.full(name) then return end
   local own = K.requests_of_workspace(name)
   local ticket = call('ZRANGEBYSCORE', own, 1, '+inf', 'LIMIT', 0, 1)[1]
   if ticket then
