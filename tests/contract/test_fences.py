@@ -59,6 +59,18 @@ def test_an_unknown_fence_is_lost(world: World) -> None:
     assert worker.store.renew([(12345, 1.0)], owner="w1", lease_seconds=30).lost == {12345}
 
 
+def test_a_claim_ends_no_lease_of_another_owner(world: World) -> None:
+    """It is told, whichever way the claim takes, and claims as many jobs as it asked for."""
+    world.publish_many(12)
+    worker, other = world.worker(), world.worker("other")
+    for each in (worker, other) * 2:  # so that the average of their task is known
+        each.finish(each.take_one(), 0.01)
+    lease = worker.take_one()
+    found = other.claim(1, finishes=[Finish(lease.fence, seconds=0.01)])
+    assert (found.lost, len(found.leases), world.row().running) == ({lease.fence}, 1, 2)
+    assert worker.finish(lease, 0.01)
+
+
 def test_fences_follow_the_time(world: World) -> None:
     """Each is above the time in microseconds, and those of one moment still grow."""
     world.publish_many(6)
