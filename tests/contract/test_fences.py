@@ -67,7 +67,8 @@ def test_a_claim_ends_no_lease_of_another_owner(world: World) -> None:
         each.finish(each.take_one(), 0.01)
     lease = worker.take_one()
     found = other.claim(1, finishes=[Finish(lease.fence, seconds=0.01)])
-    assert (found.lost, len(found.leases), world.row().running) == ({lease.fence}, 1, 2)
+    assert found.lost == {lease.fence}
+    assert (len(found.leases), world.row().running) == (1, 2)
     assert worker.finish(lease, 0.01)
 
 

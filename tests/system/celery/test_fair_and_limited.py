@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairqueue.cli._find_job import find_job
+from tests.system.ledger import wait_for
+
 pytestmark = [pytest.mark.system, pytest.mark.story]
 
+EXPIRED = 300
 SMALL = ("ada", "bea", "cleo")
 
 
@@ -50,3 +56,24 @@ def test_without_a_limit_small_workspaces_still_start_early(shop: Any) -> None:
     order = starts(shop)
     assert len(order) == 330
     assert sum(row["workspace"] != "big" for row in order[:70]) == 30
+
+
+def test_tasks_that_expired_while_no_worker_ran_delay_no_other_workspace(
+    shop: Any, tmp_path: Path
+) -> None:
+    """Another workspace's task is claimed before most of them are dead letters."""
+    publisher, latch = shop.publisher(), tmp_path / "latch"
+    for n in range(EXPIRED):
+        publisher.send("work", n, workspace="late", expires=1)
+    held = publisher.send("held_late", 0, workspace="ada", kwargs={"until": str(latch)})
+    time.sleep(1.1)
+    shop.worker("-P", "threads", "-c", "1", url=shop.url())
+    shop.ledger.wait("start", 1)
+    with shop.core() as core:
+        found = core.admin.why(job_id=find_job(core, held.id, "celery"))
+        latch.touch()
+        wait_for(lambda: len(core.admin.dead_letters("late", count=EXPIRED)) == EXPIRED)
+        died = [letter.died for letter in core.admin.dead_letters("late", count=EXPIRED)]
+    assert found.since is not None, found
+    assert sum(at < found.since for at in died) < EXPIRED / 2
+    assert shop.ledger.lines("start", workspace="late") == []
