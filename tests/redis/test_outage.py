@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue import FairQueue, Lease, StoreUnavailable
+from fairqueue import StoreUnavailable
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
-from fairqueue.adapters import Finish, LeaseKeeper
+from fairqueue.adapters import Finish
 from fairqueue.testing import EmbeddedServer, ManualClock, embedded_redis
 from tests.contract.world import LEASE_SECONDS, World
 
@@ -90,51 +88,6 @@ def test_a_claim_interrupted_by_an_outage_can_be_repeated(
     server.start()
     again = owner.claim(2, again=True).leases
     assert [lease.fence for lease in again] == [lease.fence for lease in first]
-
-
-def test_workers_and_producers_recover_by_themselves(server: EmbeddedServer) -> None:
-    """After a restart a blocked claim gets its job, a held lease is kept, and an ack succeeds."""
-    with FairQueue(server.url, lease_seconds=3.0) as queue, queue.clone() as idle:
-        queue.publish(b"x", queue="long", job_id="long")
-        (lease,) = queue.claim(["long"]).leases
-        keeper = LeaseKeeper(queue)
-        told: list[Lease] = []
-        keeper.hold(lease, on_lost=told.append)
-        got: list[str] = []
-        worker = threading.Thread(target=_work_on, args=(idle, got))
-        worker.start()
-        server.kill()
-        server.start()
-        _until_published(queue)
-        worker.join(20)
-        time.sleep(1.5)
-        assert got == ["short"]
-        assert told == []
-        queue.ack(lease)
-        keeper.stop()
-        assert not any(w.waiting or w.running for w in queue.admin.stats().workspaces)
-
-
-def _work_on(queue: FairQueue, got: list[str]) -> None:
-    """Claim as a worker does: retry whenever Redis is unavailable."""
-    until = time.monotonic() + 20
-    while not got and time.monotonic() < until:
-        try:
-            for lease in queue.claim(["q"], wait_seconds=1).leases:
-                queue.ack(lease)
-                got.append(lease.job.id)
-        except StoreUnavailable:
-            time.sleep(0.05)
-
-
-def _until_published(queue: FairQueue) -> None:
-    for _ in range(200):
-        try:
-            queue.publish(b"x", queue="q", job_id="short")
-        except StoreUnavailable:
-            time.sleep(0.05)
-        else:
-            return
 
 
 def test_old_fences_are_invalid_after_a_loss_of_data(server: EmbeddedServer, world: World) -> None:

@@ -67,19 +67,6 @@ def test_a_function_is_asked(resolvers: Any) -> None:
     assert workspace_of(call(1, k=2), ["my_resolvers:find"]) == "shop.work-1-2"
 
 
-def test_a_resolver_that_raises_is_named(resolvers: Any) -> None:
-    """The error names the resolver and the task, and keeps the cause."""
-
-    def broken(*_: Any) -> str:
-        raise LookupError("no such customer")
-
-    resolvers.broken = broken
-    with pytest.raises(WorkspaceUnresolved, match=r"my_resolvers:broken.*shop\.work") as raised:
-        workspace_of(call(), ["my_resolvers:broken"])
-    assert isinstance(raised.value.__cause__, LookupError)
-    assert isinstance(raised.value, fairqueue.ConfigurationError)
-
-
 @pytest.mark.parametrize("value", [1.5, True, b"acme", {"id": 1}])
 def test_other_types_are_refused(value: Any) -> None:
     """What cannot be a name is refused, with the source and the task."""

@@ -18,22 +18,10 @@ from fairqueue import FairQueue
 from fairqueue_dramatiq import FairQueueMiddleware
 from tests.integrations.dramatiq.conftest import Start, brokers
 from tests.system.ledger import wait_for
+from tests.wrong_values import WRONG
 
 SEED = 12
-DEEP = 300
 
-
-def nested(kind: type) -> Any:
-    value: Any = 1
-    for _ in range(DEEP):
-        value = [value] if kind is list else {"a": value}
-    return value
-
-
-WRONG: list[Any] = [
-    None, True, 0, -1, 1.5, 1e308, float("nan"), float("-inf"), 10**400, "", "x", "\x00",
-    "é" * 5000, [], [None], [[]], ["a", "b"], {}, {"a": {}}, nested(list), nested(dict),
-]  # fmt: skip
 
 OPTIONS = [
     "retries", "max_retries", "min_backoff", "max_backoff", "time_limit", "max_age", "eta",

@@ -13,27 +13,14 @@ import pytest
 
 from tests.system.ledger import wait_for
 from tests.system.needs import needs
+from tests.wrong_values import WRONG, nested
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SEED = 12
-DEEP = 300
 PER_FIELD = 2
 """Wrong values of each field that one run tries, of those below."""
 
-
-def nested(kind: type) -> Any:
-    value: Any = 1
-    for _ in range(DEEP):
-        value = [value] if kind is list else {"a": value}
-    return value
-
-
-WRONG: list[Any] = [
-    None, True, False, 0, -1, 1.5, 1e308, float("nan"), float("-inf"), 10**400, "", "x", "\x00",
-    "é" * 5000, [], [None], [[]], [1, 2], ["a", "b"], [1e308, -1], {}, {"a": {}}, nested(list),
-    nested(dict),
-]  # fmt: skip
 
 BY_FIELD = {"task": [None, 7, True, [], {}, ["x"], nested(list)]}
 """A name that is only unknown is another matter."""
