@@ -287,14 +287,9 @@ def role_of(node: Node) -> str:
     return "none"
 
 
-@contextlib.contextmanager
-def watched(**options: Any) -> Iterator[Watched]:
+def watched(**options: Any) -> contextlib.closing[Watched]:
     """Such a trio for some tests."""
-    trio = Watched(**options)
-    try:
-        yield trio
-    finally:
-        trio.close()
+    return contextlib.closing(Watched(**options))
 
 
 class MovedName:
@@ -324,14 +319,9 @@ class MovedName:
         self.replica.close()
 
 
-@contextlib.contextmanager
-def moved_name() -> Iterator[MovedName]:
+def moved_name() -> contextlib.closing[MovedName]:
     """Such a name for one test."""
-    name = MovedName()
-    try:
-        yield name
-    finally:
-        name.close()
+    return contextlib.closing(MovedName())
 
 
 class Cluster:
@@ -464,14 +454,9 @@ class Cluster:
             node.close()
 
 
-@contextlib.contextmanager
-def cluster(**options: Any) -> Iterator[Cluster]:
+def cluster(**options: Any) -> contextlib.closing[Cluster]:
     """Such a Cluster for some tests."""
-    found = Cluster(**options)
-    try:
-        yield found
-    finally:
-        found.close()
+    return contextlib.closing(Cluster(**options))
 
 
 class Spread:
@@ -501,11 +486,6 @@ class Spread:
             node.close()
 
 
-@contextlib.contextmanager
-def spread() -> Iterator[Spread]:
+def spread() -> contextlib.closing[Spread]:
     """Such a pair for some tests."""
-    pair = Spread()
-    try:
-        yield pair
-    finally:
-        pair.close()
+    return contextlib.closing(Spread())

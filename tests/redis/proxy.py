@@ -6,7 +6,6 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
 
 from fairqueue.testing import EmbeddedServer
 
@@ -97,14 +96,9 @@ class Proxy:
             end.close()
 
 
-@contextlib.contextmanager
-def proxy_before(server: str) -> Iterator[Proxy]:
-    """Run a proxy before the server with this unix socket, or its URL."""
-    proxy = Proxy(server.removeprefix("unix://"))
-    try:
-        yield proxy
-    finally:
-        proxy.close()
+def proxy_before(server: str) -> contextlib.closing[Proxy]:
+    """A proxy before the server with this unix socket, or its URL."""
+    return contextlib.closing(Proxy(server.removeprefix("unix://")))
 
 
 def kill_clients(server: EmbeddedServer) -> None:

@@ -276,14 +276,11 @@ def test_commands_take_the_url(queue: FairQueue, nodes: Cluster, namespace: str)
 
 def test_a_node_that_has_left_the_cluster_is_passed(nodes: Cluster, namespace: str) -> None:
     """It answers, and knows of no slot."""
-    alone = nodes.new_node().start()
-    try:
+    with contextlib.closing(nodes.new_node().start()) as alone:
         url = f"redis+cluster://127.0.0.1:{alone.port},{nodes.hosts}/0"
         with FairQueue(url, namespace=namespace, shards=SHARDS) as queue:
             for name in NAMES:
                 assert queue.publish(b"x", queue="q", workspace=name)
-    finally:
-        alone.close()
 
 
 def test_the_shards_of_a_node_are_known_as_such(queue: FairQueue, nodes: Cluster) -> None:
@@ -310,19 +307,12 @@ def test_what_no_try_would_mend_is_told(nodes: Cluster, wrong: str) -> None:
     """A wrong password, and a server that is no Cluster: no worker waits for those."""
     url = f"redis+cluster://u:s3cret@{nodes.hosts}/0"
     if wrong == "server":
-        with data_server() as port, pytest.raises(ConfigurationError, match="use redis://"):
-            FairQueue(f"redis+cluster://127.0.0.1:{port}/0", shards=2).connect()
+        with (
+            contextlib.closing(data_node().start()) as node,
+            pytest.raises(ConfigurationError, match="use redis://"),
+        ):
+            FairQueue(f"redis+cluster://127.0.0.1:{node.port}/0", shards=2).connect()
         return
     with FairQueue(url, shards=2) as queue, pytest.raises(ConfigurationError) as caught:
         queue.connect()
     assert "s3cret" not in str(caught.value)
-
-
-@contextlib.contextmanager
-def data_server() -> Iterator[int]:
-    """The port of a server that is no Cluster."""
-    node = data_node().start()
-    try:
-        yield node.port
-    finally:
-        node.close()
