@@ -73,23 +73,6 @@ def test_a_lost_lease_is_counted_once(queue: FairQueue) -> None:
     assert _counter(queue, "leases_ended") == {("q", "acked"): 1}
 
 
-def test_waits_are_sorted_into_buckets(queue: FairQueue) -> None:
-    """By queue and by workspace, in all and while runnable."""
-    queue.publish(b"", queue="q", workspace="a")
-    queue.claim(["q"])
-    histograms = queue.tally.read().histograms
-    assert set(histograms) == {
-        "wait_seconds",
-        "runnable_wait_seconds",
-        "workspace_wait_seconds",
-        "workspace_runnable_wait_seconds",
-    }
-    for labels in histograms.values():
-        (found,) = labels.values()
-        assert sum(found.counts) == 1
-        assert 0 <= found.seconds < 60
-
-
 def test_the_busiest_workspaces_have_a_label() -> None:
     """The first few; then one that is twice as busy takes the place of the least busy."""
     busiest = Busiest(2)

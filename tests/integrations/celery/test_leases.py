@@ -57,23 +57,6 @@ def state(core: FairQueue) -> dict[str, int]:
     return {"waiting": row.waiting, "running": row.running, "dead": row.dead, "lost": row.lost}
 
 
-def test_an_early_ack_keeps_the_slot_until_the_end(
-    core: FairQueue, leases: HeldLeases, held: HeldLease
-) -> None:
-    """Acked and still running, the job holds its slot; its end frees it."""
-    begin(leases, held)
-    leases.decide(held.fence, Verdict.ACK)
-    leases.flush()
-    assert not core.claim(["q"]).leases
-    assert leases.count("pool") == 1
-
-    leases.end(held)
-    leases.flush()
-
-    assert leases.count("pool") == 0
-    assert len(core.claim(["q"]).leases) == 1
-
-
 def test_an_end_waits_for_its_ack(core: FairQueue, leases: HeldLeases, held: HeldLease) -> None:
     """Ended with an ack on its way, the job is not given back; the ack finishes it."""
     begin(leases, held, acknowledged=True)
@@ -85,20 +68,6 @@ def test_an_end_waits_for_its_ack(core: FairQueue, leases: HeldLeases, held: Hel
     leases.flush()
 
     assert state(core) == {"waiting": 1, "running": 0, "dead": 0, "lost": 0}
-
-
-@pytest.mark.parametrize("begun", [True, False])
-def test_an_early_acked_run_is_not_repeated_if_its_ack_was_not_read(
-    core: FairQueue, leases: HeldLeases, held: HeldLease, *, begun: bool
-) -> None:
-    """The child was killed with its ack unread in the pipe, but the run had begun."""
-    held.request = Request(acks_late=False)
-    if begun:
-        runs.begin(held.fence)
-    leases.end(held)
-    leases.flush()
-
-    assert state(core) == {"waiting": 1 if begun else 2, "running": 0, "dead": 0, "lost": 0}
 
 
 def test_an_early_ack_that_the_store_has_is_not_sent_again(
@@ -139,16 +108,6 @@ def test_endings_survive_a_failed_call(
     leases.flush()
 
     assert state(core)["running"] == 0
-
-
-def test_a_second_ack_changes_nothing(core: FairQueue, leases: HeldLeases, held: HeldLease) -> None:
-    """An ack of a finished job is a no-op, even if another job runs meanwhile."""
-    leases.decide(held.fence, Verdict.ACK)
-    leases.flush()
-
-    assert leases.decide(held.fence, Verdict.ACK) is False
-    assert leases.pending == 0
-    assert state(core)["waiting"] == 1
 
 
 @pytest.mark.parametrize("begun", [True, False])
