@@ -11,11 +11,13 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from fairqueue import Job, Limits
+from fairqueue import Job, Lease, Limits
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Finish, Store
 from fairqueue.testing import ManualClock
+from tests.contract.world import Worker
 
 LEASE_SECONDS = 30.0
 BEAT_SECONDS = 10.0
@@ -44,6 +46,7 @@ class Work:
     declined: bool = False
     """No worker knows its task: after its seconds it goes back, for ``DECLINED_SECONDS``."""
     started: float | None = None
+    lease: Lease | None = None
     fence: int = 0
     owner: str = ""
 
@@ -52,10 +55,9 @@ class Work:
 class Pool:
     """The worker slots of one process: one owner, some queues."""
 
-    owner: str
+    worker: Worker
     queues: tuple[str, ...]
     free: int
-    number: int = 0
     wakes_at: float = float("inf")
 
 
@@ -81,7 +83,8 @@ class Fleet:
 
     def __post_init__(self) -> None:
         self._pools = [
-            Pool(f"fleet-{i}", tuple(queues.split()), n) for i, (queues, n) in enumerate(self.pools)
+            Pool(Worker(self.store, f"fleet-{i}", None, LEASE_SECONDS), tuple(queues.split()), n)
+            for i, (queues, n) in enumerate(self.pools)
         ]
         self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._order = itertools.count()
@@ -139,28 +142,13 @@ class Fleet:
         workspace: str,
         seconds: Seconds,
         *,
-        queue: str = "q",
-        task: str | None = None,
-        priority: int = 0,
-        measured: float | None = None,
-        kills: bool = False,
         keep: int = 20,
+        **job: Any,
     ) -> None:
         """Publish a backlog that never ends: each job that ends publishes the next."""
 
         def more(n: int = 1) -> None:
-            self.publish(
-                workspace,
-                seconds,
-                queue=queue,
-                task=task,
-                priority=priority,
-                measured=measured,
-                on_end=more,
-                kills=kills,
-                n=n,
-                go=False,
-            )
+            self.publish(workspace, seconds, on_end=more, n=n, go=False, **job)
 
         more(keep)
         self.dispatch()
@@ -190,20 +178,11 @@ class Fleet:
         raise AssertionError("a token wakes a free worker repeatedly, and it finds no job")
 
     def _claim(self, pool: Pool, finishes: Sequence[Finish] = ()) -> None:
-        pool.number += 1
-        claimed = self.store.claim(
-            owner=pool.owner,
-            number=pool.number,
-            queues=pool.queues,
-            n=pool.free,
-            lease_seconds=LEASE_SECONDS,
-            max_deliveries=None,
-            finishes=finishes,
-        )
+        claimed = pool.worker.claim(pool.free, *pool.queues, finishes=finishes)
         assert not claimed.lost
         pool.free -= len(claimed.leases)
         for lease in claimed.leases:
-            self._start(pool, self._works[lease.job.id], lease.fence)
+            self._start(pool, self._works[lease.job.id], lease)
         if pool.free:
             self._wake_at(pool, self.t + max(LEAST_WAIT, claimed.wait_seconds))
 
@@ -216,8 +195,9 @@ class Fleet:
             self._claim(pool)
             self.dispatch()
 
-    def _start(self, pool: Pool, work: Work, fence: int) -> None:
-        work.started, work.fence, work.owner = self.t, fence, pool.owner
+    def _start(self, pool: Pool, work: Work, lease: Lease) -> None:
+        work.started, work.lease, work.fence = self.t, lease, lease.fence
+        work.owner = pool.worker.owner
         self._running.add(work)
         self.served[work.workspace] += 1
         self.waits[work.workspace].append(self.t - work.published)
@@ -257,18 +237,8 @@ class Fleet:
         self.dispatch()
 
     def _decline(self, pool: Pool, work: Work) -> None:
-        pool.number += 1
-        assert self.store.release(
-            work.fence,
-            owner=pool.owner,
-            number=pool.number,
-            lease_seconds=LEASE_SECONDS,
-            delay_seconds=DECLINED_SECONDS,
-            counted=False,
-            seconds=0.0,
-            max_deliveries=None,
-            declined=True,
-        )
+        assert work.lease is not None
+        assert pool.worker.release(work.lease, delay_seconds=DECLINED_SECONDS, declined=True)
 
     def waiting(self) -> list[Work]:
         """Return the jobs that have not started."""

@@ -35,32 +35,6 @@ def core_server() -> Iterator[EmbeddedServer]:
         yield server
 
 
-def test_the_cores_redis_restarts(
-    core_server: EmbeddedServer, redis_server: EmbeddedServer, namespace: str, tmp_path: Path
-) -> None:
-    """Killed and restarted under load: every job ends, retries included, and none runs twice."""
-    mill = Mill(redis_server.url, core_server.url, namespace, tmp_path)
-    try:
-        settings = mill.settings(lease_seconds=10)
-        broker = mill.broker(settings)
-        for n in range(30):
-            broker.enqueue(message("work", n, workspace=f"t{n % 3}", seconds=0.3))
-        for n in range(30, 40):
-            broker.enqueue(message("fails_twice", n, workspace="ada"))
-        mill.worker("-p", "1", "-t", "4", settings=settings, dramatiq_restart_delay="300")
-        mill.ledger.wait("start", 6)
-
-        core_server.kill()
-        mill.ledger.wait("end", 2)
-        core_server.start()
-
-        wait_for(lambda: len({row["n"] for row in mill.ledger.lines("end")}) == 40)
-        starts = [row["n"] for row in mill.ledger.lines("start")]
-        assert sorted(n for n in starts if n < 30) == list(range(30))
-    finally:
-        mill.close()
-
-
 @pytest.fixture
 def core_mill(
     core_server: EmbeddedServer, redis_server: EmbeddedServer, namespace: str, tmp_path: Path
@@ -69,6 +43,26 @@ def core_mill(
     mill = Mill(redis_server.url, core_server.url, namespace, tmp_path)
     yield mill
     mill.close()
+
+
+def test_the_cores_redis_restarts(core_server: EmbeddedServer, core_mill: Mill) -> None:
+    """Killed and restarted under load: every job ends, retries included, and none runs twice."""
+    settings = core_mill.settings(lease_seconds=10)
+    broker = core_mill.broker(settings)
+    for n in range(30):
+        broker.enqueue(message("work", n, workspace=f"t{n % 3}", seconds=0.3))
+    for n in range(30, 40):
+        broker.enqueue(message("fails_twice", n, workspace="ada"))
+    core_mill.worker("-p", "1", "-t", "4", settings=settings, dramatiq_restart_delay="300")
+    core_mill.ledger.wait("start", 6)
+
+    core_server.kill()
+    core_mill.ledger.wait("end", 2)
+    core_server.start()
+
+    wait_for(lambda: len({row["n"] for row in core_mill.ledger.lines("end")}) == 40)
+    starts = [row["n"] for row in core_mill.ledger.lines("start")]
+    assert sorted(n for n in starts if n < 30) == list(range(30))
 
 
 def take_away_beyond_the_lease(server: EmbeddedServer, how: str) -> None:
