@@ -88,7 +88,7 @@ def test_the_first_group_of_a_process_is_admitted_whole(
         f"app = {app}\n"
         f"task = {task}.set(workspace='ada')\n"
         "try:\n"
-        "    group(task.clone() for _ in range(6)).apply_async()\n"
+        "    group([task.clone() for _ in range(6)]).apply_async()\n"
         "except Exception as error:\n"
         "    print(type(error).__name__)\n"
         "import fairqueue_celery\n"
