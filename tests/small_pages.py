@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairqueue._stores.linker import read_source
+from fairqueue._stores.library import read_source
 
 SMALLER = {
     "modules/records": ("MANY_FLOWS = 4000", "MANY_FLOWS = 150"),

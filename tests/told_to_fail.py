@@ -1,4 +1,4 @@
-"""Scripts of either engine that fail at a command when they are told to."""
+"""Operations of either engine that fail at a command when they are told to."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fairqueue._stores.engine import Engine
-from fairqueue._stores.linker import read_source
+from fairqueue._stores.library import read_source
 
 _CALL = "= redis.call,"
+_BEGINS = "  ARGV, P = arguments, keys[2]\n"
 _FAILING_CALL = """\
-local told = 'told:' .. KEYS[1]
-local told_number, told_name = string.match(redis.call('GET', told) or '', '^(%d*) ?(%u*)$')
-local commands = 0
+local told, told_number, told_name, commands
 local function failing_call(name, ...)
   commands = commands + 1
   local is_it = tostring(commands) == told_number
@@ -23,6 +22,10 @@ local function failing_call(name, ...)
   return redis.call(name, ...)
 end
 """
+_READ_ORDER = """\
+  told, commands = 'told:' .. keys[1], 0
+  told_number, told_name = match(redis.call('GET', told) or '', '^(%d*) ?(%u*)$')
+"""
 
 
 def read_failing(name: str) -> str:
@@ -31,7 +34,9 @@ def read_failing(name: str) -> str:
     if name != "modules/base":
         return text
     assert _CALL in text
-    return _FAILING_CALL + text.replace(_CALL, "= failing_call,", 1)
+    assert _BEGINS in text
+    text = text.replace(_CALL, "= failing_call,", 1).replace(_BEGINS, _BEGINS + _READ_ORDER, 1)
+    return _FAILING_CALL + text
 
 
 def tell(engine: Engine, number: int | None = None, name: str = "") -> None:

@@ -42,7 +42,7 @@ It copies whole records, so it knows only that a lane holds ``task:id`` and that
 """
 
 
-_SCRIPTS = ("cmdstat_eval", "cmdstat_evalsha")
+_SCRIPTS = ("cmdstat_fcall", "cmdstat_eval", "cmdstat_evalsha")
 
 
 class TimedEngine(RedisEngine):

@@ -14,7 +14,7 @@ from _bench.report import Cost
 OWN = ("info", "config|resetstat", "ping", "auth", "hello", "client|setinfo", "select")
 """Commands of the benchmark itself, and of opening connections."""
 
-SCRIPTS = ("evalsha", "eval")
+SCRIPTS = ("fcall", "evalsha", "eval")
 SCRIPTED_SHARE = 1 / 3
 """A side works by scripts if they take more than this share of its time.
 

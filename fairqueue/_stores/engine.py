@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from fairqueue._keys import Keys, decode
 from fairqueue._stores.late_check import LateCheck
-from fairqueue._stores.linker import Read, read_source
-from fairqueue._stores.scripts import load
+from fairqueue._stores.library import Read, load, read_source
 from fairqueue._stores.waiter import Waiter
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.lists import Durability, Memory
@@ -92,7 +91,7 @@ class Engine(ABC):
         """Set where other shards are on other servers: this one is then not waited for in vain."""
         self.late_check: LateCheck | None = None
         """Set for one of several shards that was away when its process connected."""
-        self._sources = load(read)
+        self._library = load(read)
 
     def call(self, operation: str, /, **arguments: Value) -> Any:
         """Run an operation; every argument of its header must be named, and no other."""
@@ -100,7 +99,7 @@ class Engine(ABC):
         late = self.late_check
         if late is not None and late.passes():
             self.late_check = None
-        wanted = self._sources[operation].arguments
+        wanted = self._library.arguments_of(operation)
         try:
             given = [bytes_of(arguments[argument]) for argument in wanted]
         except KeyError:
@@ -115,7 +114,7 @@ class Engine(ABC):
 
     def arguments_of(self, operation: str) -> tuple[str, ...]:
         """Name the arguments of an operation, as its header does."""
-        return self._sources[operation].arguments
+        return self._library.arguments_of(operation)
 
     def refuse_if_silent(self) -> None:
         """Raise StoreUnavailable while Redis does not answer, and no call is to wait for it."""

@@ -5,7 +5,6 @@
 local _, name, to = unpack(ARGV)
 
 if not Moves.are_under_way() then return -1 end
-Shard.write_when_full()
 local field = Moves.field('pause', name)
 local text = Moves.text(field)
 if not find(text, 'moves=', 1, true) then Limits.put(field, Moves.held(text, to)) end

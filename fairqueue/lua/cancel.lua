@@ -3,7 +3,6 @@
 -- ROUTE all MERGE found
 -- RETURNS "removed", "signalled", or "not_found"
 local _, queue, id = unpack(ARGV)
-Shard.write_when_full()
 
 local function queue_of_job()
   for _, name in ipairs(queue ~= '' and { queue } or call('HKEYS', K.nodes())) do

@@ -3,7 +3,6 @@
 -- ROUTE workspace
 -- RETURNS {cursor, cancelled}
 local _, name, cursor, count = unpack(ARGV)
-Shard.write_when_full()
 
 local following_cursor, fences =
   unpack(call('SSCAN', K.slots_of_workspace(name), cursor, 'COUNT', count))

@@ -40,8 +40,6 @@ end
 if known == nil then return { -1 } end
 if known then return kept_reply(known) end
 
--- The first write frees memory: a full Redis refuses a script only at a first write that grows.
-if finishes == '' then call('DEL', K.claimer(owner)) end
 local lost = Leases.finish_all(finishes, owner)
 
 local from = {}
@@ -104,8 +102,8 @@ if not done then
   Rescue.go_on(said)
   serve()
 end
-Shard.at_work = false
-for _, queue in ipairs(all) do Wakeups.touched[queue] = true end
+S.at_work = false
+for _, queue in ipairs(all) do S.touched_queues[queue] = true end
 Sweep.forget_idle_of(from, #fences > 0)
 if #fences == 0 and n > 0 then
   for _, queue in ipairs(from) do Records.note_use(queue) end
@@ -120,5 +118,5 @@ Idempotency.keep(owner, number, concat({ lost, reply[3], concat(fences, ' ') }, 
 for _, stand in ipairs(stands or {}) do
   stand.is_closed = not Limits.is_open(Records.node(stand.queue))
 end
-if #Shard.aside > 0 then reply[3] = reply[3] .. ' ' .. Shard.told() end
+if #S.set_aside > 0 then reply[3] = reply[3] .. ' ' .. Shard.told() end
 return stands and Across.after(stands, reply) or reply

@@ -8,9 +8,8 @@
 -- leases of these tasks must be indexed before
 local _, authoritative, erases, digest, fields, retention, by = unpack(ARGV)
 local SHOWN = 20 -- of the limits that were replaced
-Limits.by = by
+S.stored_by = by
 
-Shard.write_when_full()
 local may_erase = digest ~= '' or erases == '1'
 if authoritative == '1' and retention == '' and may_erase then call('DEL', K.retention()) end
 if retention ~= '' and (authoritative == '1' or call('EXISTS', K.retention()) == 0) then

@@ -5,6 +5,5 @@
 local _, queue, kind = unpack(ARGV)
 
 if call('HGET', K.kinds(), queue) == kind then return 0 end
-Shard.write_when_full()
 call('HSET', K.kinds(), queue, kind)
 return 1

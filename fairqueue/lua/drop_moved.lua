@@ -4,7 +4,6 @@
 local _, name, items = unpack(ARGV)
 
 if not find(call('HGET', K.moved(), name) or '', '^>') then return 0 end
-Shard.write_when_full()
 local ws = Moves.workspace(name)
 for kind, queue, task, priority, id in gmatch(items, '(%S+) (%S+) :(%S*) (%S+) (%S+)') do
   if kind == 'dead' then

@@ -7,7 +7,6 @@ if not Moves.are_under_way() then return -1 end
 
 local ws = Moves.workspace(name)
 if Moves.page(ws, 1).n > 0 or call('EXISTS', K.slots_of_workspace(name)) == 1 then return 0 end
-Shard.write_when_full()
 for _, source in ipairs({ 'live', 'provider', 'pause' }) do
   Limits.put(Moves.field(source, name), '')
 end

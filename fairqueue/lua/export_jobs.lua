@@ -38,6 +38,6 @@ local function records_page(at)
   return { following_cursor ~= '0' and 'jobs:' .. following_cursor or '0', moved }
 end
 
-Wakeups.touched[queue] = true
+S.touched_queues[queue] = true
 local at = match(cursor, '^jobs:(%d+)$')
 return at and records_page(at) or lanes_page()

@@ -4,7 +4,6 @@
 -- changes: "limit shard quota whole" of each, one in a line. The limit is the whole that its caller
 -- has seen, or what is stored here if that is less: it may not have come to this shard
 local _, shards, changes = unpack(ARGV)
-Shard.write_when_full()
 
 local function grant(limit, shard, quota, seen)
   local what, scope, name = Quotas.parse(limit)

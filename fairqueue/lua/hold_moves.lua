@@ -6,7 +6,6 @@ local _, owner, seconds = unpack(ARGV)
 local held = call('HGET', K.moved(), '') or ''
 local other, ends = match(held, '^(%S+) (%S+)$')
 if other and other ~= owner and tonumber(ends) > now then return 0 end
-Shard.write_when_full()
 if tonumber(seconds) > 0 then
   call('HSET', K.moved(), '', owner .. ' ' .. num(now + seconds))
 else

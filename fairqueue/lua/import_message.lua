@@ -1,6 +1,7 @@
 -- Enqueue a job in place of the next message of another system's list in the same Redis.
 -- ARGV now list message job delay kind unnamed shards
 -- ROUTE workspace MERGE own
+-- FULL refused
 -- RETURNS 1 done, or done before, 0 another message is next, or none,
 -- -1 not while jobs are exported to it, -2 its workspace moves, or the caller knows other shards
 -- list: '' if the caller has taken the message from a list, and keeps it until this is done
@@ -23,7 +24,7 @@ local element = Jobs.element(task, id)
 -- Until the message is taken an error takes the job back; from then on it finds a place for it.
 Jobs.write_new(queue, id, Jobs.new(name, task, priority, message, ''))
 if list ~= '' then call('RPOP', list) end
-Jobs.added = {}
+S.added_jobs = {}
 Jobs.take(name, queue, priority, { element })
 Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay)
 call('HINCRBY', K.imported(), kind, 1)

@@ -2,7 +2,6 @@
 -- ARGV now tasks cursor count
 -- RETURNS the cursor: 0 when all leases have theirs
 local _, tasks, cursor, count = unpack(ARGV)
-Shard.write_when_full()
 
 local wanted = {}
 for task in gmatch(tasks, '%d+') do insert(wanted, task) end

@@ -12,7 +12,6 @@ local gone = {}
 local old =
   call('ZRANGEBYSCORE', K.workers(), '-inf', num(now - KEPT_SECONDS), 'LIMIT', 0, FORGOTTEN_AT_ONCE)
 for _, text in ipairs(old) do insert(gone, match(text, '^%S+')) end
-Shard.write_when_full()
 if #old > 0 then
   call('ZREM', K.workers(), unpack(old))
   call('HDEL', K.worker_queues(), unpack(gone))

@@ -3,7 +3,6 @@
 -- RETURNS {1 if a limit wider than this shard is stored here, else 0; "scope:name shard", ...}
 -- noted, forgotten: such words, each in a line
 local _, noted, forgotten = unpack(ARGV)
-if noted .. forgotten ~= '' then Shard.write_when_full() end
 local missed = K.limits_with('missed')
 for line in gmatch(noted, '[^\n]+') do call('SADD', missed, line) end
 for line in gmatch(forgotten, '[^\n]+') do call('SREM', missed, line) end

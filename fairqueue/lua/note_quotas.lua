@@ -6,7 +6,6 @@
 -- they have ended. -1: it is not known any more, as where a shard does not have the limit. tokens:
 -- of a rate, those that were in what the shard has lost
 local _, shards, changes = unpack(ARGV)
-Shard.write_when_full()
 local noted = 0
 for limit, shard, epoch, quota, tokens in
   gmatch(changes, '(%S+) (%d+) (%d+) (%-?%d+) (%S+)\n') do

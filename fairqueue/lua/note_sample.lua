@@ -1,6 +1,7 @@
 -- Add a sample to the short history, unless the newest one is younger than the gap.
 -- ARGV now sample gap count bytes lifetime
 -- ROUTE first
+-- FULL refused
 -- RETURNS 1: it was added; 0: another process has sampled meanwhile
 local _, sample, gap, count, bytes, lifetime = unpack(ARGV)
 

@@ -4,7 +4,6 @@
 -- "0 0": there is no such shard any more
 -- changes: "limit shard" of each, one in a line
 local _, shards, changes = unpack(ARGV)
-Shard.write_when_full()
 local epochs = {}
 for limit, shard in gmatch(changes, '(%S+) (%d+)\n') do
   local line = Quotas.line(limit, tonumber(shards))

@@ -4,8 +4,7 @@
 -- RETURNS what it was before; empty: neither paused nor draining; {-2, task} if the leases of a
 -- task must be indexed before
 local _, scope, name, how, by = unpack(ARGV)
-Limits.by = by
-Shard.write_when_full()
+S.stored_by = by
 
 if scope == 'task' then name = Shard.task_number(name) end
 local missing = scope == 'task' and how == 'paused' and SharedLimits.not_indexed({ name }) or {}
@@ -28,12 +27,12 @@ if scope == 'task' then
   Settle.shared_limit('/' .. name)
   Shard.load().drain = '0'
 end
-if scope == 'queue' then Wakeups.touched[name] = true end
+if scope == 'queue' then S.touched_queues[name] = true end
 if scope == 'total' then Wakeups.touch_all() end
 
 -- Flows keep their places in a queue that is paused; from now on they wait for a worker again.
 if before == 'paused' and how ~= 'paused' and (scope == 'queue' or scope == 'total') then
-  for queue in pairs(Wakeups.touched) do
+  for queue in pairs(S.touched_queues) do
     local node = Records.node(queue)
     if not node.is_new then node.resumed, node.dirty = now_text, true end
   end

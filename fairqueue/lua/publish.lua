@@ -1,6 +1,7 @@
 -- Enqueue one job, or reject it whole.
 -- ARGV now job payload
 -- ROUTE workspace MERGE own
+-- FULL refused
 -- RETURNS 1 stored, 0 repeated, {-1} parent's lease lost,
 -- {2, scope, limit, waiting, start_interval, idle, kept} rejected; the limit of what drains is -1,
 -- kept: places of the scope that are kept for workspaces with fewer jobs there,
@@ -94,7 +95,7 @@ if is_placed then
 end
 task = task or Shard.task_number(task_name)
 local element = Jobs.element(task, id)
-if is_stored then insert(Jobs.added, { queue, id }) end
+if is_stored then insert(S.added_jobs, { queue, id }) end
 if not is_stored and call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
 local key_field = key ~= '' and exempt == '0' and concat({ name, task, key }, ':')
 local holder, was_dead

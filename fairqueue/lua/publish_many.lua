@@ -1,6 +1,7 @@
 -- Enqueue jobs one after the other, each as by a publish; those of a group together, or none.
 -- ARGV now again groups jobs
 -- ROUTE workspace MERGE own
+-- FULL refused
 -- RETURNS 1 each was stored, else for each job what publish returns; of a group that is rejected
 -- {2, scope, limit, waiting, start_interval, idle, kept, wanted, entry} for its first job, 5 for
 -- others;

@@ -5,8 +5,7 @@
 -- RETURNS {cursor, dropped}; the cursor is empty when none is left; of a task: on one queue
 local _, queue, name, task_name, cursor, count, most, cancelled = unpack(ARGV)
 most = tonumber(most)
-Removal.leaves_notices = cancelled == '1'
-Shard.write_when_full()
+S.leaves_notices = cancelled == '1'
 
 local function from_lanes()
   local following_cursor, names = '0', { name }
@@ -34,7 +33,7 @@ local function from_records(at, task)
   return { following_cursor ~= '0' and 'jobs:' .. following_cursor or '', dropped }
 end
 
-if queue ~= '' then Wakeups.touched[queue] = true end
+if queue ~= '' then S.touched_queues[queue] = true end
 local task = task_name ~= '' and (Shard.known_task(task_name) or 'none') or nil
 local at = match(cursor, '^jobs:(%d+)$') or task and '0'
 if at then return from_records(at, task) end

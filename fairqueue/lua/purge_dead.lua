@@ -3,7 +3,6 @@
 -- ROUTE workspace
 -- RETURNS {until_then, dropped}
 local _, name, id, until_then, count = unpack(ARGV)
-Shard.write_when_full()
 if until_then == '' then until_then = now_text end
 
 local dropped = 0

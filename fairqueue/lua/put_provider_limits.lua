@@ -3,6 +3,7 @@
 -- the last one is ignored. Old answers of workspaces that have nothing are forgotten, a few a call.
 -- ARGV now workspace text age_seconds keep_seconds
 -- ROUTE workspace MERGE own
+-- FULL refused
 -- RETURNS 1 if this changed the limits, else 0
 local _, name, text, age_seconds, keep_seconds = unpack(ARGV)
 local LOOKED_AT = 8

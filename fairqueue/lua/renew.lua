@@ -38,8 +38,6 @@ local function renew(fence, seconds)
   renewed = renewed + 1
 end
 
--- The first write frees memory: a full Redis refuses a script only at a first write that grows.
-call('ZREM', K.expiry(), '')
 Sweep.beat()
 for fence, seconds in gmatch(progress, '(%d+):(%S+)') do
   local done, said = pcall(renew, fence, seconds)

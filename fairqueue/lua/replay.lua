@@ -1,6 +1,7 @@
 -- Publish dead letters again, as new jobs of their old workspace: one, or a page of the oldest.
 -- ARGV now workspace id until_then skip count delay spacing
 -- ROUTE workspace
+-- FULL refused
 -- RETURNS {until_then, replayed, skipped, id, holder, ...}; skipped: there is a job of that id, or
 -- the holder, another job, holds its unique key
 local _, name, id, until_then, skip, count, delay, spacing = unpack(ARGV)

@@ -4,8 +4,7 @@
 -- RETURNS the live limits that stand now; {concurrency} if a reserve above it is refused;
 -- {-2, task} if the leases of a task must be indexed before
 local _, scope, name, changes, by = unpack(ARGV)
-Limits.by = by
-Shard.write_when_full()
+S.stored_by = by
 
 if scope == 'workspace' then Shard.refuse_moved(name) end
 if scope == 'task' then name = Shard.task_number(name) end
@@ -33,6 +32,6 @@ if scope == 'workspace' then
 end
 if scope == 'task' then Settle.shared_limit('/' .. name) end
 if scope == 'default' or scope == 'task' then Shard.load().drain = '0' end
-if scope == 'queue' then Wakeups.touched[name] = true end
+if scope == 'queue' then S.touched_queues[name] = true end
 if scope == 'total' then Wakeups.touch_all() end
 return text

@@ -7,7 +7,6 @@
 -- to: how many there will be; from then on a publish that says neither is refused
 local _, shards, to = unpack(ARGV)
 
-Shard.write_when_full()
 if shards ~= '' then
   call('HSET', K.limits(), 'moves', shards, 'spread', to)
   call('HDEL', K.tasks(), '#plain') -- see publish.lua

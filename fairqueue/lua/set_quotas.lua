@@ -5,7 +5,6 @@
 -- changes: "limit quota epoch whole tokens departures" of each, one in a line. Where there are more
 -- departures than its caller has seen, a quota is not raised
 local _, changes = unpack(ARGV)
-Shard.write_when_full()
 local replies, settled, has_places = {}, {}, false
 
 local function set(what, scope, name, quota, epoch, whole, tokens, seen)
@@ -36,7 +35,7 @@ for limit, quota, epoch, whole, tokens, seen in
 end
 for _, each in ipairs(settled) do
   if each.scope == 'task' then Settle.shared_limit('/' .. each.name)
-  elseif each.scope == 'queue' then Wakeups.touched[each.name] = true
+  elseif each.scope == 'queue' then S.touched_queues[each.name] = true
   else Wakeups.touch_all() end
 end
 if has_places then Requests.start_waiting() end

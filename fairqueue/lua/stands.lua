@@ -2,7 +2,6 @@
 -- ARGV now queues times
 -- RETURNS head,seen;... of each queue
 local _, queues, times = unpack(ARGV)
-Shard.write_when_full()
 local stands = Across.before(queues, times)
 for _, stand in ipairs(stands) do
   stand.is_closed = not Limits.is_open(Records.node(stand.queue))

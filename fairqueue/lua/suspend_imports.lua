@@ -1,6 +1,7 @@
 -- Import nothing from other systems' lists for some seconds; 0 ends that.
 -- ARGV now seconds
 -- ROUTE all MERGE told
+-- FULL refused
 -- RETURNS 1
 local _, seconds = unpack(ARGV)
 

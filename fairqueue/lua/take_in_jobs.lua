@@ -1,6 +1,7 @@
 -- Store a page of the jobs and dead letters of a workspace that moves to this shard.
 -- What is here already stays as it is, so this may be repeated.
 -- ARGV now workspace items
+-- FULL refused
 -- RETURNS {those that are here, one in a line: kind queue :task priority id; how many}, or 0 where
 -- the workspace is not expected
 local _, name, items = unpack(ARGV)

@@ -1,5 +1,6 @@
 -- Store unique keys that jobs of a workspace have left behind which moves to this shard.
 -- ARGV now workspace keys
+-- FULL refused
 -- RETURNS 1
 local _, name, keys = unpack(ARGV)
 

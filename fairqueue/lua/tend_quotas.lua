@@ -14,7 +14,6 @@ local other, until_then, moved_at =
   match(call('HGET', K.quota_ledger(), '') or '', '^(%S+) (%S+) ?(%S*)$')
 local left = other and other ~= owner and tonumber(until_then) - now or 0
 if left > 0 and left <= LONGEST_SECONDS then return { 0, num(left) } end
-Shard.write_when_full()
 if moved == '1' or (moved_at or '') == '' then moved_at = now_text end
 call('HSET', K.quota_ledger(), '', owner .. ' ' .. num(now + seconds) .. ' ' .. moved_at)
 return { 1, num(tonumber(seconds)) }

@@ -3,7 +3,6 @@
 -- ROUTE all MERGE found
 -- RETURNS {} or {record}
 local _, queue, id = unpack(ARGV)
-Shard.write_when_full()
 
 local record = Removal.by_id(queue, id)
 return { record }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from fairqueue._stores.linker import read_source
+from fairqueue._stores.library import read_source
 from tests.short_ways import without_short_ways
 
 Edit = tuple[str, str, str]
@@ -54,9 +54,9 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     "one virtual time for all queues": (
         (
             "modules/records",
-            "  Records.nodes[queue] = node\n",
+            "  S.nodes[queue] = node\n",
             (
-                "  Records.nodes[queue] = node\n"
+                "  S.nodes[queue] = node\n"
                 "  for _, other in ipairs(call('HKEYS', K.nodes())) do"
                 " node.virtual_time = max(node.virtual_time,"
                 " tonumber(match(call('HGET', K.nodes(), other), '^%S+'))) end\n"

@@ -10,7 +10,7 @@ import pytest
 
 from fairqueue import Limits
 from fairqueue._stores.engine import Engine
-from fairqueue._stores.linker import Read
+from fairqueue._stores.library import Read
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store

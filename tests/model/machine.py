@@ -30,8 +30,8 @@ from fairqueue import (
 )
 from fairqueue._keys import decode
 from fairqueue._stores.engine import Engine, Entry
+from fairqueue._stores.library import read_source
 from fairqueue._stores.limits_text import configured
-from fairqueue._stores.linker import read_source
 from fairqueue._stores.memory import Database, MemoryEngine
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 import redis
 
-from fairqueue._stores.linker import Read, read_source
+from fairqueue._stores.library import Read, read_source
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.values import CommandError
 from fairqueue._stores.redis import RedisEngine

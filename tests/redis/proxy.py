@@ -26,15 +26,19 @@ class Proxy:
         """While set, what the server sends is held back from a chunk that contains this."""
         self.held = False
         """Whether something was held back."""
-        self._word: bytes | None = None
+        self._words: tuple[bytes, ...] = ()
         self.lost = 0
         self._links: list[socket.socket] = []
         self._refused: dict[socket.socket, bytes] = {}
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def lose_reply_to(self, word: bytes) -> None:
-        """Cut the connection instead of forwarding the reply to the next request with this word."""
-        self._word = word
+    def lose_reply_to(self, *words: bytes) -> None:
+        """Cut the connection instead of forwarding the reply to the next request with a word."""
+        self._words = words
+
+    def lose_reply_to_operation(self) -> None:
+        """The same with the next operation, by a function or by a script."""
+        self.lose_reply_to(b"FCALL", b"EVALSHA")
 
     def refuse(self, reply: bytes) -> None:
         """Answer so to whatever comes on the connections of now; new ones reach the server."""
@@ -69,8 +73,8 @@ class Proxy:
                     source.sendall(self._refused[source])
                     continue
                 self._delay(data, to_server=to_server)
-                if to_server and self._word is not None and self._word in data:
-                    self._word = None
+                if to_server and any(word in data for word in self._words):
+                    self._words = ()
                     cut.set()
                 if not to_server and cut.is_set():
                     self.lost += 1

@@ -172,7 +172,7 @@ def test_wrong_password(own_server: EmbeddedServer, how: str) -> None:
 
 @pytest.mark.parametrize(
     "rules",
-    [["+@all", "-evalsha", "-eval"], ["+@all", "-zadd"], ["+@all", "-@write"]],
+    [["+@all", "-fcall", "-evalsha", "-eval"], ["+@all", "-zadd"], ["+@all", "-@write"]],
     ids=["no scripts", "one command missing", "no writes"],
 )
 def test_no_permission(own_server: EmbeddedServer, rules: list[str]) -> None:
@@ -351,7 +351,8 @@ def test_a_user_who_may_not_end_a_wait(own_server: EmbeddedServer) -> None:
 def test_each_command_of_the_scripts_is_asked_for(redis_client: redis.Redis) -> None:
     """The list of what is asked is the list of what the scripts run, and has the right arity."""
     asked = {call[0] for call in calls("k")}
-    assert asked - {"EVALSHA", "EVAL", "SCRIPT", "BLPOP"} == commands_of_scripts()
+    brings = {"FCALL", "FUNCTION", "EVALSHA", "EVAL", "SCRIPT"}
+    assert asked - {*brings, "BLPOP"} == commands_of_scripts()
     assert missing_permissions(redis_client, "k") is None
     for call in calls("k"):
         reply = redis_client.execute_command("ACL", "DRYRUN", "default", *call)

@@ -36,6 +36,10 @@ def world(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> Worl
     return world
 
 
+def _calls(ran: dict[str, int]) -> int:
+    return ran.get("fcall", 0) + ran.get("evalsha", 0)
+
+
 @pytest.mark.parametrize("by", ["owner", "task"])
 def test_leases_are_read_in_few_calls(
     redis_client: redis.Redis, world: World, by: Literal["owner", "task"]
@@ -43,9 +47,9 @@ def test_leases_are_read_in_few_calls(
     """600 of them in some pages, and of each page only what is shown."""
     store = world.store
     ran = commands(redis_client, lambda: store.running(10))
-    assert ran["evalsha"] <= 4
+    assert _calls(ran) <= 4
     assert "zscore" not in ran
-    assert commands(redis_client, lambda: list(store.held(by)))["evalsha"] <= 4
+    assert _calls(commands(redis_client, lambda: list(store.held(by)))) <= 4
     assert len(store.running(10).jobs) == 10
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -53,7 +54,7 @@ def test_a_repeated_publish_of_many_stores_each_once(queue: FairQueue, proxy: Pr
     """Its reply was lost; repeated with its ids, also all or none where no more would fit."""
     queue.admin.set_limits("w", capacity=6)
     jobs = [NewJob(b"x", "q", workspace="w", job_id=f"new{n}") for n in range(3)]
-    proxy.lose_reply_to(b"EVALSHA")
+    proxy.lose_reply_to_operation()
     _again(lambda: queue.publish_many(jobs, all_or_none=True))
     assert proxy.lost == 1
     assert queue.depth("q") == 6
@@ -115,7 +116,7 @@ def test_a_repeated_finish_and_claim_acts_once(queue: FairQueue, proxy: Proxy) -
     """A finish-and-claim whose reply was lost finishes once and claims once."""
     (lease,) = queue.claim(["q"]).leases
     found: list[Lease] = []
-    proxy.lose_reply_to(b"EVALSHA")
+    proxy.lose_reply_to_operation()
 
     def claim() -> None:
         claimed = queue.claim(["q"], finishes=[Finish(lease.fence, seconds=0.1)])
@@ -158,18 +159,24 @@ def _await_blocked(client: redis.Redis) -> None:
     pytest.fail("no client is blocked")
 
 
-def test_flushed_scripts_are_loaded_again(
+def test_a_flushed_library_is_loaded_again(
     redis_url: str, redis_client: redis.Redis, namespace: str
 ) -> None:
-    """After a script flush any call loads its scripts again."""
+    """After a FUNCTION FLUSH (Redis 6.2: SCRIPT FLUSH) any call brings the operations again."""
+
+    def forget() -> None:
+        redis_client.script_flush()
+        with contextlib.suppress(redis.ResponseError):
+            redis_client.function_flush()
+
     with FairQueue(redis_url, namespace=namespace) as queue:
-        redis_client.script_flush()
+        forget()
         queue.publish(b"x", queue="q")
-        redis_client.script_flush()
+        forget()
         (lease,) = queue.claim(["q"]).leases
-        redis_client.script_flush()
+        forget()
         assert not queue.renew([(lease.fence, 0.1)]).lost
-        redis_client.script_flush()
+        forget()
         queue.ack(lease)
         assert queue.depth("q") == 0
 

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from fairqueue import Job, Lease, Limits, Pause
-from fairqueue._stores.linker import read_source
+from fairqueue._stores.library import read_source
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import redis
-from redis.commands.core import ScriptCommands
+from redis.commands.core import FunctionCommands, ScriptCommands
 
 Seen = list[tuple[str, Any]]
 
@@ -51,15 +51,20 @@ def _as_functools_does(method: Any, seen: Seen) -> Any:
     return functools.wraps(method)(_as_a_function(method, seen))
 
 
-def _trace_evalsha(patch: pytest.MonkeyPatch, seen: Seen) -> None:
+def _trace_commands(patch: pytest.MonkeyPatch, seen: Seen) -> None:
     """New Relic's way: each method of a command by itself."""
-    method = ScriptCommands.evalsha
 
-    def traced(client: Any, *arguments: Any) -> Any:
-        seen.append(("EVALSHA", client.connection_pool.connection_kwargs.get("path")))
-        return method(client, *arguments)
+    def trace(of: type, name: str) -> None:
+        method = getattr(of, name)
 
-    patch.setattr(ScriptCommands, "evalsha", traced)
+        def traced(client: Any, *arguments: Any) -> Any:
+            seen.append((name.upper(), client.connection_pool.connection_kwargs.get("path")))
+            return method(client, *arguments)
+
+        patch.setattr(of, name, traced)
+
+    trace(FunctionCommands, "fcall")
+    trace(ScriptCommands, "evalsha")
 
 
 def _trace(patch: pytest.MonkeyPatch, seen: Seen, way: Callable[[Any, Seen], Any]) -> None:
@@ -70,5 +75,5 @@ WAYS: dict[str, Callable[[pytest.MonkeyPatch, Seen], None]] = {
     "wrapt": functools.partial(_trace, way=_as_wrapt_does),
     "function": functools.partial(_trace, way=_as_a_function),
     "functools": functools.partial(_trace, way=_as_functools_does),
-    "evalsha": _trace_evalsha,
+    "commands": _trace_commands,
 }

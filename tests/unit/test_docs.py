@@ -10,7 +10,7 @@ import pytest
 
 from fairqueue._keys import LAYOUT
 from fairqueue._settings import QueueSettings, Settings, TaskSettings, WorkspaceSettings
-from fairqueue._stores.linker import MODULES
+from fairqueue._stores.library import MODULES
 from tests.pages import PAGES, ROOT, check_command, label
 
 

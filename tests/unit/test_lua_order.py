@@ -8,14 +8,14 @@ from importlib.resources import files
 
 import pytest
 
-from fairqueue._stores.linker import MODULES, Modules, operations, read_source, table_of
+from fairqueue._stores.library import MODULES, load, operations, read_source, table_of
 
 MOST_LINES = 300
 MOST_MODULES = 34
 """Modules that a claim reaches."""
 LONGEST_LINE = 100
 
-LINKED = Modules()
+LIBRARY = load()
 PLACE = {table_of(module): place for place, module in enumerate(MODULES)}
 SOURCES = [*operations(), "modules/base", *(f"modules/{module}" for module in MODULES)]
 
@@ -24,10 +24,17 @@ def _table(function: str) -> str:
     return function.partition(".")[0]
 
 
+def _references(text: str) -> Iterator[str]:
+    """Each function of a module that a text names."""
+    for table, name in re.findall(r"\b([A-Z]\w*)\.(\w+)", text):
+        if table in PLACE:
+            yield f"{table}.{name}"
+
+
 def _calls() -> Iterator[tuple[str, str]]:
     """Every function of a module, and each function or value of a module that it names."""
-    for name, text in LINKED.functions.items():
-        for _, called in LINKED.references(text):
+    for name, text in LIBRARY.functions.items():
+        for called in _references(text):
             yield name, called
 
 
@@ -53,28 +60,33 @@ def test_every_name_is_there() -> None:
     """What a module or an operation names is a function, or a value of a module's opening."""
     named = {called for _, called in _calls()}
     for operation in operations():
-        named |= {called for _, called in LINKED.references(read_source(operation))}
-    openings = " ".join(LINKED.openings.values())
-    values = {name for _, name in LINKED.references(openings)}
-    assert named <= set(LINKED.functions) | values
+        named |= set(_references(read_source(operation)))
+    values = re.findall(r"^(\w+\.\w+) = ", "\n".join(map(read_source, SOURCES)), re.MULTILINE)
+    assert named <= {*LIBRARY.functions, *values}
 
 
 def test_every_function_is_called() -> None:
     """No function is left over."""
-    reached: set[str] = set()
-    for operation in operations():
-        reached |= LINKED.reached(read_source(operation))
-    reached |= LINKED.reached("Wakeups.settle_tokens() Records.save() Rescue.after()")
-    assert set(LINKED.functions) <= reached
+    reached = LIBRARY.reached("".join(map(read_source, operations())) + "Commit.run()")
+    assert reached == LIBRARY.functions.keys()
 
 
-def test_a_constant_has_one_meaning() -> None:
-    """All modules of a script share one scope: of two locals of a name the last would count."""
-    found = re.findall(
-        r"^local ([\w, ]+?)(?: =|$)", "\n".join(LINKED.openings.values()), re.MULTILINE
-    )
-    names = [name for names in found for name in names.split(", ")]
-    assert sorted(set(names)) == sorted(names)
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_keeps_nothing_between_calls(module: str) -> None:
+    """The library keeps its variables: but for constants, a call's state is in ``S``."""
+    text = read_source(f"modules/{module}")
+    names = re.findall(r"^local (?!function )(\w+(?:, \w+)*)", text, re.MULTILINE)
+    assert [name for name in names if not re.fullmatch(r"[A-Z_]+(, [A-Z_]+)*", name)] == []
+    constants = "|".join(re.findall(r"[A-Z_]+", " ".join(names)) or ["-"])
+    written = rf"{table_of(module)}\.\w+|(?<![\w.])(?:{constants})(?:\.\w+|\[.*?\])?"
+    assert re.findall(rf"^ +(?:.*, )?(?:{written})(?:, .*)? = ", text, re.MULTILINE) == []
+
+
+def test_the_state_of_a_call_is_named_once() -> None:
+    """What a module keeps in ``S`` is told, with how it begins, in ``modules/base``."""
+    used = {name for source in SOURCES for name in re.findall(r"\bS\.(\w+)", read_source(source))}
+    told = read_source("modules/base").partition("local STATE = {")[2].partition("\n}")[0]
+    assert used == set(re.findall(r"(\w+) = ", told))
 
 
 def test_a_function_is_in_its_module() -> None:
@@ -86,7 +98,7 @@ def test_a_function_is_in_its_module() -> None:
 
 def test_a_claim_reaches_few_modules() -> None:
     """A reader of the longest script meets a bounded number of modules."""
-    reached = {_table(name) for name in LINKED.reached(read_source("claim"))}
+    reached = {_table(name) for name in LIBRARY.reached(read_source("claim"))}
     assert len(reached) <= MOST_MODULES
 
 
@@ -119,7 +131,7 @@ def test_a_record_has_one_codec() -> None:
     assert _sources_with(r"%d\+\)?:\(\.\*\)") == {"modules/jobs"}
 
 
-SMALL = {"token", "imports_suspended", "retention", "claimer"}
+SMALL = {"token", "imports_suspended", "retention"}
 """Kinds of which a key is a word, or the reply to one call."""
 
 

@@ -8,10 +8,9 @@ import re
 import pytest
 import redis
 
-from fairqueue._stores.linker import Modules, operations, read_source
+from fairqueue._stores.library import load, operations, read_source, route_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.redis import RedisEngine
-from fairqueue._stores.scripts import load, route_of
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.sharded.merges import MERGES
 from fairqueue._stores.sharded.router import Router
@@ -98,7 +97,7 @@ def test_every_operation_is_a_script_and_a_method() -> None:
 def test_a_header_names_what_the_script_binds(name: str) -> None:
     """ARGV in the header, and the names to which the script binds it, are the same."""
     text = read_source(name)
-    arguments = load()[name].arguments
+    arguments = load().arguments_of(name)
     assert arguments[0] == "now"
     bound = _bound(text)
     assert bound is not None or arguments == ("now",)
@@ -128,33 +127,21 @@ def test_a_header_says_which_shards_are_asked(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", operations())
-def test_the_linker_commits_what_an_operation_changes(name: str) -> None:
-    """An operation that settles or charges ends in the commit; one that only reads does not."""
-    body, text = read_source(name), load()[name].text
-    commits = text.rstrip().endswith("L.Rescue_after(said) end\nreturn reply")
+def test_no_operation_commits_by_itself(name: str) -> None:
+    """The library adds the commit; an operation that says that it writes nothing only reads."""
+    body = read_source(name)
     assert "Records.save()" not in body
     assert "Wakeups.settle_tokens()" not in body
     if WRITES_NOTHING in body:
-        assert not commits
         assert set(WRITE.findall(body)) <= READS
-    elif {"Settle.workspace", "Order.charge", "Shard.load"} & Modules().reached(body):
-        assert commits
 
 
-def test_a_part_creates_the_functions_that_it_needs() -> None:
-    """A short way that returns before the last part pays for no function of that part."""
-    body = "-- LATER\nif Shard.load() then return 1 end\n-- LATER\nreturn Leases.held('1', 'w')\n"
-    short, general = Modules().link(body).split("if L.Shard_load() then return 1 end")
-    assert "Shard_load = function" in short
-    assert "Leases_held" not in short
-    assert "Leases_held = function" in general
-    assert "Shard_load = before.Shard_load" in general
-
-
-@pytest.mark.parametrize("name", operations())
-def test_redis_compiles_every_script(name: str, redis_client: redis.Redis) -> None:
-    """The server loads each linked script without an error."""
-    assert redis_client.script_load(load()[name].text)
+def test_redis_compiles_every_operation(redis_client: redis.Redis) -> None:
+    """As a library, and each by itself."""
+    library = load()
+    assert redis_client.function_load(library.text, replace=True)
+    for name in operations():
+        assert redis_client.script_load(library.script(name))
 
 
 @pytest.mark.parametrize("kind", ["memory", "redis"])

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from lupa import lua51
 
 from fairqueue._stores.engine import HEADED, Engine, Entry, Value, bytes_of, heads_of
-from fairqueue._stores.linker import Read, read_source
+from fairqueue._stores.library import Library, Read, read_source
 from fairqueue._stores.memory.commands import NAMES, Commands, ScoreText, score_text
 from fairqueue._stores.memory.values import CommandError, List, Set, Values
 from fairqueue._stores.memory.waiter import MemoryWaiter, Tokens
@@ -25,13 +25,13 @@ Script = Callable[..., Any]
 
 PRELUDE = b"""
 local commands = ...
-local loadstring, unpack = loadstring, unpack
+local loadstring, unpack, functions = loadstring, unpack, {}
 redis = { call = function(name, ...)
   local reply = commands[name](...)
   if reply == nil then return false end
   return reply
 end }
-KEYS, ARGV = false, false
+function redis.register_function(one) functions[one.function_name] = one.callback end
 local function refuse(what)
   return function(_, name) error(what .. ' ' .. tostring(name), 2) end
 end
@@ -40,11 +40,12 @@ setmetatable(_G, {
   __index = refuse('Script attempted to access nonexistent global variable'),
   __newindex = refuse('Script attempted to create global variable'),
 })
-return function(text, name, ...)
-  local script, keys = assert(loadstring(text, name)), { ... }
+return function(text, name)
+  assert(loadstring(text, name))()
+end, function(name, ...)
+  local keys, callback = { ... }, functions[name]
   return function(...)
-    KEYS, ARGV = keys, { ... }
-    return (script())
+    return (callback(keys, { ... }))
   end
 end
 """
@@ -93,7 +94,8 @@ class Database:
         commands = Commands(self.values, lua.table_from, chosen, score_text)
         named = {name.rstrip("_").upper().encode(): getattr(commands, name) for name in NAMES}
         self.commands: Any = lua.table_from(named)
-        self._compile: Script = lua.execute(PRELUDE, self.commands)
+        self._load, self._bind = lua.execute(PRELUDE, self.commands)
+        self._libraries: set[str] = set()
         # Lua and the commands hold each other, unseen by Python's garbage collector.
         weakref.finalize(self, vars(commands).clear).atexit = False
 
@@ -116,13 +118,16 @@ class Database:
             finally:
                 self.tokens.hand_out()
 
-    def script(self, name: str, text: str, keys: Sequence[str]) -> Script:
-        """Compile a script with its keys, once."""
+    def script(self, library: Library, operation: str, keys: Sequence[str]) -> Script:
+        """Return an operation with its keys; its library is loaded once."""
         with self.lock:
-            known = text, *keys
+            if library.digest not in self._libraries:
+                text = library.text.partition("\n")[2]
+                self._load(text.encode(), f"@{library.digest}".encode())
+                self._libraries.add(library.digest)
+            known = library.function(operation), *keys
             if known not in self._scripts:
-                given = (text, f"@{name}", *keys)
-                self._scripts[known] = self._compile(*map(str.encode, given))
+                self._scripts[known] = self._bind(*map(str.encode, known))
             return self._scripts[known]
 
     def run(self, script: Script, values: Sequence[bytes]) -> Any:
@@ -154,8 +159,7 @@ class MemoryEngine(Engine):
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
         script = self._scripts.get(operation)
         if script is None:
-            source = self._sources[operation]
-            script = self._database.script(operation, source.text, self.keys.declared())
+            script = self._database.script(self._library, operation, self.keys.declared())
             self._scripts[operation] = script
         return self._database.run(script, values)
 

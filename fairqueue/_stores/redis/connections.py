@@ -1,8 +1,7 @@
-"""Sends a script's calls to Redis over connections that hold no reply of an earlier call.
+"""Sends calls to Redis over connections that hold no reply of an earlier call.
 
-What does not change from call to call (EVALSHA, the script, its keys) is packed once. Connections
-are made as the client makes them and repeat a call as it does. They wait here for the next call,
-not in the client's pool, for two reasons:
+Connections are made as the client makes them and repeat a call as it does. They wait here for the
+next call, not in the client's pool, for two reasons:
 
 - The pool takes a connection back whatever happened. An exception between sending and reading
   (a soft time limit, gevent.Timeout, Ctrl-C) leaves one there whose reply is still under way, and
@@ -35,30 +34,28 @@ from time import monotonic
 from typing import Any
 
 import redis
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import ResponseError
 
-from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved, is_withheld
+from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved
 from fairqueue._stores.redis.looking import Looking
 from fairqueue._stores.redis.replicas import REPLIES, Replicas
 from fairqueue._stores.redis.sentinel import asking
 from fairqueue._stores.redis.servers import ASK_SECONDS, PATIENCE_SECONDS
-from fairqueue._stores.redis.traced import Loans, TracedClient, is_traced
-from fairqueue._stores.scripts import Source
+from fairqueue._stores.redis.traced import Loans, TracedClient
 from fairqueue.errors import ConfigurationError
 
-AGAIN = {"publish": (1, b"1"), "publish_many": (1, b"1")}
-"""Operations whose call says when it is made again: the value that does, and how it begins then."""
 TIMEOUTS = "socket_timeout", "socket_connect_timeout"
 """Of a connection: over a Unix socket it may have only the first."""
 
 
-def _packed(values: Iterable[bytes]) -> bytes:
+def packed(values: Iterable[bytes]) -> bytes:
+    """Write values as they are sent."""
     return b"".join([b"$%d\r\n%b\r\n" % (len(value), value) for value in values])
 
 
-def _head(command: Sequence[str], arguments: int) -> bytes:
+def head(command: Sequence[str], arguments: int) -> bytes:
     """Pack the beginning of a command to which this many arguments are added."""
-    return b"*%d\r\n" % (len(command) + arguments) + _packed(map(str.encode, command))
+    return b"*%d\r\n" % (len(command) + arguments) + packed(map(str.encode, command))
 
 
 class _Connections:
@@ -98,7 +95,8 @@ class _Connections:
             self._idle.pop().disconnect()
 
 
-def _read_one(connection: Any) -> Any:
+def read_one(connection: Any) -> Any:
+    """Read one reply."""
     return connection.read_response()
 
 
@@ -145,13 +143,13 @@ class Wire:
         self.pool = pool
         self._connections = connections = _Connections(pool)
         self.loans = Loans(pool, connections.take, connections.give_back)
-        self.traced_client = TracedClient(self.loans, _keeps_connection, _read_one)
+        self.traced_client = TracedClient(self.loans, _keeps_connection, read_one)
 
     def exchange(
         self,
         packed: bytes,
         again: Callable[[], bytes] | None = None,
-        read: Callable[[Any], Any] = _read_one,
+        read: Callable[[Any], Any] = read_one,
         *,
         is_there: Callable[[], bool] | None = None,
     ) -> Any:
@@ -195,13 +193,17 @@ class Wire:
         self._connections.give_back(connection, is_kept=True)
         return reply
 
+    def execute(self, command: str, *arguments: str) -> Any:
+        """Run a command of one or two words."""
+        return self.exchange(head([*command.split(), *arguments], 0))
+
     def run(self, command: Sequence[bytes], is_there: Callable[[], bool]) -> Any:
-        """Run a command of one of several servers, see :meth:`ScriptCall.__call__`."""
-        return self.exchange(_head((), len(command)) + _packed(command), is_there=is_there)
+        """Run a command of one of several servers; ``is_there``: as of :meth:`exchange`."""
+        return self.exchange(head((), len(command)) + packed(command), is_there=is_there)
 
     def send(self, *command: bytes) -> Sent:
         """Send a command whose reply is read later. It is not sent again."""
-        return Sent(self._connections, _head((), len(command)) + _packed(command))
+        return Sent(self._connections, head((), len(command)) + packed(command))
 
     def close(self) -> None:
         """Close what is idle; the wire may be used again."""
@@ -270,7 +272,7 @@ class Confirmation:
         self._wire, self._replicas = wire, replicas
         self._are_missing = False
         self.packed, self._first = (
-            b"".join(_head(one, 0) for one in replicas.commands(wire.pool, mark, is_new=is_new))
+            b"".join(head(one, 0) for one in replicas.commands(wire.pool, mark, is_new=is_new))
             for is_new in (False, True)
         )
         self.traced_client = TracedClient(wire.loans, _keeps_connection, self.read_and_wait)
@@ -335,80 +337,3 @@ def confirmation_of(wire: Wire | None, replicas: Replicas, mark: str) -> Confirm
             "min_replicas needs a plain redis.Redis client with a pool of connections"
         )
     return Confirmation(wire, replicas, mark)
-
-
-class ScriptCall:
-    """One script with its keys on one client; call it with as many values as it takes."""
-
-    def __init__(
-        self,
-        client: Any,
-        wire: Wire | None,
-        source: Source,
-        keys: Sequence[str],
-        confirmation: Confirmation | None = None,
-    ) -> None:
-        self._confirmation = confirmation if source.writes else None
-        self._tail = self._confirmation.packed if self._confirmation else b""
-        self._read = self._confirmation.read if self._confirmation else _read_one
-        self._script = client.register_script(source.text)
-        self._wire, self._keys = wire, keys
-        evalsha = ["EVALSHA", self._script.sha, str(len(keys)), *keys]
-        self._head = _head(evalsha, len(source.arguments))
-        self._again = AGAIN.get(source.name)
-        self._load = _head(["SCRIPT", "LOAD", source.text], 0)
-        self._arguments = len(source.arguments)
-
-    def __call__(self, values: Sequence[bytes], is_there: Callable[[], bool] | None = None) -> Any:
-        """Run it; a server that has forgotten the script gets it again.
-
-        ``is_there`` is asked if no answer comes for a moment; False ends the call.
-        By SCRIPT LOAD, since what EVAL brings newer servers forget among many; or else by EVAL.
-        """
-        if self._confirmation is not None:
-            self._confirmation.ensure()
-        if self._wire is None or is_traced():  # redis-py's own client may send a call twice
-            return self._call_client(values)
-        packed = self._pack(values)
-        again = (lambda: self._pack(self._told_again(values))) if self._again else None
-        try:
-            return self._wire.exchange(packed, again, self._read, is_there=is_there)
-        except NoScriptError:
-            if not self._is_loaded(self._wire):
-                packed = self._packed_text(values)
-            return self._wire.exchange(packed, again, self._read, is_there=is_there)
-
-    def _pack(self, values: Sequence[bytes]) -> bytes:
-        return self._head + _packed(values) + self._tail
-
-    def _packed_text(self, values: Sequence[bytes]) -> bytes:
-        """The same call with the script itself."""
-        command = ["EVAL", self._script.script, str(len(self._keys)), *self._keys]
-        return _head(command, self._arguments) + _packed(values) + self._tail
-
-    def _is_loaded(self, wire: Wire) -> bool:
-        try:
-            wire.exchange(self._load)
-        except ResponseError as error:
-            if not is_withheld(error):
-                raise
-            return False
-        return True
-
-    def _call_client(self, values: Sequence[bytes]) -> Any:
-        sends = self._confirmation or self._wire
-        client = sends.traced_client if sends else self._script.registered_client
-        values = self._told_again(values)
-        try:
-            return self._script(keys=self._keys, args=values, client=client)
-        except ResponseError as error:
-            if not is_withheld(error):
-                raise
-            return client.eval(self._script.script, len(self._keys), *self._keys, *values)
-
-    def _told_again(self, values: Sequence[bytes]) -> Sequence[bytes]:
-        """The values of a call that may have been made before."""
-        if self._again is None:
-            return values
-        at, mark = self._again
-        return [*values[:at], mark + values[at][len(mark) :], *values[at + 1 :]]

@@ -1,4 +1,4 @@
-"""Runs the scripts on a Redis server, by EVALSHA."""
+"""Runs the operations on a Redis server."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from fairqueue._stores.engine import (
     Value,
     bytes_of,
 )
-from fairqueue._stores.linker import Read, read_source
+from fairqueue._stores.library import Read, read_source
 from fairqueue._stores.redis import health
 from fairqueue._stores.redis.address import address_of, client_at, doubt_server
-from fairqueue._stores.redis.connections import ScriptCall, confirmation_of, wire_of
+from fairqueue._stores.redis.connections import confirmation_of, wire_of
 from fairqueue._stores.redis.dangers import Danger, check_server, danger_of, warn
 from fairqueue._stores.redis.errors import guarded, raise_told
+from fairqueue._stores.redis.operation_calls import Delivery, OperationCall
 from fairqueue._stores.redis.pages import Pages
 from fairqueue._stores.redis.permissions import missing_permissions
 from fairqueue._stores.redis.replicas import Replicas
@@ -58,7 +59,8 @@ class RedisEngine(Engine):
         self._replicas = replicas
         self._wire = wire_of(client)
         self._confirmation = confirmation_of(self._wire, replicas, self.keys.key("confirmed"))
-        self._scripts: dict[str, ScriptCall] = {}
+        self._delivery = Delivery(client, self._wire, self._library)
+        self._calls: dict[str, OperationCall] = {}
 
     @classmethod
     def from_url(
@@ -72,19 +74,19 @@ class RedisEngine(Engine):
         return cls(client, namespace=namespace, replicas=replicas, shard=shard)
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
-        script = self._scripts.get(operation)
-        if script is None:
-            script = self._scripts[operation] = self._script(operation)
+        call = self._calls.get(operation)
+        if call is None:
+            call = self._calls[operation] = self._call_of(operation)
         waits = operation in PATIENT or not self.is_one_of_several
         try:  # each job comes by here: no context manager
-            return script(values) if waits else script(values, self._is_there)
+            return call(values) if waits else call(values, self._is_there)
         except redis.RedisError as error:
             self._note(error)
             raise_told(error)
 
-    def _script(self, operation: str) -> ScriptCall:
-        source, keys = self._sources[operation], self.keys.declared()
-        return ScriptCall(self.client, self._wire, source, keys, self._confirmation)
+    def _call_of(self, operation: str) -> OperationCall:
+        keys = self.keys.declared()
+        return OperationCall(self._delivery, operation, keys, self._confirmation)
 
     @property
     def is_left_alone(self) -> bool:

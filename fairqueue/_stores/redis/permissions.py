@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from fairqueue._stores.scripts import load
+from fairqueue._stores.library import load
 
 BEHIND_THE_KEY = {
     0: "DEL EXISTS GET HGETALL HKEYS HLEN HRANDFIELD LLEN LPOP PERSIST RPOP SCARD SMEMBERS "
@@ -25,6 +25,8 @@ BEHIND_THE_KEY = {
 """Commands by how many arguments they take behind a key, at least."""
 OPTIONS = frozenset({"COUNT", "LIMIT", "MATCH", "MAXLEN", "PX", "RANK", "WITHSCORES"})
 ALLOWED = {b"OK", "OK"}
+FUNCTIONS = {"FCALL", "FUNCTION|LOAD"}
+SCRIPTS = {"EVALSHA", "EVAL", "SCRIPT|LOAD"}
 BRING_SCRIPTS = {"EVAL", "SCRIPT|LOAD"}
 HIDDEN = "not found"
 """How a server answers for a command that rename-command has hidden."""
@@ -33,14 +35,13 @@ HIDDEN = "not found"
 @cache
 def commands_of_scripts() -> frozenset[str]:
     """Name every command that a script runs."""
-    texts = (source.text for source in load().values())
-    return frozenset(word for text in texts for word in re.findall("'([A-Z]+)'", text)) - OPTIONS
+    return frozenset(re.findall("'([A-Z]+)'", load().text)) - OPTIONS
 
 
 def calls(key: str) -> Iterator[tuple[str, ...]]:
     """Give a call of each command that fairqueue runs, on this key."""
-    yield ("EVALSHA", "0", "1", key)
-    yield from (("SCRIPT", "LOAD", ""), ("EVAL", "", "1", key))
+    yield from (("FCALL", "", "1", key), ("FUNCTION", "LOAD", ""))
+    yield from (("EVALSHA", "0", "1", key), ("SCRIPT", "LOAD", ""), ("EVAL", "", "1", key))
     yield ("TIME",)
     for behind, names in BEHIND_THE_KEY.items():
         yield from ((name, key, *["0"] * behind) for name in names.split())
@@ -49,7 +50,8 @@ def calls(key: str) -> Iterator[tuple[str, ...]]:
 def missing_permissions(client: Any, key: str, *, waits: bool = False) -> str | None:
     """Name all commands that the ACL forbids on this key, and the remedy; None: there is none.
 
-    Of the two that bring a script to the server one is enough. ``waits``: for replicas, too.
+    Functions are enough, or else scripts, and of the two commands that bring a script to the server
+    one. ``waits``: for replicas, too.
     """
     asked = [*calls(key), *([("WAIT", "0", "1"), ("PEXPIRE", key, "1")] if waits else [])]
     try:
@@ -57,6 +59,7 @@ def missing_permissions(client: Any, key: str, *, waits: bool = False) -> str | 
         denied = set(_denied(client, user, asked))
     except redis.ResponseError:  # it does not know the command, or this user may not ask
         return None
+    denied -= FUNCTIONS if denied & FUNCTIONS else SCRIPTS
     if not denied >= BRING_SCRIPTS:
         denied -= BRING_SCRIPTS
     if not denied:
@@ -82,4 +85,4 @@ def _denied(client: Any, user: Any, asked: list[tuple[str, ...]]) -> Iterator[st
         return
     for call, reply in zip(asked, replies, strict=True):
         if reply not in ALLOWED:
-            yield "|".join(call[:2]) if call[0] == "SCRIPT" else call[0]
+            yield "|".join(call[:2]) if call[0] in {"FUNCTION", "SCRIPT"} else call[0]

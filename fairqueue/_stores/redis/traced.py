@@ -1,4 +1,4 @@
-"""Sends a script's calls through redis-py's client while a library traces that client's calls.
+"""Sends calls of operations through redis-py's client while a library traces that client's calls.
 
 OpenTelemetry, Sentry, Datadog and New Relic put functions of their own in front of the methods of
 `redis.Redis`. The client here has these methods, and connections that are lent by somebody else.
@@ -20,18 +20,18 @@ _OF_COMMANDS = vars(core)
 
 
 def is_traced() -> bool:
-    """Whether a function that is not redis-py's own stands in front of what sends a script.
+    """Whether a function that is not redis-py's own stands in front of what sends a call.
 
     It is asked at each call, since a library may begin and end at any time, as after the fork of a
     worker's process.
     """
-    execute: Any = redis.Redis.execute_command
-    evaluate: Any = redis.Redis.evalsha
-    return not (
-        type(execute) is FunctionType
-        and execute.__globals__ is _OF_CLIENT
-        and type(evaluate) is FunctionType
-        and evaluate.__globals__ is _OF_COMMANDS
+    methods = (
+        (redis.Redis.execute_command, _OF_CLIENT),
+        (redis.Redis.fcall, _OF_COMMANDS),
+        (redis.Redis.evalsha, _OF_COMMANDS),
+    )
+    return not all(
+        type(method) is FunctionType and method.__globals__ is own for method, own in methods
     )
 
 
@@ -59,7 +59,7 @@ class Loans(redis.ConnectionPool):
 
 
 class TracedClient(redis.Redis):
-    """A client for scripts, with the methods that libraries put their functions in front of."""
+    """A client for operations, with the methods that libraries put their functions in front of."""
 
     def __init__(
         self,

@@ -24,9 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from typing import Any
 
-from fairqueue._stores.linker import operations
+from fairqueue._stores.library import operations, route_of
 from fairqueue._stores.replies import workspace_of_ticket
-from fairqueue._stores.scripts import route_of
 from fairqueue._stores.sharded.merges import MERGES
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.store import AnyStore, Store

@@ -1,41 +1,98 @@
--- The beginning of every script: short names, the time and the shard's record. What an operation
--- does before its first LATER comes after the first part; the modules are linked behind the second.
--- num and int, for the text of a number and of a whole one, are written out by the linker.
-local call, format, match = redis.call, string.format, string.match
-
--- The time in seconds since 1970, by a clock of the shard that does not go back: what Redis's clock
--- falls behind the last beat is added to it from then on. Formatting a number costs as much as a
--- command, so `now` is kept as text, too.
-local now_text = ARGV[1]
-if now_text == '' then
-  local t = call('TIME')
-  now_text = t[1] .. '.' .. (#t[2] == 6 and t[2] or ('000000' .. t[2]):sub(-6))
-end
-local P = KEYS[2]
--- LATER
-local concat, insert, max, min = table.concat, table.insert, math.max, math.min
-local gmatch, find, now = string.gmatch, string.find, tonumber(now_text)
+-- The beginning of the library: short names, the state of one call, the time and the shard's
+-- record. A server fetches nothing from its own tables while it loads a library, so a call does.
+local call, format, match, gmatch, find, concat, insert, max, min
+-- Of one call: its arguments, and P, with which its keys begin; the time in seconds since 1970, by
+-- a clock of the shard that does not go back, and as text, since formatting a number costs as much
+-- as a command; the shard's record as it was read, see shard.lua; and S, what modules keep until
+-- the call ends.
+local ARGV, now, now_text, meta_text, meta_unread, offset, S
+local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences and numbers of tasks are above the time.
 local FORMAT, META = '1', '^%d+ %d+ ([%d.]+) %S+ %S+ .* ([%d.]+) format=(%d+)$' -- see shard.lua
 local NO_META = '0 0 0 - - 0 - 0 0 format=1'
-local meta_text = call('GET', K.meta()) or NO_META
-local beat, offset, written, meta_unread
-if meta_text:sub(-11) == ' 0 format=1' then -- as it mostly ends: to read the whole costs more
-  beat, offset, written = match(meta_text, '^%d+ %d+ ([%d.]+) '), '0', FORMAT
-else
-  beat, offset, written = match(meta_text, META)
+
+-- What S has when a call begins. {}: a table of the call's own, made when it is first needed.
+local STATE = {
+  -- what was read, and is written at the end
+  meta = false, workspaces = {}, nodes = {}, shared_limits = {},
+  touched_queues = {}, -- whose token must be checked
+  due_queues = {}, -- when time will bring something to a queue
+  slots_freed = 0, -- of the total
+  total_limit = 0, -- then
+  look_again_at = 1 / 0, -- when this claimer must come back for what it has left over
+  set_aside = {}, -- {kind, name, text} of what could not be read, or was not found
+  -- what has been done, for the rescue of a call that fails
+  at_work = false, -- the lease, timer or flow at which the call works
+  added_jobs = {}, -- {queue, id}
+  taken_jobs = {}, -- {workspace, queue, priority, element}
+  touched_leases = {}, -- granted or dropped
+  lanes_looked_for = {}, records_read = {},
+  -- how much has been done besides the call's own n
+  steps_taken = 0, looks_taken = 0,
+  steps_kept = 0, -- while a sweep runs: Shard.STEPS_KEPT
+  cleanup_left = false, has_none = nil,
+  flows_left = 500, -- that a look at quotas may take; behind these 2 of each node
+  -- what was worked out, and is needed again
+  words = {}, -- one table for all commands: another one each would cost more
+  limits_by_text = {}, limits_of_task = {}, averages = {}, room_of_workspace = {},
+  indexed_tasks = {}, notes_of = {}, names_of_tasks = {}, known_limits = false,
+  limit_fields = false, limit_marks = false, retention = false, gaps = false, queue_names = false,
+  flow_of_many = false, lease_end = false, this_window = false,
+  -- what an operation says of itself
+  handover_lists = {}, -- {least priority, list}, the least first
+  leaves_notices = false, -- whether a worker is to report the end of each
+  stored_by = '', -- the process that stores limits; none for those of a provider
+}
+local NEW_STATE = { __index = function(state, name)
+  local value = STATE[name]
+  if type(value) == 'table' then value = {} end
+  state[name] = value
+  return value
+end }
+
+local function num(number)
+  return format('%.17g', number)
 end
-if not beat or written ~= FORMAT then
-  written = match(meta_text, ' format=(%d+)$')
-  if written and written ~= FORMAT then return { err = 'FORMAT ' .. written .. ' ' .. FORMAT } end
-  meta_text, meta_unread = NO_META, meta_text
-  beat, offset = '0', '0'
+
+local function int(number)
+  return format('%d', number)
 end
--- Two times of Redis's clock are compared as text, where they have the same length.
-local is_later = ARGV[1] == '' and #now_text == #beat and now_text >= beat
-if not is_later and now + offset < tonumber(beat) then offset = num(beat - now) end
-if offset ~= '0' then
-  now = now + offset
-  now_text = num(now)
+
+function begin_call(keys, arguments)
+  call, format, match = redis.call, string.format, string.match
+  gmatch, find = string.gmatch, string.find
+  concat, insert, max, min = table.concat, table.insert, math.max, math.min
+  ARGV, P = arguments, keys[2]
+  now_text = arguments[1]
+  if now_text == '' then
+    local t = call('TIME')
+    now_text = t[1] .. '.' .. (#t[2] == 6 and t[2] or ('000000' .. t[2]):sub(-6))
+  end
+  S = setmetatable({}, NEW_STATE)
+end
+
+-- Read the shard's record, and let the time go on from its last beat: what Redis's clock falls
+-- behind that is added to it from then on. Return the refusal of another release's keys.
+local function open_shard()
+  now, meta_text, meta_unread = tonumber(now_text), call('GET', K.meta()) or NO_META, nil
+  local beat, written
+  if meta_text:sub(-11) == ' 0 format=1' then -- as it mostly ends: to read the whole costs more
+    beat, offset, written = match(meta_text, '^%d+ %d+ ([%d.]+) '), '0', FORMAT
+  else
+    beat, offset, written = match(meta_text, META)
+  end
+  if not beat or written ~= FORMAT then
+    written = match(meta_text, ' format=(%d+)$')
+    if written and written ~= FORMAT then return { err = 'FORMAT ' .. written .. ' ' .. FORMAT } end
+    meta_text, meta_unread = NO_META, meta_text
+    beat, offset = '0', '0'
+  end
+  -- Two times of Redis's clock are compared as text, where they have the same length.
+  local is_later = ARGV[1] == '' and #now_text == #beat and now_text >= beat
+  if not is_later and now + offset < tonumber(beat) then offset = num(beat - now) end
+  if offset ~= '0' then
+    now = now + offset
+    now_text = num(now)
+  end
 end

@@ -13,9 +13,7 @@ local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
 local TASK_SECONDS = 2592000 -- a task that was not named for twice as long may go
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
-local cleanup_left, queue_names
 
--- COLD
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
 function Cleanup.fields(key, cursor, look, count)
   local following_cursor, found = unpack(call('HSCAN', key, cursor, 'COUNT', count or PAGE))
@@ -25,7 +23,7 @@ function Cleanup.fields(key, cursor, look, count)
     texts[found[i]] = found[i + 1]
   end
   table.sort(names)
-  cleanup_left = cleanup_left - #names
+  S.cleanup_left = S.cleanup_left - #names
   for _, name in ipairs(names) do look(name, texts[name]) end
   return following_cursor
 end
@@ -50,7 +48,7 @@ function Cleanup.queue(queue)
     call('HDEL', K.across(), queue)
     call('HDEL', K.kinds(), queue)
     call('DEL', K.token(queue))
-    Records.nodes[queue] = nil
+    S.nodes[queue] = nil
   end
 end
 
@@ -120,7 +118,7 @@ end
 -- The same of rates of a task in a workspace.
 function Cleanup.task_rates()
   local n = TaskRates.drop_past(PAGE)
-  cleanup_left = cleanup_left - n
+  S.cleanup_left = S.cleanup_left - n
   return n > 0 and '1' or '0'
 end
 
@@ -137,17 +135,17 @@ end
 
 function Cleanup.dead_letters()
   local n = DeadLetters.expire_oldest()
-  cleanup_left = cleanup_left - n
+  S.cleanup_left = S.cleanup_left - n
   return n > 0 and '1' or '0'
 end
 
 function Cleanup.queue_after(last)
-  queue_names = queue_names or call('HKEYS', K.nodes())
+  S.queue_names = S.queue_names or call('HKEYS', K.nodes())
   local found
-  for _, queue in ipairs(queue_names) do
+  for _, queue in ipairs(S.queue_names) do
     if queue > last and not (found and found < queue) then found = queue end
   end
-  cleanup_left = cleanup_left - QUEUE_ENTRIES
+  S.cleanup_left = S.cleanup_left - QUEUE_ENTRIES
   return found
 end
 
@@ -173,7 +171,7 @@ function Cleanup.jobs(cursor, progress)
     if n then Shard.keep_task(n) end
     if left > 0 and Rescue.look_at(queue, id, record) then left = left - 1 end
   end, count)
-  if tonumber(count) < PAGE then cleanup_left = 0 end
+  if tonumber(count) < PAGE then S.cleanup_left = 0 end
   if left == 0 then return nil end
   if of_jobs == '0' then queue = Cleanup.queue_after(queue) end
   return queue and of_jobs .. '/' .. queue or '0'
@@ -272,12 +270,12 @@ end
 
 -- A page of a part, or several parts that are small. nil: this page must come again.
 function Cleanup.go_on(progress)
-  cleanup_left = PAGE
+  S.cleanup_left = PAGE
   repeat
     local cursor = Cleanup.part(progress.part)(progress.cursor, progress)
     progress.cursor = cursor or progress.cursor
     local has_more = cursor and (cursor ~= '0' or Cleanup.begin_next_part(progress))
-  until not has_more or cleanup_left <= 0
+  until not has_more or S.cleanup_left <= 0
 end
 
 -- It stops nothing: a part that fails is noted, and the next one goes on.
@@ -288,7 +286,7 @@ function Cleanup.run()
   if not done then
     local text = type(said) == 'table' and said.err or said
     Shard.set_aside('failure', 'cleanup ' .. int(progress.part), tostring(text))
-    for _, ws in pairs(Records.workspaces) do Repair.stands(ws) end
+    for _, ws in pairs(S.workspaces) do Repair.stands(ws) end
     Shard.load().drain, progress.checking = '0', 0
     Cleanup.begin_next_part(progress)
   end

@@ -7,16 +7,14 @@
 -- since each is to be reported.
 local KEPT_SECONDS, KEPT_COUNT = 2592000, 10000 -- unless a process has configured others
 local EXPIRE_MOST = 32
-local retention
 
--- COLD
 -- nil in a field: no bound.
 function DeadLetters.retention()
-  if retention then return retention end
+  if S.retention then return S.retention end
   local seconds, count = match(call('GET', K.retention()) or '', '^(%S+) (%S+)$')
-  retention = { seconds = KEPT_SECONDS, count = KEPT_COUNT }
-  if seconds then retention = { seconds = tonumber(seconds), count = tonumber(count) } end
-  return retention
+  S.retention = { seconds = KEPT_SECONDS, count = KEPT_COUNT }
+  if seconds then S.retention = { seconds = tonumber(seconds), count = tonumber(count) } end
+  return S.retention
 end
 
 function DeadLetters.read(name, id)

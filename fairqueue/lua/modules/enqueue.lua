@@ -85,7 +85,6 @@ function Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
   ws.has_entered = true
 end
 
--- COLD
 -- A retry holds the unique key of the job with this fence, as that one did.
 function Enqueue.pass_key_on(fence, queue, id)
   local l = LeaseRecords.read(fence)

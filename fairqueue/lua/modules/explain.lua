@@ -5,7 +5,6 @@
 local SEEN = 128 -- where more jobs run, nothing is said about since when a level is full
 local WORKER_SECONDS = 5 -- longer than an idle worker takes to claim
 
--- COLD
 function Explain.note(blockers, kind, scope, name, more)
   local limit = more.limit and num(more.limit) or '-'
   local until_then = more.until_then and num(more.until_then) or '-'

@@ -1,7 +1,6 @@
 -- The flows of a workspace that has many, of which a call reads only some, see Records.flow: these
 -- functions read more of them, or all.
 
--- COLD
 -- The first `most` of many flows for which this holds are read. Return the lane key of the
 -- following one; nil: there is no other.
 function Flows.read_some(ws, most, holds)

@@ -5,7 +5,6 @@
 local FOLLOW_AT_ONCE = 16 -- flows that follow their workspace with one call
 local FLOWS_OF_A_STEP = 4
 
--- COLD
 -- Where the flows of a workspace belong now.
 function Follow.place_of(ws, block, is_below)
   local open = is_below and 'reserved' or 'ready'

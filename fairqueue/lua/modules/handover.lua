@@ -1,11 +1,10 @@
 -- Jobs that are handed over to another system's lists in the same Redis.
-Handover.lists = {} -- {least priority, list}, the least first
 
 -- "0 celery 3 celery%06%163 ..."
 function Handover.read_lists(text)
   local function char(hex) return string.char(tonumber(hex, 16)) end
   for least, list in gmatch(text, '(%d+) (%S+)') do
-    insert(Handover.lists, { tonumber(least), (string.gsub(list, '%%(%x%x)', char)) })
+    insert(S.handover_lists, { tonumber(least), (string.gsub(list, '%%(%x%x)', char)) })
   end
 end
 
@@ -14,7 +13,7 @@ end
 function Handover.push(record)
   local _, _, priority = Jobs.identity_of(record)
   local to
-  for _, one in ipairs(Handover.lists) do
+  for _, one in ipairs(S.handover_lists) do
     if tonumber(priority) >= one[1] then to = one[2] end
   end
   call('LPUSH', to, Jobs.payload_of(record))

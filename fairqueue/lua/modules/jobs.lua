@@ -7,8 +7,6 @@
 --   element:  task:id, in a lane
 --   entry:    queue priority task:id, in a schedule or among the jobs that expire
 local STARTS_KEPT = 16
-Jobs.added = {} -- {queue, id} of jobs that this script has added
-Jobs.taken = {} -- {workspace, queue, priority, element} of jobs that this script has moved
 
 function Jobs.read(queue, id)
   return call('HGET', K.jobs(queue), id)
@@ -20,7 +18,7 @@ end
 
 -- A new job: if the script fails before it has a place, its record goes again.
 function Jobs.write_new(queue, id, record)
-  insert(Jobs.added, { queue, id })
+  insert(S.added_jobs, { queue, id })
   Jobs.write(queue, id, record)
 end
 
@@ -61,7 +59,7 @@ end
 -- They were taken from where they stood: if the script fails, they go back.
 function Jobs.take(name, queue, priority, elements)
   for _, element in ipairs(elements) do
-    insert(Jobs.taken, { name, queue, priority, element })
+    insert(S.taken_jobs, { name, queue, priority, element })
   end
 end
 
@@ -89,7 +87,6 @@ function Jobs.read_entry(entry)
   return match(entry, '^(%S+) (%S+) (.*)$')
 end
 
--- COLD
 -- Workspace, task and priority of a record.
 function Jobs.identity_of(record)
   return match(record, '^(%S+) (%S+) (%S+)')

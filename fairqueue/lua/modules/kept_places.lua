@@ -6,11 +6,9 @@ local NOTED_SECONDS = 5 -- a publisher that waits for capacity tries again each 
 local NOTES_MILLISECONDS = 60000 -- until the whole text expires; each note says itself until when
 local NOTES_MOST = 64
 local SCHEDULED_LOOKED_AT = 64 -- of a workspace, which stand for the others
-local notes_of = {}
 
--- COLD
 function KeptPlaces.notes(scope)
-  if notes_of[scope] then return notes_of[scope] end
+  if S.notes_of[scope] then return S.notes_of[scope] end
   local notes, text = {}, call('GET', K.kept_places(scope)) or ''
   for name, waiting, wanted, until_then in gmatch(text, '(%S+) (%d+) (%d+) ([%d.]+);') do
     if now < tonumber(until_then) then
@@ -18,7 +16,7 @@ function KeptPlaces.notes(scope)
         until_then = until_then })
     end
   end
-  notes_of[scope] = notes
+  S.notes_of[scope] = notes
   return notes
 end
 

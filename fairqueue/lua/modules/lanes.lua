@@ -38,7 +38,7 @@ function Lanes.pop(ws, flow)
   local lane = K.lane(ws.name, flow.lane_key, priority)
   local element, following_element = unpack(call('LRANGE', lane, 0, 1))
   call('LPOP', lane)
-  insert(Jobs.taken, { ws.name, flow.queue, priority, element })
+  insert(S.taken_jobs, { ws.name, flow.queue, priority, element })
   flow.first_task = following_element and Jobs.task_of(following_element)
   if not following_element then flow.lanes = others end
   if flow.holes then Lanes.tidy(ws, flow, priority) end
@@ -87,13 +87,12 @@ end
 function Lanes.total_depth()
   local n = -call('ZCARD', K.expiry())
   for _, queue in ipairs(call('HKEYS', K.nodes())) do n = n + call('HLEN', K.jobs(queue)) end
-  for queue, node in pairs(Records.nodes) do -- those that this script has made
+  for queue, node in pairs(S.nodes) do -- those that this script has made
     if node.is_new then n = n + call('HLEN', K.jobs(queue)) end
   end
   return n
 end
 
--- COLD
 function Lanes.without(lanes, priority)
   local kept = {}
   for each in gmatch(lanes, '[^,]+') do
@@ -232,7 +231,7 @@ function Lanes.tidy(ws, flow, priority)
   end
   if Lanes.has_returned(flow, priority) then return end
   flow.lanes = Lanes.without(flow.lanes, priority)
-  Wakeups.touched[flow.queue] = true
+  S.touched_queues[flow.queue] = true
 end
 
 -- Take a job out of a lane, which leaves a hole unless the job had come back.

@@ -2,7 +2,8 @@
 --   lane_key id workspace task priority charged claimed ran owner marks deliveries length[/ended]
 --   marks: 1 acked early, 2 cancelled, 3 both
 --   length: of the lease, in seconds; ended: when it did, if it has been spared since
-local LEASE = '^(([^ /]+)%S*)' .. string.rep(' (%S+)', 10) .. ' ([^/]+)/?(%S*)$'
+local LEASE = '^(([^ /]+)%S*) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) '
+  .. '([^/]+)/?(%S*)$'
 
 function LeaseRecords.text(l)
   return concat({ l.lane_key, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed,
@@ -48,7 +49,6 @@ function LeaseRecords.save(l)
   call('HSET', K.leases(), l.fence, LeaseRecords.text(l))
 end
 
--- COLD
 -- Only these of a record, since to read the whole costs more: where many are counted.
 function LeaseRecords.task_and_owner(text)
   return match(text, '^%S+ %S+ %S+ (%S+) %S+ %S+ %S+ %S+ (%S+)')

@@ -1,12 +1,10 @@
 -- Leases: granted with a fence, found by it, and dropped from every level at once; and what becomes
 -- of the job then: it is finished, redelivered, or dead. Each true-up is worker-seconds minus what
 -- was charged.
-local lease_end -- one script has one lease length
-Leases.touched = {} -- leases that this script has granted or dropped
 
 function Leases.end_of(lease_seconds)
-  lease_end = lease_end or num(now + lease_seconds)
-  return lease_end
+  S.lease_end = S.lease_end or num(now + lease_seconds)
+  return S.lease_end
 end
 
 -- The lease of this fence, if this owner holds it. Where Redis has lost writes and its clock has
@@ -19,7 +17,7 @@ end
 -- Usage is the size of these sets: a lease is in all of them or in none.
 function Leases.drop(l)
   l.is_whole = false
-  insert(Leases.touched, l)
+  insert(S.touched_leases, l)
   call('ZREM', K.expiry(), l.fence)
   call('HDEL', K.leases(), l.fence)
   call('SREM', K.slots_of_workspace(l.workspace), l.fence)
@@ -76,7 +74,7 @@ function Leases.grant(ws, flow, owner, lease_seconds)
     ran = '0', owner = owner, early = false, deliveries = deliveries + 1,
     length = lease_seconds, since = Order.runnable_since(flow) }
   if Limits.of_workspace(ws).would then Explain.observe_start(ws, flow, task) end
-  insert(Leases.touched, l)
+  insert(S.touched_leases, l)
   if Leases.runs_already(l) then return Leases.pass(ws, flow, id, false) end
   call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
   LeaseRecords.save(l)
@@ -116,14 +114,11 @@ function Leases.finish_early(l)
   LeaseRecords.save(l)
 end
 
--- "fence:ending:seconds ..." as a claimer sends it; return the fences that were lost. A full Redis
--- refuses a script only at a first write that grows: of these only an ack frees.
+-- "fence:ending:seconds ..." as a claimer sends it; return the fences that were lost.
 function Leases.finish_all(finishes, owner)
-  local lost, frees = {}, false
+  local lost = {}
   for fence, ending, seconds in gmatch(finishes, '(%d+):(%a+):(%S+)') do
     local l = Leases.held(fence, owner)
-    if not (frees or l and ending == 'ack') then Shard.write_when_full() end
-    frees = true
     if not l then insert(lost, fence)
     elseif ending == 'ack' then Leases.finish(l, tonumber(seconds))
     else Leases.finish_early(l) end
@@ -131,7 +126,6 @@ function Leases.finish_all(finishes, owner)
   return concat(lost, ' ')
 end
 
--- COLD
 -- An element of a lane without a job that can start: it has no record, or one that cannot be read,
 -- or it runs already.
 function Leases.pass(ws, flow, id, record)

@@ -2,9 +2,6 @@
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
 local FEW = 32 -- up to this many fields are read at once, more are read by name
 local NONE = { weight = 1, burst = 1 }
-local limits_by_text, limits_of_task = {}, {}
-local limit_fields, limit_marks, has_none
-Limits.by = '' -- the process that stores limits; none for those of a provider
 
 function Limits.load()
   local many = call('HLEN', K.limits())
@@ -13,19 +10,19 @@ function Limits.load()
   for i = 1, #all, 2 do
     if all[i + 1] ~= '' then fields[all[i]] = all[i + 1] end
   end
-  limit_fields, has_none = fields, fields and next(fields) == nil
-  return has_none
+  S.limit_fields, S.has_none = fields, fields and next(fields) == nil
+  return S.has_none
 end
 
 function Limits.none_is_set()
-  return has_none or has_none == nil and Limits.load()
+  return S.has_none or S.has_none == nil and Limits.load()
 end
 
 -- The texts of some fields, '' for those that are not set.
 function Limits.texts(...)
-  local texts = limit_fields and {} or call('HMGET', K.limits(), ...)
+  local texts = S.limit_fields and {} or call('HMGET', K.limits(), ...)
   for i, name in ipairs({ ... }) do
-    texts[i] = limit_fields and limit_fields[name] or texts[i] or ''
+    texts[i] = S.limit_fields and S.limit_fields[name] or texts[i] or ''
   end
   return texts
 end
@@ -33,7 +30,7 @@ end
 -- The later text counts more. Most workspaces share their texts, so the result is kept by text.
 function Limits.merged(texts)
   local key = concat(texts, '|')
-  if limits_by_text[key] then return limits_by_text[key] end
+  if S.limits_by_text[key] then return S.limits_by_text[key] end
   local limits = { weight = 1, burst = 1 }
   for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
     limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
@@ -41,7 +38,7 @@ function Limits.merged(texts)
   limits.is_wide = limits.whole_concurrency or limits.whole_capacity or limits.whole_rate
   if limits.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
-  limits_by_text[key] = limits
+  S.limits_by_text[key] = limits
   return limits
 end
 
@@ -66,12 +63,12 @@ end
 -- ('reserves').
 function Limits.any(what)
   if Limits.none_is_set() then return false end
-  if limit_fields then return limit_fields[what] ~= nil end
-  if not limit_marks then
+  if S.limit_fields then return S.limit_fields[what] ~= nil end
+  if not S.limit_marks then
     local marks = call('HMGET', K.limits(), 'tasks', 'reserves', 'indexed')
-    limit_marks = { tasks = marks[1], reserves = marks[2], indexed = marks[3] }
+    S.limit_marks = { tasks = marks[1], reserves = marks[2], indexed = marks[3] }
   end
-  return limit_marks[what] ~= false
+  return S.limit_marks[what] ~= false
 end
 
 -- The limits of a node's queue, and of the total.
@@ -121,8 +118,8 @@ end
 
 -- Whether no limit is set but those of workspaces, each for itself, as far as this queue knows.
 function Limits.are_of_workspaces(queue)
-  if not limit_fields then return Limits.none_is_wide(queue) end
-  for field in pairs(limit_fields) do
+  if not S.limit_fields then return Limits.none_is_wide(queue) end
+  for field in pairs(S.limit_fields) do
     local scope = match(field, ':(%a+):')
     local is_own = scope == 'workspace' or scope == 'default'
     local is_mark = field == 'capacity' or field == 'configured'
@@ -132,7 +129,6 @@ function Limits.are_of_workspaces(queue)
   return true
 end
 
--- COLD
 -- Limits.are_of_workspaces, where the fields are many.
 function Limits.none_is_wide(queue)
   local texts = Limits.texts('configured:total:', 'live:total:', 'configured:queue_default:',
@@ -206,15 +202,15 @@ end
 
 -- False: it has no limit of its own and is not paused, so it has no node either.
 function Limits.of_task(number)
-  if limits_of_task[number] == nil then
+  if S.limits_of_task[number] == nil then
     local texts = Limits.texts('configured:task:' .. number, 'live:task:' .. number,
       'pause:task:' .. number, 'configured:observe:')
     local has_own = texts[1] ~= '' or texts[2] ~= '' or find(texts[3], 'paused') ~= nil
     local limits = has_own and Limits.merged(texts)
     if limits and limits.is_wide then limits = Limits.within_quota(limits, 'task:' .. number) end
-    limits_of_task[number] = limits
+    S.limits_of_task[number] = limits
   end
-  return limits_of_task[number]
+  return S.limits_of_task[number]
 end
 
 -- What the workspaces of a group share; the defaults apply to single workspaces.
@@ -252,7 +248,9 @@ end
 function Limits.put(field, text, before)
   if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
   if text == '' then call('HDEL', K.stored_by(), field)
-  elseif Limits.by ~= '' then call('HSET', K.stored_by(), field, now_text .. ' ' .. Limits.by) end
+  elseif S.stored_by ~= '' then
+    call('HSET', K.stored_by(), field, now_text .. ' ' .. S.stored_by)
+  end
   local is_set, scope = text ~= '', match(field, ':(%a+):')
   local has_capacity = find(text, 'capacity=') or find(text, 'draining=')
   Limits.list('capacity', field, has_capacity)

@@ -2,7 +2,6 @@
 -- names of tasks, dead letters, notices, counts, keys as such. See mend_order.lua.
 local SIZE_OF = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN', string = 'GET' }
 
--- COLD
 -- The number of a task has a name, and the name that number. known: a name that has this number. A
 -- name that is lost is not known to any script: limits of that task apply again once it is named.
 function MendEntries.task(known, n)

@@ -3,7 +3,6 @@
 local MARKS_MOST = 64 -- marks of one hole that a call takes away
 local DAY_MICROSECONDS = 86400000000 -- a fence that is ahead by more was never issued
 
--- COLD
 -- The job stands again in the order of its first start.
 function MendJobs.returned(_, name, lane_key, priority, element)
   local record = Jobs.read(match(lane_key, '^[^/]+'), Jobs.id_of(element) or '')
@@ -199,7 +198,7 @@ function MendJobs.free(kind, name, fence, of, job)
     if call('HGET', K.slots_of_queue(name), job) == fence then
       call('HDEL', K.slots_of_queue(name), job)
     end
-    Wakeups.touched[name] = true
+    S.touched_queues[name] = true
   elseif kind == 'slots_of_workspace_task' then
     call('SREM', K.slots_of_workspace_task(name, of), fence)
     Settle.workspace(Records.workspace(name))

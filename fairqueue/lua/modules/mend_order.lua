@@ -3,7 +3,6 @@
 -- sound. The first argument is what the auditor knows beside its name.
 local KEPT_ESTIMATES = 16 -- of a workspace, as in order.lua
 
--- COLD
 -- Where a workspace stands in a node, and the node above it: what its record says and the sets do
 -- not is forgotten, so that it is settled from the beginning.
 function MendOrder.stand(entity, flow)
@@ -72,7 +71,7 @@ function MendOrder.lane(_, name, lane_key, priority)
   elseif Lanes.holes_of(flow, priority) > 0 then
     Lanes.tidy(ws, flow, priority)
   end
-  Wakeups.touched[flow.queue] = true
+  S.touched_queues[flow.queue] = true
   Settle.workspace(ws)
   return 'settled'
 end
@@ -124,7 +123,7 @@ function MendOrder.queue(known, queue)
   local highest = 0
   for i = 2, #running, 2 do highest = max(highest, tonumber(running[i]) or 0) end
   if last > newest or highest > last then node.last_fence = int(newest) end
-  node.dirty, Wakeups.touched[queue] = true, true
+  node.dirty, S.touched_queues[queue] = true, true
   return 'settled'
 end
 
@@ -145,7 +144,7 @@ end
 
 function MendOrder.token(_, queue)
   call('DEL', K.token(queue))
-  Wakeups.touched[queue] = true
+  S.touched_queues[queue] = true
   return 'woken'
 end
 

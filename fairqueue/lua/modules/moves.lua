@@ -11,9 +11,7 @@
 --     size: of the record, or of the whole letter
 local ITEMS_BYTES = 262144 -- of records: one page is one reply
 local READ_AT_ONCE = 100 -- elements that are looked at together
-local names_of_tasks = {}
 
--- COLD
 -- What a pause says while a workspace moves: what an operator has set, and then the move's own,
 -- with the shard to which it goes.
 function Moves.held(text, to)
@@ -67,10 +65,10 @@ end
 
 -- Numbers of tasks are those of one shard.
 function Moves.task_name(number)
-  if not names_of_tasks[number] then
-    names_of_tasks[number] = call('HGET', K.tasks(), '#' .. number) or 'lost-task-' .. number
+  if not S.names_of_tasks[number] then
+    S.names_of_tasks[number] = call('HGET', K.tasks(), '#' .. number) or 'lost-task-' .. number
   end
-  return names_of_tasks[number]
+  return S.names_of_tasks[number]
 end
 
 function Moves.with_task(record, number)

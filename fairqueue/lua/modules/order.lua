@@ -2,7 +2,6 @@
 -- what a job is expected to cost; and which flows go first because their workspace is below its
 -- reserve. Only settle.lua calls Order.enter and Order.leave.
 local ESTIMATES_KEPT = 16 -- tasks whose average duration a workspace keeps
-local averages = {}
 
 function Order.member(arrival, name)
   return ('000000000000000' .. arrival):sub(-15) .. ':' .. name
@@ -115,7 +114,7 @@ function Order.enter(entity, flow, cost)
   local base = Fairness.base_of(state, node.virtual_time, finish_tag, step, node.max_step)
   Order.insert(entity, flow, base + step)
   Order.set_state(flow, 'ready')
-  Wakeups.touched[node.queue] = true
+  S.touched_queues[node.queue] = true
 end
 
 -- Move the finish tag, and the tag with it, by worker-seconds used more or less than charged. There
@@ -139,18 +138,18 @@ function Order.shift(entity, flow, seconds)
 end
 
 function Order.load_averages(task)
-  if averages[task] ~= nil then return end
+  if S.averages[task] ~= nil then return end
   local average, all = unpack(call('HMGET', K.duration_estimates(), task, 'all'))
-  averages[task] = tonumber(average or nil) or false
-  if averages.count then return end
+  S.averages[task] = tonumber(average or nil) or false
+  if S.averages.count then return end
   local sum, count = match(all or '0 0', '^(%S+) (%S+)$')
-  averages.sum, averages.count = tonumber(sum) or 0, tonumber(count) or 0
+  S.averages.sum, S.averages.count = tonumber(sum) or 0, tonumber(count) or 0
 end
 
 -- The average over all workspaces.
 function Order.average_of(task)
   Order.load_averages(task)
-  return averages[task] or (averages.count > 0 and averages.sum / averages.count or 0)
+  return S.averages[task] or (S.averages.count > 0 and S.averages.sum / S.averages.count or 0)
 end
 
 function Order.own_estimate(ws, task)
@@ -171,10 +170,10 @@ end
 function Order.record_duration(ws, task, seconds)
   Order.set_own_estimate(ws, task, Fairness.mean_after(Order.own_estimate(ws, task), seconds))
   Order.load_averages(task)
-  averages[task] = Fairness.mean_after(averages[task] or nil, seconds)
-  averages.sum, averages.count = averages.sum + seconds, averages.count + 1
-  local all = num(averages.sum) .. ' ' .. int(averages.count)
-  call('HSET', K.duration_estimates(), task, num(averages[task]), 'all', all)
+  S.averages[task] = Fairness.mean_after(S.averages[task] or nil, seconds)
+  S.averages.sum, S.averages.count = S.averages.sum + seconds, S.averages.count + 1
+  local all = num(S.averages.sum) .. ' ' .. int(S.averages.count)
+  call('HSET', K.duration_estimates(), task, num(S.averages[task]), 'all', all)
 end
 
 -- The cost of a flow's next job; 0: not known, so the tag is the base.
@@ -211,7 +210,6 @@ function Order.reach(entity, flow, guess)
   return from
 end
 
--- COLD
 function Order.drop(node, member)
   call('ZREM', K.ready(node.id), member)
   call('ZREM', K.reserved(node.id), member)

@@ -8,13 +8,11 @@
 local FLOWS_LOOKED_AT = 24 -- of each node that are looked at: they stand for the others
 local NODES_LOOKED_AT = 200 -- of queues or a task's nodes, up to as many with jobs:
 local NODES_WITH_JOBS = 32
-local flows_left = 500 -- that this call looks at; behind these 2 of each node
 local QUOTA_KEPT_SECONDS = 86400 -- after its last change, once it is not needed
 local REQUESTS_LOOKED_AT = 32 -- of those in flight, and of the workspaces that wait
 local WHATS = { total = { 'concurrency', 'capacity', 'requests' },
   queue = { 'concurrency', 'capacity' }, task = { 'concurrency', 'rate' } }
 
--- COLD
 function Quotas.parse(limit)
   return match(limit, '^(%a+):(%a+):(.*)$')
 end
@@ -61,7 +59,7 @@ function Quotas.demand_of_node(node)
   local members, tagged = call('ZCARD', K.ready(node.id)), call('ZCARD', K.finish(node.id))
   local active = tagged > 0 and tagged - call('ZCARD', K.indebted(node.id)) or 0
   local looked, startable, weight = 0, 0, 0
-  local most = max(2, min(FLOWS_LOOKED_AT, math.floor(flows_left / 4)))
+  local most = max(2, min(FLOWS_LOOKED_AT, math.floor(S.flows_left / 4)))
   for _, member in ipairs(call('ZRANGE', K.ready(node.id), 0, most - 1)) do
     local its_startable, its_weight = Quotas.demand_of(node, member:sub(17))
     looked, startable, weight = looked + 1, startable + its_startable, weight + its_weight
@@ -78,7 +76,7 @@ function Quotas.demand_of(node, name)
     local startable, weight = Quotas.demand_of_node(inner)
     return Room.least(startable, Room.of_node(inner)), weight
   end
-  flows_left = flows_left - 1
+  S.flows_left = S.flows_left - 1
   local ws, jobs = Records.workspace(name), 0
   local flow = Records.flow(ws, node.lane_key, true)
   if not flow or flow.node ~= node.id then return 0, 0 end

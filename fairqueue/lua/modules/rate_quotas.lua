@@ -4,7 +4,6 @@
 --   quotas: rate:task:number -> units epoch burst tat
 --   burst: of what these units are a part; tat: of the task here when they were set
 
--- COLD
 -- What a task has here: its units, the tokens in them, for how long a unit fills, and as text
 -- `fills tokens has_started`, the last since the units were set. nil: it has no rate over shards.
 function RateQuotas.of(number)

@@ -9,9 +9,7 @@
 -- Among its siblings an inner node counts as one flow. That of a task weighs as much as its members
 -- that are ready or busy (total, in units), that of a group as much as the group.
 --   held: members that a limit or a rate holds back; at_task_limit: some, and no other is ready
-Records.workspaces, Records.nodes = {}, {}
 local MANY_FLOWS = 4000 -- as long is the record of a workspace which has many of them
-local flow_of_many
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
@@ -58,7 +56,7 @@ end
 
 -- Of many flows a call reads those which it is about, see Records.flow; the others stay `others`.
 function Records.workspace(name)
-  local ws = Records.workspaces[name]
+  local ws = S.workspaces[name]
   if ws then return ws end
   local raw = call('HGET', K.workspaces(), name)
   local are_many = raw and #raw > MANY_FLOWS
@@ -71,7 +69,7 @@ function Records.workspace(name)
     if ws.weight and not are_many then Records.add_flows(ws, flows, ws.flows) end
   end
   if not ws or not ws.weight then ws = Records.new_workspace(name, raw) end
-  Records.workspaces[name] = ws
+  S.workspaces[name] = ws
   return ws
 end
 
@@ -98,7 +96,7 @@ end
 -- All that have changed: up to 50 in one command.
 function Records.save_workspaces()
   local fields = {}
-  for name, ws in pairs(Records.workspaces) do
+  for name, ws in pairs(S.workspaces) do
     local is_kept = ws.dirty and not ws.is_unread and #fields < 100
       and (#ws.flows > 0 or ws.others or ws.timer)
     if not is_kept then Records.save_workspace(ws) end
@@ -121,7 +119,7 @@ end
 
 -- The node of a queue. One that is new is not stored until it changes or is registered.
 function Records.node(queue)
-  local node = Records.nodes[queue]
+  local node = S.nodes[queue]
   if node then return node end
   if find(queue, '[/@]') then return Records.inner_node(queue) end
   local text = call('HGET', K.nodes(), queue)
@@ -135,7 +133,7 @@ function Records.node(queue)
     virtual_time = tonumber(virtual_time), max_step = tonumber(max_step),
     last_start = last_start, start_interval = start_interval, last_fence = last_fence,
     resumed = resumed or '', unused = unused ~= '' and unused or nil }
-  Records.nodes[queue] = node
+  S.nodes[queue] = node
   return node
 end
 
@@ -164,14 +162,13 @@ end
 
 -- Write what the script has changed, and before that what it could not read.
 function Records.save()
-  if #Shard.aside > 0 or meta_unread then Shard.save_aside() end
+  if #S.set_aside > 0 or meta_unread then Shard.save_aside() end
   Records.save_workspaces()
-  for _, node in pairs(Records.nodes) do Records.save_node(node) end
-  for _, shared in pairs(SharedLimitRecords.all) do SharedLimitRecords.save(shared) end
+  for _, node in pairs(S.nodes) do Records.save_node(node) end
+  for _, shared in pairs(S.shared_limits) do SharedLimitRecords.save(shared) end
   Shard.save()
 end
 
--- COLD
 -- One of many flows is read; nil: it is none of them.
 function Records.read_flow(ws, lane_key)
   local text = WorkspaceRecords.cut(ws.others, lane_key)
@@ -191,7 +188,7 @@ end
 
 -- One that this script has forgotten starts again, as the same table: flows may still be in it.
 function Records.inner_node(id)
-  local known = Records.nodes[id]
+  local known = S.nodes[id]
   if known and not known.gone then return known end
   local queue, task, group = match(id, '^([^/@]+)([^@]*)(.*)$')
   local text = call('HGET', K.inner_nodes(), id)
@@ -215,7 +212,7 @@ function Records.inner_node(id)
   b.arrival = arrival ~= '-' and arrival or nil
   if b.state == 'reserved' then b.state, b.reserved = 'ready', true end
   if not text then Records.create_inner_node(b) end
-  Records.nodes[id], b.gone = b, nil -- last: what may fail has been done
+  S.nodes[id], b.gone = b, nil -- last: what may fail has been done
   return b
 end
 
@@ -252,11 +249,11 @@ end
 
 -- Fields that are false, and not nil, are not looked for above.
 function Records.attach_later(flow)
-  flow_of_many = flow_of_many or { __index = Records.up_of }
+  S.flow_of_many = S.flow_of_many or { __index = Records.up_of }
   flow.task, flow.arrival = flow.task or false, flow.arrival or false
   flow.is_behind, flow.reserved = flow.is_behind or false, flow.reserved or false
   flow.holes = flow.holes or false
-  setmetatable(flow, flow_of_many)
+  setmetatable(flow, S.flow_of_many)
 end
 
 -- The node above a flow, when it is asked for.

@@ -1,12 +1,10 @@
 -- Jobs that are removed where they wait: dropped for good, cancelled, or expired into the dead
 -- letters.
-Removal.leaves_notices = false -- whether a worker is to report the end of each
 
--- COLD
 -- The id is remembered, so that a repeated publish is not a new job.
 function Removal.job(queue, element)
   local id = Jobs.id_of(element)
-  if Removal.leaves_notices then Removal.leave_notice(queue, id) end
+  if S.leaves_notices then Removal.leave_notice(queue, id) end
   Shard.remember_ended(id)
   Enqueue.forget_key(queue, id)
   return call('HDEL', K.jobs(queue), id)
@@ -52,7 +50,7 @@ function Removal.waiting(ws, queue, most)
   for _, flow in ipairs(Flows.all(ws)) do
     if n < most and flow.lanes ~= '' and (queue == '' or flow.queue == queue) then
       n = n + Removal.lanes(ws, Records.flow(ws, flow.lane_key), most - n)
-      Wakeups.touched[flow.queue] = true
+      S.touched_queues[flow.queue] = true
     end
   end
   if n < most and queue == '' and ws.scheduled then n = n + Removal.scheduled(ws, most - n) end
@@ -120,7 +118,7 @@ end
 -- step, so that no lost reply can hide its end.
 function Removal.by_id(queue, id)
   local record = Jobs.read(queue, id)
-  Removal.leaves_notices = true
+  S.leaves_notices = true
   local ws = Jobs.deliveries_of(record) and Removal.by_record(queue, id, record)
   if not ws then return end
   Settle.workspace(ws)

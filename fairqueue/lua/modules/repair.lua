@@ -4,7 +4,6 @@ local MOST_READ = 1000 -- jobs of a queue that are looked at for their prioritie
 local COMPARED_AT_ONCE = 8 -- of many flows, those that one call compares
 local USUAL = 9 -- priorities from 0 to this are looked for, whatever the records of jobs say
 
--- COLD
 -- The priorities of a workspace's jobs of one queue, among those that are looked at. The record of
 -- a job may be lost as well; a lane that is not found would swallow those that are published to it.
 function Repair.priorities_of(name, queue)

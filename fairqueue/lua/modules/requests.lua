@@ -91,7 +91,6 @@ function Requests.start_waiting()
   end
 end
 
--- COLD
 -- A limit that is only observed is counted where it would have been full.
 function Requests.observe(name)
   local scope = Requests.full(name, true)

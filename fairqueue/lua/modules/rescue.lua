@@ -2,9 +2,7 @@
 -- the script had in its hands go back to where they stood, and what it changed is saved. After any
 -- other damage the cleanup looks at each job, whether anything leads to it.
 local WAIT_SECONDS = 5 -- until what has failed is tried again
-local lanes_looked_for, records_read = {}, {}
 
--- COLD
 function Rescue.text_of(said)
   if type(said) == 'table' then said = said.err end
   return tostring(said)
@@ -61,7 +59,7 @@ function Rescue.place(name, queue, priority, element)
   call('LPUSH', K.lane(name, lane_key, priority), element)
   local expires = Jobs.expires_at(record)
   if expires then pcall(Timers.add_expiry, ws, queue, priority, element, expires) end
-  local is_read = ws == Records.workspaces[name]
+  local is_read = ws == S.workspaces[name]
   if not (is_read and pcall(Rescue.name_lane, ws, lane_key, priority)) then
     pcall(Records.find_later, ws)
   end
@@ -70,13 +68,14 @@ end
 function Rescue.name_lane(ws, lane_key, priority)
   local flow = Records.flow(ws, lane_key)
   if not Lanes.is_used(flow.lanes, priority) then flow.lanes = Lanes.with(flow.lanes, priority) end
-  flow.first_task, ws.dirty, Wakeups.touched[flow.queue] = nil, true, true
+  flow.first_task, ws.dirty, S.touched_queues[flow.queue] = nil, true, true
 end
 
 -- Whether the record of a workspace names a lane. It may be long, so it is not parsed for that.
 function Rescue.is_named(name, lane_key, priority)
-  if not records_read[name] then records_read[name] = call('HGET', K.workspaces(), name) or '' end
-  local lanes = WorkspaceRecords.lanes_in(records_read[name], lane_key)
+  local read = S.records_read
+  if not read[name] then read[name] = call('HGET', K.workspaces(), name) or '' end
+  local lanes = WorkspaceRecords.lanes_in(read[name], lane_key)
   return lanes and Lanes.is_used(lanes, priority)
 end
 
@@ -84,11 +83,11 @@ end
 function Rescue.find_lane(name, lane_key, priority)
   if Rescue.is_named(name, lane_key, priority) then return true, false end
   local lane = concat({ name, lane_key, priority }, ':')
-  local is_new = lanes_looked_for[lane] == nil
+  local is_new = S.lanes_looked_for[lane] == nil
   if is_new then
-    lanes_looked_for[lane] = Repair.lane(Records.workspace(name), lane_key, priority)
+    S.lanes_looked_for[lane] = Repair.lane(Records.workspace(name), lane_key, priority)
   end
-  return lanes_looked_for[lane], is_new and lanes_looked_for[lane]
+  return S.lanes_looked_for[lane], is_new and S.lanes_looked_for[lane]
 end
 
 -- It starts by the workspace's timer, or stands in the schedule for nothing.
@@ -134,15 +133,15 @@ end
 
 -- Give back the leases that were not granted or dropped whole, or all of them, and place the jobs.
 function Rescue.undo(all)
-  for _, l in ipairs(Leases.touched) do
+  for _, l in ipairs(S.touched_leases) do
     if all or not l.is_whole then
       pcall(Rescue.remove_lease, l)
-      insert(Jobs.taken, { l.workspace, l.queue, l.priority, Jobs.element(l.task, l.id) })
+      insert(S.taken_jobs, { l.workspace, l.queue, l.priority, Jobs.element(l.task, l.id) })
     end
   end
-  for _, job in ipairs(Jobs.added) do pcall(Rescue.remove_new, unpack(job)) end
-  for _, job in ipairs(Jobs.taken) do pcall(Rescue.place, unpack(job)) end
-  for _, ws in pairs(Records.workspaces) do pcall(Repair.stands, ws) end
+  for _, job in ipairs(S.added_jobs) do pcall(Rescue.remove_new, unpack(job)) end
+  for _, job in ipairs(S.taken_jobs) do pcall(Rescue.place, unpack(job)) end
+  for _, ws in pairs(S.workspaces) do pcall(Repair.stands, ws) end
 end
 
 -- It is settled again then.
@@ -171,8 +170,8 @@ end
 -- If that fails too, or if the script was at none of them, the error is raised.
 function Rescue.go_on(said)
   Rescue.undo(false)
-  local work = Shard.at_work
-  Shard.at_work = false
+  local work = S.at_work
+  S.at_work = false
   if not work then error(said, 0) end
   local done, what = pcall(Rescue.let_wait, work, now + WAIT_SECONDS)
   if not done then error(said, 0) end
@@ -185,7 +184,7 @@ function Rescue.after_short_way(plan, said)
   local meta = Shard.load()
   meta.fence, meta.arrival = int(max(tonumber(meta.fence), plan.fence)), int(plan.arrival)
   for _, leases in ipairs({ plan.ended, plan.started }) do
-    for _, l in ipairs(leases) do insert(Leases.touched, LeaseRecords.parse(l.fence, l.text)) end
+    for _, l in ipairs(leases) do insert(S.touched_leases, LeaseRecords.parse(l.fence, l.text)) end
   end
   for _, w in ipairs(plan.standings) do
     local ws = Records.workspace(w.name)
@@ -203,21 +202,21 @@ end
 function Rescue.save()
   pcall(Sweep.beat) -- what waits now waits by this time, so it must not go back
   Shard.load().drain = '0'
-  for _, ws in pairs(Records.workspaces) do pcall(Repair.stands, ws) end
+  for _, ws in pairs(S.workspaces) do pcall(Repair.stands, ws) end
   pcall(Wakeups.settle_tokens)
   pcall(Shard.save_aside)
-  for _, ws in pairs(Records.workspaces) do
+  for _, ws in pairs(S.workspaces) do
     if ws.is_unread or not pcall(Records.save_workspace, ws) then pcall(Records.find_later, ws) end
   end
-  for _, node in pairs(Records.nodes) do pcall(Records.save_node, node) end
-  for _, shared in pairs(SharedLimitRecords.all) do pcall(SharedLimitRecords.save, shared) end
+  for _, node in pairs(S.nodes) do pcall(Records.save_node, node) end
+  for _, shared in pairs(S.shared_limits) do pcall(SharedLimitRecords.save, shared) end
   pcall(Shard.save)
 end
 
 -- The script has failed: it changes as little as it can, is saved, and the error is raised.
 function Rescue.after(said)
   Rescue.undo(true)
-  for _, ws in pairs(Records.workspaces) do
+  for _, ws in pairs(S.workspaces) do
     if ws.dirty then pcall(Settle.workspace, ws) end
   end
   pcall(Rescue.go_on, said)

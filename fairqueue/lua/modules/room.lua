@@ -1,8 +1,6 @@
 -- How many more jobs the limits and rates of a workspace, a task or a node let start now. Nothing
 -- here writes.
-local room_of_workspace = {} -- it may stand in several nodes
 
--- COLD
 function Room.least(...)
   local found
   for i = 1, select('#', ...) do
@@ -18,13 +16,13 @@ function Room.starts_of(limits, tat)
 end
 
 function Room.of_workspace(ws)
-  if room_of_workspace[ws.name] == nil then
+  if S.room_of_workspace[ws.name] == nil then
     local limits = Limits.of_workspace(ws)
     local below = limits.concurrency and max(0, limits.concurrency - Limits.usage_of(ws))
-    room_of_workspace[ws.name] =
+    S.room_of_workspace[ws.name] =
       Room.least(below, Room.starts_of(limits, tonumber(ws.tat))) or false
   end
-  return room_of_workspace[ws.name]
+  return S.room_of_workspace[ws.name]
 end
 
 function Room.of_task(ws, flow)
@@ -37,7 +35,7 @@ end
 function Room.take(ws, flow, jobs)
   local room = Room.of_workspace(ws)
   local startable = Room.least(jobs, room, Room.of_task(ws, flow))
-  if room then room_of_workspace[ws.name] = room - startable end
+  if room then S.room_of_workspace[ws.name] = room - startable end
   return startable
 end
 

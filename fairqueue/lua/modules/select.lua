@@ -27,7 +27,7 @@ end
 -- Whether the first job of a flow may start. Else the workspace is settled again: a limit may have
 -- been lowered since then, or the first jobs have expired.
 function Select.may_start(ws, flow)
-  Shard.at_work = { ws = ws, flow = flow }
+  S.at_work = { ws = ws, flow = flow }
   local has_changed = (flow.holes or ws.expiring or Limits.any('tasks')) and Select.clear(ws, flow)
   if not (has_changed or flow.lanes == '' or flow.is_behind or Limits.block_of(ws)
     or flow.up and Select.is_closed(ws, flow)) then return true end
@@ -36,7 +36,6 @@ function Select.may_start(ws, flow)
   return false
 end
 
--- COLD
 -- A member of a ready set that its record does not name, as after the record was lost: it goes, and
 -- what waits behind it is found again.
 function Select.drop_stray(node, member, entity, flow)

@@ -88,7 +88,6 @@ function Settle.start(ws, flow, cost, guess)
   Settle.workspace(ws)
 end
 
--- COLD
 -- Nothing waits in this flow of a task that has a limit; while some of it runs, it is busy.
 function Settle.is_busy(ws, flow)
   if SharedLimits.running(ws, flow) == 0 then return false end
@@ -220,7 +219,7 @@ end
 
 function Settle.nodes(ids)
   for _, id in ipairs(ids) do
-    if Records.nodes[id] or call('HEXISTS', K.inner_nodes(), id) == 1 then
+    if S.nodes[id] or call('HEXISTS', K.inner_nodes(), id) == 1 then
       Settle.upwards(Records.inner_node(id))
     end
   end

@@ -13,26 +13,20 @@ local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this l
 local GROUP_WINDOW_SECONDS = 3600 -- a group's jobs follow its first within this time of the last
 local SHARDS_MOST = 64 -- as in _shards.py
 local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counted
-local meta
-local steps_taken, looks_taken = 0, 0
-local steps_kept = 0 -- while a sweep runs: STEPS_KEPT
-local this_window -- Shard.window(0, now), once it was needed
-Shard.aside = {} -- {kind, name, text} of what this script could not read, or has not found
-Shard.at_work = false -- the lease, timer or flow at which the script works, see rescue.lua
 
 function Shard.load()
-  if meta then return meta end
+  if S.meta then return S.meta end
   local fence, arrival, before, gaps, watcher, watched, drain, window =
     match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
-  meta = { fence = fence, arrival = arrival, beat = before, gaps = gaps, watcher = watcher,
+  S.meta = { fence = fence, arrival = arrival, beat = before, gaps = gaps, watcher = watcher,
     watched = watched, drain = drain, window = window,
     spread = find(meta_text, ' spread ', 1, true) and ' spread ' or ' ' }
   if not window then -- cut off in the middle
-    meta_text, meta_unread, meta = NO_META, meta_text, nil
+    meta_text, meta_unread, S.meta = NO_META, meta_text, nil
     return Shard.load()
   end
   if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
-  return meta
+  return S.meta
 end
 
 -- Whether there are other shards, where nothing else of the record is needed.
@@ -42,7 +36,7 @@ end
 
 function Shard.next_arrival()
   local n = int(Shard.load().arrival + 1)
-  meta.arrival = n
+  S.meta.arrival = n
   return n
 end
 
@@ -55,7 +49,8 @@ function Shard.fence_after(last)
 end
 
 function Shard.next_fence()
-  meta.fence = int(Shard.fence_after(tonumber(Shard.load().fence)))
+  local meta = Shard.load()
+  meta.fence = int(Shard.fence_after(tonumber(meta.fence)))
   return meta.fence
 end
 
@@ -72,41 +67,41 @@ end
 -- One more step of what a call does besides its own n; false: this call has none left.
 function Shard.take_step()
   if Shard.is_spent() then return false end
-  steps_taken = steps_taken + 1
+  S.steps_taken = S.steps_taken + 1
   return true
 end
 
 -- A flow at the head of its order cannot start: whether this call may look at the next one.
 function Shard.take_look()
-  looks_taken = looks_taken + 1
-  return looks_taken < Shard.LOOKS
+  S.looks_taken = S.looks_taken + 1
+  return S.looks_taken < Shard.LOOKS
 end
 
 function Shard.keep_steps(n)
-  steps_kept = n
+  S.steps_kept = n
 end
 
 function Shard.steps_left()
-  return max(0, Shard.STEPS - steps_kept - steps_taken)
+  return max(0, Shard.STEPS - S.steps_kept - S.steps_taken)
 end
 
 function Shard.sweep_steps_left()
-  return max(0, Shard.STEPS - Shard.STEPS_KEPT - steps_taken)
+  return max(0, Shard.STEPS - Shard.STEPS_KEPT - S.steps_taken)
 end
 
 function Shard.is_spent()
-  return steps_taken >= Shard.STEPS - steps_kept
+  return S.steps_taken >= Shard.STEPS - S.steps_kept
 end
 
 -- This many more were taken at once.
 function Shard.took_steps(n)
-  steps_taken = steps_taken + n
+  S.steps_taken = S.steps_taken + n
 end
 
 -- What was set aside, in words.
 function Shard.told()
   local texts = {}
-  for i, one in ipairs(Shard.aside) do texts[i] = one[1] .. ' ' .. one[2] end
+  for i, one in ipairs(S.set_aside) do texts[i] = one[1] .. ' ' .. one[2] end
   return concat(texts, ', ')
 end
 
@@ -155,10 +150,10 @@ function Shard.has_ended(id, at)
 end
 
 function Shard.remember_ended(id)
-  this_window = this_window or Shard.window(0, now)
-  call('SADD', K.ended(this_window), id)
-  if Shard.load().window == this_window then return end
-  local window, last, groups = tonumber(this_window), Shard.last_windows()
+  S.this_window = S.this_window or Shard.window(0, now)
+  call('SADD', K.ended(S.this_window), id)
+  if Shard.load().window == S.this_window then return end
+  local window, last, groups = tonumber(S.this_window), Shard.last_windows()
   if last >= window then return end -- later, where the clock went back since the last beat
   Shard.drop_ended()
   Shard.set_last_windows(window, groups)
@@ -166,8 +161,8 @@ end
 
 -- Sets that are no longer in use go.
 function Shard.drop_windows()
-  this_window = this_window or Shard.window(0, now)
-  if Shard.load().window == this_window then return end
+  S.this_window = S.this_window or Shard.window(0, now)
+  if Shard.load().window == S.this_window then return end
   Shard.drop_ended()
   Shard.drop_groups()
 end
@@ -185,7 +180,6 @@ function Shard.drop_groups()
   if #windows == 2 then Shard.set_last_windows(ended, 0) end
 end
 
--- COLD
 -- Whether a workspace moves, to this shard or away from it, or has moved: see moves.lua.
 function Shard.has_moved(name)
   local pause, moves, forwards =
@@ -201,12 +195,6 @@ end
 -- The number of this shard; nil: there is only this one.
 function Shard.here()
   return match(P, ':(%d+)}:$')
-end
-
--- For what must act on a full Redis: it refuses a script only at a first write that may grow, and
--- this one frees.
-function Shard.write_when_full()
-  call('UNLINK', P) -- no key has this name
 end
 
 -- A task that has not been named for long is known under '!' and its name, see cleanup.lua.
@@ -248,7 +236,7 @@ end
 
 -- This cannot be read, or has no record (text is nil). It is passed, and kept for an operator.
 function Shard.set_aside(kind, name, text)
-  insert(Shard.aside, { kind, name, text or '' })
+  insert(S.set_aside, { kind, name, text or '' })
 end
 
 function Shard.keeps_aside()
@@ -258,12 +246,12 @@ end
 function Shard.save_aside()
   Shard.load()
   local kept = call('HLEN', K.set_aside())
-  for _, one in ipairs(Shard.aside) do
+  for _, one in ipairs(S.set_aside) do
     local kind, name, text = unpack(one)
     call('HINCRBY', K.set_aside(), '#' .. kind, 1)
     if kept < ASIDE_KEPT then
       kept = kept + call('HSET', K.set_aside(), kind .. ' ' .. name, now_text .. ' ' .. text)
     end
   end
-  Shard.aside = {}
+  S.set_aside = {}
 end

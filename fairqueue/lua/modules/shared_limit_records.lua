@@ -3,10 +3,9 @@
 --   block tat timer [walk]
 --   block: why its nodes are closed; timer: when its rate opens them, or when it walks on
 --   walk: which nodes have not followed yet, see SharedLimits.next_nodes
-SharedLimitRecords.all = {}
 
 function SharedLimitRecords.of(key)
-  local shared = SharedLimitRecords.all[key]
+  local shared = S.shared_limits[key]
   if shared then return shared end
   local text = call('HGET', K.shared_limits(), key) or '- 0 -'
   local block, tat, timer, walk = match(text, '^(%S+) (%S+) (%S+) ?(%S*)$')
@@ -17,7 +16,7 @@ function SharedLimitRecords.of(key)
   shared = { key = key, tat = tonumber(tat), timer = tonumber(timer), before = text }
   if block ~= '-' then shared.block = block end
   if find(walk or '', '^[^<>]*[<>]') then shared.walk = walk end
-  SharedLimitRecords.all[key] = shared
+  S.shared_limits[key] = shared
   return shared
 end
 

@@ -4,9 +4,7 @@ local FEW_LEASES = 64 -- leases that are indexed at once
 local SLOTS_AT_ONCE = 1000 -- slots that one call moves
 local SLOTS_OF_A_STEP = 32 -- slots that are moved in one step of a call
 local NODES_AT_ONCE = 16 -- nodes that one call settles where a limit opens or closes
-local indexed_tasks = {}
 
--- COLD
 function SharedLimits.limits_of(key)
   if key:sub(1, 1) == '@' then return Limits.of_group(key:sub(2)) end
   return Limits.of_task(key:sub(2))
@@ -92,10 +90,10 @@ end
 -- A lease holds slots of its task if the task has ever had a limit.
 function SharedLimits.is_indexed(task)
   if not Limits.any('indexed') then return false end
-  if indexed_tasks[task] == nil then
-    indexed_tasks[task] = call('HEXISTS', K.indexed_tasks(), task) == 1
+  if S.indexed_tasks[task] == nil then
+    S.indexed_tasks[task] = call('HEXISTS', K.indexed_tasks(), task) == 1
   end
-  return indexed_tasks[task]
+  return S.indexed_tasks[task]
 end
 
 function SharedLimits.change_slots(change, l)

@@ -192,10 +192,9 @@ function ShortClaim.write_order(plan)
   call('ZADD', K.finish(queue), Words.of(plan.standings, 'finish_tag', 'name'))
 end
 
--- The first write frees memory: a full Redis refuses a script only at a first write that grows.
 function ShortClaim.write(plan, number, lease_seconds)
   local meta, started, queue = Shard.load(), plan.started, plan.queue
-  if plan.ended[1] then ShortClaim.write_finishes(plan) else call('DEL', K.claimer(plan.owner)) end
+  if plan.ended[1] then ShortClaim.write_finishes(plan) end
   ShortClaim.write_order(plan)
   call('HSET', K.slots_of_queue(queue), Words.of(started, 'id', 'fence'))
   LeaseRecords.write_all(started)
@@ -243,7 +242,6 @@ function ShortClaim.waits_for_none(plan)
   return not plan.has_limits or Limits.are_of_workspaces(plan.queue)
 end
 
--- COLD
 -- Whether virtual time comes to a flow that is idle with a debt: it is to be forgotten.
 function ShortClaim.passes_debts(plan)
   return call('ZCOUNT', K.indebted(plan.queue), '-inf', num(plan.virtual_time)) > 0

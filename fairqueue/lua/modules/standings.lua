@@ -7,7 +7,6 @@
 --   taken: how many jobs the call has taken from its lane; element: the next one, once it was read
 --   leases: how many it had before the call, once that was read; freed: how many of them have ended
 local KNOWN_LIMITS = ' weight burst concurrency capacity draining exempt named '
-local known_limits
 
 -- nil: it does not stand as plainly as this.
 function Standings.read(plan, name)
@@ -86,11 +85,11 @@ end
 -- Its own limits; nil: others apply as well, or another weight than its record has.
 function Standings.limit(w)
   local limits = Limits.of_workspace(w)
-  if limits ~= known_limits then
+  if limits ~= S.known_limits then
     for name in pairs(limits) do
       if not find(KNOWN_LIMITS, ' ' .. name .. ' ', 1, true) then return nil end
     end
-    known_limits = limits -- most workspaces have the same
+    S.known_limits = limits -- most workspaces have the same
   end
   w.limits, w.freed, w.leases = limits, 0, false
   return limits.weight == tonumber(w.weight)

@@ -3,7 +3,6 @@
 local AGAIN_SECONDS = 0.05 -- until the next call, where one has not forgotten everything
 local REST_SECONDS = 60 -- without a start, until the debts of an empty queue are forgotten
 local SHORTEST_GAP = 0.05 -- half of the shortest lease
-local gaps
 
 -- Note that a script ran.
 function Sweep.beat()
@@ -36,7 +35,7 @@ function Sweep.reap(max_deliveries, most)
   local found, reaped = call('ZRANGEBYSCORE', K.expiry(), '-inf', now_text, 'WITHSCORES', 'LIMIT',
     0, most), 0
   for i = 1, #found, 2 do
-    Shard.at_work = { fence = found[i] }
+    S.at_work = { fence = found[i] }
     local l = LeaseRecords.read(found[i]) or Sweep.repaired(found[i])
     if l then l.ended = l.ended or found[i + 1] end
     local until_then = l and Sweep.spared_until(l)
@@ -49,7 +48,7 @@ function Sweep.reap(max_deliveries, most)
       reaped = reaped + 1
     end
   end
-  Shard.at_work = false
+  S.at_work = false
   Shard.took_steps(#found / 2)
   return reaped
 end
@@ -74,7 +73,7 @@ function Sweep.fire_timers(due)
     local name = due[i]
     local most, n = Shard.sweep_steps_left(), 0
     if most <= 0 then break end
-    Shard.at_work = { timer = name }
+    S.at_work = { timer = name }
     if match(name, '^[/@]') then
       Sweep.fire_shared(name)
     else
@@ -83,7 +82,7 @@ function Sweep.fire_timers(due)
     if n == 0 then Shard.took_steps(1) end
     fired = fired + n
   end
-  Shard.at_work = false
+  S.at_work = false
   return fired
 end
 
@@ -140,16 +139,16 @@ function Sweep.drain_change(go_on)
   table.sort(names)
   meta.drain = cursor == '0' and '-' or cursor -- before: a page that fails must not come again
   for i, name in ipairs(names) do
-    Shard.at_work = { timer = name }
+    S.at_work = { timer = name }
     local done, last = pcall(Sweep.change, name, name == first and from or '')
     if not done then last = go_on(last) end
     if last then
-      Shard.at_work = false
+      S.at_work = false
       meta.drain = concat({ before, name, last }, ':')
       return Shard.took_steps(i)
     end
   end
-  Shard.at_work = false
+  S.at_work = false
   Shard.took_steps(#names)
 end
 
@@ -215,7 +214,7 @@ function Sweep.forget_idle_of(queues, has_claimed)
       left = left - Sweep.forget_idle(queue, left)
     end
   end
-  if left <= 0 and not has_claimed then Wakeups.again = now + AGAIN_SECONDS end
+  if left <= 0 and not has_claimed then S.look_again_at = now + AGAIN_SECONDS end
 end
 
 -- Leases and timers share the steps of the call: timers get half of them, if any is due.
@@ -232,7 +231,6 @@ function Sweep.all(max_deliveries, go_on)
   return n
 end
 
--- COLD
 -- The times in which no script ran, as away:back,... with the oldest first.
 -- While the store was away no worker could renew. A gap of half a lease shows that it was away:
 -- idle claimers poll more often, and a lease that is renewed by thirds outlives a shorter one.
@@ -240,10 +238,10 @@ end
 -- its length, when it spares no lease any more; so there are few: each is at least half as long as
 -- the time that has passed since.
 function Sweep.gaps()
-  if gaps then return gaps end
-  gaps = {}
+  if S.gaps then return S.gaps end
+  S.gaps = {}
   for away, back in gmatch(Shard.load().gaps, '([^:,]+):([^,]+)') do
-    if now < back + 2 * (back - away) then insert(gaps, { away = away, back = back }) end
+    if now < back + 2 * (back - away) then insert(S.gaps, { away = away, back = back }) end
   end
-  return gaps
+  return S.gaps
 end

@@ -3,7 +3,6 @@
 -- An entry that has passed says nothing more. So each start drops some, and they do not pile up.
 local PAST_AT_ONCE = 2
 
--- COLD
 -- The rate and burst of a task with these limits in each workspace; nil: it has none.
 function TaskRates.of(limits)
   if not limits or not limits.workspace_rate then return nil end

@@ -81,7 +81,6 @@ function Timers.fire(ws, most)
   return #due
 end
 
--- COLD
 -- Jobs that expire have an entry each while they wait.
 function Timers.refresh_expiring(ws)
   ws.expiring = tonumber(call('ZRANGE', K.expiring(ws.name), 0, 0, 'WITHSCORES')[2])

@@ -1,34 +1,29 @@
 -- Which claimers are woken, and when. A queue has at most one token: there is one while it is open
 -- and has runnable work, and no claimer is on its way.
-Wakeups.touched = {} -- queues whose token must be checked
-Wakeups.due = {} -- when time will bring something to a queue
-Wakeups.freed = 0 -- slots of the total that this script has freed
-Wakeups.most = 0 -- the total's limit, then
-Wakeups.again = math.huge -- when this claimer must come back for what it has left over
 
 -- Time brings something to this queue, at the earliest of what one script has told.
 function Wakeups.expect(queue, at)
-  Wakeups.due[queue] = min(Wakeups.due[queue] or at, at)
+  S.due_queues[queue] = min(S.due_queues[queue] or at, at)
 end
 
 function Wakeups.touch_all()
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do Wakeups.touched[queue] = true end
+  for _, queue in ipairs(call('HKEYS', K.nodes())) do S.touched_queues[queue] = true end
 end
 
 -- A slot was freed: other workspaces may wait for it on this queue, or on any.
 function Wakeups.slot_freed(node)
   local limits, total = Limits.of_queue(node)
-  if limits.concurrency then Wakeups.touched[node.queue] = true end
-  if total.concurrency then Wakeups.freed, Wakeups.most = Wakeups.freed + 1, total.concurrency end
+  if limits.concurrency then S.touched_queues[node.queue] = true end
+  if total.concurrency then S.slots_freed, S.total_limit = S.slots_freed + 1, total.concurrency end
 end
 
 -- The total was full and is not: every queue that has runnable work may go on. One whose freed slot
 -- was taken again by the same script wakes no owner.
 function Wakeups.touch_if_total_opened()
   local used = call('ZCARD', K.expiry())
-  if used >= Wakeups.most or used + Wakeups.freed < Wakeups.most then return end
+  if used >= S.total_limit or used + S.slots_freed < S.total_limit then return end
   for _, queue in ipairs(call('HKEYS', K.nodes())) do
-    if call('EXISTS', K.ready(queue)) == 1 then Wakeups.touched[queue] = true end
+    if call('EXISTS', K.ready(queue)) == 1 then S.touched_queues[queue] = true end
   end
 end
 
@@ -39,8 +34,8 @@ end
 
 -- Leave a token where there is runnable work, and take it away where there is none.
 function Wakeups.settle_tokens()
-  if Wakeups.freed > 0 then Wakeups.touch_if_total_opened() end
-  for queue in pairs(Wakeups.touched) do
+  if S.slots_freed > 0 then Wakeups.touch_if_total_opened() end
+  for queue in pairs(S.touched_queues) do
     local is_open = Limits.none_is_set() or Limits.is_open(Records.node(queue))
     if not is_open or call('EXISTS', K.ready(queue), K.token(queue)) < 2 then
       Wakeups.settle_token(queue, is_open)
@@ -59,7 +54,7 @@ end
 
 -- What is due before the watcher looks again needs another watcher; so it does if there is none.
 function Wakeups.alert_early()
-  for queue, at in pairs(Wakeups.due) do
+  for queue, at in pairs(S.due_queues) do
     local watched = tonumber(Shard.load().watched)
     if at < watched or watched < now then Wakeups.alert(queue) end
   end
@@ -69,7 +64,7 @@ end
 function Wakeups.next_event()
   local lease = tonumber(call('ZRANGE', K.expiry(), 0, 0, 'WITHSCORES')[2])
   local timer = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
-  return min(lease or math.huge, timer or math.huge, Wakeups.again)
+  return min(lease or math.huge, timer or math.huge, S.look_again_at)
 end
 
 -- One claimer watches for the next event; the others poll. An overdue watcher is replaced.

@@ -1,9 +1,8 @@
 -- The arguments of one command that concerns several things.
-local words = { '', '', '', '' } -- one table for all commands: another one each would cost more
 
 -- One field of each, or two in turns. Most lists have one thing.
 function Words.of(list, one, other)
-  local n, first = #list, list[1]
+  local n, first, words = #list, list[1], S.words
   if other then
     if n == 1 then return first[one], first[other] end
     for i = 1, n do

@@ -36,7 +36,6 @@ function WorkspaceRecords.text(ws)
   return head .. concat(flows) .. '|' .. ws.duration_estimates
 end
 
--- COLD
 -- The parts of a long record: its head, its flows, its estimates; nil: it has others. The flows
 -- stay where they are in the text, since each copy of it takes as long as many commands:
 --   from, to: where they stand; cut: which were read, by lane key

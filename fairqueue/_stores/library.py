@@ -1,0 +1,251 @@
+"""The Lua of all operations as one library, which a server loads once.
+
+The modules stand in an order, bottom up, and a function calls only functions of its own module or
+of one before it. Each module holds functions ``Lanes.push`` and so on, and constants of its own. It
+has no other variables, since a library keeps them from call to call: what a call remembers is in
+``S``, one table made when it begins, see ``lua/modules/base.lua``.
+
+An operation is one file beside them, whose header is its interface. What stands before a line
+``-- LATER`` comes before the shard's record is read, and returns there without a commit. In place
+of a line ``-- BODY publish`` stands the text of that operation, so that a rule is written once. An
+operation that changes records ends in a commit, which no operation writes itself. A server whose
+memory is full refuses those whose header says ``FULL refused``, and runs all others.
+
+A server with functions (Redis 7, Valkey) loads the library under a name with its digest, so that
+two releases may run side by side. Elsewhere an operation goes as a script of the modules that it
+needs, see ``Library.script``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterator
+from functools import cache, cached_property
+from hashlib import sha1
+from importlib.resources import files
+
+from fairqueue._keys import LAYOUT
+
+Read = Callable[[str], str]
+
+MODULES = (
+    "fairness",
+    "words",
+    "shard",
+    "across",
+    "limits",
+    "task_rates",
+    "jobs",
+    "lease_records",
+    "shared_limit_records",
+    "workspace_records",
+    "records",
+    "flows",
+    "wakeups",
+    "lanes",
+    "timers",
+    "order",
+    "repair",
+    "shared_limits",
+    "follow",
+    "room",
+    "settle",
+    "dead_letters",
+    "explain",
+    "kept_places",
+    "enqueue",
+    "rate_quotas",
+    "quotas",
+    "removal",
+    "leases",
+    "plain_records",
+    "standings",
+    "select",
+    "sweep",
+    "requests",
+    "rescue",
+    "cleanup",
+    "mend_order",
+    "mend_jobs",
+    "mend_entries",
+    "idempotency",
+    "short_claim",
+    "handover",
+    "moves",
+    "commit",
+)
+"""The shared modules, bottom up."""
+_FUNCTION = re.compile(r"^function (\w+\.\w+)\(.*?^end\n", re.MULTILINE | re.DOTALL)
+_REFERENCE = re.compile(r"\b[A-Z]\w*\.\w+")
+_LATER = "-- LATER\n"
+_BODY = re.compile(r"^-- BODY (\w+)\n", re.MULTILINE)
+_OPEN = "local refused = open_shard()\nif refused then return refused end\n"
+_COMMIT = "return Commit.run(function()\n{body}end)\n"
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+_FREE = "call('UNLINK', P)\n"  # no key has this name
+"""A full Redis refuses a script only at a first write that may grow, and this one frees."""
+_REGISTER = """\
+redis.register_function({{
+  function_name = '{function}',
+  callback = function(keys, arguments)
+    begin_call(keys, arguments)
+    return Operations.{name}()
+  end,
+  flags = {{ {flags} }},
+}})
+"""
+
+
+def read_source(name: str) -> str:
+    """Return the text of one Lua file of this package: ``claim``, or ``modules/lanes``."""
+    return (files("fairqueue") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+
+
+@cache
+def operations() -> tuple[str, ...]:
+    """Name every operation."""
+    names = (entry.name for entry in (files("fairqueue") / "lua").iterdir())
+    return tuple(sorted(name[:-4] for name in names if name.endswith(".lua")))
+
+
+def table_of(module: str) -> str:
+    """Name the table of a module's functions: ``DeadLetters`` for ``dead_letters``."""
+    return "".join(word.capitalize() for word in module.split("_"))
+
+
+def header(text: str, field: str) -> tuple[str, ...]:
+    """Return the words of one line of an operation's header."""
+    found = re.search(rf"^-- {field} (.*)$", text, re.MULTILINE)
+    return tuple(found[1].split()) if found else ()
+
+
+@cache
+def route_of(name: str) -> tuple[str, str]:
+    """Return which of several shards an operation is asked of, and how their replies join."""
+    route, _, merge = " ".join(header(read_source(name), "ROUTE")).partition(" MERGE ")
+    return route, merge or "one"
+
+
+class Library:
+    """All operations; ``read`` lets a test bring its own build of a file."""
+
+    def __init__(self, read: Read = read_source) -> None:
+        self._read = read
+        self._headers: dict[str, tuple[tuple[str, ...], bool]] = {}
+
+    def arguments_of(self, operation: str) -> tuple[str, ...]:
+        """Name its arguments. Raises KeyError if there is no such operation."""
+        return self._header(operation)[0]
+
+    def writes(self, operation: str) -> bool:
+        """Whether it may change anything."""
+        return self._header(operation)[1]
+
+    def _header(self, operation: str) -> tuple[tuple[str, ...], bool]:
+        known = self._headers.get(operation)
+        if known is None:
+            if operation not in operations():
+                raise KeyError(operation)
+            text = self._read(operation)
+            known = header(text, "ARGV"), header(text, "WRITES") != ("nothing",)
+            self._headers[operation] = known
+        return known
+
+    @cached_property
+    def functions(self) -> dict[str, str]:
+        """The functions of all modules, by table and name."""
+        texts = (self._read(f"modules/{module}") for module in MODULES)
+        return {found[1]: found[0] for text in texts for found in _FUNCTION.finditer(text)}
+
+    def reached(self, text: str) -> set[str]:
+        """Name every function that a text reaches."""
+        todo, reached = [text], set[str]()
+        while todo:
+            named = set(_REFERENCE.findall(todo.pop())) & self.functions.keys()
+            todo += [self.functions[name] for name in named - reached]
+            reached |= named
+        return reached
+
+    def _shared(self, needed: Container[str]) -> str:
+        """The base and all modules, with those of their functions that are needed."""
+        tables = ", ".join(map(table_of, MODULES))
+
+        def kept(found: re.Match[str]) -> str:
+            return found[0] if found[1] in needed else ""
+
+        texts = "\n".join(
+            (
+                *_keys(),
+                self._read("modules/base"),
+                f"local {tables} = {', '.join('{}' for _ in MODULES)}",
+                *(
+                    f"do {_FUNCTION.sub(kept, self._read(f'modules/{module}'))}end"
+                    for module in MODULES
+                ),
+                "local Operations = {}\n",
+            )
+        )
+        return _COMMENT.sub("", texts)
+
+    def _operation(self, name: str) -> str:
+        text = _BODY.sub(lambda found: self._read(found[1]).replace(_LATER, ""), self._read(name))
+        *before, last = text.split(_LATER)
+        first, between = (before[0], "".join(before[1:])) if before else ("", "")
+        if self.writes(name):
+            last = _COMMIT.format(body=last)
+        body = _COMMENT.sub("", f"{first}{_OPEN}{between}{last}")
+        return f"Operations.{name} = function()\n{body}end\n"
+
+    @cached_property
+    def _all(self) -> str:
+        return self._shared(self.functions) + "".join(map(self._operation, operations()))
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells this release's functions from those of others."""
+        return sha1(self._all.encode(), usedforsecurity=False).hexdigest()[:16]
+
+    def function(self, operation: str) -> str:
+        """Name its function."""
+        return f"fairqueue_{self.digest}_{operation}"
+
+    @cached_property
+    def text(self) -> str:
+        """The library as ``FUNCTION LOAD`` takes it."""
+        registered = "".join(map(self._registered, operations()))
+        return f"#!lua name=fairqueue_{self.digest}\n{self._all}{registered}"
+
+    def _registered(self, name: str) -> str:
+        flags = "'allow-oom'" if self._acts_when_full(name) else ""
+        flags = flags if self.writes(name) else "'no-writes'"
+        return _REGISTER.format(name=name, function=self.function(name), flags=flags)
+
+    def _acts_when_full(self, name: str) -> bool:
+        return header(self._read(name), "FULL") != ("refused",)
+
+    @cache  # noqa: B019 - a library lives as long as its process
+    def script(self, operation: str) -> str:
+        """Return an operation by itself, for EVALSHA: it has the functions that it reaches."""
+        text = self._operation(operation)
+        shared = self._shared(self.reached(text + self._read("modules/commit")))
+        frees = self.writes(operation) and self._acts_when_full(operation)
+        return (
+            f"local keys, arguments = KEYS, ARGV\n{shared}{text}"
+            f"begin_call(keys, arguments)\n{_FREE if frees else ''}"
+            f"return Operations.{operation}()\n"
+        )
+
+
+def _keys() -> Iterator[str]:
+    """Write ``K.kind(part, …)`` for each kind of key, as ``fairqueue._keys`` lays it out."""
+    yield "local P, K = nil, {}"
+    for kind, parts in LAYOUT.items():
+        names = " .. ':' .. ".join(parts)
+        text = f"'{kind}:' .. {names}" if parts else f"'{kind}'"
+        yield f"function K.{kind}({', '.join(parts)}) return P .. {text} end"
+
+
+@cache
+def load(read: Read = read_source) -> Library:
+    """Give the library of these files."""
+    return Library(read)
