@@ -37,10 +37,11 @@ def server() -> Iterator[EmbeddedServer]:
         yield server
 
 
-def login(server: EmbeddedServer, user: str) -> str:
+def login(server: EmbeddedServer, user: str, given: list[str] | None = None) -> str:
     """Create the user; return its part of a URL."""
     admin = server.client()
-    admin.execute_command("ACL", "SETUSER", user, "reset", "on", f">{SECRET}", *rules(user))
+    all_rules = rules(user) if given is None else given
+    admin.execute_command("ACL", "SETUSER", user, "reset", "on", f">{SECRET}", *all_rules)
     return f"{user}:{SECRET}@127.0.0.1:{server.port}"
 
 
@@ -50,9 +51,16 @@ def refused(server: EmbeddedServer) -> set[str]:
     return told - {"client|setinfo"}  # redis-py names itself if it may
 
 
-def test_the_core_needs_no_more_than_its_page_says(server: EmbeddedServer) -> None:
+SCRIPTS_INSTEAD = {"+fcall": "+evalsha", "+function|load": "+script|load"}
+
+
+@pytest.mark.parametrize("instead", [{}, SCRIPTS_INSTEAD], ids=["functions", "scripts"])
+def test_the_core_needs_no_more_than_its_page_says(
+    server: EmbeddedServer, instead: dict[str, str]
+) -> None:
     """A job's life, the operator's calls and the doctor; the check at the start finds no gap."""
-    with FairQueue(f"redis://{login(server, 'jobs')}/0") as queue:
+    given = [instead.get(rule, rule) for rule in rules("jobs")]
+    with FairQueue(f"redis://{login(server, 'jobs', given)}/0") as queue:
         queue.connect()
         queue.publish(b"x", queue="q", workspace="a")
         queue.publish(b"x", queue="q", workspace="a", delay_seconds=60.0)
@@ -69,9 +77,10 @@ def test_the_core_needs_no_more_than_its_page_says(server: EmbeddedServer) -> No
         assert queue.admin.stats().workspaces
         assert queue.admin.checkup().is_sound
         queue.admin.purge()
-    assert refused(server) == set()
-    asked = {"|".join(call[:2]) if call[0] == "SCRIPT" else call[0] for call in calls("k")}
-    assert {f"+{name.lower()}" for name in asked - {"EVAL"}} <= set(rules("jobs"))
+    assert refused(server) == ({"fcall"} if instead else set())
+    asked = {"|".join(call[:2]) if call[0] == "FUNCTION" else call[0] for call in calls("k")}
+    needed = asked - {"EVAL", "EVALSHA", "SCRIPT"}
+    assert {f"+{name.lower()}" for name in needed} <= set(rules("jobs"))
 
 
 def test_celery_needs_no_more_than_its_page_says(server: EmbeddedServer, shop: Any) -> None:
