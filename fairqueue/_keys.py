@@ -1,4 +1,4 @@
-"""The only place that spells Redis keys; the linker expands ``K.kind(part)`` in scripts from it.
+"""The only place that spells Redis keys; operations spell ``K.kind(part)`` from it.
 
 A key is ``{namespace:shard}:kind:part:part``. The braces keep a shard's keys on one Cluster
 slot. Names are percent-encoded in a key, so that no two names can lead to the same key.

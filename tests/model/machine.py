@@ -799,7 +799,7 @@ class Moves(RuleBasedStateMachine):
         engine.close()
 
 
-# Functions of the module, since the scripts are linked once for each way of reading them.
+# Functions of the module, since the library is loaded once for each way of reading them.
 def _shortly(file: str) -> str:
     return _without_chance(read_source(file))
 

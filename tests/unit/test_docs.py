@@ -100,7 +100,7 @@ def test_the_keyspace_table_names_every_kind_of_key() -> None:
 
 
 def test_the_module_table_is_the_order_of_the_modules() -> None:
-    """docs/architecture.md lists the Lua modules bottom up, as the linker orders them."""
+    """docs/architecture.md lists the Lua modules bottom up, as the library orders them."""
     rows = _rows("Layers and modules")[1:]
     assert tuple(row[0].strip("`") for row in rows) == MODULES
 
