@@ -21,6 +21,7 @@ BENCHMARKS = (
     "redis_cpu",
     "saturation",
     "shards",
+    "wide_limits",
     "start_latency",
     "moved_jobs",
     "long_scripts",

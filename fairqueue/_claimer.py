@@ -23,7 +23,7 @@ from fairqueue._settings import Settings
 from fairqueue._shards import Time
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue._stores.waiter import Waiter
-from fairqueue._types import Claimed, Ending, Finish, Lease
+from fairqueue._types import Claimed, Ending, Finish, Lease, Renewed
 from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.claimer")
@@ -216,6 +216,11 @@ class Claimer:
                     break
             whole, self._recovered, self._finished = self._recovered, _NOTHING, frozenset()
         return whole
+
+    def renew(self, store: AnyStore, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
+        """Renew leases over this store."""
+        lease_seconds = self._settings.lease_seconds
+        return store.renew(progress, owner=owner, lease_seconds=lease_seconds)
 
     def renewed(self, store: AnyStore, owner: str) -> None:
         """Leases were renewed over this store: tell operators what their owner does, if it is due.

@@ -13,25 +13,29 @@ from typing import Any, NamedTuple
 
 from fairqueue._claimer import Claimer, Owner, claim_when_woken, renewed_leases
 from fairqueue._introduction import Introductions
+from fairqueue._permits import Permits
 from fairqueue._settings import Settings
 from fairqueue._shard_order import EmptyShards, ShardOrder
 from fairqueue._shards import shard_of_fence
+from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.sharded.rest import Rest
 from fairqueue._stores.store import AnyStore, Store
-from fairqueue._types import Claimed, Ending, Finish, Lease
+from fairqueue._types import Claimed, Ending, Finish, Lease, Renewed
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
 
 log = logging.getLogger("fairqueue.claimer")
 
 LOG_EVERY_SECONDS = 30.0
+TELL_MISSED_SECONDS = 5.0
+"""How often one shard is asked whether another one has missed live limits."""
 
 
 def claimer_of(store: AnyStore, settings: Settings) -> Claimer | Claimers:
     """Make the claimer of a store, or those of its shards."""
-    if len(store.shards) == 1:
-        return Claimer(store.shards[0], settings)
-    return Claimers(store, settings)
+    if len(store.shards) > 1 and isinstance(store, ShardedStore):
+        return Claimers(store, settings)
+    return Claimer(store.shards[0], settings)
 
 
 @dataclass
@@ -72,7 +76,7 @@ class Claimers:
     forked child is a new owner.
     """
 
-    def __init__(self, store: AnyStore, settings: Settings) -> None:
+    def __init__(self, store: ShardedStore, settings: Settings) -> None:
         self._store, self._settings = store, settings
         self._owner = Owner()
         self._each = [Claimer(shard, settings, self._owner) for shard in store.shards]
@@ -81,6 +85,7 @@ class Claimers:
         self._rests = [Rest() for _ in self._each]
         self._empty = EmptyShards()
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._missed_throttle = Throttle(TELL_MISSED_SECONDS)
         self._reset()
 
     def _reset(self) -> None:
@@ -89,6 +94,7 @@ class Claimers:
         self._owed: list[Finish] = []
         """For shards that did not answer: their callers need not report these again."""
         self._owed_returns: list[_Return] = []
+        self._permits = Permits(self._store, self._name, self._settings.lease_seconds)
         self._leases: tuple[Lease, ...] = ()
         self._recovered: tuple[Lease, ...] = ()
         self._lost: frozenset[int] = frozenset()
@@ -119,6 +125,9 @@ class Claimers:
             self._return_owed()
             self._renew_recovered()
             call = _Call(self._by_shard(self._unfinished(finishes)), self._store.take_woken())
+            self._end_permits(finishes)
+            asked = queues
+            queues, n = self._permitted(queues, n, call)
             if n > 0 and not call.woken:
                 self._look(queues, call)
             left = set(range(len(self._each)))
@@ -136,11 +145,42 @@ class Claimers:
             if call.failed is not None and not has_some and self._all_rest():
                 raise call.failed
             self._owed += [finish for some in call.ends for finish in some]
-            return self._told(min([*call.waits, *self._rests_left()], default=0.0))
+            self._start()
+            waits = [*call.waits, *self._rests_left(), *self._permits.waits(asked)]
+            return self._told(min(waits, default=0.0))
+
+    def _permitted(self, queues: Sequence[str], n: int, call: _Call) -> tuple[Sequence[str], int]:
+        """Leave out queues that may start nothing, and what was woken for them."""
+        refused, at_hand = set(self._store.refused), len(self._leases)
+        found, wanted = self._permits.open_queues(
+            queues, max(0, n - at_hand), is_woken=bool(call.woken)
+        )
+        if refused & set(found):
+            self._empty = EmptyShards()  # what came there meanwhile woke others
+        if not found:
+            wanted, call.woken = 0, frozenset()
+        return found, at_hand + wanted if wanted else 0
+
+    def _start(self) -> None:
+        """Take the permits of what was claimed; jobs without one go back, and do not count."""
+        refused = self._permits.start(self._leases)
+        self._leases = tuple(lease for lease in self._leases if lease not in refused)
+        for lease, seconds in refused.items():
+            how: dict[str, Any] = {"delay_seconds": 0.0, "counted": False, "seconds": 0.0}
+            returned = _Return("release", lease.fence, {**how, "refused_seconds": seconds})
+            self._owed_returns.append(returned)
+        if refused:
+            self._return_owed()
+
+    def _end_permits(self, finishes: Iterable[Finish]) -> None:
+        self._permits.ended(each.fence for each in finishes if each.ending is Ending.ACK)
 
     def _grow(self) -> None:
         """Ask new shards, too, while the number of shards grows."""
         self._store.look(self.answering)
+        if self._missed_throttle.passes():
+            with suppress(FairQueueError):  # the next look tells it
+                self._store.tell_missed()
         for shard in self._store.shards[len(self._each) :]:
             claimer = Claimer(shard, self._settings, self._owner)
             self.introduction.add(claimer.introduction)
@@ -286,6 +326,8 @@ class Claimers:
         """
         own = frozenset(finish.fence for finish in finishes)
         with self._exclusive():
+            self._end_permits(finishes)
+            self._permits.give_back()
             failed = self._ack(self._by_shard(self._unfinished(finishes)), must=True)
             if failed is not None:
                 raise failed
@@ -357,6 +399,8 @@ class Claimers:
         if owed.number >= len(self._each):
             return False
         with self._exclusive():
+            self._permits.ended([fence])
+            self._permits.give_back()
             if self._rests[owed.number].seconds_left <= 0 or self._all_rest():
                 try:
                     return self._return(owed)
@@ -376,6 +420,17 @@ class Claimers:
         self._rests[owed.number].answered()
         return bool(done)
 
+    def renew(self, store: AnyStore, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
+        """Renew leases, and what their jobs hold of limits wider than a shard."""
+        lease_seconds = self._settings.lease_seconds
+        renewed = store.renew(progress, owner=owner, lease_seconds=lease_seconds)
+        if owner == self._name:
+            permits = self._permits
+            permits.ended(renewed.lost)
+            permits.renew(store, {fence for fence, _ in progress} - renewed.lost)
+            permits.adopt(store, renewed.wide)
+        return renewed
+
     def renewed(self, store: AnyStore, owner: str) -> None:
         """Leases were renewed: tell the operators of each shard what their owner does."""
         for claimer, shard, rest in zip(self._each, store.shards, self._rests, strict=False):
@@ -390,5 +445,7 @@ class Claimers:
     def close(self) -> None:
         """Try once more to finish what is owed; forget unanswered calls."""
         self.pay()
+        with self._exclusive():
+            self._permits.give_back()
         for claimer, rest in zip(self._each, self._rests, strict=True):
             claimer.close(answers=rest.seconds_left <= 0)

@@ -53,8 +53,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "waiting_requests": (),  # zset: ticket that waits by lease end
     "request_turns": (),  # zset: turn:workspace that waits, by requests in flight per weight
     "request_queue": (),  # hash: workspace with waiting requests -> its turn; # -> the last one
-    "quotas": (),  # hash: limit:scope:name -> this shard's part of a limit wider than a shard
-    "quota_ledger": (),  # hash: limit:scope:name -> each shard's part and epoch; '': the mover
+    "permit_turns": (),  # hash: scope:name of a limit wider than a shard -> its rate, what waits
     "confirmed": (),  # string: touched before each wait for replicas, and never read
     # one per name
     "ready": ("node",),  # zset: arrival:workspace by tag; a node is a queue or an inner node
@@ -63,6 +62,8 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "indebted": ("node",),  # zset: idle workspace by finish tag, if that is ahead of virtual time
     "jobs": ("queue",),  # hash: id -> job, also while it runs
     "token": ("queue",),  # list: at most one wake-up
+    "permit_token": ("queue",),  # list: the same, for those that were refused a permit
+    "permits": ("scope", "name"),  # zset: permit of a limit wider than a shard by its end
     "slots_of_queue": ("queue",),  # hash: id of a running job -> fence
     "unreported": ("queue",),  # zset: workspace id of a dead letter by when its notice is due
     "slots_of_workspace": ("workspace",),  # set: fences
@@ -88,12 +89,12 @@ LAYOUT: dict[str, tuple[str, ...]] = {
 _TYPED = {
     "string": "meta shards retention imports_suspended cleanup claimer confirmed history "
     "kept_places",
-    "list": "token lane",
+    "list": "token permit_token lane",
     "set": "slots_of_workspace slots_of_workspace_task slots_of_shared_limit nodes_of_shared_limit "
     "limits_with ended groups",
     "zset": "asked expiry timer task_rates dead_workspaces ready reserved finish indebted "
     "unreported scheduled expiring dead_letters_by_age requests request_turns "
-    "waiting_requests requests_of_workspace returned workers",
+    "waiting_requests requests_of_workspace returned workers permits",
 }
 TYPES = dict.fromkeys(LAYOUT, "hash") | {
     kind: of for of, kinds in _TYPED.items() for kind in kinds.split()

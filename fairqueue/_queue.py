@@ -21,7 +21,6 @@ from fairqueue._limit_provider import LimitProvider
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._new_job import NewJob, as_one_group, checked
 from fairqueue._own_limits import OwnLimits
-from fairqueue._quota_mover import QuotaMover
 from fairqueue._requests import Requests
 from fairqueue._settings import Settings, split_settings
 from fairqueue._similar_names import SimilarNames
@@ -103,8 +102,7 @@ class FairQueue:
         """What this process sees happen, for ``fairqueue.metrics``; off until that turns it on."""
         self.tracing = Tracing(is_on=self.settings.tracing)
         """Spans of publishes and runs (for adapters)."""
-        mover = self._quota_mover = QuotaMover(self.store, self.tally)
-        self.requests = Requests(self._connected, self.settings, self._ask_provider, mover.start)
+        self.requests = Requests(self._connected, self.settings, self._ask_provider)
         """Places for web requests in flight."""
         self._similar_names = SimilarNames(self.settings.workspaces)
         self._provider: LimitProvider | None = None
@@ -295,7 +293,6 @@ class FairQueue:
         check_queues(queues, n)
         self._connected()
         if n > 0:
-            self._quota_mover.start()
             self._own_limits.restore_if_lost(self._claimer.answering)
         claimed = self._claimer.claim(queues, n, finishes)
         if not claimed.leases and wait_seconds > 0 and n > 0:
@@ -376,7 +373,7 @@ class FairQueue:
         store, owner = self._connected(), self._claimer.owner if owner is None else owner
         if owner == self._introduced.owner:
             progress = [*progress, *self._introduced.owed()]
-        renewed = store.renew(progress, owner=owner, lease_seconds=self.settings.lease_seconds)
+        renewed = self._introduced.renew(store, progress, owner)
         self._introduced.renewed(store, owner)
         return renewed
 
@@ -439,7 +436,6 @@ class FairQueue:
 
     def close(self) -> None:
         """Close all connections; the queue can be used again and reconnects."""
-        self._quota_mover.stop()
         self.note_stop()
         self.requests.close()
         self.store.close()

@@ -82,10 +82,9 @@ class Requests:
         connected: Callable[[], AnyStore],
         settings: Settings,
         before: Callable[[str], None],
-        on_full: Callable[[], None],
     ) -> None:
         self._connected, self._settings, self._before = connected, settings, before
-        self._lease_seconds, self._on_full = settings.lease_seconds, on_full
+        self._lease_seconds = settings.lease_seconds
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._owner = Owner()
         self._reset()
@@ -151,8 +150,6 @@ class Requests:
             self._forget(ticket)
             raise
         ticket.is_in_flight = reply.state == "in_flight"
-        if reply.scope == "total":
-            self._on_full()
         if reply.state == "rejected":
             self._forget(ticket)
             raise _rejected(ticket, reply)

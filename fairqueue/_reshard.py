@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairqueue._dead import Dead
+from fairqueue._stores.sharded.limits import refuse_small_parts
 from fairqueue._stores.sharded.mover import Moved, Mover
 
 
@@ -31,8 +32,10 @@ class Reshard(Dead):
         themselves; new ones may come with either number until it is done. ``dry_run`` counts what
         would move.
 
-        Raises ConfigurationError for a namespace without shards, an impossible number, or another
-        one than a change that has not ended; FairQueueError while another process does this.
+        Raises ConfigurationError for a namespace without shards, an impossible number, a capacity
+        below it, or another one than a change that has not ended; FairQueueError while another
+        process does this.
         """
         mover = Mover(self._connected(), to, wait_seconds=wait_seconds, progress=progress)
+        refuse_small_parts(self._connected().shards[0], to)
         return mover.survey() if dry_run else mover.run()

@@ -107,8 +107,6 @@ class Tally:
         )
         self._histograms: defaultdict[str, dict[Labels, Histogram]] = defaultdict(dict)
         self._held: dict[int, Job] = {}
-        self.quota_errors = 0
-        """Failed attempts to move quotas; counted by one native thread, which takes no lock."""
 
     def begin(self) -> None:
         """Count from now on, in this process: a forked child counts nothing."""
@@ -127,8 +125,6 @@ class Tally:
                 name: {labels: Histogram([*h.counts], h.seconds) for labels, h in found.items()}
                 for name, found in self._histograms.items()
             }
-        if self.quota_errors:
-            counters["quota_errors"] = {(): self.quota_errors}
         return Counts(counters, histograms)
 
     # What is counted

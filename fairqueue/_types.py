@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000
 """Default retention of dead letters; ``lua/modules/dead_letters.lua`` has the same numbers."""
+CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ class Lease:
     runnable_seconds: float | None = None
     """For how much of that, at its end, it was below every limit that closes a workspace, task or
     group, and held neither by a rate of these nor by any pause."""
+    wide_limits: tuple[str, ...] = field(default=(), repr=False)  # those over several shards
 
 
 class Ending(str, Enum):
@@ -170,7 +172,8 @@ class Renewed:
     cancelled: frozenset[int] = frozenset()
     """Fencing tokens of cancelled jobs, repeated at every renewal until the job ends."""
     failed: frozenset[int] = frozenset()
-    """Fencing tokens of leases that could not be renewed, while others were: renew them again."""
+    """Those of leases that could not be renewed, while others were: renew them again."""
+    wide: Mapping[int, Sequence[str]] = field(default_factory=dict)  # limits over several shards
 
 
 class Cancelled(str, Enum):
@@ -369,11 +372,9 @@ class Blocker:
     limit: float | None = None
     """Largest number of running jobs, or of starts per second; of ``"move"`` the new shard."""
     used: int | None = None
-    """Number of jobs running in that scope; of ``"worker"`` the living processes that take jobs
-    from the queue; None: not known, since some do not say which queues they take."""
+    """Jobs running there; of ``"worker"`` the processes that take its jobs; None: not known."""
     since: float | None = None
-    """Since when, by the store's clock, in seconds since 1970; None: not known. For a full queue
-    or total this is the last start there, unless a limit was lowered meanwhile."""
+    """Since when, in seconds since 1970; of a full queue or total: its last start, if known."""
     until: float | None = None
     """When it ends by itself, exactly, by the store's clock; None: not known in advance."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -151,8 +151,13 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def waiter(self, queues: Sequence[str]) -> Waiter:
-        """Make a waiter for the tokens of some queues."""
+    def waiter(self, queues: Sequence[str], refused: Container[str] = ()) -> Waiter:
+        """Make a waiter for the tokens of some queues, see :meth:`tokens`."""
+
+    def tokens(self, queues: Sequence[str], refused: Container[str]) -> list[str]:
+        """Name what wakes an owner of these queues, of which some were refused permits by now."""
+        kinds = ("permit_token" if queue in refused else "token" for queue in queues)
+        return [self.keys.key(kind, queue) for kind, queue in zip(kinds, queues, strict=True)]
 
     @abstractmethod
     def check(self, *, strict: bool = True) -> None:

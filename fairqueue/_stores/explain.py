@@ -10,10 +10,13 @@ from fairqueue._keys import decode
 from fairqueue._stores import replies
 from fairqueue._stores.expected_start import Line, slot_wait
 from fairqueue._stores.fleet import Fleet
+from fairqueue._stores.permits import limit_of
 from fairqueue._types import Blocker, JobState, QueuePosition, QueueWorkers, Why
 
 TASKS = frozenset({"task", "workspace_task"})
 TaskName = Callable[[bytes], str]
+WIDE = -1
+"""What runs under a limit wider than a shard: only its home knows."""
 
 
 def _number(text: bytes) -> float | None:
@@ -24,8 +27,20 @@ def _blocker(text: bytes, task_name: TaskName) -> Blocker:
     kind, scope, name, limit, used, since, until = text.split()
     of = scope.decode()
     named = "" if of == "total" else task_name(name) if of in TASKS else decode(name)
-    runs = None if used == b"-" else int(used)
+    runs = None if used == b"-" else WIDE if used == b"wide" else int(used)
     return Blocker(kind.decode(), of, named, _number(limit), runs, _number(since), _number(until))
+
+
+def _full(blockers: Sequence[Blocker], fleet: Fleet) -> tuple[Blocker, ...]:
+    """Ask for limits wider than a shard; where a home does not answer, nothing starts either."""
+    wide = {each: limit_of(each.scope, each.name) for each in blockers if each.used == WIDE}
+    used = fleet.used(wide.values()) if wide and fleet.used else {}
+    told = [replace(each, used=used.get(wide[each])) if each in wide else each for each in blockers]
+    is_open = [
+        each in wide and (now.used or 0) < (now.limit or 0) and now.used is not None
+        for each, now in zip(blockers, told, strict=True)
+    ]
+    return tuple(each for each, opens in zip(told, is_open, strict=True) if not opens)
 
 
 def _told_of_workers(
@@ -51,7 +66,7 @@ def _position(
     queue, task = decode(name), task_name(number)
     blockers, would_block = (tuple(_blocker(text, task_name) for text in of) for of in (kept, seen))
     workers = fleet.of_queue(queue)
-    blockers = _told_of_workers(blockers, queue, workers)
+    blockers = _told_of_workers(_full(blockers, fleet), queue, workers)
     line = Line(
         *(queue, workspace, decode(group) or None, task),
         *(int(jobs), int(turns), int(in_line), float(cost)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ class TakenSlot(NamedTuple):
     """For how many seconds it was held."""
     expected: float | None
     """How many its job is expected to take; None: none of its task was measured."""
+    fence: int = 0
 
 
 def taken_slot(row: bytes, name: TaskName) -> tuple[bytes, TakenSlot]:
@@ -39,6 +40,7 @@ def taken_slot(row: bytes, name: TaskName) -> tuple[bytes, TakenSlot]:
         task=name(task),
         elapsed=float(elapsed),
         expected=None if expected == b"-" else float(expected),
+        fence=int(fence),
     )
     return fence, slot
 
@@ -54,6 +56,8 @@ class Fleet:
     slots: Sequence[TakenSlot] = ()
     leases: int = 0
     """How many leases there are in all."""
+    used: Callable[[Collection[str]], Mapping[str, int]] | None = None
+    """Tells how many jobs run under limits wider than a shard."""
 
     @property
     def part(self) -> float:

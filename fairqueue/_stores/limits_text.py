@@ -16,14 +16,20 @@ from fairqueue.plain import moment
 TEXTS = frozenset({"parent", "fairness"})
 DIGEST_BYTES = 16
 WHOLE = "whole_"
-"""Before the name of a limit that is wider than the shard, which has a quota of it."""
+"""Before the name of a limit that is wider than the shard."""
 WIDE = {
     "total": ("concurrency", "capacity", "requests"),
     "queue_default": ("concurrency", "capacity"),
     "queue": ("concurrency", "capacity"),
     "task": ("concurrency", "rate", "burst"),
 }
-"""The limits of each scope that several shards keep by quotas."""
+"""The limits of each scope that are wider than a shard."""
+PARTS = {
+    "total": ("capacity", "requests"),
+    "queue_default": ("capacity",),
+    "queue": ("capacity",),
+}
+"""Those of them of which each shard has a fixed part."""
 
 
 class SourcedLimits(NamedTuple):
@@ -41,7 +47,7 @@ def sourced(source: bytes, text: bytes, stamp: bytes) -> SourcedLimits:
 
 
 def text_of(limits: Limits, *, wide: Collection[str] = (), unset: str | None = None) -> str:
-    """Write what is set; ``wide``: the limits of which each shard has a quota.
+    """Write what is set; ``wide``: the limits that are wider than a shard.
 
     ``unset``: a word for what is not set.
     """
@@ -137,11 +143,6 @@ def _default(stored: StoredLimits) -> str:
     return " ".join(filter(None, (exempt, fairness, limits)))
 
 
-def names_wide(stored: StoredLimits) -> bool:
-    """Whether a configuration has a limit that several shards keep by quotas."""
-    return any(WHOLE in text for _, text in configured(stored, spread=True))
-
-
 def _fields(stored: StoredLimits, wide: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:
     def text(scope: str, limits: Limits) -> str:
         return text_of(limits, wide=wide.get(scope, ()))
@@ -170,7 +171,7 @@ def retention(stored: StoredLimits) -> str:
 def configured(stored: StoredLimits, *, spread: bool = False) -> Iterator[tuple[str, str]]:
     """Give every field that a configuration sets; none at all if it sets no limit.
 
-    ``spread``: for one of several shards, which has quotas of what is wider than itself.
+    ``spread``: for one of several shards, which marks what is wider than itself.
     """
     yield from ((field, text) for field, text in _fields(stored, WIDE if spread else {}) if text)
 

@@ -42,7 +42,7 @@ class OperatorStore:
         self._tasks: dict[bytes, str] = {}
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self.is_spread = False
-        """Whether this is one of several shards: it has quotas of limits wider than itself."""
+        """Whether this is one of several shards: it marks limits that are wider than itself."""
 
     def _call(self, operation: str, /, **arguments: Value) -> Any:
         now = repr(self._clock()) if self._clock else ""

@@ -47,14 +47,20 @@ def fences(reply: bytes) -> frozenset[int]:
 
 def renewed(reply: bytes) -> Renewed:
     """Read what a renewal found out."""
-    return Renewed(*map(fences, reply.split(b"|")))
+    lost, cancelled, failed, wide = reply.split(b"|")
+    pairs = (each.split("=") for each in wide.decode().split())
+    limits = {int(fence): tuple(of.split(",")) for fence, of in pairs}
+    return Renewed(fences(lost), fences(cancelled), fences(failed), limits)
 
 
 def all_renewed(parts: Collection[Renewed]) -> Renewed:
     """Put together what several renewals found out."""
     names = "lost", "cancelled", "failed"
-    sets = ([getattr(part, name) for part in parts] for name in names)
-    return Renewed(*(frozenset[int]().union(*some) for some in sets))
+    lost, cancelled, failed = (
+        frozenset[int]().union(*(getattr(part, name) for part in parts)) for name in names
+    )
+    wide = {fence: limits for part in parts for fence, limits in part.wide.items()}
+    return Renewed(lost, cancelled, failed, wide)
 
 
 def job_text(job: Job) -> str:
@@ -131,7 +137,7 @@ def lease(
     about: bytes, record: bytes, owner: str, lease_seconds: float, sent: float, name: TaskName
 ) -> Lease:
     """Read one leased job: what the claim says about it, and its record."""
-    fence, job_id, queue, deliveries, since = about.split()
+    fence, job_id, queue, deliveries, since, *limits = about.split()
     header, _, payload = record.partition(b"\n")
     workspace, task, priority, _, history, times = header.split()
     handed = int(history.partition(b",")[0].partition(b"/")[0])
@@ -145,6 +151,7 @@ def lease(
         owner,
         sent,
         declined=max(0, handed - 1),
+        wide_limits=tuple(limits[0].decode().split(",")) if limits else (),
         **({} if handed or since == b"-" else _waits(int(fence), times, float(since))),
     )
 

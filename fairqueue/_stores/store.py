@@ -21,7 +21,7 @@ It keeps these promises, which one test suite checks on each engine.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from fairqueue._keys import encode
@@ -32,9 +32,9 @@ from fairqueue._stores.engine import Value
 from fairqueue._stores.handover import HandoverStore
 from fairqueue._stores.layout import Layout, Mark, check_layout
 from fairqueue._stores.moves import MovesStore
+from fairqueue._stores.permits import PermitStore
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
-from fairqueue._stores.quotas import QuotaStore
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import (
     Admission,
@@ -197,9 +197,12 @@ class AnyStore(HandoverStore, DeadStore):
         kind = self._call("is_plain", queue=encode(queue))
         return kind == b"plain" if kind else None
 
-    def waiter(self, queues: Sequence[str]) -> Waiter:
-        """Make a waiter for these queues, with its own connection."""
-        return self.engine.waiter(queues)
+    def waiter(self, queues: Sequence[str], refused: Container[str] = ()) -> Waiter:
+        """Make a waiter for these queues, with its own connection.
+
+        ``refused``: for those that are in there when it is armed it waits for permits.
+        """
+        return self.engine.waiter(queues, refused)
 
     def clone(self, *, timeout_seconds: float | None = None) -> AnyStore:
         """Return the same store over separate connections, for a background thread.
@@ -213,7 +216,7 @@ class AnyStore(HandoverStore, DeadStore):
         self.engine.close()
 
 
-class Store(QuotaStore, MovesStore, AnyStore):
+class Store(PermitStore, MovesStore, AnyStore):
     """A store of one shard."""
 
     @property
@@ -309,6 +312,7 @@ class Store(QuotaStore, MovesStore, AnyStore):
         seconds: float,
         max_deliveries: int | None,
         declined: bool = False,
+        refused_seconds: float | None = None,
     ) -> bool:
         """Give a job back to the head of its lane, or schedule it after a delay; False: lost.
 
@@ -317,6 +321,8 @@ class Store(QuotaStore, MovesStore, AnyStore):
         charge is refunded if it is neither counted nor ``declined``, and ``seconds`` is 0. A job
         that was acked early runs again, too.
         ``declined``: the worker cannot run it; :attr:`Lease.declined` counts how often.
+        ``refused_seconds``: it has no permit to start; its task has none here for so long, unless
+        that is 0.
         """
         reply = self._numbered(
             "release",
@@ -329,6 +335,7 @@ class Store(QuotaStore, MovesStore, AnyStore):
             seconds=seconds,
             max_deliveries=max_deliveries or "",
             declined=int(declined),
+            refused="" if refused_seconds is None else refused_seconds,
         )
         return bool(reply)
 

@@ -98,10 +98,24 @@ def _limits_hold(a: Audit) -> Iterator[Found]:
     for (name, task), slots in a.space.all("slots_of_workspace_task"):
         most = (a.levels.of_shared(f"/{task}") or {}).get("workspace_concurrency", len(slots))
         levels.append((f"task {task} of {decode(name)!r}", len(slots), {"concurrency": most}))
+    levels += _permits(a)
     for where, used, limits in levels:
-        most = limits.get("whole_concurrency", limits.get("concurrency", used))
+        most = limits.get("concurrency", used)
         if used > most:
             yield ("limits",), f"{where} runs {used} of {most:.0f}"
+
+
+def _permits(a: Audit) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Those of limits wider than a shard whose home this shard is."""
+    tasks = a.space.one("tasks", {})
+    for (scope, name), permits in a.space.all("permits"):
+        used = sum(float(end) > a.now for end in permits.values())
+        of_task = a.levels.of_shared(f"/{tasks.get(name)}") if scope == "task" else {}
+        limits = {"total": a.levels.of_total(), "queue": a.levels.of_queue(name)}.get(
+            scope, of_task
+        )
+        whole = (limits or {}).get("whole_concurrency", used)
+        yield f"{scope} {decode(name)!r} over all shards", used, {"concurrency": whole}
 
 
 def _runnable_work_has_a_token(a: Audit) -> Iterator[Found]:

@@ -48,7 +48,6 @@ def _left_alone(look: Audit) -> Iterator[Remark]:
     yield from _stuck_queues(look)
     yield from _overdue(look)
     yield from _notices(look)
-    yield from _quotas(look)
 
 
 def _unusual(look: Audit) -> Iterator[Remark]:
@@ -106,18 +105,6 @@ def _notices(a: Audit) -> Iterator[Remark]:
             yield Remark(Level.PROBLEM, "notices", text)
 
 
-def _quotas(a: Audit) -> Iterator[Remark]:
-    """Limits over all shards that no process moves between them; the first shard knows."""
-    moved = (a.space.one("quota_ledger", {}).get("") or "").rpartition(" ")[2]
-    if moved and a.space.of("limits_with", "whole") and float(moved) < a.now - LATE_SECONDS:
-        text = (
-            f"no worker has moved quotas of limits over all shards for {a.now - float(moved):,.0f} "
-            "s: each shard keeps its part, whatever jobs wait there; start a worker, or see what "
-            "the workers log"
-        )
-        yield Remark(Level.WARNING, "quotas", text)
-
-
 def _unshared(looks: Sequence[Audit]) -> Iterator[Remark]:
     """Limits over all shards that some shards do not have, or have otherwise."""
     found = [dict(_wide(look)) for look in looks]
@@ -130,7 +117,7 @@ def _unshared(looks: Sequence[Audit]) -> Iterator[Remark]:
                 f"the {source} limits of {scope} {decode(name)!r} differ: {told}; a shard was "
                 "away when they were set or removed: do that again"
             )
-            yield Remark(Level.WARNING, "quotas", text)
+            yield Remark(Level.WARNING, "limits", text)
 
 
 def _wide(a: Audit) -> Iterator[tuple[str, str]]:

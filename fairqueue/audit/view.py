@@ -89,7 +89,7 @@ class Audit:
 
     def __init__(self, space: Keyspace, now: float) -> None:
         self.space = space
-        self.levels = Levels(space.one("limits", {}), space.one("quotas", {}))
+        self.levels = Levels(space.one("limits", {}))
         text = space.one("meta", NO_META)
         self.meta_can_be_read = bool(_META.match(text))
         meta = (text if self.meta_can_be_read else NO_META).replace(" spread ", " ").split()
@@ -164,6 +164,8 @@ class Audit:
             return "paused"
         if self.levels.observed:
             return None
+        if {"whole_concurrency", "whole_rate"} & limits.keys() and tat > self.now + ALMOST:
+            return "at_limit" if "whole_concurrency" in limits else "rate"
         next_start = fair.next_start(tat, rate, limits.get("burst", 1.0)) if rate is not None else 0
         if next_start > self.now + ALMOST:
             return "rate"

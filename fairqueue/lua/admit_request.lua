@@ -3,7 +3,7 @@
 -- ROUTE ticket MERGE own
 -- FULL refused
 -- RETURNS {} if it is in flight; {'waits'}, or {'waits', scope} where this call has made it wait
--- for a limit of that scope; {scope, limit, in flight here} if it is rejected
+-- for a limit of that scope; {scope, limit here, in flight here} if it is rejected
 local _, ticket, length, waiting_most = unpack(ARGV)
 
 local name, ends = Requests.workspace_of(ticket), num(now + length)

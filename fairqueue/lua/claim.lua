@@ -1,8 +1,9 @@
 -- Finish what the owner sends, requeue what is due, and lease up to n jobs.
 -- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes yields times
--- RETURNS {1, lost, wait, "fence id queue deliveries since", record, ...}, {-1} too late; behind
--- the wait, `/` and how the queues stand, where times are given; a blank and what could not be
--- read, if there is any
+-- RETURNS {1, lost, wait, "fence id queue deliveries since[ limits]", record, ...}, {-1} too late;
+-- behind the wait, `/` and how the queues stand, where times are given; a blank and what could not
+-- be read, if there is any
+-- limits: those wider than a shard for which the job needs permits, see permits.lua
 -- since: from when on the job could have started, unless it was due later; -: not known any more
 local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes,
   yields, times = unpack(ARGV)
@@ -23,7 +24,8 @@ max_deliveries, poll_seconds = tonumber(max_deliveries), tonumber(poll_seconds)
 
 -- The record has the rest. Few and flat values: reading each costs the client more than a command.
 local function add(reply, l, record)
-  insert(reply, concat({ l.fence, l.id, l.queue, int(l.deliveries), l.since or '-' }, ' '))
+  insert(reply, concat({ l.fence, l.id, l.queue, int(l.deliveries), l.since or '-',
+    Permits.needed(l.queue, l.task) }, ' '))
   insert(reply, record)
 end
 

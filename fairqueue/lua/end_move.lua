@@ -16,7 +16,6 @@ call('HDEL', K.observed(), name)
 for _, number in ipairs(call('HKEYS', K.indexed_tasks())) do
   call('ZREM', K.task_rates(), name .. ':' .. number)
 end
-Quotas.leave('requests:total:', Requests.in_flight(name)) -- they are on the new shard
 for _, ticket in ipairs(call('ZRANGE', K.requests_of_workspace(name), 0, -1)) do
   Requests.drop(ticket) -- the caller of one that waits asks again, on the new shard
 end

@@ -1,10 +1,11 @@
 -- Extend leases and charge what their jobs have used so far.
 -- ARGV now owner lease_seconds progress
 -- ROUTE fence MERGE own
--- RETURNS the fences that are lost, those of cancelled jobs, and those that could not be renewed,
--- as "fence fence|fence|fence"
+-- RETURNS the fences that are lost, those of cancelled jobs, those that could not be renewed, and
+-- with others the limits wider than a shard that count their jobs, as
+-- "fence fence|fence|fence|fence=limit,limit"
 local _, owner, lease_seconds, progress = unpack(ARGV)
-local lost, cancelled, failed, renewed, last_error = {}, {}, {}, 0, nil
+local lost, cancelled, failed, wide, renewed, last_error = {}, {}, {}, {}, 0, nil
 
 -- Charges only grow here: what a job will have used is not known before its end.
 local function charge(l, ran)
@@ -36,6 +37,8 @@ local function renew(fence, seconds)
   if l.cancelled then insert(cancelled, fence) end
   extend(l, tonumber(seconds))
   renewed = renewed + 1
+  local limits = Permits.needed(l.queue, l.task)
+  if limits then insert(wide, fence .. '=' .. limits) end
 end
 
 Sweep.beat()
@@ -48,4 +51,5 @@ for fence, seconds in gmatch(progress, '(%d+):(%S+)') do
 end
 -- One lease that fails stops no other. If all do, it is not the lease.
 if #failed > 0 and renewed == 0 then error(last_error, 0) end
-return concat({ concat(lost, ' '), concat(cancelled, ' '), concat(failed, ' ') }, '|')
+return concat({ concat(lost, ' '), concat(cancelled, ' '), concat(failed, ' '), concat(wide, ' ') },
+  '|')

@@ -1,6 +1,6 @@
 -- What of a queue could run now: of some members of its ready set, from a rank on.
 -- ARGV now queue from count
--- ROUTE all MERGE sum
+-- ROUTE all MERGE own
 -- RETURNS {members, looked, is_whole, jobs, startable, oldest, room}
 -- members of the ready set, and how many of them were looked at; is_whole: 1, or 0 where not all of
 -- what stands in these was; their jobs that are runnable, and how many of these could start at

@@ -102,7 +102,6 @@ OF_PROCESS = (
         "runnable_wait_seconds", "histogram", QUEUE, "that part of it in which it could have run"
     ),
     Family("run_seconds", "histogram", QUEUE, "how long a run took"),
-    Family("quota_errors", "counter", (), "failed attempts to move quotas between shards"),
     Family("workspace_publishes_rejected", "counter", WORKSPACE, "its rejected publishes"),
     Family("workspace_jobs_started", "counter", WORKSPACE, "its leases"),
     Family("workspace_runs", "counter", ("workspace", "outcome"), "its runs by their outcome"),

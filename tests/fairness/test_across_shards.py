@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import Job, Limits, Settings, _shard_order
+from fairqueue import Job, Limits, Settings, _permits, _shard_order
 from fairqueue._claimer import Claimer
 from fairqueue._claimers import Claimers
 from fairqueue._shard_order import ShardOrder
@@ -24,7 +24,6 @@ from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.sharded.quotas import Quotas
 from fairqueue._stores.sharded.rest import Rest
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Finish
@@ -87,6 +86,7 @@ class Cluster:
             if self.away is not None:
                 patch.setattr(self.store.shards[self.away].engine, "_run", refuse)
             patch.setattr(_shard_order, "monotonic", lambda: self.t)
+            patch.setattr(_permits, "monotonic", lambda: self.t)
             patch.setattr(MemoryEngine, "server", property(lambda engine: str(engine.shard)))
             for worker in self.workers:
                 patch.setattr(worker, "_rests", [Rest() for _ in range(SHARDS)])
@@ -153,15 +153,8 @@ def test_a_limit_over_all_shards_divides_its_slots_fairly(most: int, seconds: fl
     cluster = Cluster()
     names = uneven(2)
     cluster.store.set_limits("queue", "q", Limits(concurrency=most))
-    quotas = Quotas(lambda: cluster.store.shards, clock=lambda: cluster.t)
-
-    def move() -> None:
-        quotas.move()
-        cluster.at(cluster.t + 0.5, move)
-
     for name in names:
         cluster.at(0.0, partial(cluster.begins, name, partial(cluster.random.expovariate, 1.0)))
-    cluster.at(0.0, move)
     cluster.until(seconds)
     used = [cluster.used[name] for name in names]
     assert jain(used) > 0.96

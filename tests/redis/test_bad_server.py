@@ -432,7 +432,7 @@ def test_giving_back_while_out_of_memory(own_server: EmbeddedServer) -> None:
         assert (workspace.waiting, workspace.scheduled, workspace.dead) == (1, 1, 1)
 
 
-def test_quotas_move_at_a_full_redis(own_server: EmbeddedServer) -> None:
+def test_permits_are_given_at_a_full_redis(own_server: EmbeddedServer) -> None:
     """A limit over all shards that is set while Redis is full lets jobs go on."""
     with FairQueue(own_server.url, shards=4) as queue:
         for n in range(20):

@@ -247,43 +247,6 @@ def test_a_workspace_on_many_queues_closes_and_opens_page_by_page(
     assert audit(world.store.engine, now=world.clock()) == []
 
 
-@pytest.mark.parametrize("n", [100, 500])
-def test_needs_of_queues_under_a_default_come_in_short_pages(
-    redis_client: redis.Redis, world: World, n: int
-) -> None:
-    """Also where Redis gives all of them at once, and none of the queues is passed twice."""
-    store = world.store
-    store.is_spread = True
-    stored = StoredLimits(queue_default=Limits(concurrency=9, capacity=9))
-    jobs = [(Job(f"j{at}", f"w{at % 3}", f"q{at}", "t", b""), Admission()) for at in range(n)]
-    store.publish_many(jobs)
-    store.configure(stored, authoritative=True)
-    for at in range(n):
-        store.set_limits("queue", f"q{at}", Limits(concurrency=5))
-    assert len(store.quota_needs()) == 2 * n
-    assert longest_page(redis_client, store, store.quota_needs) < 3_000
-    for at in range(n):
-        store.set_limits("queue", f"q{at}", None)
-    assert len(store.quota_needs()) == 2 * n
-    assert longest_page(redis_client, store, store.quota_needs) < 3_000
-
-
-def test_what_limits_over_all_shards_need_is_seen_in_a_sample(
-    redis_client: redis.Redis, world: World
-) -> None:
-    """Of 600 queues and tasks some are looked at, and one flow of a workspace for each."""
-    store = world.store
-    store.is_spread = True
-    store.set_limits("total", "", Limits(concurrency=100))
-    store.set_limits("task", "t", Limits(concurrency=100))
-    jobs = [(Job(f"j{n}", f"w{n % 3}", f"q{n}", "t", b""), Admission()) for n in range(600)]
-    store.publish_many(jobs)
-    [total, task] = sorted(store.quota_needs(), key=lambda need: need.limit, reverse=True)
-    assert total.limit == "concurrency:total:"
-    assert task.demand == pytest.approx(600, rel=0.2)
-    assert longest_page(redis_client, store, store.quota_needs) < 1_500
-
-
 def test_a_claim_passes_many_holes_at_many_heads_in_few_commands(
     redis_client: redis.Redis, namespace: str, clock: ManualClock
 ) -> None:

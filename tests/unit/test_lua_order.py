@@ -131,7 +131,7 @@ def test_a_record_has_one_codec() -> None:
     assert _sources_with(r"%d\+\)?:\(\.\*\)") == {"modules/jobs"}
 
 
-SMALL = {"token", "imports_suspended", "retention"}
+SMALL = {"token", "permit_token", "imports_suspended", "retention"}
 """Kinds of which a key is a word, or the reply to one call."""
 
 

@@ -29,7 +29,6 @@ NOT_OPERATIONS = {
     "keep_parent",
     "keep_way",
     "look",
-    "quota_needs_from",
     "take_woken",
     "waiter",
     "would_store",

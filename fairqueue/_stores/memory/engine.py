@@ -6,8 +6,9 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 from typing import Any
 from urllib.parse import urlsplit
@@ -189,10 +190,9 @@ class MemoryEngine(Engine):
         """Name the database of this process and the namespace."""
         return f"memory {id(self._database)} {self.namespace}"
 
-    def waiter(self, queues: Sequence[str]) -> MemoryWaiter:
+    def waiter(self, queues: Sequence[str], refused: Container[str] = ()) -> MemoryWaiter:
         """Make a waiter."""
-        tokens = [self.keys.key("token", queue).encode() for queue in queues]
-        return MemoryWaiter(self._database.tokens, tokens)
+        return MemoryWaiter(self._database.tokens, partial(self.tokens, queues, refused))
 
     def check(self, *, strict: bool = True) -> None:  # noqa: ARG002 - it is never unsafe
         """Raise ConfigurationError in a forked child."""

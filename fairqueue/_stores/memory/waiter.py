@@ -6,8 +6,7 @@ import os
 import select
 import threading
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from fairqueue._stores.memory.values import List, Values
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
@@ -51,9 +50,10 @@ class Tokens:
 class MemoryWaiter(Waiter):
     """Readable once it has a token or its time is up. Waiting is in real time, as on Redis."""
 
-    def __init__(self, shared: Tokens, tokens: Sequence[bytes]) -> None:
+    def __init__(self, shared: Tokens, tokens: Callable[[], list[str]]) -> None:
         self._shared, self._lock = shared, shared.lock
-        self.tokens = deque(tokens)
+        self._tokens, self._turn = tokens, 0
+        self.tokens: list[bytes] = []
         """Keys, in the order in which they are looked at."""
         self._pipe: tuple[int, int] | None = None
         self._alarm: threading.Timer | None = None
@@ -74,7 +74,9 @@ class MemoryWaiter(Waiter):
                 return False
             self._armed = True
             self.fileno()
-            self.tokens.rotate(-1)
+            tokens = [token.encode() for token in self._tokens()]
+            self._turn = (self._turn + 1) % len(tokens)
+            self.tokens = tokens[self._turn :] + tokens[: self._turn]
             self._shared.wait(self)
         return True
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import redis
@@ -144,10 +145,9 @@ class RedisEngine(Engine):
         given: dict[str, Value] = {"now": "", "kind": kind, "name": name, "cursor": cursor}
         return self.call("heads", count=HEADS_AT_ONCE, **given)
 
-    def waiter(self, queues: Sequence[str]) -> RedisWaiter:
+    def waiter(self, queues: Sequence[str], refused: Container[str] = ()) -> RedisWaiter:
         """Make a waiter with a connection of its own."""
-        tokens = [self.keys.key("token", queue) for queue in queues]
-        return RedisWaiter(self.client, self._wire, tokens, self)
+        return RedisWaiter(self.client, self._wire, partial(self.tokens, queues, refused), self)
 
     def check(self, *, strict: bool = True) -> None:
         """Raise if this server cannot keep the promises."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -42,12 +42,12 @@ class RedisWaiter(Waiter):
         self,
         client: redis.Redis,
         wire: Wire | None,
-        tokens: Sequence[str],
+        tokens: Callable[[], list[str]],
         engine: Waited,
     ) -> None:
         self._client, self._wire = client, wire
         self._engine = engine
-        self._tokens = list(tokens)
+        self._tokens = tokens
         self._turn = 0
         self._connection: Any = None
         self._armed = False
@@ -67,8 +67,9 @@ class RedisWaiter(Waiter):
         """Start waiting; the queues take turns in being looked at first."""
         if self._armed:
             return
-        self._turn = (self._turn + 1) % len(self._tokens)
-        tokens = self._tokens[self._turn :] + self._tokens[: self._turn]
+        tokens = self._tokens()
+        self._turn = (self._turn + 1) % len(tokens)
+        tokens = tokens[self._turn :] + tokens[: self._turn]
         self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
         if self._engine.is_left_alone:
             self._engine.refuse_if_silent()

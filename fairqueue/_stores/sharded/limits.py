@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from itertools import chain, islice
+from itertools import chain
+from typing import Any
 
-from fairqueue._stores.limits_text import WIDE, names_wide
-from fairqueue._stores.quotas import PAGE
-from fairqueue._stores.sharded.asking import each
-from fairqueue._stores.sharded.missed_limits import on_all
+from fairqueue._keys import encode
+from fairqueue._stores.limits_text import PARTS, WIDE
+from fairqueue._stores.permits import adopted, home_of, limit_of
+from fairqueue._stores.sharded.asking import Answers, Errors, answers, each
+from fairqueue._stores.sharded.missed_limits import on_all, tell_missed
 from fairqueue._stores.sharded.parents import ShardedParents
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue._types import Limits, StoredLimits
-from fairqueue._utils import process_name
+from fairqueue.errors import ConfigurationError
+
+RENEWED_SECONDS = 30.0
+"""Leases are mostly renewed in less than this: what runs when a limit is set counts until then."""
+AT_ONCE = 500
 
 
 class ShardedLimits(ShardedParents, AnyStore):
@@ -31,9 +37,15 @@ class ShardedLimits(ShardedParents, AnyStore):
         """Store limits on every shard; ``on_replaced`` is called once, for the most replaced.
 
         With ``defers`` one that has not answered yet gets them as soon as it does. Raises
-        ConfigurationError, and changes nothing, for a default parent.
+        ConfigurationError, and changes nothing, for a default parent, or a capacity that cannot be
+        divided.
         """
         self.refuse_default_parent(limits.default)
+        shards = self.layout.mark.most
+        refuse_small("total", "", limits.total, shards)
+        refuse_small("queue_default", "", limits.queue_default, shards)
+        for name, of_queue in limits.queues.items():
+            refuse_small("queue", name, of_queue, shards)
         replaced: list[tuple[Sequence[str], int]] = []
 
         def configure(shard: Store) -> bool:
@@ -51,8 +63,6 @@ class ShardedLimits(ShardedParents, AnyStore):
             same = all(each(self.there if defers else self.shards, configure))
         if replaced and on_replaced is not None:
             on_replaced(*max(replaced, key=lambda change: change[1]))
-        if names_wide(limits):
-            self.quotas.move_if_first(process_name(), _named(limits))
         return same
 
     def _names_new_parents(self, limits: StoredLimits, *, authoritative: bool) -> bool:
@@ -64,13 +74,15 @@ class ShardedLimits(ShardedParents, AnyStore):
     def set_limits(
         self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
     ) -> None:
-        """Set live limits; ConfigurationError for a default parent.
+        """Set live limits; ConfigurationError for a default parent, or one that cannot be divided.
 
         Of all scopes but a workspace this is one step for each shard. Where one is away, it gets
         them later from a process that claims.
         """
         if scope == "default" and limits is not None:
             self.refuse_default_parent(limits)
+        if limits is not None:
+            refuse_small(scope, name, limits, self.layout.mark.most)
 
         def set_limits(shard: Store) -> None:
             shard.set_limits(scope, name, limits, replaces=replaces)
@@ -78,9 +90,33 @@ class ShardedLimits(ShardedParents, AnyStore):
         if scope == "workspace":
             self._set_limits_of(name, limits, set_limits, replaces=replaces)
         else:
-            on_all(self.every, scope, name, set_limits, need_first=_has_wide(scope, limits))
-        if scope in WIDE and len(self.shards) > 1:
-            self.quotas.move_soon([(scope, name)])
+            is_wide = len(self.shards) > 1 and _has_wide(scope, limits)
+            home = home_of(limit_of(scope, name)) if is_wide else None
+            if home is not None and limits and limits.concurrency is not None:
+                self._count_running(scope, name, self.shards[home])
+            on_all(self.every, scope, name, set_limits, home=home)
+
+    def _count_running(self, scope: str, name: str, home: Store) -> None:
+        """Give permits to what runs already; its owners renew them, as their jobs.
+
+        Of a limit that is changed each job has its own. At most 1,000 of each shard are looked at.
+        """
+        if any(each.limits.concurrency is not None for each in home.get_limits(scope, name)):
+            return
+        pages = answers(self.every, lambda shard: shard.taken_slots()[0], Errors())
+        slots = (slot for page in pages for slot in page)
+        counted = (slot for slot in slots if getattr(slot, scope, "") == name)  # total: each
+        names = [adopted(encode(slot.owner), slot.fence) for slot in counted]
+        for at in range(0, len(names), AT_ONCE):
+            renewed = {limit_of(scope, name): names[at : at + AT_ONCE]}
+            home.permits(seconds=RENEWED_SECONDS, renewed=renewed)
+
+    def tell_missed(self) -> None:
+        """Give shards the live limits that they have missed, if the next shard has noted any."""
+        if self.in_turn[0].missed_limits():
+            asked = Answers(self.shards)
+            tell_missed(self.shards, asked)
+            asked.errors.raise_first()
 
     def _set_limits_of(
         self,
@@ -110,8 +146,23 @@ def _has_wide(scope: str, limits: Limits | None) -> bool:
     )
 
 
-def _named(limits: StoredLimits) -> list[tuple[str, str]]:
-    """Return the first scopes that a configuration names; what it has more is moved by workers."""
-    queues = (("queue", name) for name in limits.queues)
-    tasks = (("task", name) for name in limits.tasks)
-    return list(islice(chain([("total", "")], queues, tasks), PAGE))
+def refuse_small(scope: str, name: str, limits: Limits, shards: int) -> None:
+    """Raise ConfigurationError for a limit of which a shard would have no part."""
+    for limit in PARTS.get(scope, ()):
+        _refuse_small(scope, name, limit, getattr(limits, limit), shards)
+
+
+def refuse_small_parts(store: Store, shards: int) -> None:
+    """Raise it for one that is stored, if there were this many shards."""
+    for row in chain.from_iterable(store.stored_limits()):
+        for limit in PARTS.get(row.scope, ()):
+            _refuse_small(row.scope, row.name, limit, row.limits.get(limit), shards)
+
+
+def _refuse_small(scope: str, name: str, limit: str, most: Any, shards: int) -> None:
+    if most is not None and 0 < most < shards:
+        of = {"total": f"total_{limit}", "queue_default": f"queue_default: {limit}"}
+        raise ConfigurationError(
+            f"{of.get(scope) or f'queue {name!r}: {limit}'} is {most}, and each of {shards} "
+            f"shards has a fixed part of it: raise it to {shards} or more, or use fewer shards"
+        )

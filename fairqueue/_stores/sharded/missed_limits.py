@@ -1,7 +1,7 @@
 """Tells shards of live limits that they have missed, since they were away when these were set.
 
-The call that set them has failed, and left a note on a shard that has them. The process that moves
-quotas copies them from there.
+The call that set them has failed, and left a note on a shard that has them. A process that claims
+copies them from there.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
-from fairqueue._stores.quotas import Missed
+from fairqueue._stores.permits import Missed
 from fairqueue._stores.sharded.asking import Answers, each
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits
 from fairqueue.errors import FairQueueError, StoreUnavailable
 
-log = logging.getLogger("fairqueue.quotas")
+log = logging.getLogger("fairqueue")
 
 
 def on_all(
@@ -26,12 +26,11 @@ def on_all(
     name: str,
     set_limits: Callable[[Store], object],
     *,
-    need_first: bool,
+    home: int | None,
 ) -> None:
     """Set live limits on every shard; where one is away, leave a note on another one.
 
-    ``need_first``: change nothing where the first one is away. Without it quotas do not move, and
-    the others would have none of the limit.
+    ``home``: change nothing where this one is away. It gives the permits of the limit.
     """
     told: list[Store] = []
 
@@ -40,9 +39,9 @@ def on_all(
         told.append(shard)
 
     try:
-        if need_first:
-            tell(shards[0])
-        each(shards[need_first:], tell)
+        if home is not None:
+            tell(shards[home])
+        each([shard for shard in shards if shard not in told], tell)
     except StoreUnavailable:
         missed = [Missed(scope, name, n) for n, shard in enumerate(shards) if shard not in told]
         _note(told, missed)
@@ -65,7 +64,7 @@ def tell_missed(shards: Sequence[Store], asked: Answers) -> None:
     A shard that has missed something itself is no source of it. What fails is tried again with the
     next call.
     """
-    noted = asked.all(lambda shard: shard.missed_limits()[1])
+    noted = asked.all(lambda shard: shard.missed_limits())
     behind = set(chain.from_iterable(noted.values()))
     for source, found in noted.items():
         for missed in found:

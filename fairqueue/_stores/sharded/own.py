@@ -6,27 +6,25 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
-from fairqueue._keys import encode
 from fairqueue._shards import SHARDS_MOST
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.fleet import Fleet
-from fairqueue._stores.limits_text import WIDE
 from fairqueue._stores.lists import PAGE
+from fairqueue._stores.permits import Count, home_of, limit_of
 from fairqueue._stores.sharded.asking import each, first
 from fairqueue._stores.sharded.merges import added, joined
-from fairqueue._stores.sharded.quotas import MOVES
 from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import AnyStore, Store
-from fairqueue._types import AdmittedRequest, Blocker, DeadLetter, Job, JobState, Stats, Why
-from fairqueue.errors import ConfigurationError
-from fairqueue.lists import DeadFilter, JobPage
+from fairqueue._types import AdmittedRequest, DeadLetter, Job, JobState, Stats, Why
+from fairqueue.errors import ConfigurationError, StoreUnavailable
+from fairqueue.lists import DeadFilter, JobPage, Runnable
 
 NOT_HERE = {JobState.ENDED: 1, JobState.UNKNOWN: 2}
 """What a shard says of a job that it does not have; the lower one is the better answer."""
-TOTAL = "requests:total:"
 
 
 class OwnMethods(Router, AnyStore):
@@ -61,19 +59,41 @@ class OwnMethods(Router, AnyStore):
         the shard that it leaves and, once nothing is left there, on the other one.
         """
         elsewhere: list[Why] = []
+        fleet = partial(self._fleet_of_all, fleet or self.fleet)
         asked = self._places_of(workspace) if workspace else self.every
 
         def ask(shard: Store) -> Why | None:
-            why = shard.why(
-                workspace=workspace, job_id=job_id, queue=queue, fleet=fleet or self.fleet
-            )
+            why = shard.why(workspace=workspace, job_id=job_id, queue=queue, fleet=fleet)
             elsewhere.append(why)
             is_left = why.state is JobState.IDLE and shard is not asked[-1]
             return None if is_left or why.state in NOT_HERE else why
 
         found = first(asked, ask, nothing=(None,))
-        found = found or min(elsewhere, key=lambda why: NOT_HERE.get(why.state, 0))
-        return _used_in_all(found, self.quotas.used)
+        return found or min(elsewhere, key=lambda why: NOT_HERE.get(why.state, 0))
+
+    def _fleet_of_all(self, fleet: Callable[[], Fleet]) -> Fleet:
+        return replace(fleet(), used=self.permits_used)
+
+    def permits_used(self, limits: Collection[str]) -> dict[str, int]:
+        """Return how many jobs run under limits wider than a shard, by the homes that answer."""
+        return {limit: found.used for limit, found in self._permits_of(limits).items()}
+
+    def _permits_of(self, limits: Collection[str]) -> dict[str, Count]:
+        found: dict[str, Count] = {}
+        for home in {home_of(limit) for limit in limits}:
+            here = [limit for limit in limits if home_of(limit) == home]
+            with suppress(StoreUnavailable):
+                found |= zip(here, self.shards[home].count_permits(here), strict=True)
+        return found
+
+    def runnable(self, queue: str) -> Runnable:
+        """Add up what could run; the limits over all shards are compared with the sum."""
+        found: Runnable = added([shard.runnable(queue) for shard in self.every])
+        if len(self.shards) == 1:
+            return found
+        counts = self._permits_of([limit_of("total", ""), limit_of("queue", queue)]).values()
+        rooms = [count.room for count in counts if count.room is not None]
+        return replace(found, startable=min([found.startable, *rooms]))
 
     def _places_of(self, workspace: str) -> tuple[Store, ...]:
         """Return where it lives; while it moves, the shard that it leaves, then the other one."""
@@ -177,20 +197,11 @@ class OwnMethods(Router, AnyStore):
     def admit_request(
         self, ticket: str, *, lease_seconds: float, waiting_most: int, held: Sequence[str] = ()
     ) -> AdmittedRequest:
-        """Admit a request, or let it wait; where others have room, its shard gets some of it."""
+        """Admit a request, or let it wait; those that the caller holds are renewed there first."""
         home = self.home(replies.workspace_of_ticket(ticket))
         if held:
             home.renew_requests(self._of_shards(held)[home], lease_seconds=lease_seconds)
-        for tries in range(MOVES + 1):
-            reply = home.admit_request(
-                ticket, lease_seconds=lease_seconds, waiting_most=waiting_most
-            )
-            if reply.scope != "total" or len(self.shards) == 1 or tries == MOVES:
-                break
-            if not self.quotas.make_room(TOTAL, home):
-                used = self.quotas.used_when_full(TOTAL)
-                return reply if used is None else replace(reply, in_flight=used)
-        return reply
+        return home.admit_request(ticket, lease_seconds=lease_seconds, waiting_most=waiting_most)
 
     def renew_requests(self, tickets: Sequence[str], *, lease_seconds: float) -> list[str]:
         """Renew those of each shard, and of a workspace that has moved where it is now."""
@@ -212,27 +223,3 @@ class OwnMethods(Router, AnyStore):
             with suppress(WorkspaceMoves):
                 of_shard[self.placed(replies.workspace_of_ticket(ticket))[0]].append(ticket)
         return of_shard
-
-
-def _used_in_all(found: Why, used: Callable[[Collection[str]], Mapping[str, int]]) -> Why:
-    """Say of limits that are wider than a shard how much all shards use."""
-    every = [blocker for at in found.positions for blocker in at.blockers + at.would_block]
-    wide = {name for name in map(_wide_limit, every) if name}
-    if not wide:
-        return found
-    in_all = used(wide)
-
-    def told(blockers: tuple[Blocker, ...]) -> tuple[Blocker, ...]:
-        return tuple(replace(one, used=in_all.get(_wide_limit(one), one.used)) for one in blockers)
-
-    positions = tuple(
-        replace(at, blockers=told(at.blockers), would_block=told(at.would_block))
-        for at in found.positions
-    )
-    return replace(found, positions=positions, blockers=told(found.blockers))
-
-
-def _wide_limit(blocker: Blocker) -> str:
-    """Return the name of a limit that is wider than a shard; empty: it is none."""
-    is_wide = blocker.kind == "concurrency" and blocker.scope in WIDE
-    return f"concurrency:{blocker.scope}:{encode(blocker.name)}" if is_wide else ""

@@ -12,7 +12,6 @@ from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import Engine, WorkspaceMoves
 from fairqueue._stores.layout import Layout, Mark, age_of, mark_of
 from fairqueue._stores.moves import Way, Whereabouts
-from fairqueue._stores.sharded.quotas import Quotas
 from fairqueue._stores.store import Store
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
@@ -53,8 +52,6 @@ class Shards:
         """The shard that has told how many there are: it is asked first, others may be silent."""
         self.layout = layout or Layout(Mark(len(shards)))
         """What this process knows of the shards; its clones know the same."""
-        self.quotas = Quotas(lambda: self.in_use, shrinks=lambda: self.layout.mark.shrinks)
-        """What moves the parts of limits that are wider than a shard."""
 
     @property
     def shards(self) -> tuple[Store, ...]:

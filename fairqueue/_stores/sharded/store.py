@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fairqueue._keys import encode
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.layout import Layout, check_layout
-from fairqueue._stores.limits_text import WIDE
 from fairqueue._stores.publishes import Outcome
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.sharded.limits import ShardedLimits
 from fairqueue._stores.sharded.own import OwnMethods
-from fairqueue._stores.sharded.quotas import MOVES
 from fairqueue._stores.sharded.shards import OpenShard, cannot_open
 from fairqueue._stores.sharded.waiter import ShardedWaiter
 from fairqueue._stores.store import Store
@@ -27,7 +24,6 @@ from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Job, Published, Renewed
 from fairqueue._types import Outcome as Ended
 from fairqueue.errors import (
-    CapacityExceeded,
     LeaseLost,
     PublishInterrupted,
     StoreUnavailable,
@@ -60,6 +56,8 @@ class ShardedStore(ShardedLimits, OwnMethods):
         self.servers = servers
         """How many the URL names: shard i is on server i modulo this."""
         self._woken: set[int] = set()
+        self.refused: set[str] = set()
+        """Queues for which an owner in this process waits for permits."""
 
     def check(self, *, strict: bool = True) -> None:
         """Check each server, and that all agree on the shards.
@@ -108,38 +106,12 @@ class ShardedStore(ShardedLimits, OwnMethods):
         """
         return self.patiently(lambda: self._publish(job, admission))
 
-    def _make_room(self, shard: Store, rejections: Iterable[CapacityExceeded]) -> bool:
-        """Let a shard have what others have left of a capacity that it has met."""
-        wanted: dict[str, list[int]] = defaultdict(list)
-        for error in rejections:
-            if _is_wide(error):
-                wanted[_limit(error)].append(error.jobs + error.kept)
-        if len(self.shards) == 1:
-            return False
-        room = self.quotas.make_room
-        made = [room(of, shard, sum(ns), least=min(ns)) for of, ns in wanted.items()]
-        return any(made)
-
-    def _told_whole(self, error: CapacityExceeded) -> CapacityExceeded:
-        """Say how many jobs wait on all shards, as far as that is known."""
-        waiting = self.quotas.used_when_full(_limit(error)) if _is_wide(error) else None
-        if waiting is None:
-            return error
-        scope, limit, _, *rest = error.args
-        return CapacityExceeded(scope, limit, waiting, *rest)
-
     def _publish(self, job: Job, admission: Admission) -> Published:
         home, shards = self.placed(job.workspace)
         if self._ended_before(home, job, admission):
             return Published(Ended.REPEATED, job.id)
         self._bring_group(home, job, admission)
         admission = self._checked(home, job, admission)
-        for _ in range(MOVES):
-            try:
-                return home.publish(job, admission, shards=shards)
-            except CapacityExceeded as error:
-                if not self._make_room(home, [error]):
-                    raise self._told_whole(error) from None
         return home.publish(job, admission, shards=shards)
 
     def _ended_before(self, home: Store, job: Job, admission: Admission) -> bool:
@@ -200,7 +172,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         for (shard, known), part in parts.items():
             places = [at for at, _ in part]
             try:
-                done = self._publish_part(shard, [pair for _, pair in part], known)
+                done = shard.publish_many([pair for _, pair in part], shards=known)
             except PublishInterrupted as error:
                 _keep(outcomes, places, error.outcomes)
                 raise PublishInterrupted(str(error), _beginning(outcomes)) from error
@@ -243,33 +215,6 @@ class ShardedStore(ShardedLimits, OwnMethods):
         except WorkspaceMoves as error:
             return error
 
-    def _publish_part(self, shard: Store, pairs: Sequence[Pair], shards: str) -> list[Outcome]:
-        """Publish on one shard; what a capacity refused there once more if others have room."""
-        outcomes = shard.publish_many(pairs, shards=shards)
-        for _ in range(MOVES):
-            outcomes, is_done = self._once_more(shard, pairs, shards, outcomes)
-            if is_done:
-                break
-        return outcomes
-
-    def _once_more(
-        self, shard: Store, pairs: Sequence[Pair], shards: str, outcomes: list[Outcome]
-    ) -> tuple[list[Outcome], bool]:
-        """Publish again what a capacity refused; True: nothing more can be done."""
-        refused = {n: one for n, one in enumerate(outcomes) if isinstance(one, CapacityExceeded)}
-        rejections = {id(error): error for error in refused.values()}  # those of a group share one
-        if not self._make_room(shard, rejections.values()):
-            told = {same: self._told_whole(error) for same, error in rejections.items()}
-            return [told.get(id(outcome), outcome) for outcome in outcomes], True
-        known = {n: one for n, one in enumerate(outcomes) if n not in refused}
-        try:
-            again = shard.publish_many([pairs[n] for n in refused], shards=shards)
-            known.update(zip(refused, again, strict=True))
-        except PublishInterrupted as error:
-            known.update(zip(refused, error.outcomes, strict=False))
-            raise PublishInterrupted(str(error), _beginning(known)) from error
-        return [known[n] for n in range(len(outcomes))], False
-
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
     ) -> Renewed:
@@ -298,11 +243,15 @@ class ShardedStore(ShardedLimits, OwnMethods):
                 found[n] = Renewed(frozenset(), failed=fences)
         return replies.all_renewed(found.values())
 
-    def waiter(self, queues: Sequence[str]) -> Waiter:
+    def waiter(
+        self,
+        queues: Sequence[str],
+        refused: Container[str] = (),  # noqa: ARG002 - that is known here
+    ) -> Waiter:
         """Make a waiter for these queues on all shards."""
 
         def waiters_from(number: int) -> list[Waiter]:
-            return [shard.waiter(queues) for shard in self.shards[number:]]
+            return [shard.waiter(queues, self.refused) for shard in self.shards[number:]]
 
         return ShardedWaiter(waiters_from, self._woken.add)
 
@@ -325,14 +274,6 @@ class ShardedStore(ShardedLimits, OwnMethods):
         """Close all."""
         for shard in self.shards:
             shard.close()
-
-
-def _is_wide(error: CapacityExceeded) -> bool:
-    return error.scope in WIDE and not error.draining
-
-
-def _limit(error: CapacityExceeded) -> str:
-    return f"capacity:{error.scope}:{encode(error.queue) if error.scope == 'queue' else ''}"
 
 
 def _keep(outcomes: dict[int, Outcome], places: Sequence[int], found: Sequence[Outcome]) -> Moving:

@@ -32,7 +32,6 @@ local STATE = {
   steps_taken = 0, looks_taken = 0,
   steps_kept = 0, -- while a sweep runs: Shard.STEPS_KEPT
   cleanup_left = false, has_none = nil,
-  flows_left = 500, -- that a look at quotas may take; behind these 2 of each node
   -- what was worked out, and is needed again
   words = {}, -- one table for all commands: another one each would cost more
   limits_by_text = {}, limits_of_task = {}, averages = {}, room_of_workspace = {},

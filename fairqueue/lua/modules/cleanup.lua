@@ -231,19 +231,15 @@ function Cleanup.tasks(cursor, progress)
   return following_cursor
 end
 
-function Cleanup.quotas(cursor)
-  return Cleanup.fields(K.quotas(), cursor, Quotas.drop)
-end
-
-function Cleanup.quota_ledger(cursor)
-  return Cleanup.fields(K.quota_ledger(), cursor, Quotas.drop_granted)
+function Cleanup.permit_turns(cursor)
+  return Cleanup.fields(K.permit_turns(), cursor, Permits.tidy)
 end
 
 function Cleanup.part(n)
   local parts = { Cleanup.dead_letters, Cleanup.queues, Cleanup.kinds, Cleanup.unique,
     Cleanup.keyed, Cleanup.lost, Cleanup.observed, Cleanup.without_workspace, Cleanup.shared_limits,
     Cleanup.indexed_tasks, Cleanup.jobs, Cleanup.task_keys, Cleanup.tasks, Cleanup.task_rates,
-    Cleanup.quotas, Cleanup.quota_ledger }
+    Cleanup.permit_turns }
   return parts[n]
 end
 

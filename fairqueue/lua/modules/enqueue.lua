@@ -32,7 +32,7 @@ function Enqueue.full(scope, limits, waiting, at, wanted, ws, kept_in)
   if kept_in and not limits.draining and wanted <= limits.capacity then
     KeptPlaces.note(ws, kept_in, wanted)
   end
-  local limit = limits.draining and -1 or Limits.whole(limits, 'capacity')
+  local limit = limits.draining and -1 or limits.capacity
   local idle = at.last_start ~= '0' and num(now - at.last_start) or '-1'
   return { 2, scope, limit, waiting, at.start_interval, idle, kept }
 end

@@ -23,14 +23,13 @@ function Explain.last_start(fences)
   return last
 end
 
--- whole: of a limit that is wider than this shard.
-function Explain.full(blockers, scope, name, limit, key, since, whole)
+function Explain.full(blockers, scope, name, limit, key, since)
   local used = limit and call('SCARD', key)
   if not limit or used < limit then return end
   since = since or not blockers.brief and used <= SEEN
     and Explain.last_start(call('SMEMBERS', key)) or nil
   Explain.note(blockers, 'concurrency', scope, name,
-    { limit = whole or limit, used = used, since = since })
+    { limit = limit, used = used, since = since })
 end
 
 function Explain.full_queue(blockers, name, limits)
@@ -40,8 +39,7 @@ function Explain.full_queue(blockers, name, limits)
   local running = not blockers.brief and used <= SEEN and call('HGETALL', K.slots_of_queue(name))
   for i = 2, running and #running or 0, 2 do insert(fences, running[i]) end
   Explain.note(blockers, 'concurrency', 'queue', name,
-    { limit = Limits.whole(limits, 'concurrency'), used = used,
-      since = Explain.last_start(fences) })
+    { limit = limit, used = used, since = Explain.last_start(fences) })
 end
 
 function Explain.paused(blockers, scope, name, limits)
@@ -54,7 +52,7 @@ function Explain.rate(blockers, scope, name, limits, tat, since)
   local at = limits.rate and Fairness.next_start(tat, limits.rate, limits.burst)
   if at and at > now + 1e-9 then
     Explain.note(blockers, 'rate', scope, name,
-      { limit = Limits.whole(limits, 'rate'), since = since, until_then = at < math.huge and at })
+      { limit = limits.rate, since = since, until_then = at < math.huge and at })
   end
 end
 
@@ -64,7 +62,7 @@ function Explain.total(blockers, limits)
   local since = not blockers.brief and used <= SEEN
     and Explain.last_start(call('ZRANGE', K.expiry(), 0, -1)) or nil
   Explain.note(blockers, 'concurrency', 'total', '-',
-    { limit = Limits.whole(limits, 'concurrency'), used = used, since = since })
+    { limit = limits.concurrency, used = used, since = since })
 end
 
 -- Since when a flow, or an inner node above it that this shared limit closes, is in this state.
@@ -88,7 +86,7 @@ function Explain.task_limits(blockers, ws, flow, task)
       Explain.since(flow, 'task_rate'))
   end
   Explain.full(blockers, 'task', task, limits.concurrency, K.slots_of_shared_limit(key),
-    Explain.since(flow, 'at_limit', key), limits.whole_concurrency)
+    Explain.since(flow, 'at_limit', key))
   Explain.rate(blockers, 'task', task, limits, SharedLimitRecords.of(key).tat,
     Explain.since(flow, 'rate', key))
 end
@@ -114,6 +112,25 @@ function Explain.limits(ws, flow, task, brief)
   Explain.full_queue(blockers, flow.queue, queue)
   Explain.total(blockers, total)
   return blockers
+end
+
+-- Limits wider than this shard: their homes know how many jobs run, and so whether they are full.
+function Explain.wide(blockers, flow, task)
+  local limits, total = Limits.of_queue(Records.node(flow.queue))
+  local of_task, key = Limits.any('tasks') and Limits.of_task(task) or {}, '/' .. task
+  for _, level in ipairs({ { 'total', '-', total }, { 'queue', flow.queue, limits },
+    { 'task', task, of_task, Explain.since(flow, 'at_limit', key) } }) do
+    local scope, name, of, since = unpack(level)
+    if of.whole_concurrency then
+      Explain.note(blockers, 'concurrency', scope, name,
+        { limit = of.whole_concurrency, used = 'wide', since = since })
+    end
+  end
+  local shared = of_task.whole_rate and SharedLimitRecords.of(key)
+  if shared and shared.block == 'rate' then
+    Explain.note(blockers, 'rate', 'task', task, { limit = of_task.whole_rate,
+      since = Explain.since(flow, 'rate', key), until_then = shared.tat })
+  end
 end
 
 -- Since when no worker has come that would have taken this; nil: one has, or it is not yet time.
@@ -173,6 +190,7 @@ function Explain.blockers(ws, flow, task)
   for _, blocker in ipairs(own.would and {} or limits) do insert(blockers, blocker) end
   local since = #blockers == 0 and Explain.no_worker_since(flow)
   if since then Explain.note(blockers, 'worker', 'queue', flow.queue, { since = since }) end
+  Explain.wide(blockers, flow, task)
   return blockers, would_block
 end
 

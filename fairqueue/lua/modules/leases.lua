@@ -217,6 +217,16 @@ function Leases.release(l, due, counted, seconds, max_deliveries, declined)
   Settle.workspace(ws)
 end
 
+-- It has no permit of a limit wider than this shard: no rate counts it as a start. Its task is
+-- closed here for so long, if that is what it has no permit of.
+function Leases.refuse(l, seconds)
+  local ws = Records.workspace(l.workspace)
+  local own, limits = Limits.of_workspace(ws), Limits.any('tasks') and Limits.of_task(l.task)
+  if own.rate then ws.tat, ws.dirty = num(ws.tat - 1 / own.rate), true end
+  if limits then TaskRates.give_back(ws.name, l.task, limits) end
+  if limits and seconds > 0 then SharedLimitRecords.of('/' .. l.task).tat = now + seconds end
+end
+
 function Leases.reject(l, reason, seconds, details)
   local ws = Leases.drop(l)
   seconds = Fairness.worker_seconds(seconds, now - l.claimed)

@@ -35,7 +35,6 @@ function Limits.merged(texts)
   for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
     limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
   end
-  limits.is_wide = limits.whole_concurrency or limits.whole_capacity or limits.whole_rate
   if limits.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
   S.limits_by_text[key] = limits
@@ -80,10 +79,7 @@ function Limits.of_queue(node)
       'pause:queue:' .. node.queue, 'configured:observe:')
     node.total = Limits.merged({ texts[1], texts[2], texts[6], texts[8] })
     node.limits = Limits.merged({ texts[3], texts[4], texts[5], texts[7], texts[8] })
-    if node.total.is_wide then node.total = Limits.within_quota(node.total, 'total:') end
-    if node.limits.is_wide then
-      node.limits = Limits.within_quota(node.limits, 'queue:' .. node.queue)
-    end
+    node.total, node.limits = Limits.with_parts(node.total), Limits.with_parts(node.limits)
   end
   return node.limits, node.total
 end
@@ -140,51 +136,35 @@ end
 -- Limits that are only observed: everything but pauses and drains goes to `would`.
 function Limits.observed(would)
   return { weight = would.weight, burst = 1, parent = would.parent, fairness = would.fairness,
-    exempt = would.exempt, paused = would.paused, draining = would.draining,
-    is_wide = would.is_wide, would = would }
+    exempt = would.exempt, paused = would.paused, draining = would.draining, would = would }
 end
 
--- What a limit that is wider than a shard leaves to this one: its quota, and without one nothing.
--- The whole stays beside it, for people.
-function Limits.within_quota(limits, where)
-  local quotas = call('HMGET', K.quotas(), 'concurrency:' .. where, 'capacity:' .. where,
-    'requests:' .. where, 'rate:' .. where)
-  local own = Limits.bounded(limits, quotas)
-  own.would = own.would and Limits.bounded(own.would, quotas)
-  return own
+-- Of a capacity, or of requests, over all shards each has a fixed part: the whole divided by their
+-- number, and of the rest one for each of the first. While that number changes, the larger counts.
+function Limits.part(whole)
+  local from, to = match(call('GET', K.shards()) or '', '^(%d+)[%d.]*>?(%d*)')
+  if not from then return whole end
+  local shards, own = max(tonumber(from), tonumber(to) or 0), tonumber(Shard.here())
+  return math.floor(whole / shards) + (own < whole % shards and 1 or 0)
 end
 
-function Limits.bounded(limits, quotas)
+-- The same limits with the parts that this shard has. The whole stays beside them, for people.
+function Limits.with_parts(limits)
+  if not (limits.whole_capacity or limits.whole_requests) then
+    local would = limits.would
+    if would and (would.whole_capacity or would.whole_requests) then
+      limits.would = Limits.with_parts(would)
+    end
+    return limits
+  end
   local own = {}
   for name, value in pairs(limits) do own[name] = value end
-  for i, what in ipairs({ 'concurrency', 'capacity', 'requests' }) do
+  for _, what in ipairs({ 'capacity', 'requests' }) do
     local whole = own['whole_' .. what]
-    if whole then own[what] = min(whole, tonumber(match(quotas[i] or '0', '^%d+'))) end
+    own[what] = whole and Limits.part(whole) or own[what]
   end
-  if own.whole_rate then Limits.bound_rate(own, quotas[4]) end
   if own.draining then own.capacity = 0 end
   return own
-end
-
--- The units of burst of a quota, each with its part of the rate. Without any there is no rate.
-function Limits.bound_rate(limits, quota)
-  local whole = math.floor(limits.whole_burst or 1)
-  limits.burst = Limits.units_in(quota, whole)
-  limits.rate = limits.whole_rate * limits.burst / whole
-  limits.whole_burst = limits.whole_burst or 1
-end
-
--- How many units of a burst a quota is worth that may have been given of another, larger one.
-function Limits.units_in(quota, whole)
-  local units, of = match(quota or '', '^(%d+) %d+ (%d+)')
-  return units and min(whole, math.floor(units * min(1, whole / of))) or 0
-end
-
--- A whole limit as it is stored here; nil: there is none. A rate counts by units of its burst.
-function Limits.stored_whole(what, scope, name)
-  local whole = Limits.stored_number('whole_' .. what, scope, name)
-  if what ~= 'rate' or not whole then return whole end
-  return math.floor(Limits.stored_number('whole_burst', scope, name) or 1)
 end
 
 function Limits.stored_number(word, scope, name)
@@ -207,7 +187,6 @@ function Limits.of_task(number)
       'pause:task:' .. number, 'configured:observe:')
     local has_own = texts[1] ~= '' or texts[2] ~= '' or find(texts[3], 'paused') ~= nil
     local limits = has_own and Limits.merged(texts)
-    if limits and limits.is_wide then limits = Limits.within_quota(limits, 'task:' .. number) end
     S.limits_of_task[number] = limits
   end
   return S.limits_of_task[number]

@@ -10,10 +10,8 @@ end
 
 function Requests.most_in_all()
   if Limits.none_is_set() then return {} end
-  local most =
-    Limits.merged(Limits.texts('configured:total:', 'live:total:', 'configured:observe:'))
-  local is_wide = most.whole_requests or most.would and most.would.whole_requests
-  return is_wide and Limits.within_quota(most, 'total:') or most
+  return Limits.with_parts(
+    Limits.merged(Limits.texts('configured:total:', 'live:total:', 'configured:observe:')))
 end
 
 function Requests.in_flight(name)
@@ -24,8 +22,8 @@ function Requests.waiting(name)
   return call('ZCOUNT', K.requests_of_workspace(name), 1, '+inf')
 end
 
--- What is full for one more request of a workspace: a scope, its limit, which may be wider than
--- this shard, and how many are in flight here; nil: nothing. `observes`: of limits that are only
+-- What is full for one more request of a workspace: a scope, its limit, of the total the part
+-- of this shard, and how many are in flight here; nil: nothing. `observes`: of limits that are only
 -- observed.
 function Requests.full(name, observes)
   local own, most = Limits.of_workspace({ name = name }), Requests.most_in_all()
@@ -34,7 +32,7 @@ function Requests.full(name, observes)
   if used and used >= own.requests then return 'workspace', int(own.requests), used end
   local all = most.requests and call('ZCARD', K.requests())
   if all and all >= most.requests then
-    return 'total', int(Limits.whole(most, 'requests')), all
+    return 'total', int(most.requests), all
   end
 end
 

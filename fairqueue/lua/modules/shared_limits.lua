@@ -12,7 +12,9 @@ end
 
 function SharedLimits.next_start(shared)
   local limits = SharedLimits.limits_of(shared.key)
-  if not limits or not limits.rate or shared.key:sub(1, 1) == '@' then return 0 end
+  if not limits or shared.key:sub(1, 1) == '@' then return 0 end
+  if limits.whole_concurrency or limits.whole_rate then return shared.tat end -- see permits.lua
+  if not limits.rate then return 0 end
   return Fairness.next_start(shared.tat, limits.rate, limits.burst)
 end
 
@@ -20,7 +22,9 @@ end
 function SharedLimits.block_of(shared)
   local limits = SharedLimits.limits_of(shared.key)
   if limits and limits.paused then return 'paused' end
-  if SharedLimits.next_start(shared) > now + 1e-9 then return 'rate' end
+  if SharedLimits.next_start(shared) > now + 1e-9 then
+    return limits.whole_concurrency and 'at_limit' or 'rate'
+  end
   local most = limits and limits.concurrency
   if most and call('SCARD', K.slots_of_shared_limit(shared.key)) >= most then return 'at_limit' end
 end
@@ -36,11 +40,12 @@ function SharedLimits.refresh(key)
   return shared, shared.block ~= before
 end
 
--- One that its rate has closed opens at a known time. One that walks goes on at once, in its turn
--- among the timers that are due.
+-- One that its rate or its home has closed opens at a known time. One that walks goes on at once,
+-- in its turn among the timers that are due.
 function SharedLimits.arm(shared)
-  local at = shared.block == 'rate' and SharedLimits.next_start(shared) or nil
-  if at == math.huge then at = nil end -- a quota opens it
+  local is_timed = shared.block == 'rate' or shared.block == 'at_limit'
+  local at = is_timed and SharedLimits.next_start(shared) or nil
+  if at and (at <= now or at == math.huge) then at = nil end
   local is_due = shared.timer and shared.timer <= now and not shared.has_gone_on
   if shared.walk then at = is_due and shared.timer or now end
   if at == shared.timer then return end

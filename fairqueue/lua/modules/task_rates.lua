@@ -28,6 +28,15 @@ function TaskRates.take(workspace, task, limits)
   TaskRates.drop_past(PAST_AT_ONCE)
 end
 
+-- A start was taken back.
+function TaskRates.give_back(workspace, task, limits)
+  local own = TaskRates.of(limits)
+  local member = workspace .. ':' .. task
+  if own and own.rate > 0 and call('ZSCORE', K.task_rates(), member) then
+    call('ZINCRBY', K.task_rates(), num(-1 / own.rate), member)
+  end
+end
+
 function TaskRates.drop_past(most)
   local past = call('ZRANGEBYSCORE', K.task_rates(), '-inf', now_text, 'LIMIT', 0, most)
   if #past > 0 then call('ZREM', K.task_rates(), unpack(past)) end

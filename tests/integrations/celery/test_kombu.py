@@ -238,7 +238,7 @@ def _unanswered(monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
     arm = RedisWaiter.arm
 
     def arm_for_ever(self: RedisWaiter, _: float) -> None:
-        self._tokens = [f"{namespace}:nothing"]
+        self._tokens = lambda: [f"{namespace}:nothing"]
         arm(self, 0)
 
     monkeypatch.setattr(waiter, "SLACK_SECONDS", 0.1)

@@ -1,0 +1,281 @@
+"""The permits that a process holds: jobs under limits wider than a shard start and run by them.
+
+A job is leased on its shard first, and then permits are taken at the homes of such limits. Where
+one is refused the job goes back, uncounted. A permit whose job has ended is used for the next one,
+unless others wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from random import uniform
+from time import monotonic
+from typing import NamedTuple
+
+from fairqueue._keys import encode
+from fairqueue._shards import shard_of_fence
+from fairqueue._stores.permits import UNUSED, Change, Told, adopted, home_of
+from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.store import AnyStore
+from fairqueue._types import Lease
+from fairqueue._utils import Throttle
+from fairqueue.errors import FairQueueError
+
+log = logging.getLogger("fairqueue.claimer")
+
+KEEP_SECONDS = 0.25
+"""For so long after its home has told that none waits, a permit is used again without asking."""
+REFUSED_SECONDS = 0.5
+"""An owner that was refused asks again after that, if nothing wakes it."""
+LIFE = 1.5
+"""In leases: a permit outlives the lease of its job, also one that was renewed just before it."""
+AT_ONCE = 500  # permits that one call renews
+LOG_EVERY_SECONDS = 30.0
+TOTAL = "total:"
+
+
+class _Refusal(NamedTuple):
+    until: float
+    limits: tuple[str, ...]
+
+
+class Permits:
+    """Those of one owner of leases. It asks for them in one thread, and renews them in any."""
+
+    def __init__(self, store: ShardedStore, owner: str, lease_seconds: float) -> None:
+        self._store, self._owner = store, encode(owner)
+        self._seconds = LIFE * lease_seconds
+        self._names = count(1)
+        self._held: dict[int, dict[str, str]] = {}
+        """By fence and limit."""
+        self._adopted: set[int] = set()
+        """Fences of jobs that ran before their limit came."""
+        self._spare: defaultdict[str, list[str]] = defaultdict(list)
+        """Of jobs that have ended."""
+        self._fresh: defaultdict[str, list[str]] = defaultdict(list)
+        """Taken for jobs that have not started."""
+        self._doubtful: defaultdict[str, list[str]] = defaultdict(list)
+        """What their homes may have, though it is not used: it is freed with the next call."""
+        self._alone_until: dict[str, float] = {}
+        """By limit: until when it is believed that no other waits for it."""
+        self._refusals: dict[str, _Refusal] = {}
+        """By queue."""
+        store.refused.clear()
+        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+
+    def open_queues(
+        self, queues: Sequence[str], n: int, *, is_woken: bool
+    ) -> tuple[list[str], int]:
+        """Return the queues whose jobs may start, and how many of them, as far as is known.
+
+        For up to ``n`` jobs of those that were refused, permits are taken now, if it is time.
+        """
+        wanted, now = dict[str, tuple[str, ...]](), monotonic()
+        for queue in queues if n > 0 and self._refusals else ():
+            known = self._refusals.get(queue)
+            if known and (is_woken or known.until <= now or self._has_spare(known.limits)):
+                wanted[queue] = known.limits
+        taken = self._ask(wanted, n) if wanted else {}
+        found = [each for each in queues if each not in self._refusals or taken.get(each)]
+        return found, min(n, sum(taken.values())) if taken.keys() >= set(found) else n
+
+    def _has_spare(self, limits: Iterable[str]) -> bool:
+        return any(self._spare[limit] for limit in limits)
+
+    def _ask(self, wanted: Mapping[str, tuple[str, ...]], n: int) -> dict[str, int]:
+        """Take permits for jobs of some queues ahead; return for how many of each."""
+        asked = [(queue, limit) for queue, limits in wanted.items() for limit in limits]
+        told = self._take([(limit, _turn(limit, queue), n) for queue, limit in asked])
+        found = dict.fromkeys(wanted, n)
+        for (queue, _), one in zip(asked, told, strict=True):
+            found[queue] = min(found[queue], one.taken if one else 0)
+        for queue, taken in found.items():
+            if taken == n:
+                self._refusals.pop(queue, None)
+                self._store.refused.discard(queue)
+            else:
+                self._refuse(queue, wanted[queue])
+        return found
+
+    def _refuse(self, queue: str, limits: tuple[str, ...]) -> None:
+        seconds = REFUSED_SECONDS * uniform(0.75, 1.25)  # noqa: S311 - no secret
+        self._refusals[queue] = _Refusal(monotonic() + seconds, limits)
+        self._store.refused.add(queue)
+
+    def waits(self, queues: Iterable[str]) -> list[float]:
+        """Return for how long some of these queues are refused at most."""
+        found = (self._refusals.get(queue) for queue in queues)
+        return [max(0.0, each.until - monotonic()) for each in found if each]
+
+    def start(self, leases: Sequence[Lease]) -> dict[Lease, float]:
+        """Take what these jobs need, and give back what none does.
+
+        Return those that have to go back, and for how long their tasks are closed on their shards.
+        """
+        refused: dict[Lease, float] = {}
+        for is_task in (True, False):  # what its task holds back takes no place of others
+            left = [lease for lease in leases if lease not in refused]
+            refused |= self._give(left, is_task=is_task)
+        for lease in refused:
+            for limit, permit in self._held.pop(lease.fence, {}).items():
+                self._fresh[limit].append(permit)
+        self.give_back()
+        return refused
+
+    def _give(self, leases: Iterable[Lease], *, is_task: bool) -> dict[Lease, float]:
+        missing: dict[tuple[str, str], list[Lease]] = defaultdict(list)
+        for lease in leases:
+            held = self._held.get(lease.fence, {})
+            for limit in lease.wide_limits:
+                if limit.startswith("task:") is is_task and limit not in held:
+                    permit = self._at_hand(limit)
+                    if permit:
+                        self._hold(lease, limit, permit)
+                    else:
+                        missing[limit, _turn(limit, lease.job.queue, lease.fence)].append(lease)
+        refused: dict[Lease, float] = {}
+        told = self._take([(*of, len(some)) for of, some in missing.items()])
+        for ((limit, _), some), one in zip(missing.items(), told, strict=True):
+            n = one.taken if one else 0
+            for lease in some[:n]:
+                self._hold(lease, limit, self._fresh[limit].pop())
+            for lease in some[n:]:
+                if is_task:
+                    refused[lease] = one.wait_seconds if one else 2 * REFUSED_SECONDS
+                else:
+                    limits = tuple(one for one in lease.wide_limits if not one.startswith("task:"))
+                    self._refuse(lease.job.queue, limits)
+                    refused[lease] = 0.0
+        return refused
+
+    def _at_hand(self, limit: str) -> str | None:
+        if self._fresh[limit]:
+            return self._fresh[limit].pop()
+        return self._spare[limit].pop() if self._spare[limit] and self._is_alone(limit) else None
+
+    def _is_alone(self, limit: str) -> bool:
+        return monotonic() < self._alone_until.get(limit, 0.0)
+
+    def _hold(self, lease: Lease, limit: str, permit: str) -> None:
+        self._held.setdefault(lease.fence, {})[limit] = permit
+
+    def ended(self, fences: Iterable[int]) -> None:
+        """Jobs do not run any more: what they held is spare."""
+        for fence in fences:
+            self._adopted.discard(fence)
+            for limit, permit in self._held.pop(fence, {}).items():
+                self._spare[limit].append(permit)
+
+    def give_back(self) -> None:
+        """Free what no job uses."""
+        limits = [limit for limit in {*self._spare, *self._fresh} if self._has_any(limit)]
+        if limits:
+            self._take([(limit, "-", 0) for limit in limits])
+
+    def _has_any(self, limit: str) -> bool:
+        return bool(self._spare[limit] or self._fresh[limit])
+
+    def _take(self, wanted: Iterable[tuple[str, str, int]]) -> list[Told | None]:
+        """Take permits of some limits, for ``(limit, turn, n)``, and free those that are spare.
+
+        None: the home has not answered.
+        """
+        changes = []
+        for limit, turn, n in wanted:
+            spare = self._spare.pop(limit, [])
+            if n == 0:
+                spare += [f"{UNUSED}{permit}" for permit in self._fresh.pop(limit, [])]
+            taken = [f"{self._owner}/{next(self._names)}" for _ in range(n)]
+            changes.append(Change(limit, turn, spare, taken))
+        told: list[Told | None] = [None] * len(changes)
+        for home in {home_of(change.limit) for change in changes}:
+            places = [at for at, change in enumerate(changes) if home_of(change.limit) == home]
+            found = self._send(home, [changes[at] for at in places])
+            for at, one in zip(places, found, strict=False):
+                told[at] = one
+        return told
+
+    def _send(self, home: int, changes: Sequence[Change]) -> list[Told]:
+        limits = [limit for limit in self._doubtful if home_of(limit) == home]
+        late = [Change(limit, freed=self._doubtful.pop(limit)) for limit in limits]
+        sent = [*late, *changes]
+        for change in sent:
+            self._doubtful[change.limit] += [*change.freed, *change.taken]
+        try:
+            told = self._store.shards[home].permits(sent, seconds=self._seconds)
+        except FairQueueError as error:
+            self._failed(error)
+            return []
+        for change in sent:
+            self._doubtful.pop(change.limit, None)
+        now = monotonic()
+        for change, one in zip(sent, told, strict=True):
+            self._fresh[change.limit] += change.taken[: one.taken]
+            if change.turn != "-" or not change.limit.startswith("task:"):
+                alone = 0.0 if one.has_others else now + KEEP_SECONDS
+                self._alone_until[change.limit] = alone
+            self._open(change.limit, one.opened)
+        return told[len(late) :]
+
+    def _open(self, limit: str, shards: Iterable[int]) -> None:
+        for number in shards:
+            with suppress(FairQueueError):  # it opens by itself before long
+                self._store.shards[number].open_task(limit.partition(":")[2])
+
+    def _failed(self, error: FairQueueError) -> None:
+        if self._log_throttle.passes():
+            log.warning("jobs under limits over all shards wait, or run on: %s", error)
+
+    def renew(self, store: AnyStore, running: set[int]) -> None:
+        """Renew those of some leases; what fails is tried again with the next renewal."""
+        self.ended(self._adopted - running)
+        self._put(store, {fence: dict(self._held.get(fence, {})) for fence in running})
+
+    def adopt(self, store: AnyStore, limits_of: Mapping[int, Sequence[str]]) -> None:
+        """Count jobs that run without a permit, since their limit came while they ran."""
+        new: dict[int, dict[str, str]] = {}
+        for fence, limits in limits_of.items():
+            held = self._held.get(fence, {})
+            missing = {limit: adopted(self._owner, fence) for limit in limits if limit not in held}
+            if missing:
+                new[fence] = missing
+                self._adopted.add(fence)
+                self._held.setdefault(fence, {}).update(missing)
+        self._put(store, new)
+
+    def _put(self, store: AnyStore, held: Mapping[int, Mapping[str, str]]) -> None:
+        """Renew permits at their homes; those whose jobs have ended meanwhile are freed again."""
+        pairs = [pair for of in held.values() for pair in of.items()]
+        for home in {home_of(limit) for limit, _ in pairs}:
+            here = [pair for pair in pairs if home_of(pair[0]) == home]
+            for at in range(0, len(here), AT_ONCE):
+                renewed = defaultdict[str, list[str]](list)
+                for limit, permit in here[at : at + AT_ONCE]:
+                    renewed[limit].append(permit)
+                try:
+                    store.shards[home].permits(seconds=self._seconds, renewed=renewed)
+                except FairQueueError as error:
+                    self._failed(error)
+        ended = defaultdict[str, list[str]](list)
+        used = {permit for of in list(self._held.values()) for permit in of.values()}
+        for limit, permit in pairs:
+            if permit not in used:
+                ended[limit].append(permit)
+        self._free(store, ended)
+
+    def _free(self, store: AnyStore, permits: Mapping[str, Sequence[str]]) -> None:
+        for limit, some in permits.items():
+            with suppress(FairQueueError):
+                change = Change(limit, freed=some)
+                store.shards[home_of(limit)].permits([change], seconds=self._seconds)
+
+
+def _turn(limit: str, queue: str, fence: int = 0) -> str:
+    """Say in which turns a limit is given: those of queues, of shards, or none."""
+    if limit == TOTAL:
+        return encode(queue)
+    return str(shard_of_fence(fence)) if limit.startswith("task:") else "-"

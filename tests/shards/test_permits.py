@@ -1,0 +1,484 @@
+"""Limits wider than a shard: a job runs under a permit from the home of its limit."""
+
+from __future__ import annotations
+
+import select
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import pytest
+
+from fairqueue import Lease, Limits, Settings, _permits, _shard_order
+from fairqueue._admin import Admin
+from fairqueue._claimers import Claimers
+from fairqueue._permits import LIFE
+from fairqueue._shards import shard_of
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.engine import Database
+from fairqueue._stores.permits import PermitStore, home_of
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.store import Store
+from fairqueue._types import Admission, Claimed, Finish, Job, StoredLimits
+from fairqueue.audit import audit
+from fairqueue.errors import StoreUnavailable
+from fairqueue.testing import ManualClock
+
+SHARDS, LEASE_SECONDS = 3, 60.0
+HOME = home_of("total:")
+
+
+class Process:
+    """One process of a fleet: it claims, and ends what it runs."""
+
+    def __init__(self, store: ShardedStore, queues: Sequence[str] = ("q",)) -> None:
+        self.store, self.queues = store, queues
+        self.claimers = Claimers(store, Settings(lease_seconds=LEASE_SECONDS))
+        self.running: list[Lease] = []
+
+    def claim(self, n: int = 100, ends: Sequence[Lease] = ()) -> Claimed:
+        """Start what may start; what has ended is told in the same call."""
+        finishes = [Finish(each.fence) for each in ends]
+        self.running = [each for each in self.running if each not in ends]
+        claimed = self.claimers.claim(self.queues, n, finishes)
+        self.running += claimed.leases
+        return claimed
+
+    def start(self, n: int = 100) -> int:
+        """Return how many jobs it has started, in as many calls as it takes."""
+        before = len(self.running)
+        while (left := n - len(self.running) + before) > 0:
+            claimed = self.claim(left)
+            if not claimed.leases and claimed.wait_seconds > 0:
+                break
+        return len(self.running) - before
+
+    def end(self) -> Claimed:
+        """End the oldest job, and claim another one."""
+        return self.claim(1, self.running[:1])
+
+    def renew(self) -> None:
+        """Renew all that it runs."""
+        self.claimers.renew(self.store, [(e.fence, 0.0) for e in self.running], self.claimers.owner)
+
+
+def homes(number: int) -> Iterator[str]:
+    """Give workspaces that live on a shard."""
+    return (name for name in map("w{}".format, count()) if shard_of(name, SHARDS) == number)
+
+
+class Fleet:
+    """A store of three shards that several processes use."""
+
+    def __init__(self, open_shard: Callable[[int], Store], clock: ManualClock) -> None:
+        self.clock, self._open = clock, open_shard
+        self.store = self.open()
+        self._ids = count()
+        self.published: list[str] = []
+        self._names = [homes(number) for number in range(SHARDS)]
+
+    def open(self) -> ShardedStore:
+        return ShardedStore([self._open(number) for number in range(SHARDS)])
+
+    def process(self, *queues: str) -> Process:
+        return Process(self.open(), queues or ("q",))
+
+    def publish(self, n: int = 1, *, shard: int | None = None, **job: Any) -> None:
+        """Publish jobs of as many workspaces, on each shard or on one."""
+        for number in range(SHARDS) if shard is None else [shard]:
+            for _ in range(n):
+                named = {"queue": "q", "task": "t", "payload": b"", **job}
+                found = Job(str(next(self._ids)), next(self._names[number]), **named)
+                self.store.publish(found, Admission())
+                self.published.append(found.workspace)
+
+    def permits(self, limit: str) -> int:
+        return self.store.permits_used([limit])[limit]
+
+
+@pytest.fixture(params=["memory", "redis"])
+def fleet(
+    request: pytest.FixtureRequest,
+    clock: ManualClock,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Fleet]:
+    """Three shards on each engine in turn; at the end the auditor finds nothing there."""
+    engines: Callable[[int], Any]
+    database, opened = Database(), list[Store]()
+    if request.param == "redis":
+        client = request.getfixturevalue("redis_client")
+        engines = lambda n: RedisEngine(client, namespace=namespace, shard=n)  # noqa: E731
+    else:
+        engines = lambda n: MemoryEngine(database, namespace=namespace, shard=n)  # noqa: E731
+
+    def open_shard(number: int) -> Store:
+        opened.append(Store(engines(number), clock=clock))
+        return opened[-1]
+
+    for module in (_permits, _shard_order):
+        monkeypatch.setattr(module, "monotonic", clock)
+    fleet = Fleet(open_shard, clock)
+    yield fleet
+    for store in fleet.store.shards:
+        assert audit(store.engine, now=clock()) == []
+    for store in opened:
+        store.close()
+
+
+WIDE = {
+    "total": StoredLimits(total=Limits(concurrency=7)),
+    "queue": StoredLimits(queues={"q": Limits(concurrency=7)}),
+    "default": StoredLimits(queue_default=Limits(concurrency=7)),
+    "task": StoredLimits(tasks={"t": Limits(concurrency=7)}),
+}
+
+
+@pytest.mark.parametrize("stored", WIDE.values(), ids=WIDE)
+def test_a_limit_holds_over_all_shards(fleet: Fleet, stored: StoredLimits) -> None:
+    """No more jobs run than it lets, and as many, whichever processes run them."""
+    fleet.store.configure(stored, authoritative=True)
+    fleet.publish(5)
+    one, other = fleet.process(), fleet.process()
+    assert one.start(4) == 4
+    assert other.start() == 3
+    assert one.start() == 0
+    fleet.clock.advance(1.0)
+    other.claim(0, other.running[:1])
+    assert other.start() + one.start() == 1
+
+
+def test_what_is_refused_does_not_count(fleet: Fleet) -> None:
+    """Its place, its delivery and the rate of its workspace are as if it had not been tried."""
+    fleet.store.set_limits("total", "", Limits(concurrency=1))
+    fleet.store.set_limits("default", "", Limits(rate=0.001))
+    fleet.store.set_limits("task", "t", Limits(workspace_rate=0.001))
+    fleet.publish(1, shard=0)
+    holder, other = fleet.process(), fleet.process()
+    assert holder.start() == 1
+    fleet.publish(1, shard=1)
+    assert other.start() == 0
+    fleet.clock.advance(1.0)
+    holder.claim(0, holder.running[:1])
+    assert other.start() == 1
+    assert other.running[0].deliveries == 1
+    assert not other.running[0].redelivered or other.running[0].declined == 0
+
+
+def test_a_process_that_was_refused_is_woken(fleet: Fleet) -> None:
+    """Its wait ends as soon as another one has ended a job."""
+    fleet.store.set_limits("total", "", Limits(concurrency=1))
+    fleet.publish(1)
+    holder, other = fleet.process(), fleet.process()
+    assert holder.start() == 1
+    assert other.start() == 0
+    waiter = other.store.waiter(other.queues)
+    waiter.arm(30)
+    assert not select.select([waiter.fileno()], [], [], 0.05)[0]
+    holder.claim(0, holder.running[:1])
+    assert select.select([waiter.fileno()], [], [], 10)[0]
+    waiter.collect()
+    waiter.close()
+    assert other.start() == 1
+
+
+def test_queues_take_turns_where_the_total_is_full(fleet: Fleet) -> None:
+    """A process that ends a job does not keep the slot for its own queue."""
+    fleet.store.set_limits("total", "", Limits(concurrency=1))
+    processes = {queue: fleet.process(queue) for queue in "abc"}
+    for queue in processes:
+        fleet.publish(10, queue=queue)
+    started = Counter[str]()
+    for _ in range(60):
+        for queue, process in processes.items():
+            started[queue] += len(process.claim(1, process.running).leases)
+        assert sum(len(process.running) for process in processes.values()) <= 1
+        fleet.clock.advance(0.7)
+    assert sum(started.values()) > 40
+    assert max(started.values()) - min(started.values()) <= 3, started
+
+
+def test_shards_take_turns_where_a_task_is_full(fleet: Fleet) -> None:
+    """One process serves all of them, and each has its share of one slot."""
+    fleet.store.set_limits("task", "t", Limits(concurrency=1))
+    fleet.publish(25)
+    process, started = fleet.process(), Counter[int]()
+    for _ in range(60):
+        for lease in process.claim(1, process.running).leases:
+            started[shard_of(lease.job.workspace, SHARDS)] += 1
+        assert len(process.running) <= 1
+        fleet.clock.advance(0.3)
+    assert sum(started.values()) > 30
+    assert min(started[number] for number in range(SHARDS)) >= 0.5 * max(started.values()), started
+
+
+def test_other_tasks_go_on_while_one_is_full(fleet: Fleet) -> None:
+    """It is closed on the shards, so that no claim meets it."""
+    fleet.store.set_limits("task", "t", Limits(concurrency=1))
+    fleet.publish(3)
+    fleet.publish(3, task="free")
+    assert fleet.process().start() == 10
+    assert fleet.process().start() == 0
+
+
+def test_permits_of_a_dead_process_come_back(fleet: Fleet) -> None:
+    """They end by themselves, a little after the leases; those of the living are renewed."""
+    fleet.store.set_limits("queue", "q", Limits(concurrency=4))
+    fleet.publish(4)
+    dead, alive, other = fleet.process(), fleet.process(), fleet.process()
+    assert dead.start(2) == 2
+    assert alive.start(2) == 2
+    for _ in range(3):
+        assert other.start() == 0
+        fleet.clock.advance(LEASE_SECONDS / 3)
+        alive.renew()
+    fleet.clock.advance((LIFE - 1) * LEASE_SECONDS + 1)
+    alive.renew()
+    assert other.start() == 2
+
+
+def test_a_permit_that_was_lost_is_put_back(fleet: Fleet) -> None:
+    """Its home has lost its writes: the next renewal counts the job again."""
+    fleet.store.set_limits("total", "", Limits(concurrency=2))
+    fleet.publish(2)
+    process, other = fleet.process(), fleet.process()
+    assert process.start() == 2
+    home = fleet.store.shards[HOME].engine
+    home.command("DEL", home.keys.key("permits", "total", ""))
+    process.renew()
+    assert fleet.permits("total:") == 2
+    assert other.start() == 0
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, *, done: bool = False) -> None:
+    """Let no home answer, though it may have done what it was asked."""
+    permits = PermitStore.permits
+
+    def lose(self: PermitStore, *given: Any, **named: Any) -> Any:
+        if done:
+            permits(self, *given, **named)
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(PermitStore, "permits", lose)
+
+
+def test_a_home_that_is_away_stops_what_it_limits_alone(fleet: Fleet) -> None:
+    """Running jobs go on, and so do others; after that the limit holds at once."""
+    fleet.store.set_limits("task", "t", Limits(concurrency=2))
+    fleet.publish(1)
+    process, other = fleet.process(), fleet.process()
+    assert process.start() == 2
+    fleet.publish(1, task="free")
+    with pytest.MonkeyPatch.context() as patch:
+        refuse(patch)
+        assert other.start() == 3
+        process.renew()
+        other.renew()
+    fleet.clock.advance(2.0)
+    assert len(process.end().leases) == 1
+    fleet.clock.advance(2.0)
+    assert other.start() == 0
+
+
+def test_a_home_that_comes_back_waits_for_renewals(fleet: Fleet) -> None:
+    """Permits that ended while it was away count until they could have been renewed."""
+    fleet.store.set_limits("total", "", Limits(concurrency=2))
+    fleet.publish(2)
+    process, other = fleet.process(), fleet.process()
+    assert process.start() == 2
+    fleet.clock.advance(3 * LEASE_SECONDS)
+    assert other.start() == 0
+    process.renew()
+    fleet.clock.advance(LEASE_SECONDS)
+    assert other.start() == 0
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_lost_reply_loses_no_slot(fleet: Fleet, *, done: bool) -> None:
+    """What a home may have given is freed with the next call."""
+    fleet.store.set_limits("total", "", Limits(concurrency=2))
+    fleet.publish(1)
+    process = fleet.process()
+    with pytest.MonkeyPatch.context() as patch:
+        refuse(patch, done=done)
+        assert process.start() == 0
+    fleet.clock.advance(1.0)
+    assert process.start() == 2
+    assert fleet.permits("total:") == 2
+
+
+def test_a_limit_that_comes_later_counts_what_runs(fleet: Fleet) -> None:
+    """At once, and its owners renew that; each job that ends then makes room."""
+    fleet.publish(3)
+    process, other = fleet.process(), fleet.process()
+    assert process.start(4) == 4
+    fleet.store.set_limits("total", "", Limits(concurrency=4))
+    assert other.start() == 0
+    process.renew()
+    fleet.clock.advance(40.0)
+    process.renew()
+    assert other.start() == 0
+    process.claim(0, process.running[:1])
+    process.renew()
+    fleet.clock.advance(1.0)
+    assert other.start() == 1
+
+
+def test_a_lowered_limit_drains_and_a_raised_one_lets_more_start(fleet: Fleet) -> None:
+    """Both count from the next start."""
+    fleet.store.set_limits("total", "", Limits(concurrency=4))
+    fleet.publish(5)
+    process = fleet.process()
+    assert process.start() == 4
+    fleet.store.set_limits("total", "", Limits(concurrency=2))
+    for left in (3, 2, 2):
+        fleet.clock.advance(1.0)
+        process.end()
+        assert len(process.running) == left
+    fleet.store.set_limits("total", "", Limits(concurrency=6))
+    fleet.clock.advance(1.0)
+    assert process.start() == 4
+    fleet.store.set_limits("total", "", None)
+    fleet.clock.advance(1.0)
+    assert process.start() == 6
+
+
+def test_jobs_one_after_the_other_ask_seldom(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While no other waits a permit serves job after job; an idle process holds none."""
+    asked, permits = count(), PermitStore.permits
+
+    def counted(self: PermitStore, *given: Any, **named: Any) -> Any:
+        next(asked)
+        return permits(self, *given, **named)
+
+    monkeypatch.setattr(PermitStore, "permits", counted)
+    fleet.store.set_limits("total", "", Limits(concurrency=5))
+    fleet.publish(10)
+    process = fleet.process()
+    for _ in range(30):
+        assert len(process.claim(1, process.running).leases) == 1
+    assert next(asked) == 1
+    assert not process.claim(1, process.running).leases
+    assert next(asked) == 3
+    assert fleet.permits("total:") == 0
+    assert not process.claim(1).leases
+    assert next(asked) == 4  # this count alone
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(0.5, 1), (4.0, 8)])
+def test_a_rate_holds_over_all_shards(fleet: Fleet, rate: float, burst: int) -> None:
+    """No more start than it lets, nearly as many, and each shard has its share."""
+    fleet.store.set_limits("task", "t", Limits(rate=rate, burst=burst))
+    fleet.publish(30)
+    processes, started = [fleet.process(), fleet.process()], Counter[int]()
+    seconds, step = 40 / rate, 0.25 / rate
+    for tick in range(int(seconds / step)):
+        for process in processes:
+            for lease in process.claim(4, process.running).leases:
+                started[shard_of(lease.job.workspace, SHARDS)] += 1
+        assert sum(started.values()) <= burst + rate * tick * step + 1e-6
+        fleet.clock.advance(step)
+    assert sum(started.values()) >= 0.8 * (burst + rate * seconds)
+    assert min(started[number] for number in range(SHARDS)) >= 0.5 * max(started.values()), started
+
+
+def test_people_see_the_whole_limit(fleet: Fleet) -> None:
+    """``why`` names it where it is full, with what all shards use; lists tell it."""
+    fleet.store.set_limits("total", "", Limits(concurrency=2))
+    fleet.store.set_limits("task", "t", Limits(concurrency=9))
+    fleet.publish(3)
+    admin = Admin(lambda: fleet.store, Settings())
+    process = fleet.process()
+    assert admin.runnable("q").startable == 2
+    process.start()
+    assert admin.runnable("q").startable == 0
+    running = {lease.job.workspace for lease in process.running}
+    waiting = next(name for name in fleet.published if name not in running)
+    found = admin.why(workspace=waiting)
+    assert [(each.kind, each.scope, each.limit, each.used) for each in found.blockers] == [
+        ("concurrency", "total", 2.0, 2)
+    ]
+    process.claim(0, process.running[:1])
+    assert not [each for each in admin.why(workspace=waiting).blockers if each.kind != "worker"]
+
+
+def test_with_observe_no_limit_holds_a_job_back(fleet: Fleet) -> None:
+    """Nothing needs a permit."""
+    fleet.store.configure(
+        StoredLimits(total=Limits(concurrency=1), enforced=False), authoritative=True
+    )
+    fleet.publish(2)
+    assert fleet.process().start() == 6
+    assert fleet.permits("total:") == 0
+
+
+def test_a_job_needs_the_permits_of_all_its_limits(fleet: Fleet) -> None:
+    """The lowest of them counts; those of the others come back."""
+    fleet.store.set_limits("total", "", Limits(concurrency=5))
+    fleet.store.set_limits("queue", "q", Limits(concurrency=4))
+    fleet.store.set_limits("task", "t", Limits(concurrency=3, rate=100.0, burst=50))
+    fleet.publish(4)
+    process, other = fleet.process(), fleet.process()
+    assert process.start() == 3
+    fleet.publish(2, task="free")
+    fleet.clock.advance(2.0)
+    assert other.start() == 1
+    fleet.publish(2, queue="r", task="free")
+    assert fleet.process("r").start() == 1
+    limits = ("total:", "queue:q", "task:t")
+    assert [fleet.permits(limit) for limit in limits] == [5, 4, 3]
+
+
+def test_a_process_with_many_slots_claims_what_it_may_start(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it has been refused, it leases no job in vain while it goes on."""
+    fleet.store.set_limits("queue", "q", Limits(concurrency=2))
+    fleet.publish(20)
+    process, released = fleet.process(), count()
+    assert process.start(8) == 2
+    release = Store.release
+
+    def counted(self: Store, *given: Any, **named: Any) -> bool:
+        next(released)
+        return release(self, *given, **named)
+
+    monkeypatch.setattr(Store, "release", counted)
+    for _ in range(20):
+        process.claim(7, process.running[:1])
+        fleet.clock.advance(0.1)
+        assert len(process.running) == 2
+    assert next(released) == 0
+
+
+@pytest.mark.usefixtures("servers_apart")
+def test_a_shard_that_missed_a_limit_has_it_when_it_is_back(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that claims copies it; where the home of the limit is away, none is set."""
+    away = {2}
+    call = Engine.call
+
+    def refuse_some(engine: Engine, operation: str, /, **given: Any) -> Any:
+        if engine.shard in away:
+            raise StoreUnavailable("away")
+        return call(engine, operation, **given)
+
+    monkeypatch.setattr(Engine, "call", refuse_some)
+    with pytest.raises(StoreUnavailable):
+        fleet.store.set_limits("total", "", Limits(concurrency=2))
+    away.clear()
+    assert not fleet.store.shards[2].get_limits("total", "")
+    for _ in range(SHARDS):
+        fleet.store.tell_missed()
+    assert fleet.store.shards[2].get_limits("total", "")[0].limits == Limits(concurrency=2)
+    assert not any(shard.missed_limits() for shard in fleet.store.shards)
+    away.add(HOME)
+    with pytest.raises(StoreUnavailable):
+        fleet.store.set_limits("total", "", Limits(concurrency=9))
+    away.clear()
+    found = [shard.get_limits("total", "")[0].limits for shard in fleet.store.shards]
+    assert found == [Limits(concurrency=2)] * SHARDS

@@ -1,0 +1,91 @@
+"""Limits over all shards while their number changes: they hold, and all of each is used after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairqueue import ConfigurationError, FairQueue, Lease
+from fairqueue._stores.engine import Engine
+from tests.shards.test_reshard import FROM, NAMES, TO, Namespace, processes
+
+__all__ = ["processes"]
+
+LIMIT = 4
+
+
+class Runs:
+    """Jobs that run in several processes, never more than the limit."""
+
+    def __init__(self) -> None:
+        self.leases: list[tuple[FairQueue, Lease]] = []
+        self.done: list[str] = []
+
+    def claim(self, queue: FairQueue) -> None:
+        for _ in range(3):  # one that was refused takes a call more
+            self.leases += [(queue, lease) for lease in queue.claim(["q"], 10).leases]
+        assert len(self.leases) <= LIMIT
+
+    def end(self, n: int = 1) -> None:
+        for queue, lease in self.leases[:n]:
+            queue.ack(lease)
+            self.done.append(lease.job.id)
+        del self.leases[:n]
+
+
+@pytest.mark.parametrize(
+    "limits", [{"total_concurrency": LIMIT}, {"queues": {"q": {"concurrency": LIMIT}}}]
+)
+@pytest.mark.parametrize("to", [TO, 2])
+def test_a_limit_holds_while_the_number_changes(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch, to: int, limits: dict[str, Any]
+) -> None:
+    """Jobs run all the while, in processes that know the old number and in those that know it."""
+    monkeypatch.setattr("fairqueue._permits.REFUSED_SECONDS", 0.0)
+    old = processes.open(FROM, **limits)
+    put = [
+        old.publish(b"", queue="q", workspace=name, job_id=f"{name}-{n}")
+        for name in NAMES
+        for n in range(4)
+    ]
+    runs = Runs()
+    runs.claim(old)
+    assert len(runs.leases) == LIMIT
+    new: list[FairQueue] = []
+    call, calls = Engine.call, 0
+
+    def beside(engine: Engine, operation: str, /, **given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls % 40 == 0:
+            with pytest.MonkeyPatch.context() as inside:
+                inside.setattr(Engine, "call", call)
+                new[:] = new or [processes.open(to, **limits)]
+                runs.end(2)
+                for queue in (*new, old):
+                    runs.claim(queue)
+                runs.end(LIMIT)
+        return call(engine, operation, **given)
+
+    runs.end(LIMIT)
+    monkeypatch.setattr(Engine, "call", beside)
+    assert old.admin.reshard(to).is_done
+    monkeypatch.setattr(Engine, "call", call)
+    assert new
+    while len(runs.done) < len(put):
+        runs.claim(old)
+        assert len(runs.leases) == min(LIMIT, len(put) - len(runs.done))
+        runs.end(LIMIT)
+    assert sorted(runs.done) == sorted(put)
+    assert processes.findings(to) == []
+
+
+@pytest.mark.parametrize("processes", ["memory"], indirect=True)
+def test_more_shards_than_a_capacity_are_refused(processes: Namespace) -> None:
+    """Nothing has changed then."""
+    queue = processes.open(FROM)
+    queue.admin.set_queue_limits("q", capacity=4)
+    with pytest.raises(ConfigurationError, match="queue 'q': capacity is 4, and each of 5 shards"):
+        queue.admin.reshard(TO)
+    assert queue.admin.reshard(4).is_done
