@@ -28,7 +28,7 @@ class WorkspaceMoves(StoreUnavailable):
 
     def __init__(self, workspace: str, *others: str) -> None:
         super().__init__(
-            f"workspace {workspace!r} moves to another shard (fairqueue reshard, or a parent): try "
+            f"workspace {workspace!r} moves to another shard (fairqueue reshard): try "
             "again in a moment"
         )
         self.workspaces = (workspace, *others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -42,6 +42,14 @@ class Whereabouts(IntEnum):
     """Nothing is known of it there but, perhaps, unique keys of jobs that have ended."""
 
 
+class Left(IntEnum):
+    """What becomes of a workspace that has got a parent on another shard."""
+
+    DONE = 1
+    HAS_JOBS = 0
+    IS_PARENT = -1
+
+
 def _late(workspace: str) -> FairQueueError:
     return FairQueueError(f"workspace {workspace!r} is moved by another process")
 
@@ -57,10 +65,6 @@ class MovesStore(OperatorStore):
         name = encode(workspace)
         return Whereabouts(self._call("whereabouts", workspace=name, to=to, sure=int(sure)))
 
-    def open_ways(self) -> None:
-        """Let publishes ask from now on whether their workspace has come here, or left."""
-        self._call("open_ways")
-
     def ways(self, workspaces: Sequence[str]) -> list[Way]:
         """Say of each whether it has left this shard because of its parent, and where to."""
         moved = self.engine.keys.key("moved")
@@ -68,44 +72,61 @@ class MovesStore(OperatorStore):
         return [way_in(text) for text in found]
 
     def keep_way(self, workspace: str, to: int | None) -> None:
-        """Note where it is, though its name says another shard; None: here."""
-        field = f"+{encode(workspace)}" if to is None else encode(workspace)
-        self.engine.command("HSET", self.engine.keys.key("moved"), field, 1 if to is None else to)
+        """Note where it is, though its name says another shard; None: here.
 
-    def is_guest(self, workspace: str) -> bool:
-        """Whether it has come here from another shard, and not left."""
-        moved = self.engine.keys.key("moved")
-        return bool(self.engine.command("HEXISTS", moved, f"+{encode(workspace)}"))
+        Publishes ask for that if ``names_parents`` or the number of shards changes.
+        """
+        name = encode(workspace)
+        fields = (f"+{name}", 1) if to is None else (name, to)
+        self._moved("HSET", *fields)
+        if to is not None:
+            self._moved("HDEL", f"+{name}")
+        self.engine.command("HSET", self.engine.keys.key("limits"), "forwards", 1)
 
-    def all_ways(self) -> Iterator[dict[str, int]]:
-        """Yield pages of what has left this shard, and where to."""
-        cursor = b""
-        while cursor != b"0":
-            cursor, *found = self._call("ways", cursor=cursor or b"0", count=WAYS)
-            pairs = zip(found[::2], found[1::2], strict=True)
-            yield {decode(name): int(to) for name, to in pairs}
+    def _moved(self, command: str, *arguments: str | int) -> Any:
+        return self.engine.command(command, self.engine.keys.key("moved"), *arguments)
 
-    def under_way(self) -> Iterator[str]:
-        """Yield the workspaces that are paused because they come here, or leave."""
-        cursor = b""
-        while cursor != b"0":
-            cursor, *found = self._call("under_way", cursor=cursor or b"0", count=WAYS)
-            yield from map(decode, found)
+    def forget_ways(self, stays: Callable[[str, int], bool]) -> None:
+        """Forget where workspaces have gone, and old parents, but what ``stays``."""
+        for field, text in list(self._scan("moved")):
+            if field[:1] in {b"", b"+"}:
+                continue
+            to = self.engine.shard if field[:1] == b"@" else int(text)
+            if not stays(decode(field.lstrip(b"@")), to):
+                self._moved("HDEL", field.decode())
 
-    def forget_ways(self, workspaces: Sequence[str]) -> None:
-        """Forget where these have gone."""
-        if workspaces:
-            moved = self.engine.keys.key("moved")
-            self.engine.command("HDEL", moved, *map(encode, workspaces))
+    def _scan(self, kind: str) -> Iterator[tuple[bytes, bytes]]:
+        cursor: Any = b"0"
+        begun = False
+        while not begun or int(cursor):
+            begun = True
+            cursor, found = self.engine.command(
+                "HSCAN", self.engine.keys.key(kind), cursor, "COUNT", WAYS
+            )
+            yield from (
+                found.items()
+                if isinstance(found, dict)
+                else zip(found[::2], found[1::2], strict=True)
+            )
+
+    def names_parents(self) -> bool:
+        """Whether a workspace has a parent, or lives elsewhere than its name says."""
+        return any(
+            field == b"forwards" or b"parent=" in text for field, text in self._scan("limits")
+        )
 
     def is_parent(self, workspace: str) -> bool:
         """Whether it has been named as a parent, and so stays on this shard."""
-        moved = self.engine.keys.key("moved")
-        return bool(self.engine.command("HEXISTS", moved, f"@{encode(workspace)}"))
+        return bool(self._moved("HEXISTS", f"@{encode(workspace)}"))
 
-    def keep_parent(self, workspace: str) -> None:
-        """Let it stay on this shard for good."""
-        self.engine.command("HSET", self.engine.keys.key("moved"), f"@{encode(workspace)}", 1)
+    def keep_parent(self, workspace: str, *, is_parent: bool = True) -> None:
+        """Let it stay on this shard for good; or no more, where it cannot be a parent."""
+        field = f"@{encode(workspace)}"
+        self._moved("HSET", field, 1) if is_parent else self._moved("HDEL", field)
+
+    def leave_shard(self, workspace: str, to: int, *, looks: bool = False) -> Left:
+        """Let a workspace without jobs live elsewhere from now on; ``looks``: change nothing."""
+        return Left(self._call("leave_shard", workspace=encode(workspace), to=to, looks=int(looks)))
 
     def would_store(self, limits: StoredLimits, *, authoritative: bool) -> bool:
         """Whether ``configure`` would store these limits, which name some."""
@@ -152,11 +173,18 @@ class MovesStore(OperatorStore):
         found: list[Any] = self._call("moving_workspace", workspace=encode(workspace))
         return found
 
-    def expect_workspace(self, workspace: str, values: Sequence[bytes]) -> None:
-        """Prepare for one that moves here: its limits hold, and nothing of it starts yet."""
-        names = self.engine.arguments_of("expect_workspace")[2:]
-        given = dict(zip(names, values, strict=True))
-        if not self._call("expect_workspace", workspace=encode(workspace), **given):
+    def expect_workspace(
+        self, workspace: str, values: Sequence[bytes], *, moves: bool = True
+    ) -> None:
+        """Prepare for one that moves here: its limits hold, and nothing of it starts yet.
+
+        Without ``moves`` it has no jobs, and lives here from now on.
+        """
+        names = self.engine.arguments_of("expect_workspace")[3:]
+        given: dict[str, Any] = dict(zip(names, values, strict=True))
+        if not self._call(
+            "expect_workspace", workspace=encode(workspace), moves=int(moves), **given
+        ):
             raise _late(workspace)
 
     def moving_jobs(self, workspace: str) -> tuple[bytes, int]:

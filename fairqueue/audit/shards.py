@@ -32,7 +32,6 @@ def of_layout(store: AnyStore) -> Iterator[Remark]:
         return
     change = before._replace(to=mark.shards) if before and mark.to is None else mark
     if change.to is None:
-        yield from _left_under_way(store)
         return
     yield Remark(
         Level.WARNING,
@@ -40,17 +39,6 @@ def of_layout(store: AnyStore) -> Iterator[Remark]:
         f"workspaces are on their way from {change.shards} to {change.to} shards: if no 'fairqueue "
         f"reshard' runs, run it again, with --to {change.to}",
     )
-
-
-def _left_under_way(store: AnyStore) -> Iterator[Remark]:
-    """Say which workspaces wait, since they have got a parent and the move has not ended."""
-    for name in sorted({name for shard in store.shards for name in shard.under_way()}):
-        yield Remark(
-            Level.WARNING,
-            "shards",
-            f"workspace {name!r} is paused on its way to the shard of its parent: if no process "
-            "sets its parent now, set it again",
-        )
 
 
 def of_servers(store: AnyStore) -> Iterator[Remark]:

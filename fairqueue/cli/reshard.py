@@ -39,7 +39,7 @@ def reshard(
 
     Workspaces move one by one, and each is paused meanwhile. It may be interrupted and run again.
     Exit code 1: some workspaces have not moved, since their jobs ran for too long; run it again.
-    Exit code 4: another process changes the number of shards, or a parent; wait until it has ended.
+    Exit code 4: another process changes the number of shards; wait until it has ended.
     """
     with opened_queue(url, namespace) as core:
         planned = core.admin.reshard(to, dry_run=True)

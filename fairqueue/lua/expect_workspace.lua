@@ -1,10 +1,11 @@
--- Prepare this shard for a workspace that moves to it: its limits hold, and nothing starts yet.
--- ARGV now workspace live provider pause stamps asked lost observed tat estimates rates requests
--- RETURNS 1; 0: the number of shards does not change
--- stamps: when these three were stored, and by which process, a line each
-local _, name, live, provider, pause, stamps, asked, lost, observed, tat, estimates, rates,
+-- Prepare this shard for a workspace that comes to it: its limits hold.
+-- ARGV now workspace moves live provider pause stamps asked lost observed tat spent rates requests
+-- RETURNS 1; 0: it moves, and the number of shards does not change
+-- moves: 1 where its jobs follow, and nothing starts yet; 0 where it has none, and lives here now
+-- stamps: when these three were stored, and by which process, a line each; spent: estimates
+local _, name, moves, live, provider, pause, stamps, asked, lost, observed, tat, spent, rates,
   requests = unpack(ARGV)
-if not Moves.are_under_way() then return 0 end
+if moves == '1' and not Moves.are_under_way() then return 0 end
 local stamp = gmatch(stamps, '([^\n]*)\n')
 
 local function put(source, text)
@@ -18,7 +19,7 @@ end
 
 put('live', live)
 put('provider', provider)
-put('pause', Moves.held(pause, Shard.here()))
+put('pause', moves == '1' and Moves.held(pause, Shard.here()) or pause)
 if asked ~= '' then call('ZADD', K.asked(), asked, name) end
 put_count(K.lost(), lost)
 put_count(K.observed(), observed)
@@ -35,10 +36,15 @@ local ws = Moves.workspace(name)
 ws.tat = num(max(tonumber(ws.tat), tonumber(tat)))
 if ws.duration_estimates == '' then
   local read = {}
-  for task, seconds in gmatch(estimates, ':(%S*)=(%S+)') do
+  for task, seconds in gmatch(spent, ':(%S*)=(%S+)') do
     insert(read, ';' .. Shard.task_number(task) .. '=' .. seconds)
   end
   ws.duration_estimates = concat(read)
 end
 Settle.workspace(ws)
+if moves == '0' then
+  Moves.open_ways()
+  call('HDEL', K.moved(), name)
+  call('HSET', K.moved(), '+' .. name, 1)
+end
 return 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
+from fairqueue import ConfigurationError, FairQueue
 from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
@@ -32,14 +32,8 @@ def of_shard(number: int, n: int = 0) -> str:
 
 MEMBERS = [of_shard(n) for n in range(FROM)]
 OTHERS = [name for name in MEMBERS if shard_of(name, FROM) != AT]
-
-
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No call waits for jobs that run, since no worker ends them meanwhile."""
-    monkeypatch.setattr(parents, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(parents, "PROVIDER_WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(parents, "HOLD_WAIT_SECONDS", 0.0)
+OTHER = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) != AT)
+"""A parent on another shard."""
 
 
 def places(known: Namespace, shards: int = FROM) -> dict[int, int]:
@@ -67,22 +61,25 @@ def ran(queue: FairQueue, n: int = 100) -> list[str]:
     return [lease.job.workspace for lease in queue.claim(["q"], n).leases]
 
 
+def ended(queue: FairQueue) -> None:
+    """Run what there is."""
+    while leases := queue.claim(["q"], 9).leases:
+        for lease in leases:
+            queue.ack(lease)
+
+
 def group(queue: FairQueue, *names: str, parent: str = ORG) -> None:
     """Let these have one parent."""
     for name in names:
         queue.admin.set_limits(name, parent=parent)
 
 
-@pytest.mark.parametrize("first", ["jobs", "parents"])
-def test_the_concurrency_of_a_group_is_exact(processes: Namespace, first: str) -> None:
-    """Its workspaces are of different shards by their names; some have jobs already."""
+def test_the_concurrency_of_a_group_is_exact(processes: Namespace) -> None:
+    """Its workspaces are of different shards by their names."""
     queue = processes.open(FROM)
     queue.admin.set_limits(ORG, concurrency=4)
-    if first == "jobs":
-        put(queue, *MEMBERS, n=5)
     group(queue, *MEMBERS)
-    if first == "parents":
-        put(queue, *MEMBERS, n=5)
+    put(queue, *MEMBERS, n=5)
     assert places(processes) == {AT: 15}
     assert len(ran(queue)) == 4
     assert processes.findings(FROM) == []
@@ -92,9 +89,9 @@ def test_a_publisher_that_knows_no_parent(processes: Namespace) -> None:
     """It finds the shard by itself, also for many jobs at once, and where it published before."""
     late = processes.open(FROM)
     put(late, *MEMBERS)
-    queue = processes.open(FROM)
-    group(queue, *MEMBERS)
-    put(late, *MEMBERS)
+    ended(late)
+    group(processes.open(FROM), *MEMBERS)
+    put(late, *MEMBERS * 2)
     put(processes.open(FROM), *MEMBERS, delay_seconds=5)
     processes.open(FROM).publish_many([NewJob(b"", "q", workspace=name) for name in MEMBERS * 2])
     assert places(processes) == {AT: 15}
@@ -136,14 +133,14 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     """Of a process that has known another place."""
     late = processes.open(FROM)
     name = OTHERS[0]
-    put(late, name, unique_key="k", job_id="unique")
-    queue = processes.open(FROM)
-    group(queue, name)
+    put(late, name)
+    ended(late)
+    group(processes.open(FROM), name)
     admin = late.admin
     assert [at(late, each) for each in (name, ORG)] == [AT, AT]
     assert admin.why(workspace=name).workspace == name
     assert parents.parents_in(processes.shard(AT), name) == {"live": ORG}
-    assert late.publish(b"", queue="q", workspace=name, task="t", unique_key="k") == "unique"
+    put(late, name)
     assert [(row.workspace, row.waiting) for row in admin.stats().workspaces] == [(name, 1)]
     [row] = late.store.snapshot([name]).workspaces
     assert row.waiting == 1
@@ -162,37 +159,76 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     assert processes.findings(FROM) == []
 
 
-def test_requests_are_renewed_where_their_workspace_has_gone(processes: Namespace) -> None:
-    """By a process that has not heard of it; nothing of them counts where it has been."""
-    late, name = processes.open(FROM), OTHERS[0]
-    place = late.requests.admit(name)
-    group(processes.open(FROM), name)
-    late.requests.renew(late.store)
-    counts = [processes.shard(n).count_requests(name)[1] for n in range(FROM)]
-    assert counts == [int(n == AT) for n in range(FROM)]
-    place.end()
-    assert late.requests.in_flight(name) == (0, 0, 0)
-
-
 def test_a_parent_that_is_unset_moves_nothing(processes: Namespace) -> None:
-    """Its workspace stays there alone; another parent takes it along."""
-    queue = processes.open(FROM)
-    name = OTHERS[0]
-    put(queue, name, n=3)
+    """Its workspace stays there alone; another parent takes it along once its jobs have ended."""
+    queue, name = processes.open(FROM), OTHERS[0]
     queue.admin.set_limits(ORG, concurrency=1)
     group(queue, name)
+    put(queue, name)
     queue.admin.unset_limits(name)
-    put(processes.open(FROM), name, n=2)
-    assert places(processes) == {AT: 5}
-    other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) != AT)
-    group(queue, name, parent=other)
-    put(queue, name)
     put(processes.open(FROM), name)
-    assert places(processes) == {shard_of(other, FROM): 7}
-    group(queue, name, parent=name)
+    assert places(processes) == {AT: 2}
+    for parent in (OTHER, ORG, OTHER, name):  # also back to where it has been
+        ended(queue)
+        group(queue, name, parent=parent)
+        put(queue, name)
+        put(processes.open(FROM), name)
+        assert places(processes) == {shard_of(parent, FROM): 2}
+    assert processes.findings(FROM) == []
+
+
+def test_what_is_known_of_a_workspace_goes_along(processes: Namespace, clock: ManualClock) -> None:
+    """Its limits, its pause, its rate, and unique keys that outlive their jobs."""
+    queue, name = processes.open(FROM), OTHERS[0]
+    put(queue, name, unique_key="k", unique_for=900)
+    queue.admin.set_limits(name, rate="1/h", capacity=7)
+    ended(queue)
+    queue.admin.pause(workspace=name)
+    group(queue, name)
+    late = processes.open(FROM)
+    assert late.publish(b"", queue="q", workspace=name, task="t", unique_key="k").outcome == (
+        "existing"
+    )
+    put(late, name)
+    assert late.store.get_limits("workspace", name)[-1].limits == Limits(
+        parent=ORG, capacity=7, rate=1 / 3600
+    )
+    assert ran(late) == []
+    late.admin.resume(workspace=name)
+    assert ran(late) == []
+    clock.advance(3600)
+    assert ran(late) == [name]
+    assert processes.findings(FROM) == []
+
+
+@pytest.mark.parametrize("has", ["waiting", "scheduled", "running", "dead", "request"])
+def test_a_workspace_with_jobs_stays(processes: Namespace, has: str) -> None:
+    """It is told with the remedy, nothing has changed, and it is done again without jobs."""
+    queue, name = processes.open(FROM), OTHERS[0]
+    tickets = ticket("web", name, 1)
+    if has == "request":
+        queue.store.admit_request(tickets, lease_seconds=9, waiting_most=0)
+    else:
+        put(queue, name, delay_seconds=5 * (has == "scheduled"))
+    leases = queue.claim(["q"], 1).leases if has in {"running", "dead"} else ()
+    if has == "dead":
+        queue.reject(leases[0], reason="broken")
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="purge its dead letters, then set the parent"):
+            group(queue, name)
+    with pytest.raises(ConfigurationError, match="purge its dead letters"):
+        queue.store.put_provider_limits(name, Limits(parent=ORG))
+    assert parents.parents_in(queue.store.shards[at(queue, name)], name) == {}
     put(queue, name)
-    put(processes.open(FROM), name)
-    assert places(processes) == {shard_of(name, FROM): 9}
+    assert set(places(processes)) == {shard_of(name, FROM)}
+    queue.admin.purge(workspace=name)
+    queue.admin.purge_dead(workspace=name)
+    queue.store.end_request(tickets)
+    if has == "running":
+        queue.ack(leases[0])
+    group(queue, name)
+    put(queue, name)
+    assert places(processes) == {AT: 1}
     assert processes.findings(FROM) == []
 
 
@@ -205,13 +241,12 @@ def configured(known: Namespace, **workspaces: dict[str, Any]) -> FairQueue:
 
 
 def test_configured_parents(processes: Namespace) -> None:
-    """Workspaces that have jobs move when a worker starts; another start looks for nothing."""
+    """Workspaces begin there when a worker starts; another start looks for nothing."""
     late = processes.open(FROM)
-    put(late, *MEMBERS)
     limits: dict[str, dict[str, Any]] = {name: {"parent": ORG} for name in MEMBERS}
     limits[ORG] = {"concurrency": 2}
     configured(processes, **limits)
-    put(late, *MEMBERS, n=2)
+    put(late, *MEMBERS, n=3)
     assert places(processes) == {AT: 9}
     assert len(ran(late)) == 2
     configured(processes, **limits)
@@ -220,49 +255,21 @@ def test_configured_parents(processes: Namespace) -> None:
 
 def test_of_two_parents_the_one_in_force_counts(processes: Namespace) -> None:
     """Live ones are over those of a provider, and these over configured ones."""
-    other = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) != AT)
-    name = next(n for n in MEMBERS if shard_of(n, FROM) not in {AT, shard_of(other, FROM)})
+    name = next(n for n in MEMBERS if shard_of(n, FROM) not in {AT, shard_of(OTHER, FROM)})
     queue = configured(processes, **{name: {"parent": ORG}})
-    put(queue, name)
-    group(queue, name, parent=other)
-    assert places(processes) == {shard_of(other, FROM): 1}
+    group(queue, name, parent=OTHER)
+    assert at(queue, name) == shard_of(OTHER, FROM)
     queue.admin.unset_limits(name)
-    assert places(processes) == {AT: 1}
-    assert queue.store.put_provider_limits(name, Limits(parent=other))
-    assert places(processes) == {shard_of(other, FROM): 1}
-    assert queue.store.put_provider_limits(name, None, age_seconds=-1)
-    assert places(processes) == {AT: 1}
-    assert processes.findings(FROM) == []
-
-
-def test_a_limit_provider_waits_for_less(
-    processes: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A publish may wait for its answer; it is asked again later."""
-    monkeypatch.setattr(parents, "WAIT_SECONDS", 200.0)  # the test would not end in time
-    queue, name = processes.open(FROM), OTHERS[0]
-    put(queue, name)
-    [lease] = queue.claim(["q"], 1).leases
-    with pytest.raises(ConfigurationError, match="1 of its jobs still run"):
-        queue.store.put_provider_limits(name, Limits(parent=ORG))
-    queue.ack(lease)
-    assert queue.store.put_provider_limits(name, Limits(parent=ORG))
     assert at(queue, name) == AT
-
-
-def test_running_jobs_keep_their_workspace(processes: Namespace) -> None:
-    """It is told, nothing has changed, and it is not paused."""
-    queue = processes.open(FROM)
-    name = OTHERS[0]
-    put(queue, name, n=2)
-    [lease] = queue.claim(["q"], 1).leases
-    with pytest.raises(ConfigurationError, match="1 of its jobs still run"):
-        group(queue, name)
-    assert parents.parents_in(queue.store.shards[at(queue, name)], name) == {}
-    assert ran(queue) == [name]
-    queue.ack(lease)
+    assert queue.store.put_provider_limits(name, Limits(parent=OTHER))
     put(queue, name)
-    assert places(processes) == {shard_of(name, FROM): 2}
+    assert places(processes) == {shard_of(OTHER, FROM): 1}
+    assert queue.store.put_provider_limits(name, Limits(parent=OTHER, weight=2))
+    with pytest.raises(ConfigurationError, match="has jobs"):
+        queue.store.put_provider_limits(name, None, age_seconds=-1)
+    ended(queue)
+    assert queue.store.put_provider_limits(name, None, age_seconds=-1)
+    assert at(queue, name) == AT
     assert processes.findings(FROM) == []
 
 
@@ -279,41 +286,30 @@ def test_a_parent_has_no_parent(processes: Namespace) -> None:
         configured(processes, a={"parent": "b"}, b={"parent": "c"})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "reply lost"])
 def test_it_goes_on_wherever_it_was_killed(
     clock: ManualClock, namespace: str, *, after: bool
 ) -> None:
-    """No job is lost or on two shards, and the same call ends it."""
+    """Publishes and claims go on, and the same call ends it."""
     step, is_over = 0, False
     name, *_ = OTHERS
     while not is_over:
         step += 1
         known = Namespace(f"{namespace}-{step}", partial(MemoryEngine, Database()), clock)
         queue = known.open(FROM)
-        put(queue, name, n=3)
-        put(queue, name, delay_seconds=5)
+        queue.admin.set_limits(name, concurrency=1)
         killed, doom = known.open(FROM), Executioner(step, after=after)
         doom.watch(killed, FROM)
         try:
             group(killed, name)
             is_over = True
         except Killed:
-            told = list(of_layout(queue.store))
-            assert sum(places(known).values()) >= 4, step
-            try:
-                put(known.open(FROM), name)
-            except StoreUnavailable:
-                assert f"workspace '{name}' is paused on its way" in told[0].text
-                clock.advance(31)
-                group(queue, name)
-                put(known.open(FROM), name)
-            clock.advance(31)
-            group(queue, name)
-        else:
             put(known.open(FROM), name)
-        assert places(known) == {AT: 5}, step
-        assert len(ran(queue)) >= 3, step
+            ended(queue)
+            group(queue, name)
+        put(known.open(FROM), name, n=2)
+        assert places(known) == {AT: 2}, step
+        assert len(ran(queue)) == 1, step
         assert list(of_layout(queue.store)) == [], step
         assert known.findings(FROM) == [], step
         known.close()
@@ -326,11 +322,11 @@ def test_another_number_of_shards(processes: Namespace, clock: ManualClock) -> N
     org = next(n for n in map("o{}".format, range(99)) if shard_of(n, 5) != shard_of(n, FROM))
     names = [f"w{n}" for n in range(12)]
     queue.admin.set_limits(org, concurrency=4)
-    put(queue, *names[:6], n=2)
     group(queue, *names, parent=org)
+    put(queue, *names[:6], n=2)
     alone = [f"a{n}" for n in range(6)]
-    put(queue, *names, *alone)
     group(queue, alone[0], parent=org)
+    put(queue, *names, *alone)
     queue.admin.unset_limits(alone[0])
     slept = processes.open(FROM)
     put(slept, *names)
@@ -370,8 +366,8 @@ def test_a_change_of_shards_goes_on_wherever_it_was_killed(
         step += 7
         known = Namespace(f"{namespace}-{step}", partial(MemoryEngine, Database()), clock)
         queue = known.open(FROM)
-        put(queue, *OTHERS)
         group(queue, *OTHERS, parent=org)
+        put(queue, *OTHERS)
         killed, doom = known.open(FROM), Executioner(step, after=bool(step % 2))
         doom.watch(killed, 5)
         try:

@@ -17,20 +17,20 @@ from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import AnyStore, Store
 
 NOT_OPERATIONS = {
-    "all_ways",
     "check",
     "clone",
     "close",
     "fleet",
     "forget_ways",
-    "is_guest",
     "is_leased",
     "is_parent",
     "keep_parent",
     "keep_way",
     "look",
+    "names_parents",
     "take_woken",
     "waiter",
+    "ways",
     "would_store",
 }
 """These run no script, or those of others."""

@@ -31,10 +31,8 @@ class Stuck(FairQueueError):
 class Hold:
     """Lets one process at a time move workspaces; the first shard knows which."""
 
-    def __init__(self, first: Callable[[], Store], wait_seconds: float = 0.0) -> None:
+    def __init__(self, first: Store) -> None:
         self._first, self._owner = first, secrets.token_hex(8)
-        self.wait_seconds = wait_seconds
-        """For how long this process waits for jobs that run."""
         self._at = float("-inf")
 
     @contextmanager
@@ -45,17 +43,17 @@ class Hold:
             yield
         finally:
             with suppress(FairQueueError):
-                self._first().hold_moves(self._owner, 0)
+                self._first.hold_moves(self._owner, 0)
 
     def renew(self, *, now: bool = False) -> None:
         """Say that this process is at work; raise AlreadyRunning if another one is."""
         if not now and time.monotonic() - self._at < HELD_SECONDS / 6:
             return
         self._at = time.monotonic()
-        if not self._first().hold_moves(self._owner, HELD_SECONDS):
+        if not self._first.hold_moves(self._owner, HELD_SECONDS):
             raise AlreadyRunning(
-                "another process changes the number of shards, or a parent: wait until it has "
-                f"ended; one that was killed is forgotten after {HELD_SECONDS:g} s"
+                "another process changes the number of shards: wait until it has ended; one that "
+                f"was killed is forgotten after {HELD_SECONDS:g} s"
             )
 
     def sleep(self, seconds: float) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from itertools import chain
 from typing import Any
 
@@ -58,9 +57,9 @@ class ShardedLimits(ShardedParents, AnyStore):
 
         if defers:
             self.later(configure)
-        moves = self._names_new_parents(limits, authoritative=authoritative)
-        with self.with_configured(limits.workspaces) if moves else nullcontext():
-            same = all(each(self.there if defers else self.shards, configure))
+        if self._names_new_parents(limits, authoritative=authoritative):
+            self.place_configured(limits.workspaces)
+        same = all(each(self.there if defers else self.shards, configure))
         if replaced and on_replaced is not None:
             on_replaced(*max(replaced, key=lambda change: change[1]))
         return same
@@ -127,17 +126,15 @@ class ShardedLimits(ShardedParents, AnyStore):
         replaces: bool,
     ) -> None:
         if limits is None or limits.parent is not None or replaces:
-            parent = None if limits is None else limits.parent
-            with self.with_parent(workspace, "live", parent) as shard:
-                set_limits(shard)
+            set_limits(self.place(workspace, "live", None if limits is None else limits.parent))
         else:
             set_limits(self.home(workspace))
 
     def put_provider_limits(self, workspace: str, limits: Limits | None, **ages: float) -> bool:
         """Store a limit provider's answer; ConfigurationError if its parent is impossible now."""
         parent = None if limits is None else limits.parent
-        with self.with_parent(workspace, "limit_provider", parent) as shard:
-            return shard.put_provider_limits(workspace, limits, **ages)
+        shard = self.place(workspace, "limit_provider", parent)
+        return shard.put_provider_limits(workspace, limits, **ages)
 
 
 def _has_wide(scope: str, limits: Limits | None) -> bool:

@@ -64,7 +64,7 @@ class Mover:
     ) -> None:
         self._store, self._servers = _checked(store, to)
         self._to, self._wait_seconds = to, wait_seconds
-        self._hold = Hold(lambda: store.shards[0])
+        self._hold = Hold(store.shards[0])
         self._carrier = Carrier(self._hold, progress)
         self._ways = Ways(self._store, to)
         self._done: set[str] = set()

@@ -1,26 +1,16 @@
-"""Keeps the workspaces of one parent on one shard: they move there before it is stored."""
+"""Keeps the workspaces of one parent on one shard, from their first job on."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
 
 from fairqueue._shards import shard_of
 from fairqueue._stores.layout import moves_from
-from fairqueue._stores.sharded.carrier import Carrier, Hold, Move, Stuck
+from fairqueue._stores.moves import Left
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits
-from fairqueue.errors import AlreadyRunning, ConfigurationError
-
-WAIT_SECONDS = 10.0
-"""For the running jobs of a workspace that gets a parent on another shard."""
-PROVIDER_WAIT_SECONDS = 0.5
-"""The same where a limit provider names the parent: a publish may wait for its answer."""
-HOLD_WAIT_SECONDS = 5.0
-"""For another process that sets a parent, at most."""
-POLL_SECONDS = 0.05
+from fairqueue.errors import ConfigurationError
 
 
 def parents_in(shard: Store, workspace: str) -> dict[str, str]:
@@ -45,33 +35,34 @@ def refuse_nested(workspaces: Mapping[str, Limits]) -> None:
 
 
 class ShardedParents(Shards):
-    """What changes a parent asks these where to store it."""
+    """Tells where to store a parent; a workspace without jobs goes to its parent's shard."""
 
-    @contextmanager
-    def with_parent(self, workspace: str, source: str, parent: str | None) -> Iterator[Store]:
-        """Give the shard on which to store what a source says of a workspace's parent.
+    def place(self, workspace: str, source: str, parent: str | None) -> Store:
+        """Return the shard on which to store what a source says of a workspace's parent.
 
-        The workspace has moved there. Raises ConfigurationError, and changes nothing, if it cannot.
+        Raises ConfigurationError, and changes nothing, where the workspace has jobs elsewhere.
         """
-        if len(self.shards) == 1 or not self._changes(workspace, source, parent):
-            yield self.home(workspace)
-            return
-        is_provided = source == "limit_provider"
-        with self._alone(PROVIDER_WAIT_SECONDS if is_provided else WAIT_SECONDS) as hold:
-            shard = self._move_to_parent(hold, workspace, {source: parent})
-            hold.renew()
-            yield shard
+        at = self.home(workspace)
+        if len(self.shards) == 1:
+            return at
+        before = parents_in(at, workspace)
+        after = in_force({**before, source: parent})
+        if after is None or (self.layout.mark.to is not None and after == in_force(before)):
+            return at
+        target = self._by_name(after)
+        if target is not at or not target.is_parent(after):
+            self._refuse_reshard()
+            self._make_parent(workspace, after)
+        if target is not at:
+            self._send(workspace, after, at, target)
+        return target
 
-    @contextmanager
-    def with_configured(self, workspaces: Mapping[str, Limits]) -> Iterator[None]:
-        """Move workspaces to the shards of the parents that a configuration names."""
+    def place_configured(self, workspaces: Mapping[str, Limits]) -> None:
+        """Let workspaces begin on the shards of the parents that a configuration names."""
         refuse_nested(workspaces)
-        with self._alone(WAIT_SECONDS) as hold:
-            for name, limits in workspaces.items():
-                if limits.parent is not None:
-                    self._move_to_parent(hold, name, {"configured": limits.parent})
-            hold.renew()
-            yield
+        for name, limits in workspaces.items():
+            if limits.parent is not None:
+                self.place(name, "configured", limits.parent)
 
     def refuse_default_parent(self, default: Limits) -> None:
         """Raise ConfigurationError for limits of all workspaces that name a parent."""
@@ -82,36 +73,9 @@ class ShardedParents(Shards):
                 "workspace that has one, or use shards=1"
             )
 
-    def _changes(self, workspace: str, source: str, parent: str | None) -> bool:
-        if self.layout.mark.to is not None:
-            return parent is not None or bool(parents_in(self.home(workspace), workspace))
-        at, way = self.followed(workspace)
-        parents = parents_in(at, workspace)
-        if way.moves or parents.get(source) != parent:
-            return True
-        counts = in_force(parents)
-        return parent is not None and counts is not None and at is not self._by_name(counts)
-
     def _by_name(self, workspace: str) -> Store:
         """Return the shard that its name says."""
         return self.shards[shard_of(workspace, self.layout.mark.shards)]
-
-    @contextmanager
-    def _alone(self, wait_seconds: float) -> Iterator[Hold]:
-        """Be the one process that moves workspaces; wait for another one for a while."""
-        give_up_at = time.monotonic() + min(wait_seconds, HOLD_WAIT_SECONDS)
-        hold = Hold(lambda: self.shards[0], wait_seconds)
-        with ExitStack() as held:
-            while True:
-                try:
-                    held.enter_context(hold.alone())
-                    break
-                except AlreadyRunning as error:
-                    if time.monotonic() >= give_up_at:
-                        raise ConfigurationError(f"a parent cannot be set now: {error}") from error
-                time.sleep(POLL_SECONDS)
-            self._refuse_reshard()
-            yield hold
 
     def _refuse_reshard(self) -> None:
         self._look(self.shards, at_all=True)
@@ -121,80 +85,49 @@ class ShardedParents(Shards):
                 "parents when that has ended"
             )
 
-    def _move_to_parent(self, hold: Hold, workspace: str, named: Mapping[str, str | None]) -> Store:
-        """Let a workspace live where its parent will be counted; return that shard."""
-        at = self._settled(hold, workspace)
-        parent = in_force({**parents_in(at, workspace), **named})
-        if parent is None:
-            return at
-        target = self._shard_of_group(hold, workspace, parent)
-        self._carry(hold, workspace, at, target)
-        return target
+    def _make_parent(self, workspace: str, parent: str) -> None:
+        """Keep a parent on the shard of its name; refuse one that has a parent itself."""
+        if parent != workspace and self._by_name(workspace).is_parent(workspace):
+            raise _is_parent(workspace, parent)
+        home = self._by_name(parent)
+        is_new = not home.is_parent(parent)
+        home.keep_parent(parent)  # before the look: a call that sends it elsewhere looks for this
+        at, _ = self.followed(parent, home)
+        above = None if parent == workspace else in_force(parents_in(at, parent))
+        if at is not home or above not in {None, parent}:
+            if is_new:
+                home.keep_parent(parent, is_parent=False)
+            raise _nested(workspace, parent, str(above))
 
-    def _settled(self, hold: Hold, workspace: str) -> Store:
-        """Return where a workspace lives; end first what a process that was killed has begun."""
-        at, way = self.followed(workspace)
-        if way.moves and way.to is not None:
-            target = self.shards[way.to]
-            Carrier(hold).carry(Move(workspace, at, target))
-            return target
-        at.undo_move(workspace)
-        return at
-
-    def _shard_of_group(self, hold: Hold, workspace: str, parent: str) -> Store:
-        """Return where a parent's limits are counted; from now on it stays there."""
-        own = self._by_name(workspace)
-        if parent != workspace and own.is_parent(workspace):
+    def _send(self, workspace: str, parent: str, at: Store, target: Store) -> None:
+        """Let a workspace without jobs live on another shard from now on."""
+        number = target.engine.shard
+        left = at.leave_shard(workspace, number, looks=True)
+        if left is Left.DONE:
+            target.expect_workspace(workspace, at.moving_workspace(workspace), moves=False)
+            for keys in at.moving_keys(workspace):
+                target.take_in_keys(workspace, keys)
+            left = at.leave_shard(workspace, number)
+            if left is not Left.DONE:
+                target.keep_way(workspace, at.engine.shard)
+        if left is Left.IS_PARENT:
+            raise _is_parent(workspace, parent)
+        if left is Left.HAS_JOBS:
             raise ConfigurationError(
-                f"workspaces[{workspace!r}].parent={parent!r}: {workspace!r} is the parent of "
-                "others, or was, and with several shards such a workspace has no parent but "
-                "itself: name another workspace as the parent of all of them"
+                f"workspaces[{workspace!r}].parent={parent!r}: the workspace has jobs, dead "
+                f"letters or requests on shard {at.engine.shard}, and its parent's shard is "
+                f"{number}: let its jobs end or purge them, purge its dead letters, then set the "
+                "parent again; nothing has changed"
             )
-        target = self._by_name(parent)
-        if not target.is_parent(parent):
-            at = own if parent == workspace else self._settled(hold, parent)
-            above = None if parent == workspace else in_force(parents_in(at, parent))
-            if above not in {None, parent}:
-                raise _nested(workspace, parent, str(above))
-            if parent != workspace:
-                self._carry(hold, parent, at, target)
-            target.keep_parent(parent)
-        return target
+        self.layout.is_at(workspace, number)
 
-    def _carry(self, hold: Hold, workspace: str, source: Store, target: Store) -> None:
-        """Move a workspace, once nothing of it runs."""
-        if source is target:
-            return
-        for shard in (source, target):
-            shard.open_ways()
-        self._await_end(hold, workspace, source, target)
-        try:
-            Carrier(hold).carry(Move(workspace, source, target))
-        except Stuck as error:
-            raise ConfigurationError(
-                f"workspace {workspace!r} cannot move to the shard of its parent now: one of its "
-                "jobs has the id and queue of another workspace's job there; it waits until that "
-                "one has ended and this is done again"
-            ) from error
-        self.layout.is_at(workspace, target.engine.shard)
 
-    def _await_end(self, hold: Hold, workspace: str, source: Store, target: Store) -> None:
-        running, give_up_at = 1, time.monotonic() + hold.wait_seconds
-        try:
-            while running := source.begin_move(workspace, target.engine.shard):
-                if time.monotonic() >= give_up_at:
-                    break
-                hold.sleep(POLL_SECONDS)
-        finally:
-            if running:
-                with suppress(Exception):
-                    source.undo_move(workspace)
-        if running:
-            raise ConfigurationError(
-                f"workspace {workspace!r} must move to the shard of its parent, and {running} of "
-                "its jobs still run: nothing has changed; do it again when they have ended, or "
-                "pause the workspace before"
-            )
+def _is_parent(workspace: str, parent: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"workspaces[{workspace!r}].parent={parent!r}: {workspace!r} is the parent of others, or "
+        "was, and with several shards such a workspace has no parent but itself: name another "
+        "workspace as the parent of all of them"
+    )
 
 
 def _nested(workspace: str, parent: str, above: str) -> ConfigurationError:

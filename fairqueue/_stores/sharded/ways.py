@@ -19,9 +19,9 @@ class Ways:
 
     @property
     def are_used(self) -> bool:
-        """Whether any workspace was ever given a parent on another shard, or is one."""
+        """Whether any workspace has, or had, a parent."""
         if self._are_used is None:
-            self._are_used = any(map(_has_ways, self._store.shards))
+            self._are_used = any(shard.names_parents() for shard in self._store.shards)
         return self._are_used
 
     def sources(self, shards: int) -> Sequence[Store]:
@@ -46,27 +46,14 @@ class Ways:
             return
         parent = in_force(parents_in(source, workspace))
         if parent is not None:
-            source.open_ways()
             source.keep_parent(parent)
         home = self._store.shards[shard_of(workspace, self._to)]
         if home is not source:
-            source.open_ways()
-            home.open_ways()
             source.keep_way(workspace, None)
             home.keep_way(workspace, source.engine.shard)
 
     def forget(self, shard: Store) -> None:
         """Forget where workspaces have gone, but for those with parents at their homes."""
-        for page in shard.all_ways():
-            gone = [name for name, to in page.items() if self._is_over(shard, name, to)]
-            shard.forget_ways(gone)
-
-    def _is_over(self, shard: Store, workspace: str, to: int) -> bool:
-        if shard_of(workspace, self._to) != shard.engine.shard or to >= self._to:
-            return True
-        return not self._store.shards[to].is_guest(workspace)
-
-
-def _has_ways(shard: Store) -> bool:
-    limits = shard.engine.keys.key("limits")
-    return bool(shard.engine.command("HEXISTS", limits, "forwards"))
+        shard.forget_ways(
+            lambda name, to: shard_of(name, self._to) == shard.engine.shard and to < self._to
+        )

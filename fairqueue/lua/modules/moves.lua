@@ -1,10 +1,9 @@
--- Workspaces that move to another shard: the number of shards changes, or they have got a parent
--- there. What waits and the dead letters go page by page: a page is read on the old shard, taken in
--- by the new one, and then removed from the old one, so a job is always on one of them. Each step
--- may be repeated.
+-- Workspaces that move to another shard, since the number of shards changes. What waits and the
+-- dead letters go page by page: a page is read on the old shard, taken in by the new one, and then
+-- removed from the old one, so a job is always on one of them. Each step may be repeated.
 --   moved: workspace -> the shard that it has moved to, behind a > while it moves; '': the
---          process that moves them; +workspace: it has come here from another shard; @workspace: it
---          is a parent, and stays here
+--          process that moves them; +workspace: it lives here, though its name says another shard;
+--          @workspace: it is a parent, and stays here
 --   item:  kind queue :task priority id score notice until key size\nrecord
 --     kind: lane, returned, scheduled, dead, or cancelled (a notice); score: of its sorted set
 --     notice: when its notice is due; until, key: the unique key that it holds; '-' is none
@@ -34,11 +33,37 @@ function Moves.lift_all()
   end
 end
 
--- Whether workspaces move at all: a process that was stopped meanwhile may come too late. What
--- gets a parent may move at any time, from the first one on.
+-- Whether workspaces move at all: a process that was stopped meanwhile may come too late.
 function Moves.are_under_way()
-  local moves, forwards = unpack(call('HMGET', K.limits(), 'moves', 'forwards'))
-  return moves or forwards
+  return call('HEXISTS', K.limits(), 'moves') == 1
+end
+
+-- Let publishes ask from now on whether their workspace lives elsewhere, for its parent.
+function Moves.open_ways()
+  Shard.load().spread = ' spread ' -- so that requests ask, too
+  call('HSET', K.limits(), 'forwards', 1)
+  call('HDEL', K.tasks(), '#plain') -- see publish.lua
+end
+
+function Moves.has_jobs(ws)
+  return Moves.page(ws, 1).n > 0 or call('EXISTS', K.slots_of_workspace(ws.name)) == 1
+end
+
+-- Keep nothing of a workspace without jobs but where it is now.
+function Moves.leave(ws, to)
+  for _, source in ipairs({ 'live', 'provider', 'pause' }) do
+    Limits.put(Moves.field(source, ws.name), '')
+  end
+  call('ZREM', K.asked(), ws.name)
+  call('HDEL', K.lost(), ws.name)
+  call('HDEL', K.observed(), ws.name)
+  for _, number in ipairs(call('HKEYS', K.indexed_tasks())) do
+    call('ZREM', K.task_rates(), ws.name .. ':' .. number)
+  end
+  call('HSET', K.moved(), ws.name, to)
+  call('HDEL', K.moved(), '+' .. ws.name)
+  ws.limits, ws.tat = nil, '0'
+  Settle.workspace(ws)
 end
 
 function Moves.not_held(text)
