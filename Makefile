@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow check test-valkey long soak fairness scale endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
+.PHONY: help demo test test-slow check test-valkey long soak fairness endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -56,9 +56,6 @@ soak: $(VENV)/.dev-ready  ## SOAK_STEPS random moves (200,000) while commands fa
 
 fairness: $(VENV)/.dev-ready  ## How fair it is, on the real scripts with moved time: the table and its picture in docs/
 	@$(BIN)/python -m tests.fairness.report $(FAIRNESS_SECONDS)
-
-scale: $(VENV)/.dev-ready  ## Jobs per second and waits on 1 to 64 servers, simulated with measured script times: a page and its picture in docs/
-	@$(BIN)/python -m tests.scale.report $(SCALE_ARGS)
 
 endings: $(VENV)/.dev-ready  ## Every pool, ack mode and ending with real workers: the table, and its page in docs/
 	@rm -f .endings.jsonl

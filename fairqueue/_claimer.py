@@ -194,6 +194,8 @@ class Claimer:
         n: int,
         finishes: Sequence[Finish],
         times: Callable[[], Sequence[Time]] = tuple,
+        *,
+        has_waiter: bool = False,  # noqa: ARG002 - of several shards some are not asked then
     ) -> Claimed:
         """Finish and claim; leases recovered from a lost reply are included in ``n``.
 

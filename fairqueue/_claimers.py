@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,8 +17,8 @@ from fairqueue._permits import Permits
 from fairqueue._settings import Settings
 from fairqueue._shard_order import EmptyShards, ShardOrder
 from fairqueue._shards import shard_of_fence
+from fairqueue._stores.breaker import CircuitBreaker
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.sharded.rest import Rest
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue._types import Claimed, Ending, Finish, Lease, Renewed
 from fairqueue._utils import Throttle
@@ -33,7 +33,7 @@ TELL_MISSED_SECONDS = 5.0
 
 def claimer_of(store: AnyStore, settings: Settings) -> Claimer | Claimers:
     """Make the claimer of a store, or those of its shards."""
-    if len(store.shards) > 1 and isinstance(store, ShardedStore):
+    if isinstance(store, ShardedStore):
         return Claimers(store, settings)
     return Claimer(store.shards[0], settings)
 
@@ -46,8 +46,8 @@ class _Call:
     """What is to be finished, for each shard."""
     woken: frozenset[int]
     waits: list[float] = field(default_factory=list)
-    silent: set[str] = field(default_factory=set)
-    """Servers that did not answer."""
+    failed_at: set[CircuitBreaker] = field(default_factory=set)
+    """Servers that did not answer, or refused."""
     passed: set[int] = field(default_factory=set)
     """Shards that would serve only what other shards come before."""
     has_answer: bool = False
@@ -71,9 +71,10 @@ class Claimers:
     """The identity that holds leases, as a :class:`Claimer` is on one shard.
 
     A claim asks one shard after the other until it has enough jobs, first the one whose turn it is
-    in the order that all share. One that does not answer is passed and rests, and so is one that
-    refuses; what was to be finished there is kept until it answers again. One call at a time; a
-    forked child is a new owner.
+    in the order that all share. A server that does not answer is passed for a pause, and so is one
+    that refuses; what was to be finished there is kept until it answers again. As long as there is
+    one shard, its claimer is asked and nothing else. One call at a time; a forked child is a new
+    owner.
     """
 
     def __init__(self, store: ShardedStore, settings: Settings) -> None:
@@ -82,7 +83,6 @@ class Claimers:
         self._each = [Claimer(shard, settings, self._owner) for shard in store.shards]
         self.introduction = Introductions([claimer.introduction for claimer in self._each])
         self._order = ShardOrder(len(self._each))
-        self._rests = [Rest() for _ in self._each]
         self._empty = EmptyShards()
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._missed_throttle = Throttle(TELL_MISSED_SECONDS)
@@ -107,6 +107,8 @@ class Claimers:
         if self._name != self._owner.name:
             self._reset()
         with self._lock:
+            shards = self._store.shards[: len(self._each)]
+            self._breakers = [shard.engine.breaker for shard in shards]
             yield
 
     @property
@@ -114,13 +116,25 @@ class Claimers:
         """The identity of this process, the same on all shards."""
         return self._owner.name
 
-    def claim(self, queues: Sequence[str], n: int, finishes: Sequence[Finish]) -> Claimed:
+    def claim(
+        self,
+        queues: Sequence[str],
+        n: int,
+        finishes: Sequence[Finish],
+        *,
+        has_waiter: bool = False,
+    ) -> Claimed:
         """Finish and claim; leases recovered from a lost reply may make it more than ``n``.
 
         Raises the error of a shard where none answers. Finishes for one that is away are kept
         here, and are not to be reported again, see :meth:`owed`.
         """
         with self._exclusive():
+            if len(self._each) == 1:
+                claimed = self._each[0].claim(queues, n, finishes)
+                with suppress(FairQueueError):  # the jobs are claimed
+                    self._grow()
+                return claimed
             self._grow()
             self._return_owed()
             self._renew_recovered()
@@ -128,13 +142,14 @@ class Claimers:
             self._end_permits(finishes)
             asked = queues
             queues, n = self._permitted(queues, n, call)
-            if n > 0 and not call.woken:
-                self._look(queues, call)
             left = set(range(len(self._each)))
-            if call.woken:
-                empty = self._empty.seconds_left(queues, but=call.woken)
+            if call.woken or has_waiter:
+                ending = {number for number in left if call.ends[number] or self._owed_on(number)}
+                empty = self._empty.seconds_left(queues, but=call.woken | ending)
                 call.waits += empty.values()
                 left -= empty.keys()
+            if n > 0 and not call.woken:
+                self._look(left, queues, call)
             while left := self._needed(left, n, call):
                 number = self._next(queues, left, call)
                 wanted = max(0, n - len(self._leases))
@@ -142,11 +157,11 @@ class Claimers:
                 if not self._ask(number, queues, wanted, ends, call):
                     left.discard(number)
             has_some = call.has_answer or self._leases
-            if call.failed is not None and not has_some and self._all_rest():
+            if call.failed is not None and not has_some and self._all_failed():
                 raise call.failed
             self._owed += [finish for some in call.ends for finish in some]
             self._start()
-            waits = [*call.waits, *self._rests_left(), *self._permits.waits(asked)]
+            waits = [*call.waits, *self._pauses_left(), *self._permits.waits(asked)]
             return self._told(min(waits, default=0.0))
 
     def _permitted(self, queues: Sequence[str], n: int, call: _Call) -> tuple[Sequence[str], int]:
@@ -185,8 +200,8 @@ class Claimers:
             claimer = Claimer(shard, self._settings, self._owner)
             self.introduction.add(claimer.introduction)
             self._order.add()
-            self._rests.append(Rest())
             self._each.append(claimer)
+            self._breakers.append(shard.engine.breaker)
 
     def _needed(self, left: set[int], n: int, call: _Call) -> set[int]:
         """Return which of these shards must be asked: all, until there are enough jobs."""
@@ -196,17 +211,17 @@ class Claimers:
         return ending | (left & call.woken)
 
     def _next(self, queues: Sequence[str], left: set[int], call: _Call) -> int:
-        """Return the shard to ask; those that rest are the last."""
+        """Return the shard to ask; those of servers that have just failed are the last."""
         called = {number for number, ends in enumerate(call.ends) if ends}
-        awake = [number for number in left if self._rests[number].seconds_left <= 0]
+        awake = [number for number in left if self._breakers[number].seconds_left <= 0]
         return self._order.first(queues, awake or left, called)
 
     def _ask(
         self, number: int, queues: Sequence[str], n: int, ends: Sequence[Finish], call: _Call
     ) -> bool:
         """Finish and claim on one shard; True: it lets others go first, and may be asked again."""
-        is_resting = self._rests[number].seconds_left > 0
-        if is_resting and (call.has_answer or self._server(number) in call.silent):
+        breaker = self._breakers[number]
+        if breaker.seconds_left > 0 and (call.has_answer or breaker in call.failed_at):
             return False
         others = () if number in call.passed else self._others(number)
         times = partial(self._order.times, queues, others)
@@ -215,7 +230,6 @@ class Claimers:
         except FairQueueError as error:
             self._fail(number, error, call)
             return False
-        self._rests[number].answered()
         self._order.note(number, queues, part.stands)
         self._empty.note(number, queues, part.wait_seconds if len(part.leases) < n else 0.0)
         if part.leases:
@@ -230,10 +244,18 @@ class Claimers:
         call.waits.append(part.wait_seconds)
         return False
 
-    def _look(self, queues: Sequence[str], call: _Call) -> None:
-        """Ask how the queues stand on shards that have told nothing lately."""
-        for number, shard in enumerate(self._store.shards[: len(self._each)]):
-            if self._order.is_old(number) and self._rests[number].seconds_left <= 0:
+    def _look(self, left: Collection[int], queues: Sequence[str], call: _Call) -> None:
+        """Ask how the queues stand on those of these shards that have told nothing lately.
+
+        One that had no job is asked for one at once, and so is the last.
+        """
+        for number in left if len(left) > 1 else ():
+            shard, is_old = self._store.shards[number], self._order.is_old(number)
+            if (
+                is_old
+                and not self._empty.had_none(number)
+                and (self._breakers[number].seconds_left <= 0)
+            ):
                 try:
                     stands = shard.stands(queues, self._order.times(queues))
                 except FairQueueError as error:
@@ -244,18 +266,19 @@ class Claimers:
     def _fail(self, number: int, error: FairQueueError, call: _Call) -> None:
         call.failed = error
         self._empty.forget(number)
-        call.silent.add(self._server(number))
+        call.failed_at.add(self._breakers[number])
         self._note(number, error)
 
     def _others(self, number: int) -> list[int]:
         """Return the other shards that answer."""
-        return [n for n, rest in enumerate(self._rests) if n != number and rest.seconds_left <= 0]
+        of_servers = enumerate(self._breakers)
+        return [n for n, breaker in of_servers if n != number and breaker.seconds_left <= 0]
 
     @property
     def answering(self) -> tuple[Store, ...]:
-        """The shards that do not rest."""
-        pairs = zip(self._store.shards, self._rests, strict=False)
-        return tuple(shard for shard, rest in pairs if rest.seconds_left <= 0)
+        """The shards of servers that have not just failed."""
+        shards = self._store.shards
+        return tuple(shard for shard in shards if shard.engine.breaker.seconds_left <= 0)
 
     def _told(self, wait_seconds: float) -> Claimed:
         claimed = Claimed(self._leases, self._lost, wait_seconds)
@@ -281,11 +304,11 @@ class Claimers:
                 self._leases = tuple(lease for lease in live if lease.fence not in failed)
                 self._recovered = tuple(lease for lease in live if lease.fence in failed)
 
-    def _all_rest(self) -> bool:
-        return all(rest.seconds_left > 0 for rest in self._rests)
+    def _all_failed(self) -> bool:
+        return all(breaker.seconds_left > 0 for breaker in self._breakers)
 
-    def _rests_left(self) -> list[float]:
-        return [left for rest in self._rests if (left := rest.seconds_left) > 0]
+    def _pauses_left(self) -> list[float]:
+        return [left for breaker in self._breakers if (left := breaker.seconds_left) > 0]
 
     def _by_shard(self, finishes: Iterable[Finish]) -> list[list[Finish]]:
         """Sort by shard; what is of no shard here is lost."""
@@ -302,15 +325,8 @@ class Claimers:
         """Leave out what was finished while another shard failed: its caller reports it again."""
         return [f for f in finishes if (f.fence, f.ending) not in self._finished]
 
-    def _server(self, number: int) -> str:
-        """Return where a shard is now: in a Cluster it may move."""
-        return self._store.shards[number].engine.server
-
     def _note(self, number: int, error: FairQueueError) -> None:
-        server = self._server(number)
-        for other, rest in enumerate(self._rests):
-            if self._server(other) == server:  # its other shards would not answer either
-                rest.failed()
+        self._breakers[number].failed()
         if self._log_throttle.passes():
             log.warning(
                 "shard %d of %d does not answer; the jobs of its workspaces wait: %s",
@@ -326,6 +342,8 @@ class Claimers:
         """
         own = frozenset(finish.fence for finish in finishes)
         with self._exclusive():
+            if len(self._each) == 1:
+                return self._each[0].ack(finishes)
             self._end_permits(finishes)
             self._permits.give_back()
             failed = self._ack(self._by_shard(self._unfinished(finishes)), must=True)
@@ -336,11 +354,11 @@ class Claimers:
             return lost
 
     def _ack(self, ends: list[list[Finish]], *, must: bool) -> FairQueueError | None:
-        """Finish what is owed, too; without ``must`` only on shards that do not rest."""
+        """Finish what is owed, too; without ``must`` not where a server has just failed."""
         failed = None
         for number, left in enumerate(ends):
             some = [*self._owed_on(number), *left]
-            if not some or (self._rests[number].seconds_left > 0 and not (must and left)):
+            if not some or (self._breakers[number].seconds_left > 0 and not (must and left)):
                 continue
             try:
                 lost = self._each[number].ack(some)
@@ -348,7 +366,6 @@ class Claimers:
                 failed = error if left else failed
                 self._note(number, error)
             else:
-                self._rests[number].answered()
                 self._did(some, lost)
         return failed
 
@@ -358,7 +375,7 @@ class Claimers:
         return bool(self._owed or self._owed_returns)
 
     def pay(self) -> None:
-        """End what is owed on shards that may answer again; those that do not rest longer."""
+        """End what is owed on shards that may answer again."""
         if self.owes:
             with self._exclusive():
                 self._ack([[] for _ in self._each], must=False)
@@ -367,7 +384,7 @@ class Claimers:
     def _return_owed(self) -> None:
         """Give up what is owed; what is refused for another reason waits for its lease to end."""
         for owed in list(self._owed_returns):
-            if self._rests[owed.number].seconds_left > 0:
+            if self._breakers[owed.number].seconds_left > 0:
                 continue
             try:
                 self._return(owed)
@@ -399,13 +416,15 @@ class Claimers:
         if owed.number >= len(self._each):
             return False
         with self._exclusive():
+            if len(self._each) == 1:
+                return bool(getattr(self._each[0], how)(fence, **options))
             self._permits.ended([fence])
             self._permits.give_back()
-            if self._rests[owed.number].seconds_left <= 0 or self._all_rest():
+            if self._breakers[owed.number].seconds_left <= 0 or self._all_failed():
                 try:
                     return self._return(owed)
                 except StoreUnavailable:
-                    if self._all_rest():
+                    if self._all_failed():
                         raise
             self._owed_returns.append(owed)
         return True
@@ -417,7 +436,6 @@ class Claimers:
         except StoreUnavailable as error:
             self._note(owed.number, error)
             raise
-        self._rests[owed.number].answered()
         return bool(done)
 
     def renew(self, store: AnyStore, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
@@ -433,19 +451,23 @@ class Claimers:
 
     def renewed(self, store: AnyStore, owner: str) -> None:
         """Leases were renewed: tell the operators of each shard what their owner does."""
-        for claimer, shard, rest in zip(self._each, store.shards, self._rests, strict=False):
-            if rest.seconds_left <= 0:
+        for claimer, shard in zip(self._each, store.shards, strict=False):
+            if shard.engine.breaker.seconds_left <= 0:
                 claimer.renewed(shard, owner)
 
     def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
         """Claim again at every wake-up of any shard until there is a job or the time is up."""
         waiter = self._store.waiter(queues)
-        return claim_when_woken(waiter, lambda: self.claim(queues, n, ()), seconds, claimed)
+
+        def claim() -> Claimed:
+            return self.claim(queues, n, (), has_waiter=True)
+
+        return claim_when_woken(waiter, claim, seconds, claimed)
 
     def close(self) -> None:
         """Try once more to finish what is owed; forget unanswered calls."""
         self.pay()
         with self._exclusive():
             self._permits.give_back()
-        for claimer, rest in zip(self._each, self._rests, strict=True):
-            claimer.close(answers=rest.seconds_left <= 0)
+        for claimer, shard in zip(self._each, self._store.shards, strict=False):
+            claimer.close(answers=shard.engine.breaker.seconds_left <= 0)

@@ -59,7 +59,7 @@ class FailureReporter:
         self._stopped.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(uniform(*LOOK_EVERY_SECONDS)):  # noqa: S311 - no secret
+        while not self._stopped.wait(self._pause_seconds()):
             try:
                 while self._report_some() == NOTICES_AT_ONCE and not self._stopped.is_set():
                     pass  # there may be more
@@ -68,6 +68,11 @@ class FailureReporter:
             except Exception as error:  # noqa: BLE001 - it is logged, and the loop goes on
                 self._log(error)
         self._queue.close()
+
+    def _pause_seconds(self) -> float:
+        """Look less often where that is a call to each of several shards on one server."""
+        shards = max(shard.engine.shards_on_server for shard in self._queue.store.shards)
+        return uniform(*LOOK_EVERY_SECONDS) * shards  # noqa: S311 - no secret
 
     def _log(self, error: Exception) -> None:
         if self._log_throttle.passes():

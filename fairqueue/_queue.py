@@ -283,18 +283,22 @@ class FairQueue:
         *,
         wait_seconds: float = 0.0,
         finishes: Sequence[Finish] = (),
+        has_waiter: bool = False,
     ) -> Claimed:
         """Report ``finishes`` and lease up to ``n`` jobs of these queues, in one round trip.
 
         With ``wait_seconds`` it blocks until there is at least one job, or the time is up. If a
         reply is lost (StoreUnavailable), the next call returns the jobs it had leased.
+        ``has_waiter``: where it leases less, the caller arms a waiter of these queues: shards that
+        had no job a moment ago are then not asked, since what comes there ends the wait.
         ConfigurationError: ``queues`` is empty or not a list of names.
         """
         check_queues(queues, n)
         self._connected()
         if n > 0:
             self._own_limits.restore_if_lost(self._claimer.answering)
-        claimed = self._claimer.claim(queues, n, finishes)
+        waits = has_waiter or wait_seconds > 0
+        claimed = self._claimer.claim(queues, n, finishes, has_waiter=waits)
         if not claimed.leases and wait_seconds > 0 and n > 0:
             claimed = self._claimer.wait(queues, n, wait_seconds, claimed)
         self.tally.finished(finishes, claimed.lost)
@@ -305,8 +309,7 @@ class FairQueue:
 
     def finish(self, finishes: Sequence[Finish]) -> frozenset[int]:
         """Report several endings in one round trip; return the fences whose lease was lost."""
-        lost = self._claimer.ack(finishes)
-        self.tally.finished(finishes, lost)
+        self.tally.finished(finishes, lost := self._claimer.ack(finishes))
         return lost
 
     def ack(self, lease: Lease, *, seconds: float | None = None) -> None:

@@ -117,6 +117,10 @@ class EmptyShards:
         """It may have some."""
         self._until.pop(shard, None)
 
+    def had_none(self, shard: int) -> bool:
+        """Whether it had none when it was last asked."""
+        return shard in self._until
+
     def seconds_left(self, queues: Sequence[str], *, but: Container[int]) -> dict[int, float]:
         """Return for how long each has none in these queues, without those that woke the worker."""
         now, same = monotonic(), tuple(queues)

@@ -6,9 +6,9 @@ import logging
 from functools import partial
 
 from fairqueue._queue import FairQueue
-from fairqueue._stores.engine import Engine
+from fairqueue._stores.breaker import CircuitBreaker
 from fairqueue._stores.sharded.asking import PROBED_QUEUE
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import AnyStore, Store
 from fairqueue._threads import native_event, start_native
 from fairqueue.errors import FairQueueError
 
@@ -19,10 +19,10 @@ PROBES_UNTIL_SILENT = 2
 
 
 class SilenceWatch:
-    """Asks each shard every second from a native thread, and lets go of it while it is silent.
+    """Asks each server every second from a native thread, and lets go of it while it is silent.
 
     A server that is stopped, or a link that drops packets, refuses no connection: each call would
-    wait for its time-out. From the second unanswered probe on the queue's calls to that shard raise
+    wait for its time-out. From the second unanswered probe on calls to that server raise
     StoreUnavailable at once. Once it answers, all is as before.
     """
 
@@ -32,21 +32,23 @@ class SilenceWatch:
 
     def start(self) -> None:
         """Ask until :meth:`stop`, or until the process ends."""
-        for shard in self._queue.store.shards:
+        of_servers = {shard.engine.breaker: shard for shard in self._queue.store.shards}
+        for shard in of_servers.values():
             start_native(partial(self._run, shard), name="fairqueue-silence")
 
     def stop(self) -> None:
         """Ask no more; calls wait for the store as before."""
         self._stopped.set()
         for shard in self._queue.store.shards:
-            shard.engine.silent = False
+            shard.engine.breaker.close()
 
-    def _run(self, shard: AnyStore) -> None:
+    def _run(self, shard: Store) -> None:
         probe, unanswered = shard.clone(timeout_seconds=PROBE_SECONDS), 0
+        probe.engine.is_probe = True
         while not self._stopped.wait(PROBE_SECONDS / 2):
             unanswered = 0 if self._answers(probe) else unanswered + 1
             if not self._stopped.is_set():
-                self._tell(shard.engine, silent=unanswered >= PROBES_UNTIL_SILENT)
+                self._tell(shard.engine.breaker, silent=unanswered >= PROBES_UNTIL_SILENT)
         probe.close()
 
     @staticmethod
@@ -57,8 +59,8 @@ class SilenceWatch:
             return False
         return True
 
-    def _tell(self, engine: Engine, *, silent: bool) -> None:
-        is_first = silent and not any(shard.engine.silent for shard in self._queue.store.shards)
-        engine.silent = silent
+    def _tell(self, breaker: CircuitBreaker, *, silent: bool) -> None:
+        is_first = silent and not any(shard.engine.is_open for shard in self._queue.store.shards)
+        breaker.open() if silent else breaker.close()
         if is_first:
             log.warning("Redis does not answer while this worker stops: no call waits for it")

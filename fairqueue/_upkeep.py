@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 
 from fairqueue._lists import Lists
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import Store
 from fairqueue.audit import Audit, Checkup, Finding, Mended, certain_findings, checkup, mend
-from fairqueue.audit.shards import named, of_layout, of_servers
+from fairqueue.audit.shards import named, of_away, of_layout, of_servers, servers_away
 
 
 class Upkeep(Lists):
@@ -20,7 +21,7 @@ class Upkeep(Lists):
         counts only if further looks find it again. On a large namespace it takes memory and time.
         If there are several shards, each text says on which one it was found.
         """
-        return list(named([found for _, found in _looks(self._connected())]))
+        return list(named([found for _, found in _looks(self._connected().shards)]))
 
     def mend(self) -> Mended:
         """Mend what :meth:`audit` finds; return each repair, and what does not hold still.
@@ -32,17 +33,26 @@ class Upkeep(Lists):
         return mend(self._connected())
 
     def checkup(self, *, repair: bool = False) -> Checkup:
-        """Check the keys, the server and the workers; with ``repair`` mend the keys first."""
+        """Check the keys, the server and the workers; with ``repair`` mend the keys first.
+
+        Of several servers those that do not answer are named, and only the others are looked at.
+        Raises StoreUnavailable if none answers, or one does not that is to be mended.
+        """
         store = self._connected()
+        store.look()
         mended = mend(store) if repair else Mended()
-        seen = _looks(store)
+        away = servers_away(store)
+        there = [shard for shard in store.shards if shard.engine.server not in away]
+        seen = _looks(there)
+        lists = Lists(lambda: store.of_these(there), self._settings) if away else self
         told = chain(
-            of_servers(store),
-            of_layout(store),
-            checkup.remarks([look for look, _ in seen], self.list_workers()),
-            checkup.limits_remark(self.list_limits()),
+            of_away(store, away),
+            of_servers(there),
+            of_layout(there),
+            checkup.remarks([look for look, _ in seen], lists.list_workers()),
+            checkup.limits_remark(lists.list_limits()),
         )
-        found = named([of_shard for _, of_shard in seen])
+        found = named([of_shard for _, of_shard in seen], [one.engine.shard for one in there])
         return Checkup(self._settings.namespace, tuple(told), tuple(found), mended.repairs)
 
     def drop_set_aside(self) -> int:
@@ -53,5 +63,5 @@ class Upkeep(Lists):
         return self._connected().drop_set_aside()
 
 
-def _looks(store: AnyStore) -> list[tuple[Audit, list[Finding]]]:
-    return [certain_findings(shard.engine) for shard in store.shards]
+def _looks(shards: Sequence[Store]) -> list[tuple[Audit, list[Finding]]]:
+    return [certain_findings(shard.engine) for shard in shards]

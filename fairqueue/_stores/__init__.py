@@ -42,7 +42,7 @@ def open_store(url: str, *, settings: Settings, client: Any = None) -> AnyStore:
 
     The URL of several servers, ``redis://h1,h2/0``, opens a store of as many shards, or of more
     where the setting ``shards`` says so: shard i is on server i modulo their number. In a Cluster
-    it is where its slot is.
+    it is where its slot is. One shard may become several while processes run (``reshard``).
     """
     urls = [""] if client is not None else _servers(url)
     is_given = "shards" in settings.model_fields_set
@@ -58,11 +58,16 @@ def open_store(url: str, *, settings: Settings, client: Any = None) -> AnyStore:
             "one shard"
         )
 
+    opened: dict[str, Engine] = {}
+
     def open_shard(shard: int) -> Store:
-        return Store(_open_engine(urls[shard % len(urls)], client, settings, shard))
+        url = urls[shard % len(urls)]
+        engine = _open_engine(url, client, settings, shard, opened.get(url))
+        opened.setdefault(url, engine)
+        return Store(engine)
 
     shards = [open_shard(shard) for shard in range(n)]
-    return shards[0] if n == 1 else ShardedStore(shards, servers=len(urls), open_shard=open_shard)
+    return ShardedStore(shards, servers=len(urls), open_shard=open_shard)
 
 
 def _servers(url: str) -> list[str]:
@@ -78,14 +83,22 @@ def _servers(url: str) -> list[str]:
     return servers_of(f"{scheme}{mark}{rest}")
 
 
-def _open_engine(url: str, client: Any, settings: Settings, shard: int) -> Engine:
+def _open_engine(
+    url: str, client: Any, settings: Settings, shard: int, opened: Engine | None
+) -> Engine:
+    """Open a shard over the connections of one that is ``opened`` at the same URL."""
+    beside = opened if isinstance(opened, RedisEngine) else None
     namespace = settings.namespace
     replicas = Replicas(settings.min_replicas, settings.replica_wait_seconds)
     if client is not None:
-        return RedisEngine(client, namespace=namespace, replicas=replicas, shard=shard)
+        return RedisEngine(
+            client, namespace=namespace, replicas=replicas, shard=shard, beside=beside
+        )
     if url.startswith("memory://"):
         return _open_memory(url, namespace, shard)
-    return RedisEngine.from_url(url, namespace=namespace, replicas=replicas, shard=shard)
+    return RedisEngine.from_url(
+        url, namespace=namespace, replicas=replicas, shard=shard, beside=beside
+    )
 
 
 def _open_memory(url: str, namespace: str, shard: int) -> Engine:

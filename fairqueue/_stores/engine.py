@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from fairqueue._keys import Keys, decode
+from fairqueue._stores.breaker import CircuitBreaker, breaker_at
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.library import Read, load, read_source
 from fairqueue._stores.waiter import Waiter
@@ -85,17 +86,20 @@ class Engine(ABC):
     def __init__(self, namespace: str, read: Read = read_source, *, shard: int = 0) -> None:
         self.namespace, self.read, self.shard = namespace, read, shard
         self.keys = Keys(namespace, shard)
-        self.silent = False
-        """Set while a worker stops and Redis does not answer: then no call waits for it."""
+        self._breaker = CircuitBreaker()
+        self.is_probe = False
+        """Set for one that asks whether its server answers again."""
         self.is_one_of_several = False
         """Set where other shards are on other servers: this one is then not waited for in vain."""
+        self.shards_on_server = 1
+        """How many shards of the namespace are on its server."""
         self.late_check: LateCheck | None = None
         """Set for one of several shards that was away when its process connected."""
         self._library = load(read)
 
     def call(self, operation: str, /, **arguments: Value) -> Any:
         """Run an operation; every argument of its header must be named, and no other."""
-        self.refuse_if_silent()
+        self.refuse_if_open()
         late = self.late_check
         if late is not None and late.passes():
             self.late_check = None
@@ -107,20 +111,30 @@ class Engine(ABC):
         if len(given) != len(arguments):
             raise TypeError(f"{operation} takes {wanted}, not {tuple(arguments)}")
         try:
-            return self._run(operation, given)
+            reply = self._run(operation, given)
         except Exception as error:
             self._tell(error)
             raise
+        self.breaker.answered()
+        return reply
 
     def arguments_of(self, operation: str) -> tuple[str, ...]:
         """Name the arguments of an operation, as its header does."""
         return self._library.arguments_of(operation)
 
-    def refuse_if_silent(self) -> None:
-        """Raise StoreUnavailable while Redis does not answer, and no call is to wait for it."""
-        if self.silent:
-            raise StoreUnavailable("Redis does not answer while this worker stops")
-        if self.is_left_alone:
+    @property
+    def breaker(self) -> CircuitBreaker:
+        """That of the server where the keys are; all engines of this process share it."""
+        return breaker_at(self.server) if self.server else self._breaker
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server is silent, so that no call goes there."""
+        return self.breaker.is_open and not self.is_probe
+
+    def refuse_if_open(self) -> None:
+        """Raise StoreUnavailable if it is."""
+        if self.is_open:
             raise StoreUnavailable(f"Redis at {self.server} does not answer, nor did it just now")
 
     def _tell(self, error: Exception) -> None:
@@ -151,8 +165,10 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def waiter(self, queues: Sequence[str], refused: Container[str] = ()) -> Waiter:
-        """Make a waiter for the tokens of some queues, see :meth:`tokens`."""
+    def waiter(
+        self, queues: Sequence[str], refused: Container[str] = (), beside: Sequence[Engine] = ()
+    ) -> Waiter:
+        """Make a waiter for the :meth:`tokens` of some queues; ``beside``: of these shards, too."""
 
     def tokens(self, queues: Sequence[str], refused: Container[str]) -> list[str]:
         """Name what wakes an owner of these queues, of which some were refused permits by now."""
@@ -176,11 +192,6 @@ class Engine(ABC):
         return ""
 
     @property
-    def is_left_alone(self) -> bool:
-        """Whether its server, one of several, is silent: a probe asks it until it answers."""
-        return False
-
-    @property
     @abstractmethod
     def store_id(self) -> str:
         """Name the database and namespace: the same for all engines on these keys."""
@@ -197,9 +208,16 @@ class Engine(ABC):
         """Say how the server is; there is none where the keys are in this process."""
         yield from ()
 
+    @property
+    def connections(self) -> object:
+        """What it shares with all engines that use the same connections."""
+        return self
+
     @abstractmethod
-    def clone(self, *, timeout_seconds: float | None = None) -> Engine:
-        """Open the same keys over connections of its own."""
+    def clone(
+        self, *, timeout_seconds: float | None = None, beside: Engine | None = None
+    ) -> Engine:
+        """Open the same keys over connections of its own, or over those of another clone."""
 
     @abstractmethod
     def close(self) -> None:

@@ -95,6 +95,11 @@ class Layout:
         self.most = max(self.most, self.mark.most)
 
     @property
+    def is_spread(self) -> bool:
+        """Whether there are, or will be, several shards. One by itself has no mark."""
+        return self.mark.most > 1
+
+    @property
     def has_looked(self) -> bool:
         """Whether this process has been right about it once: from then on it follows."""
         return self.looked_at > 0
@@ -167,13 +172,13 @@ def check_layout(engines: Sequence[Engine], layout: Layout, *, servers: int = 1)
     # the newest first, and at last those that have none: they are given what the others say
     for engine in sorted(marks, key=lambda each: age_of(marks[each]), reverse=True):
         mark = marks[engine]
-        if mark is None and layout.mark.shards > 1:
+        if mark is None and layout.is_spread:
             _refuse_other_data(engine, engines, layout.mark.shards, servers)
             engine.command("SET", engine.keys.key("shards"), str(layout.mark), "NX")
             marks[engine] = mark = mark_of(engine)
         if mark is not None and mark.changes >= layout.mark.changes:
             _refuse_other_number(engine, engines, layout.mark, mark)
-        if layout.is_told(mark, engine.shard):
+        if layout.is_told(mark, engine.shard) or not (mark or layout.is_spread):
             layout.learn(mark, sent)
 
 
@@ -207,8 +212,8 @@ def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, ser
     is_spread = any(_holds(other, other.shard) for other in there)
     if engine.shard == 0 and not is_spread and engine.command("EXISTS", engine.keys.key("meta")):
         raise ConfigurationError(
-            f"namespace {engine.namespace!r} has been used without shards, and cannot be spread "
-            f"over {shards} afterwards: use another namespace, and let this one run empty"
+            f"namespace {engine.namespace!r} has one shard, and this process is set up for "
+            f"{shards}: run 'fairqueue reshard --to {shards}' with shards=1, or set 'shards' to 1"
         )
     elsewhere = (n for n in range(shards) if n % servers != engine.shard % servers)
     found = [n for n in elsewhere if _holds(engine, n)]

@@ -176,7 +176,16 @@ def configured(stored: StoredLimits, *, spread: bool = False) -> Iterator[tuple[
     yield from ((field, text) for field, text in _fields(stored, WIDE if spread else {}) if text)
 
 
-def digest(stored: StoredLimits, *, spread: bool = False) -> str:
-    """Tell configurations apart; empty: it sets no limit."""
-    text = "".join(f"{field} {text}\n" for field, text in configured(stored, spread=spread))
+def widened(field: str, text: str) -> str:
+    """Mark the limits in a text that are wider than a shard, as for one of several shards."""
+    _, _, scope = field.partition(":")
+    wide = WIDE.get(scope.partition(":")[0], ())
+    return " ".join(
+        WHOLE + word if word.partition("=")[0] in wide else word for word in text.split()
+    )
+
+
+def digest(stored: StoredLimits) -> str:
+    """Tell configurations apart, over one shard or several; empty: it sets no limit."""
+    text = "".join(f"{field} {text}\n" for field, text in configured(stored))
     return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest() * bool(text)

@@ -74,7 +74,7 @@ class MovesStore(OperatorStore):
     def keep_way(self, workspace: str, to: int | None) -> None:
         """Note where it is, though its name says another shard; None: here.
 
-        Publishes ask for that if ``names_parents`` or the number of shards changes.
+        From the end of the change of their number on, publishes ask for that.
         """
         name = encode(workspace)
         fields = (f"+{name}", 1) if to is None else (name, to)

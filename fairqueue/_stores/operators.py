@@ -134,7 +134,7 @@ class OperatorStore:
         """Write a configuration, and its digest."""
         fields_of = limits_text.configured(limits, spread=self.is_spread)
         fields = "".join(f"{field} {text}\n" for field, text in fields_of)
-        return fields, limits_text.digest(limits, spread=self.is_spread)
+        return fields, limits_text.digest(limits)
 
     def forget_provider_limits(self) -> int:
         """Forget a page of what a limit provider said, where no configuration has one any more.

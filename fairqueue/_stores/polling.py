@@ -10,6 +10,13 @@ POLL_LEASES = 0.3  # idle claimers are heard more often than every third of a le
 JITTER = (0.75, 1.0)
 
 
-def poll_seconds(lease_seconds: float, jitter: Callable[[float, float], float] = uniform) -> float:
-    """The safety poll, jittered so that claimers do not come together."""
-    return min(POLL_SECONDS, POLL_LEASES * lease_seconds) * jitter(*JITTER)
+def poll_seconds(
+    lease_seconds: float,
+    shards: int = 1,
+    jitter: Callable[[float, float], float] = uniform,
+) -> float:
+    """The safety poll, jittered so that claimers do not come together.
+
+    Of several ``shards`` on one server each is polled less often.
+    """
+    return min(POLL_SECONDS * shards, POLL_LEASES * lease_seconds) * jitter(*JITTER)

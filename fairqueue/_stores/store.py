@@ -74,6 +74,10 @@ class AnyStore(HandoverStore, DeadStore):
         """Name these keys: the same for all stores on them, whatever the number of shards."""
         return self.shards[0].engine.store_id
 
+    def of_these(self, shards: Sequence[Store]) -> AnyStore:  # noqa: ARG002 - there is one
+        """Return a store that lists only what is on some of the shards."""
+        return self
+
     def take_woken(self) -> frozenset[int]:
         """Return the shards whose waits have woken us since the last call."""
         return frozenset()
@@ -229,9 +233,10 @@ class Store(PermitStore, MovesStore, AnyStore):
         self.engine.check(strict=strict)
         check_layout([self.engine], Layout(Mark(1)))
 
-    def clone(self, *, timeout_seconds: float | None = None) -> Store:
-        """Return the same store over separate connections."""
-        engine = self.engine.clone(timeout_seconds=timeout_seconds)
+    def clone(self, *, timeout_seconds: float | None = None, beside: Store | None = None) -> Store:
+        """Return the same store over separate connections, or over those of another clone."""
+        other = None if beside is None else beside.engine
+        engine = self.engine.clone(timeout_seconds=timeout_seconds, beside=other)
         store, late = Store(engine, clock=self._clock), self.engine.late_check
         engine.late_check = None if late is None else late.over(store)
         return store
@@ -276,7 +281,7 @@ class Store(PermitStore, MovesStore, AnyStore):
             n=n,
             lease_seconds=lease_seconds,
             max_deliveries=max_deliveries or "",
-            poll_seconds=poll_seconds(lease_seconds),
+            poll_seconds=poll_seconds(lease_seconds, self.engine.shards_on_server),
             finishes=replies.finishes_text(finishes),
             yields=int(yield_first),
             times=replies.times_text(times),

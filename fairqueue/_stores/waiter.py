@@ -13,6 +13,8 @@ class Waiter(ABC):
 
     answered_by: float
     """When an armed wait has ended, by the monotonic clock: after that its link is dead."""
+    taken = ""
+    """The key of the last token that ended a wait."""
 
     @abstractmethod
     def arm(self, seconds: float) -> None:

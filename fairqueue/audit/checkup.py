@@ -38,10 +38,11 @@ class Checkup:
 
 def remarks(looks: Sequence[Audit], workers: Sequence[WorkerRow]) -> Iterator[Remark]:
     """Give what a look at each shard and the known workers tell."""
-    yield from named([_left_alone(look) for look in looks])
+    numbers = [look.space.shard for look in looks]
+    yield from named([_left_alone(look) for look in looks], numbers)
     yield from _unshared(looks)
     yield from _workers(workers)
-    yield from named([_unusual(look) for look in looks])
+    yield from named([_unusual(look) for look in looks], numbers)
 
 
 def _left_alone(look: Audit) -> Iterator[Remark]:

@@ -2,31 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from fairqueue._stores.engine import Engine, Level, Remark
 from fairqueue._stores.layout import mark_of, moves_from
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.sharded.asking import PROBED_QUEUE
+from fairqueue._stores.store import AnyStore, Store
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.mended import Repair
+from fairqueue.errors import StoreUnavailable
 
 T = TypeVar("T", Finding, Remark, Repair)
 
 
-def named(of_shards: Sequence[Iterable[T]]) -> Iterator[T]:
-    """Give what each shard has, in their order; if there are several the texts say which."""
-    for shard, found in enumerate(of_shards):
+def servers_away(store: AnyStore) -> dict[str, StoreUnavailable]:
+    """Ask each server anything; return those that do not answer. Raise if none does."""
+    servers = {shard.engine.server: shard for shard in store.shards}
+    away: dict[str, StoreUnavailable] = {}
+    for server, shard in servers.items():
+        try:
+            shard.is_plain(PROBED_QUEUE)
+        except StoreUnavailable as error:
+            away[server] = error
+    if len(away) == len(servers):
+        raise next(iter(away.values()))
+    return away
+
+
+def of_away(store: AnyStore, away: Mapping[str, StoreUnavailable]) -> Iterator[Remark]:
+    """Say which servers do not answer, so that their shards are not looked at."""
+    for server, error in away.items():
+        shards = [str(n) for n, one in enumerate(store.shards) if one.engine.server == server]
+        text = f"{server}: {error}; not looked at: shard {', '.join(shards)}"
+        yield Remark(Level.PROBLEM, "server", text)
+
+
+def named(of_shards: Sequence[Iterable[T]], numbers: Sequence[int] = ()) -> Iterator[T]:
+    """Give what each shard has, in their order; if there are several the texts say which.
+
+    ``numbers``: those of the shards, if not all are there.
+    """
+    is_one = len(of_shards) == 1 and not any(numbers)
+    for shard, found in zip(numbers or range(len(of_shards)), of_shards, strict=True):
         for one in found:
-            yield replace(one, text=f"shard {shard}: {one.text}") if len(of_shards) > 1 else one
+            yield one if is_one else replace(one, text=f"shard {shard}: {one.text}")
 
 
-def of_layout(store: AnyStore) -> Iterator[Remark]:
+def of_layout(shards: Sequence[Store]) -> Iterator[Remark]:
     """Say whether workspaces are on their way to another number of shards."""
-    if len(store.shards) == 1:
-        return
-    engine = store.shards[0].engine
+    engine = shards[0].engine
     mark, before = mark_of(engine), moves_from(engine)
     if mark is None:
         return
@@ -41,10 +67,10 @@ def of_layout(store: AnyStore) -> Iterator[Remark]:
     )
 
 
-def of_servers(store: AnyStore) -> Iterator[Remark]:
+def of_servers(shards: Sequence[Store]) -> Iterator[Remark]:
     """Ask each server once; if there are several the texts say which."""
     engines: dict[str, Engine] = {}
-    for shard in store.shards:
+    for shard in shards:
         engines.setdefault(shard.engine.server, shard.engine)
     for server, engine in engines.items():
         for one in engine.remarks():

@@ -215,7 +215,7 @@ class Claims:
 
     def _claim(self, finishes: tuple[Finish, ...], n: int) -> None:
         queues = self.queues or self._wake_pipe.queues  # of removed ones: pass the wake-up on
-        claimed = self.core.claim(queues, n, finishes=finishes)
+        claimed = self.core.claim(queues, n, finishes=finishes, has_waiter=True)
         self._passes_wakeup_on = False
         for finish in finishes:
             self.keeper.forget(finish.fence)

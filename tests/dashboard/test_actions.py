@@ -204,7 +204,7 @@ def test_an_open_page_follows(queue: FairQueue, visitor: Visitor) -> None:
 def test_the_doctor_mends_what_it_has_found(queue: FairQueue, visitor: Visitor) -> None:
     """The page has a button for that, what was done, and a remedy where no repair acts."""
     queue.publish(b"", queue="q", workspace="acme")
-    engine = queue.store.engine
+    engine = queue.store.shards[0].engine
     engine.command("HSET", engine.keys.key("kinds"), "q", "nonsense")
     engine.command("SET", engine.keys.prefix + "strange", "x")
     visitor.act("examine")

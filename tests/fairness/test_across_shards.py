@@ -24,7 +24,6 @@ from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.sharded.rest import Rest
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Finish
 from fairqueue.errors import StoreUnavailable
@@ -88,8 +87,7 @@ class Cluster:
             patch.setattr(_shard_order, "monotonic", lambda: self.t)
             patch.setattr(_permits, "monotonic", lambda: self.t)
             patch.setattr(MemoryEngine, "server", property(lambda engine: str(engine.shard)))
-            for worker in self.workers:
-                patch.setattr(worker, "_rests", [Rest() for _ in range(SHARDS)])
+            patch.setattr("fairqueue._stores.breaker._known", {})
             yield
 
     def _claim(self, slot: int, finishes: tuple[Finish, ...]) -> None:

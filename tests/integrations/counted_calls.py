@@ -13,7 +13,7 @@ from fairqueue import FairQueue
 @contextmanager
 def calls_of(queue: FairQueue) -> Iterator[Counter[str]]:
     """Count the operations that its store runs."""
-    engine, calls = queue.store.engine, Counter[str]()
+    engine, calls = queue.store.shards[0].engine, Counter[str]()
     run = engine._run
 
     def counted(operation: str, values: Any) -> Any:

@@ -149,7 +149,7 @@ def test_a_wait_may_be_interrupted_at_every_instruction(
     token = f"{{{namespace}:0}}:token:q"
     with FairQueue(redis_url, namespace=namespace) as queue:
         queue.depth("q")
-        waiting: Any = queue._connected().waiter(["q"])
+        waiting: Any = queue._connected().shards[0].waiter(["q"])
         others = {client["id"] for client in redis_client.client_list()}
 
         def is_alone() -> bool:
@@ -176,7 +176,7 @@ def test_the_end_of_a_wait_may_be_interrupted_at_every_instruction(
 ) -> None:
     """After it the wait can be ended, and each connection gets its own replies."""
     with FairQueue(redis_url, namespace=namespace) as queue:
-        waiting: Any = queue._connected().waiter(["q"])
+        waiting: Any = queue._connected().shards[0].waiter(["q"])
 
         def arm_and_disarm() -> None:
             waiting.arm(5)
@@ -199,7 +199,7 @@ def test_an_end_that_overtakes_its_wait_is_told_again(
 ) -> None:
     """They go over two connections. The wait ends as soon as it has arrived, not a second later."""
     with FairQueue(redis_url, namespace=namespace) as queue:
-        waiting: Any = queue._connected().waiter(["q"])
+        waiting: Any = queue._connected().shards[0].waiter(["q"])
         assert not waiting.wait(0.002)
         connection = waiting._connection
         send = connection.send_command

@@ -9,6 +9,7 @@ import pytest
 
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue._shards import shard_of, shard_of_fence
+from fairqueue.audit import Level
 from tests.nodes import Node, data_node
 from tests.system.ledger import wait_for
 
@@ -39,7 +40,7 @@ def queue(nodes: list[Node], namespace: str) -> Iterator[FairQueue]:
     with FairQueue(f"redis://{hosts}/0", namespace=namespace, shards=SHARDS) as queue:
         yield queue
         nodes[SILENT].thaw()
-        wait_for(lambda: not any(each.engine.is_left_alone for each in queue.store.shards))
+        wait_for(lambda: not any(each.engine.is_open for each in queue.store.shards))
 
 
 def fill(queue: FairQueue, jobs: int = 1) -> None:
@@ -54,9 +55,13 @@ def test_a_look_at_a_silent_server_is_refused_at_once(queue: FairQueue, nodes: l
     nodes[SILENT].freeze()
     queue.claim(["q"], 100)
     began = time.monotonic()
-    for look in (queue.admin.checkup, queue.admin.memory, queue.admin.durability):
+    for look in (queue.admin.audit, queue.admin.memory, queue.admin.durability):
         with pytest.raises(StoreUnavailable, match="nor did it just now"):
             look()
+    told = queue.admin.checkup()
+    [problem] = (one for one in told.remarks if one.level is Level.PROBLEM)
+    assert f"not looked at: shard {', '.join(map(str, AWAY))}" in problem.text
+    assert not told.findings
     queue.connect()
     assert time.monotonic() - began < STOP_SECONDS
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from fairqueue import Settings
+from fairqueue import Settings, StoreUnavailable
 from fairqueue._admin import Admin
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import MemoryEngine
@@ -87,3 +87,14 @@ def servers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each shard has a server of its own: one may be away without the others."""
     for kind in (MemoryEngine, RedisEngine):
         monkeypatch.setattr(kind, "server", property(lambda engine: f"server {engine.shard}"))
+
+
+def put_away(store: Store, *, is_away: bool = True) -> None:
+    """Let one shard of a server answer no more, or again."""
+
+    def refuse() -> None:
+        raise StoreUnavailable("away")
+
+    vars(store.engine).pop("refuse_if_open", None)
+    if is_away:
+        vars(store.engine)["refuse_if_open"] = refuse

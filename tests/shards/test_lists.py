@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from fairqueue import Job, JobState, Limits, Pause
+from fairqueue import JobState
 from fairqueue._admin import Admin
 from fairqueue._stores.fleet import TakenSlot
 from fairqueue._stores.sharded import merges
 from fairqueue._types import Why
-from fairqueue.adapters import Admission
 from fairqueue.errors import ConfigurationError, StoreUnavailable
-from fairqueue.lists import DeadFilter, Memory, QueueRow, Sample
-from tests.shards.conftest import SHARDS, Both
+from fairqueue.lists import DeadFilter, Memory, QueueRow
+from tests.shards.conftest import Both
 
 WORKSPACES = [f"w{n}" for n in range(9)]
 
@@ -78,16 +77,6 @@ def test_waiting_jobs_are_paged_shard_by_shard(busy: Both, n: int) -> None:
         assert found == wanted != []
 
 
-def test_many_waiting_jobs_of_a_shard_take_several_pages(both: Both) -> None:
-    """The cursor names the place in a shard as well."""
-    for n in range(700):
-        both.publish("a", f"a{n}")
-    both.publish("w0", "other")
-    pages = list(_pages(both.admins[0], 50, queue="q"))
-    assert sorted(chain.from_iterable(pages)) == sorted([*(f"a{n}" for n in range(700)), "other"])
-    assert len(pages) > 5
-
-
 def test_a_cursor_of_no_shard_is_refused(both: Both) -> None:
     """As one of a store with more shards is."""
     with pytest.raises(ConfigurationError, match="is no cursor of this list"):
@@ -121,32 +110,6 @@ def test_tasks_and_workers_are_merged_by_name(busy: Both) -> None:
             wanted, last_seen=0, silent_seconds=0
         )
         assert found.silent_seconds == pytest.approx(wanted.silent_seconds, abs=0.01)
-
-
-def test_an_average_is_that_of_the_shards(both: Both) -> None:
-    """Each shard has an average of its own; one without any does not count."""
-    on = {both.sharded.home(name): name for name in WORKSPACES}
-    first, second, _ = (on[shard] for shard in both.sharded.shards)
-    for name, seconds in ((first, 2.0), (second, 4.0)):
-        world = both.world_of(name)
-        world.publish(name, "x")
-        worker = world.worker()
-        lease = worker.take_one()
-        both.clock.advance(seconds)
-        worker.finish(lease, seconds)
-    (row,) = both.admins[0].list_tasks()
-    assert row.average_seconds == pytest.approx(3.0)
-
-
-def test_an_owner_is_as_the_shard_knows_it_that_heard_of_it_last(both: Both) -> None:
-    """What it takes may have changed since."""
-    first, second, _ = both.sharded.shards
-    first.introduce("o", "old", "1", queues=["q"])
-    both.clock.advance(40)
-    second.introduce("o", "new", "2", queues=["q", "r"])
-    (row,) = both.admins[0].list_workers()
-    assert (row.worker, row.queues) == ("new", ("q", "r"))
-    assert row.silent_seconds == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.usefixtures("servers_apart")
@@ -229,39 +192,6 @@ def test_leases_of_a_shard_stand_for_as_many_as_those_of_others() -> None:
     assert merges.slots([([], 0)]) == ([], 0)
 
 
-def test_a_pause_is_told_once(busy: Both) -> None:
-    """As it was stored first; what waits in its queue is counted on all shards."""
-    for world in busy.worlds:
-        world.store.pause("queue", "q", Pause.PAUSED)
-        world.store.pause("task", "t0", Pause.DRAINING)
-        busy.clock.advance(0.1)
-    busy.world_of("w3").store.pause("workspace", "w3", Pause.PAUSED)
-    found = busy.admins[0].list_pauses()
-    shown = [(row.scope, row.name, row.state, row.waiting) for row in found]
-    assert shown == [
-        ("queue", "q", Pause.PAUSED, 18),
-        ("task", "t0", Pause.DRAINING, None),
-        ("workspace", "w3", Pause.PAUSED, 3),
-    ]
-    assert found[0].since == pytest.approx(busy.clock() - 0.3, abs=0.01)
-    assert {row.queue: row.pause for row in busy.admins[0].list_queues()}["q"] is Pause.PAUSED
-
-
-def test_limits_that_all_shards_have_are_told_once(busy: Both) -> None:
-    """And those of a workspace, which its shard has."""
-    for world in busy.worlds:
-        world.store.set_limits("default", "", Limits(concurrency=3))
-        world.store.set_limits("task", "t1", Limits(workspace_concurrency=2))
-    for world in (busy.worlds[0], busy.world_of("w5")):
-        world.store.set_limits("workspace", "w5", Limits(capacity=9))
-    found, wanted = same(busy, "list_limits")
-    assert [replace(row, stored_at=None) for row in found] == [
-        replace(row, stored_at=None) for row in wanted
-    ]
-    tasks = {row.task: row.workspace_concurrency for row in busy.admins[0].list_tasks()}
-    assert tasks == {"t0": None, "t1": 2, "t2": None}
-
-
 def test_stats_and_overview_are_those_of_one_store(busy: Both) -> None:
     """All workspaces, those that are named, and those with the most jobs."""
     for named in ((), ("w3", "w5", "unknown")):
@@ -271,36 +201,6 @@ def test_stats_and_overview_are_those_of_one_store(busy: Both) -> None:
     for field in ("workspaces", "running", "queued", "known_workspaces", "is_complete"):
         assert getattr(shown, field) == getattr(expected, field)
     assert busy.admins[0].overview(top=2).workspaces == busy.admins[1].overview(top=2).workspaces
-
-
-def test_jobs_without_a_workspace_are_added_up(both: Both) -> None:
-    """By task, with the last of all."""
-    for n, shard in enumerate(both.sharded.shards):
-        shard.publish(Job(f"j{n}", "w", "q", "t", b""), Admission(without_workspace=True))
-        both.clock.advance(5)
-    found = both.sharded.without_workspace()
-    assert found.keys() == {"t"}
-    assert found["t"].jobs == SHARDS
-    assert found["t"].last == pytest.approx(both.clock() - 5, abs=0.01)
-    assert both.sharded.snapshot().without_workspace == found
-
-
-def test_what_is_set_aside_is_added_up_and_forgotten(both: Both) -> None:
-    """On every shard."""
-    for shard in both.sharded.shards:
-        engine = shard.engine
-        engine.command("HSET", engine.keys.key("set_aside"), "#job", "2", "job a", "1 x")
-    assert both.sharded.set_aside() == {"job": 6}
-    assert both.sharded.drop_set_aside() == 3
-    assert both.sharded.set_aside() == {}
-
-
-def test_the_history_is_one(both: Both) -> None:
-    """The gap between its samples holds for the whole store."""
-    sample = Sample(0.0, 1, 2, None, ())
-    assert both.sharded.note_sample(sample)
-    assert not both.sharded.note_sample(sample)
-    assert [(each.running, each.queued) for each in both.sharded.history()] == [(1, 2)]
 
 
 def test_a_sample_is_of_all_shards(both: Both) -> None:
@@ -336,18 +236,6 @@ def test_dead_letters_come_in_one_order(both: Both) -> None:
         found, wanted = (list(s.choose_dead(choice)) for s in (both.sharded, both.plain))
         assert [each.job for each in found] == [each.job for each in wanted] != []
     assert sorted(both.sharded.dead_workspaces()) == sorted(both.plain.dead_workspaces())
-
-
-def test_totals_are_added_up(both: Both) -> None:
-    """What was acked and died on every shard."""
-    for name in WORKSPACES:
-        both.publish(name, f"{name}-x")
-    for worker in both.workers():
-        for lease in worker.take(9):
-            worker.finish(lease, 2.0)
-    found, wanted = same(both, "totals")
-    assert found == wanted
-    assert both.admins[0].totals().acked == 9
 
 
 @pytest.mark.parametrize(

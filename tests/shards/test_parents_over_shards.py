@@ -310,7 +310,7 @@ def test_it_goes_on_wherever_it_was_killed(
         put(known.open(FROM), name, n=2)
         assert places(known) == {AT: 2}, step
         assert len(ran(queue)) == 1, step
-        assert list(of_layout(queue.store)) == [], step
+        assert list(of_layout(queue.store.shards)) == [], step
         assert known.findings(FROM) == [], step
         known.close()
     assert step > 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,17 @@ def test_shards_have_equal_parts(shards: int) -> None:
     part = len(NAMES) / shards
     assert set(counts) == set(range(shards))
     assert all(abs(n - part) < max(0.05 * part, 5 * part**0.5) for n in counts.values())
+
+
+@pytest.mark.parametrize("shards", [2, 8, 64])
+def test_few_workspaces_are_spread_unevenly(shards: int) -> None:
+    """As the page about more than one Redis says."""
+    told = []
+    for n in (10, 100, 1000, 10_000):
+        fullest = max(Counter(shard_of(name, shards) for name in NAMES[:n]).values())
+        told.append(f"{fullest * shards / n:.2f}")
+    page = Path("docs/operate/shards.md").read_text()
+    assert f"| {shards} | {' | '.join(told)} |" in page
 
 
 def test_one_more_shard_moves_only_what_goes_there() -> None:

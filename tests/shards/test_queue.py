@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from fairqueue import (
     StoreUnavailable,
 )
 from fairqueue._shards import shard_of, shard_of_fence
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue.adapters import Ending, Finish, LeaseKeeper, Renewed
 from fairqueue.errors import PublishInterrupted
@@ -53,6 +56,7 @@ class Away:
 
     def __init__(self, queue: FairQueue, patch: pytest.MonkeyPatch) -> None:
         self._queue, self._patch = queue, patch
+        patch.setattr("fairqueue._stores.breaker._known", {})
         for engine in {type(shard.engine) for shard in queue.store.shards}:
             patch.setattr(engine, "server", property(lambda engine: f"server {engine.shard}"))
 
@@ -66,10 +70,10 @@ class Away:
                 self._patch.setattr(engine, name, refuse)
 
     def back(self) -> None:
-        """It answers again, and needs no more rest."""
+        """It answers again, and is not passed any more."""
         self._patch.undo()
-        for rest in self._queue._claimer._rests:  # type: ignore[union-attr]
-            rest.answered()
+        for shard in self._queue.store.shards:
+            shard.engine.breaker.answered()
 
 
 @pytest.fixture
@@ -224,8 +228,12 @@ def test_a_wait_leaves_a_shard_alone_that_is_away(
     queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To connect may take its time-out, and jobs of other shards would wait for that."""
-    monkeypatch.setattr("fairqueue._stores.sharded.rest.LONGEST_SECONDS", 30.0)
-    monkeypatch.setattr("fairqueue._stores.sharded.rest.FIRST_SECONDS", 30.0)
+    monkeypatch.setattr("fairqueue._stores.breaker.LONGEST_PAUSE_SECONDS", 30.0)
+    monkeypatch.setattr("fairqueue._stores.breaker.FIRST_PAUSE_SECONDS", 30.0)
+    monkeypatch.setattr("fairqueue._stores.breaker._known", {})
+    for kind in (Engine, RedisEngine):
+        monkeypatch.setattr(kind, "server", property(lambda engine: f"server {engine.shard}"))
+        monkeypatch.setattr(kind, "connections", property(lambda engine: engine))
     queue.connect()
     waiter, tries = queue.waiter(["q"]), []
 
@@ -235,6 +243,8 @@ def test_a_wait_leaves_a_shard_alone_that_is_away(
 
     first, *others = waiter._waiters  # type: ignore[attr-defined]
     monkeypatch.setattr(first, "arm", refuse)
+    silent = queue.store.shards[0].engine.breaker  # though other threads have their answers
+    monkeypatch.setattr(silent, "answered", lambda: None)
     for number in (1, 2, 1):
         waiter.arm(20.0)
         queue.publish(b"x", queue="q", workspace=of_shard(number))
@@ -340,10 +350,10 @@ def test_what_an_interrupt_left_holds_up_no_other_shard(
     assert [lease.job.id for lease in queue.claim(["q"], 2).leases] == ["of 1"]
 
 
-def test_a_resting_shard_is_asked_where_no_other_answers(queue: FairQueue, away: Away) -> None:
+def test_one_that_has_failed_is_asked_where_no_other_answers(queue: FairQueue, away: Away) -> None:
     """So a short trouble of one is no outage while another that was away has come back."""
     queue.publish(b"x", queue="q", workspace=of_shard(1))
-    queue._claimer._rests[1].failed()  # type: ignore[union-attr]
+    queue.store.shards[1].engine.breaker.failed()
     away(0, 2)
     assert len(queue.claim(["q"]).leases) == 1
 
@@ -571,7 +581,7 @@ def test_a_used_namespace_is_not_spread(redis_url: str, namespace: str) -> None:
         queue.publish(b"x", queue="q", workspace="w")
     with (
         FairQueue(redis_url, namespace=namespace, shards=2) as queue,
-        pytest.raises(ConfigurationError, match="has been used without shards"),
+        pytest.raises(ConfigurationError, match="run 'fairqueue reshard --to 2'"),
     ):
         queue.connect()
 
@@ -610,3 +620,31 @@ def test_more_shards_than_servers() -> None:
     hosts = [client.connection_pool.connection_kwargs["host"] for client in clients]
     assert hosts == ["a", "b", "a", "b", "a"]
     assert [shard.engine.shard for shard in store.shards] == [0, 1, 2, 3, 4]
+
+
+def test_an_idle_worker_asks_no_shard_that_had_no_job(queue: FairQueue) -> None:
+    """Where it waits for wake-ups afterwards: it polls each in its turn, and a job wakes it."""
+    calls: list[str] = []
+    for shard in queue.store.shards:
+        engine: Any = shard.engine
+        engine._run = partial(noted, calls, engine._run)
+    assert queue.claim(["q"], has_waiter=True).leases == ()
+    assert calls.count("claim") == len(queue.store.shards)
+    calls.clear()
+    queue.publish(b"x", queue="q", workspace=of_shard(1))
+    assert queue.claim(["q"], has_waiter=True).leases == ()
+    assert calls == ["publish"]
+    waiter = queue.waiter(["q"])
+    assert waiter.wait(20.0)
+    [lease] = queue.claim(["q"], 2, has_waiter=True).leases
+    waiter.close()
+    assert calls == ["publish", "claim"]
+    queue.claim(["q"], finishes=[Finish(lease.fence, Ending.ACK)], has_waiter=True)
+    assert calls == ["publish", "claim", "claim"]
+
+
+def noted(calls: list[str], run: Any, operation: str, values: Any) -> Any:
+    """Note a call, if it is about jobs, and make it."""
+    if operation in {"claim", "publish", "stands"}:
+        calls.append(operation)
+    return run(operation, values)

@@ -21,6 +21,7 @@ from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore, mover
 from fairqueue._stores.store import Store
+from fairqueue._types import Limits
 from fairqueue.audit import audit
 from fairqueue.lists import WaitingJob
 from fairqueue.testing import ManualClock
@@ -134,16 +135,16 @@ def picture(queue: FairQueue) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("to", [TO, 2])
+@pytest.mark.parametrize(("shards", "to"), [(FROM, TO), (FROM, 2), (1, FROM)])
 def test_everything_of_a_workspace_is_as_before(
-    processes: Namespace, clock: ManualClock, to: int
+    processes: Namespace, clock: ManualClock, shards: int, to: int
 ) -> None:
     """Its jobs and their order, dead letters, limits and pauses; and every invariant holds."""
-    queue = processes.open(FROM)
+    queue = processes.open(shards)
     fill(queue, clock)
     before = picture(queue)
     found = queue.admin.reshard(to)
-    moving = {name for name in NAMES if shard_of(name, FROM) != shard_of(name, to)}
+    moving = {name for name in NAMES if shard_of(name, shards) != shard_of(name, to)}
     assert (found.is_done, found.late, found.workspaces) == (True, [], len(moving))
     assert picture(queue) == before
     assert picture(processes.open(to)) == before
@@ -196,7 +197,7 @@ SOME = ("w0", "w4", "w10")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "reply lost"])
-@pytest.mark.parametrize(("shards", "to"), [(FROM, TO), (FROM, 2)])
+@pytest.mark.parametrize(("shards", "to"), [(1, FROM), (FROM, TO), (FROM, 2)])
 def test_it_goes_on_wherever_it_was_killed(
     clock: ManualClock,
     namespace: str,
@@ -235,15 +236,15 @@ def shards_now(known: Namespace) -> int:
     """Tell a number of shards that a process may come with."""
     engine = known.shard(0).engine
     mark = mark_of(engine)
-    assert mark is not None
-    return mark.shards
+    return 1 if mark is None else mark.shards
 
 
+@pytest.mark.parametrize("shards", [1, FROM])
 def test_processes_that_run_follow(
-    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
     """Jobs are published and run all the while, by old processes and new ones, each once."""
-    old = processes.open(FROM)
+    old = processes.open(shards)
     put: set[str] = set()
     refused: list[str] = []
     run: list[str] = []
@@ -264,7 +265,7 @@ def test_processes_that_run_follow(
 
     def meanwhile(shard: Store, workspace: str, items: bytes) -> bool:
         done = drop(shard, workspace, items)
-        for queue in (old, processes.open(FROM), processes.open(TO)):
+        for queue in (old, processes.open(shards), processes.open(TO)):
             publish(queue, *NAMES, f"new-{len(put)}", f"more-{len(put)}")
             claim(queue)
         assert set(refused) == {workspace}
@@ -350,13 +351,31 @@ def test_processes_must_agree(processes: Namespace) -> None:
     queue.connect()  # it has followed
 
 
-def test_one_shard_is_another_matter(processes: Namespace) -> None:
-    """A namespace without shards has no number, and other limits."""
-    queue = processes.open(FROM)
-    plain = FairQueue(store=Store(processes.kind(namespace=f"{processes.name}-plain")))
-    for refused, to in ((queue, 1), (plain, 2), (queue, 65)):
-        with pytest.raises(ConfigurationError, match=r"without shards|there may be 2 to 64"):
-            refused.admin.reshard(to)
+def test_one_shard_becomes_several(processes: Namespace) -> None:
+    """Limits wider than a shard hold before, meanwhile and afterwards; there is no way back."""
+    queue, late = processes.open(1, total_concurrency=4), processes.open(1)
+    queue.admin.set_task_limits("t", concurrency=3)
+    for name in NAMES * 2:
+        queue.publish(b"", queue="q", workspace=name, task="t")
+    with pytest.raises(ConfigurationError, match="run 'fairqueue reshard --to 3'"):
+        processes.open(FROM)
+    leases = queue.claim(["q"], 9).leases
+    assert len(leases) == 3
+    assert not late.admin.reshard(FROM, wait_seconds=0).is_done
+    assert late.store.get_limits("total", "")[0].limits == Limits(concurrency=4)
+    late.admin.set_task_limits("t", concurrency=2)
+    assert [shard.get_limits("task", "t") for shard in late.store.shards] == [
+        late.store.get_limits("task", "t")
+    ] * FROM
+    for lease in leases:
+        queue.ack(lease)
+    assert late.admin.reshard(FROM).is_done
+    fresh = processes.open(FROM, total_concurrency=4)
+    assert fresh.connect()  # the limits are its own
+    assert processes.findings(FROM) == []
+    for to in (1, 65):
+        with pytest.raises(ConfigurationError, match=r"never become one|there may be 2 to 64"):
+            queue.admin.reshard(to)
 
 
 def test_a_unique_key_still_counts(processes: Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 import redis
@@ -131,7 +132,7 @@ def test_only_calls_to_the_silent_shard_fail(both: Both, monkeypatch: pytest.Mon
 
     class Probe:
         def __init__(self, shard: object) -> None:
-            self.shard = shard
+            self.shard, self.engine = shard, SimpleNamespace()
 
         def is_plain(self, _: str) -> None:
             if self.shard is silent:
@@ -141,6 +142,8 @@ def test_only_calls_to_the_silent_shard_fail(both: Both, monkeypatch: pytest.Mon
         def close(self) -> None:
             return None
 
+    for kind in (Engine, RedisEngine):
+        monkeypatch.setattr(kind, "server", property(lambda engine: f"server {engine.shard}"))
     for shard in both.sharded.shards:
         monkeypatch.setattr(shard, "clone", lambda shard=shard, **_: Probe(shard))
     monkeypatch.setattr("fairqueue._silence.PROBE_SECONDS", 0.02)
@@ -148,11 +151,11 @@ def test_only_calls_to_the_silent_shard_fail(both: Both, monkeypatch: pytest.Mon
     watch.start()
     for _ in range(PROBES_UNTIL_SILENT + 1):
         assert asked.acquire(timeout=30)
-    assert [shard.engine.silent for shard in both.sharded.shards] == [False, True, False]
+    assert [shard.engine.is_open for shard in both.sharded.shards] == [False, True, False]
     with pytest.raises(StoreUnavailable):
         silent.depth("q")
     watch.stop()
-    assert [shard.engine.silent for shard in both.sharded.shards] == [False] * SHARDS
+    assert [shard.engine.is_open for shard in both.sharded.shards] == [False] * SHARDS
 
 
 def test_limits_are_told_of_all_shards(both: Both) -> None:

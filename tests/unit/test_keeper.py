@@ -41,7 +41,7 @@ class Watched(Store):
         renewed = super().renew(sound, owner=owner, lease_seconds=lease_seconds)
         return replace(renewed, failed=self.failing)
 
-    def clone(self, *, timeout_seconds: float | None = None) -> Watched:
+    def clone(self, **_: object) -> Watched:
         return self
 
 

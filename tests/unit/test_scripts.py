@@ -28,6 +28,7 @@ NOT_OPERATIONS = {
     "keep_way",
     "look",
     "names_parents",
+    "of_these",
     "take_woken",
     "waiter",
     "ways",

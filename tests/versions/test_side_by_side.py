@@ -160,7 +160,7 @@ def test_an_earlier_release_runs_beside_this_one(
     with FairQueue(redis_url, brings_limits=False, namespace=namespace) as queue:
         killed = _play(earlier, ledger, {"url": redis_url, "settings": settings}, queue)
         assert not any(_left(queue))
-        assert audit(queue.store.engine) == []
+        assert audit(queue.store.shards[0].engine) == []
         assert all(row.dead == 0 for row in queue.admin.stats().workspaces)
     lines = _read(ledger)
     _check_releases(lines, earlier)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from lupa import lua51
 
+from fairqueue._stores.breaker import CircuitBreaker
 from fairqueue._stores.engine import HEADED, Engine, Entry, Value, bytes_of, heads_of
 from fairqueue._stores.library import Library, Read, read_source
 from fairqueue._stores.memory.commands import NAMES, Commands, ScoreText, score_text
@@ -88,6 +89,7 @@ class Database:
         self.lock = threading.RLock()
         self.values = Values(clock)
         self.tokens = Tokens(self.values, self.lock)
+        self.breaker = CircuitBreaker()
         self._pid = os.getpid()
         self._scripts: dict[tuple[str, ...], Script] = {}
         lua = lua51.LuaRuntime(encoding=None, register_eval=False, register_builtins=False)
@@ -155,6 +157,7 @@ class MemoryEngine(Engine):
     ) -> None:
         super().__init__(namespace, read, shard=shard)
         self._database = database or Database()
+        self._breaker = self._database.breaker
         self._scripts: dict[str, Script] = {}
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
@@ -190,7 +193,12 @@ class MemoryEngine(Engine):
         """Name the database of this process and the namespace."""
         return f"memory {id(self._database)} {self.namespace}"
 
-    def waiter(self, queues: Sequence[str], refused: Container[str] = ()) -> MemoryWaiter:
+    def waiter(
+        self,
+        queues: Sequence[str],
+        refused: Container[str] = (),
+        beside: Sequence[Engine] = (),  # noqa: ARG002 - a waiter for each
+    ) -> MemoryWaiter:
         """Make a waiter."""
         return MemoryWaiter(self._database.tokens, partial(self.tokens, queues, refused))
 
@@ -198,7 +206,12 @@ class MemoryEngine(Engine):
         """Raise ConfigurationError in a forked child."""
         self._database.check()
 
-    def clone(self, *, timeout_seconds: float | None = None) -> MemoryEngine:  # noqa: ARG002
+    def clone(
+        self,
+        *,
+        timeout_seconds: float | None = None,  # noqa: ARG002
+        beside: Engine | None = None,  # noqa: ARG002
+    ) -> MemoryEngine:
         """Open the same keys once more; there is no server to wait for."""
         return MemoryEngine(
             self._database, namespace=self.namespace, read=self.read, shard=self.shard

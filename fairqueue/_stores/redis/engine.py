@@ -5,13 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from fairqueue._stores.breaker import ASK_SECONDS, PATIENCE_SECONDS
 from fairqueue._stores.engine import (
     Engine,
     Entry,
@@ -24,7 +24,8 @@ from fairqueue._stores.engine import (
 from fairqueue._stores.library import Read, read_source
 from fairqueue._stores.redis import health
 from fairqueue._stores.redis.address import address_of, client_at, doubt_server
-from fairqueue._stores.redis.connections import confirmation_of, wire_of
+from fairqueue._stores.redis.cluster import is_cluster
+from fairqueue._stores.redis.connections import Wire, confirmation_of, wire_of
 from fairqueue._stores.redis.dangers import Danger, check_server, danger_of, warn
 from fairqueue._stores.redis.errors import guarded, raise_told
 from fairqueue._stores.redis.operation_calls import Delivery, OperationCall
@@ -32,7 +33,6 @@ from fairqueue._stores.redis.pages import Pages
 from fairqueue._stores.redis.permissions import missing_permissions
 from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.redis.sentinel import pool_like
-from fairqueue._stores.redis.servers import ASK_SECONDS, PATIENCE_SECONDS, server_at
 from fairqueue._stores.redis.traced import is_traced
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue.errors import FairQueueError, StoreUnavailable
@@ -54,25 +54,36 @@ class RedisEngine(Engine):
         read: Read = read_source,
         replicas: Replicas = Replicas(),  # noqa: B008 - a tuple
         shard: int = 0,
+        beside: RedisEngine | None = None,
     ) -> None:
+        """``beside``: another shard of this client, whose connections this one shares."""
         super().__init__(namespace, read, shard=shard)
         self.client = client
         self._replicas = replicas
-        self._wire = wire_of(client)
-        self._confirmation = confirmation_of(self._wire, replicas, self.keys.key("confirmed"))
-        self._delivery = Delivery(client, self._wire, self._library)
+        self.wire: Wire | None = wire_of(client) if beside is None else beside.wire
+        self._confirmation = confirmation_of(self.wire, replicas, self.keys.key("confirmed"))
+        self.delivery: Delivery = (
+            Delivery(client, self.wire, self._library) if beside is None else beside.delivery
+        )
         self._calls: dict[str, OperationCall] = {}
 
     @classmethod
     def from_url(
-        cls, url: str, *, namespace: str, replicas: Replicas, shard: int = 0
+        cls,
+        url: str,
+        *,
+        namespace: str,
+        replicas: Replicas,
+        shard: int = 0,
+        beside: RedisEngine | None = None,
     ) -> RedisEngine:
         """Open a redis://, rediss://, unix:// or redis+sentinel:// URL; nothing is connected yet.
 
         Raises ConfigurationError for one that the client cannot use.
         """
-        client = client_at(url, tag=f"{namespace}:{shard}")
-        return cls(client, namespace=namespace, replicas=replicas, shard=shard)
+        beside = None if is_cluster(url) else beside  # a slot may be on another node
+        client = beside.client if beside else client_at(url, tag=f"{namespace}:{shard}")
+        return cls(client, namespace=namespace, replicas=replicas, shard=shard, beside=beside)
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
         call = self._calls.get(operation)
@@ -87,18 +98,16 @@ class RedisEngine(Engine):
 
     def _call_of(self, operation: str) -> OperationCall:
         keys = self.keys.declared()
-        return OperationCall(self._delivery, operation, keys, self._confirmation)
-
-    @property
-    def is_left_alone(self) -> bool:
-        """See :class:`Engine`."""
-        return self.is_one_of_several and server_at(self.server).is_silent
+        return OperationCall(self.delivery, operation, keys, self._confirmation)
 
     def _is_there(self) -> bool:
-        """Whether the server answers a probe; else calls leave it alone until it does."""
-        if self.is_left_alone:
-            return False
-        return self.clone(timeout_seconds=PATIENCE_SECONDS).answers()
+        """Whether the server answers a probe."""
+        return not self.is_open and self._probe(PATIENCE_SECONDS).answers()
+
+    def _probe(self, timeout_seconds: float) -> RedisEngine:
+        probe = self.clone(timeout_seconds=timeout_seconds)
+        probe.is_probe = True
+        return probe
 
     def answers(self) -> bool:
         """Whether a call is answered, or refused for another reason than an outage."""
@@ -118,17 +127,17 @@ class RedisEngine(Engine):
 
     def leave_alone(self) -> None:
         """Call it no more, if it is one of several servers, until a probe is answered."""
-        if self.is_one_of_several and not self.is_left_alone:
+        if self.is_one_of_several and not self.is_open:
             doubt_server(self.client.connection_pool)
-            probe, engine = self.clone(timeout_seconds=ASK_SECONDS), weakref.ref(self)
-            server_at(self.server).probe(lambda: engine() is None or probe.answers())
+            probe, engine = self._probe(ASK_SECONDS), weakref.ref(self)
+            self.breaker.open_until(lambda: engine() is None or probe.answers())
 
     def command(self, name: str, *arguments: Value) -> Any:
         """Run one command; redis-py reads the reply."""
         with self._guarded():
-            if self._wire is None or not self.is_one_of_several or is_traced():
+            if self.wire is None or not self.is_one_of_several or is_traced():
                 return self.client.execute_command(name, *arguments)
-            reply = self._wire.run([bytes_of(each) for each in (name, *arguments)], self._is_there)
+            reply = self.wire.run([bytes_of(each) for each in (name, *arguments)], self._is_there)
             read = self.client.response_callbacks.get(name)
             return read(reply) if read else reply
 
@@ -145,9 +154,20 @@ class RedisEngine(Engine):
         given: dict[str, Value] = {"now": "", "kind": kind, "name": name, "cursor": cursor}
         return self.call("heads", count=HEADS_AT_ONCE, **given)
 
-    def waiter(self, queues: Sequence[str], refused: Container[str] = ()) -> RedisWaiter:
+    def waiter(
+        self, queues: Sequence[str], refused: Container[str] = (), beside: Sequence[Engine] = ()
+    ) -> RedisWaiter:
         """Make a waiter with a connection of its own."""
-        return RedisWaiter(self.client, self._wire, partial(self.tokens, queues, refused), self)
+
+        def tokens() -> list[str]:
+            return [token for each in (self, *beside) for token in each.tokens(queues, refused)]
+
+        return RedisWaiter(self.client, self.wire, tokens, self)
+
+    @property
+    def connections(self) -> object:
+        """See :class:`Engine`."""
+        return self.client
 
     def check(self, *, strict: bool = True) -> None:
         """Raise if this server cannot keep the promises."""
@@ -213,7 +233,7 @@ class RedisEngine(Engine):
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Around calls over the client's own pool, which keeps a connection whatever it says."""
-        self.refuse_if_silent()
+        self.refuse_if_open()
         try:
             with guarded():
                 yield
@@ -223,8 +243,21 @@ class RedisEngine(Engine):
             self.close()
             raise
 
-    def clone(self, *, timeout_seconds: float | None = None) -> RedisEngine:
-        """Open the same keys over connections of its own."""
+    def clone(
+        self, *, timeout_seconds: float | None = None, beside: Engine | None = None
+    ) -> RedisEngine:
+        """Open the same keys over connections of its own, or over those of another clone."""
+        other = beside if isinstance(beside, RedisEngine) else None
+        return RedisEngine(
+            other.client if other else self._other_client(timeout_seconds),
+            namespace=self.namespace,
+            read=self.read,
+            replicas=self._replicas,
+            shard=self.shard,
+            beside=other,
+        )
+
+    def _other_client(self, timeout_seconds: float | None) -> redis.Redis:
         pool = self.client.connection_pool
         changed: dict[str, Any] = {}
         if timeout_seconds is not None:
@@ -233,18 +266,11 @@ class RedisEngine(Engine):
                 "socket_timeout": min(timeout_seconds, given),
                 "retry": Retry(NoBackoff(), 0),
             }
-        client = redis.Redis(connection_pool=pool_like(pool, changed))
-        return RedisEngine(
-            client,
-            namespace=self.namespace,
-            read=self.read,
-            replicas=self._replicas,
-            shard=self.shard,
-        )
+        return redis.Redis(connection_pool=pool_like(pool, changed))
 
     def close(self) -> None:
         """Close connections."""
-        if self._wire is not None:
-            self._wire.close()
+        if self.wire is not None:
+            self.wire.close()
         self.client.close()
         self.client.connection_pool.disconnect()

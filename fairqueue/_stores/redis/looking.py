@@ -8,8 +8,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from fairqueue._stores.breaker import ASK_SECONDS, CircuitBreaker, breaker_at
 from fairqueue._stores.redis.errors import is_about_slot, is_from_wrong_server
-from fairqueue._stores.redis.servers import ASK_SECONDS, Server, server_of
 
 
 def asking_options() -> dict[str, Any]:
@@ -28,17 +28,19 @@ class Looking:
     """
 
     _sock: Any
-    _server, _doubts = Server(), 0
+    host: str
+    port: int
+    _breaker, _doubts = CircuitBreaker(), 0
 
     def note_server(self) -> None:
         """Note to which server it connects now."""
-        self._server = server_of(self)
-        self._doubts = self._server.doubts
+        self._breaker = breaker_at(f"{self.host}:{self.port}")
+        self._doubts = self._breaker.doubts
 
     @property
     def is_doubted(self) -> bool:
         """Whether a connection of this process has doubted the server since this one connected."""
-        return self._server.doubts != self._doubts
+        return self._breaker.doubts != self._doubts
 
     def look_again(self) -> None:
         """Let the next connect look where the server is."""
@@ -51,7 +53,7 @@ class Looking:
         """
         self.look_again()
         if not self.is_doubted:  # else the other connections that are as old know
-            self._server.doubts += 1
+            self._breaker.doubts += 1
 
     def send_packed_command(self, *args: Any, **options: Any) -> Any:
         """Send it, to the server of now if the connection was closed."""

@@ -21,14 +21,13 @@ LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms
 class Waited(Protocol):
     """What a waiter asks of its engine."""
 
-    silent: bool
     is_one_of_several: bool
 
     @property
-    def is_left_alone(self) -> bool:
+    def is_open(self) -> bool:
         """Whether the server is silent, and no call is to wait for it."""
 
-    def refuse_if_silent(self) -> None:
+    def refuse_if_open(self) -> None:
         """Raise StoreUnavailable if it is."""
 
     def leave_alone(self) -> None:
@@ -71,8 +70,7 @@ class RedisWaiter(Waiter):
         self._turn = (self._turn + 1) % len(tokens)
         tokens = tokens[self._turn :] + tokens[: self._turn]
         self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
-        if self._engine.is_left_alone:
-            self._engine.refuse_if_silent()
+        self._engine.refuse_if_open()
         with self._dropping():
             connection = self._connect()
             self._armed = True  # before it is sent: an interrupt must not leave a reply unread
@@ -87,11 +85,13 @@ class RedisWaiter(Waiter):
         with self._dropping():
             reply = self._connection.read_response()
             self._armed = False
+        if reply is not None:
+            self.taken = reply[0].decode() if isinstance(reply[0], bytes) else reply[0]
         return reply is not None
 
     def begin_disarm(self) -> None:
         """Tell the server to end the wait, and do not wait for its reply."""
-        if self._armed and self._id is not None and not self._engine.is_left_alone:
+        if self._armed and self._id is not None and not self._engine.is_open:
             with self._dropping():
                 self._unblock()
 
@@ -102,7 +102,7 @@ class RedisWaiter(Waiter):
         if self._id is None:
             self.close()
             return False
-        if self._engine.is_left_alone:
+        if self._engine.is_open:
             self._drop()
             return False
         with self._dropping():
@@ -148,8 +148,7 @@ class RedisWaiter(Waiter):
 
     def close(self) -> None:
         """End the wait on the server's side, so that no token is lost."""
-        is_silent = self._engine.silent or self._engine.is_left_alone
-        if self._armed and self._connection is not None and not is_silent:
+        if self._armed and self._connection is not None and not self._engine.is_open:
             self._give_back()
         self._drop()
 

@@ -40,6 +40,7 @@ class ShardedLimits(ShardedParents, AnyStore):
         divided.
         """
         self.refuse_default_parent(limits.default)
+        self.note_spread()
         shards = self.layout.mark.most
         refuse_small("total", "", limits.total, shards)
         refuse_small("queue_default", "", limits.queue_default, shards)
@@ -80,6 +81,8 @@ class ShardedLimits(ShardedParents, AnyStore):
         """
         if scope == "default" and limits is not None:
             self.refuse_default_parent(limits)
+        if scope in WIDE:
+            self.note_spread()
         if limits is not None:
             refuse_small(scope, name, limits, self.layout.mark.most)
 

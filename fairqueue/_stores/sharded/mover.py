@@ -16,6 +16,7 @@ from fairqueue._stores.layout import (
     moves_from,
     newest,
 )
+from fairqueue._stores.limits_text import widened
 from fairqueue._stores.moves import SETTINGS_AT_ONCE, Whereabouts
 from fairqueue._stores.sharded.carrier import Carrier, Hold, Move, Stuck
 from fairqueue._stores.sharded.store import ShardedStore
@@ -29,7 +30,7 @@ KNOWN_AFTER_SECONDS = LOOK_EVERY_SECONDS + 10
 WAITED_FOR_MOST = 16  # workspaces whose jobs end meanwhile
 POLL_SECONDS = 0.1
 GIVEN_MOST = 10  # times; each finds what has changed since the one before
-LEAST = 2  # one shard has no number, and other limits
+LEAST = 2  # one shard has other limits
 PLACES = ("workspaces", "dead_workspaces", "limits", "unique", "requests", "task_rates")
 """Where a workspace may be named."""
 
@@ -92,7 +93,6 @@ class Mover:
                 if not self._has_begun(change):
                     self._begin(change)
                 self._open(change)
-                self._number(change)
                 self._move_all(found)
                 if not found.late:
                     self._end(change, found)
@@ -103,6 +103,8 @@ class Mover:
         """Return the change that is to be made, or that is under way; without one there is none."""
         first = self._store.shards[0].engine
         mark = newest(mark_of(shard.engine) for shard in self._store.shards)
+        if mark is None and self._store.layout.mark == Mark(1):
+            mark = self._store.layout.mark  # there has never been another number than one
         if mark is None:
             raise FairQueueError("the shards have just lost their data: connect again")
         if mark.to not in {None, self._to}:
@@ -160,18 +162,8 @@ class Mover:
                 _give_settings(self._store.shards[0], shard)  # those that knew of no new shards set
         for shard in closed:
             shard.set_moves(change)
-
-    def _number(self, change: Mark) -> None:
-        """Number a change that was begun before changes were numbered.
-
-        It was marked 3>5, publishes were to say 5, and at the end it was marked 5.
-        """
-        every = self._all(change)
-        old = [shard for shard in every if _spread_of(shard) != change.ended.version]
-        for shard in old:
-            shard.set_moves(change)
-        if old and all(mark_of(shard.engine) == Mark(change.ended.shards) for shard in every):
-            self._mark(change.ended, of=every)
+        if change.shards == 1:
+            _give_settings(self._store.shards[0], self._store.shards[0])
 
     def _move_all(self, found: Moved) -> None:
         """Move until nothing is left but what is late."""
@@ -279,9 +271,8 @@ class Mover:
 def _checked(store: AnyStore, to: int) -> tuple[ShardedStore, int]:
     if not isinstance(store, ShardedStore) or to < LEAST:
         raise ConfigurationError(
-            "a namespace without shards stays without, and one with shards keeps two at least, "
-            "since its limits and keys are others: use another namespace for the other way, and "
-            "let this one run empty"
+            "several shards never become one, whose limits are others: there are two at least; "
+            "use another namespace, and let this one run empty"
         )
     if to > SHARDS_MOST or to < store.servers:
         raise ConfigurationError(
@@ -295,9 +286,11 @@ def _give_settings(source: Store, target: Store) -> None:
     """Give a new shard the limits that concern all shards, until it has the same.
 
     An operator may change them meanwhile, on the source first: so what a look finds may be old.
+    Those of a namespace that has had one shard are marked where they are wider than a shard.
     """
     for _ in range(GIVEN_MOST):
-        (retention, here), (kept, there) = _settings_of(source), _settings_of(target)
+        retention, here = _settings_of(source, widened=widened)
+        kept, there = _settings_of(target)
         rows = [[*row[:2], b"", b"", b""] for key, row in there.items() if key not in here]
         rows += [
             row for key, row in here.items() if _but_number(there.get(key)) != _but_number(row)
@@ -308,7 +301,9 @@ def _give_settings(source: Store, target: Store) -> None:
             target.put_shard_settings(retention, rows[first : first + SETTINGS_AT_ONCE])
 
 
-def _settings_of(shard: Store) -> tuple[bytes, dict[tuple[bytes, ...], list[bytes]]]:
+def _settings_of(
+    shard: Store, *, widened: Callable[[str, str], str] = lambda _, text: text
+) -> tuple[bytes, dict[tuple[bytes, ...], list[bytes]]]:
     """Return how long dead letters are kept, and the other settings by what they concern.
 
     A task has another number on each shard.
@@ -318,6 +313,8 @@ def _settings_of(shard: Store) -> tuple[bytes, dict[tuple[bytes, ...], list[byte
         kept = retention
         for row in rows:
             field, task = row[:2]
+            for at in (2, 4):
+                row[at] = widened(field.decode(), row[at].decode()).encode()
             found[field.rpartition(b":")[0] if task else field, task] = row
     return kept, found
 
@@ -325,12 +322,6 @@ def _settings_of(shard: Store) -> tuple[bytes, dict[tuple[bytes, ...], list[byte
 def _but_number(row: list[bytes] | None) -> list[bytes]:
     """Leave out the field, which names a task by its number."""
     return row[1:] if row else []
-
-
-def _spread_of(shard: Store) -> str:
-    """Return what a publish says of the shards when the change has ended."""
-    found: bytes | None = shard.engine.command("HGET", shard.engine.keys.key("limits"), "spread")
-    return (found or b"").decode()
 
 
 def _has_jobs(shard: Store) -> bool:

@@ -158,7 +158,8 @@ class OwnMethods(Router, AnyStore):
 
         Raises ConfigurationError for one that is in a list: no step has both that and the shard.
         """
-        if source:
+        is_one = len(self.every) == 1
+        if source and not is_one:
             raise ConfigurationError(
                 f"a message of the list {source!r} cannot be imported where workspaces are spread "
                 f"over {len(self.shards)} shards, since the list and the shard are not always on "
@@ -168,7 +169,11 @@ class OwnMethods(Router, AnyStore):
         def import_there() -> bool:
             home, known = self.placed(job.workspace)
             return home.import_message(
-                "", job, kind=kind, without_workspace=without_workspace, shards=known
+                source if is_one else "",
+                job,
+                kind=kind,
+                without_workspace=without_workspace,
+                shards=known,
             )
 
         return self.patiently(import_there)
@@ -179,6 +184,9 @@ class OwnMethods(Router, AnyStore):
         Raises ConfigurationError while workspaces move, since jobs of these are on two shards.
         """
         shards = self.every
+        if len(shards) == 1:
+            yield from shards[0].export_jobs(queue, lists)
+            return
         if self.layout.mark.to is not None:
             raise ConfigurationError(
                 f"jobs of queue {queue!r} cannot be exported while the number of shards changes: "

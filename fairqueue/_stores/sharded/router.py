@@ -13,6 +13,8 @@ claimer, an auditor or a move does: a sharded store refuses it.
   soon as they answer
 - ``turns``: all shards, beginning at another one each time
 
+As long as there is one shard, it is asked, and its answer is the answer.
+
 ``MERGE`` says how the answers join, see ``merges.py``, or is ``own``: then the sharded store has a
 method of its own, since it takes several steps. Without it the first of these shards is asked.
 """
@@ -36,6 +38,8 @@ class Router(Shards):
 
     def _ask(self, operation: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         route, merge = route_of(operation)
+        if route and len(self.every) == 1:
+            return getattr(self.shards[0], operation)(*args, **named)
         if not route:
             raise TypeError(f"{operation} concerns one shard: ask each of store.shards by itself")
         given = _signature(operation).bind(self, *args, **named).arguments

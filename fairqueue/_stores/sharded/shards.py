@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TypeVar
 
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import Engine, WorkspaceMoves
-from fairqueue._stores.layout import Layout, Mark, age_of, mark_of
+from fairqueue._stores.layout import Layout, Mark, age_of, mark_of, moves_from
 from fairqueue._stores.moves import Way, Whereabouts
 from fairqueue._stores.store import Store
 from fairqueue.errors import ConfigurationError, StoreUnavailable
@@ -42,10 +43,7 @@ class Shards:
         layout: Layout | None = None,
     ) -> None:
         self._all, self._open = tuple(shards), open_shard
-        several = len({shard.engine.server for shard in self._all}) > 1
-        for shard in self._all:
-            shard.is_spread = len(self._all) > 1
-            shard.engine.is_one_of_several = several
+        self._count()
         self._growing = threading.Lock()
         self._turns = count()
         self._told_by = 0
@@ -59,11 +57,17 @@ class Shards:
         if len(self._all) < self.layout.most:
             with self._growing:
                 while len(self._all) < self.layout.most:
-                    shard = self._open(len(self._all))
-                    shard.is_spread = True
-                    shard.engine.is_one_of_several = self._all[0].engine.is_one_of_several
-                    self._all += (shard,)
+                    self._all += (self._open(len(self._all)),)
+                self._count()
         return self._all
+
+    def _count(self) -> None:
+        """Tell each engine how many servers and shards there are."""
+        shards_on = Counter(shard.engine.server for shard in self._all)
+        for shard in self._all:
+            shard.is_spread = len(self._all) > 1
+            shard.engine.is_one_of_several = len(shards_on) > 1
+            shard.engine.shards_on_server = shards_on[shard.engine.server]
 
     @property
     def in_use(self) -> tuple[Store, ...]:
@@ -87,6 +91,17 @@ class Shards:
     def there(self) -> tuple[Store, ...]:
         """Those that have answered since this process connected."""
         return tuple(shard for shard in self.shards if shard.engine.late_check is None)
+
+    def note_spread(self) -> None:
+        """Let each shard mark the limits that are wider than itself, if there are several.
+
+        The first one of a namespace that had one shard does so as soon as workspaces move: until
+        then there may be processes that know no other.
+        """
+        first, *others = self.shards
+        first.is_spread = self.layout.mark.shards > 1 or (
+            bool(others) and moves_from(first.engine) is not None
+        )
 
     def later(self, call: Callable[[Store], object]) -> None:
         """Make a call to each of the others once it answers, before any other call to it."""
@@ -179,6 +194,8 @@ class Shards:
             try:
                 said[number] = mark_of(shard.engine)
             except StoreUnavailable:
+                if len(self._all) == 1:
+                    raise
                 silent.add(server)
                 continue
             if not at_all and self.layout.is_told(said[number], number):
@@ -219,7 +236,7 @@ class Shards:
         """Learn what a shard says; False: it has no mark, or one of the past."""
         sent = time.monotonic()
         mark = mark_of(engine)
-        if not self.layout.is_told(mark, engine.shard):
+        if not self.layout.is_told(mark, engine.shard) and self.layout.is_spread:
             return False
         self.layout.learn(mark, sent)
         self._told_by = engine.shard

@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Container, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
-from fairqueue._stores.layout import Layout, check_layout
+from fairqueue._stores.layout import Layout, Mark, check_layout
 from fairqueue._stores.publishes import Outcome
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.sharded.limits import ShardedLimits
 from fairqueue._stores.sharded.own import OwnMethods
 from fairqueue._stores.sharded.shards import OpenShard, cannot_open
 from fairqueue._stores.sharded.waiter import ShardedWaiter
-from fairqueue._stores.store import Store
+from fairqueue._stores.store import AnyStore, Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Job, Published, Renewed
 from fairqueue._types import Outcome as Ended
@@ -249,11 +251,14 @@ class ShardedStore(ShardedLimits, OwnMethods):
         refused: Container[str] = (),  # noqa: ARG002 - that is known here
     ) -> Waiter:
         """Make a waiter for these queues on all shards."""
+        return ShardedWaiter(self, queues, self.refused, self._woken.add)
 
-        def waiters_from(number: int) -> list[Waiter]:
-            return [shard.waiter(queues, self.refused) for shard in self.shards[number:]]
-
-        return ShardedWaiter(waiters_from, self._woken.add)
+    def of_these(self, shards: Sequence[Store]) -> AnyStore:
+        """Return a store that lists only what is on some of the shards."""
+        part = copy(self)
+        part._all = tuple(shards)  # noqa: SLF001 - of its own class
+        part.layout = Layout(Mark(len(shards)), looked_at=inf)
+        return part
 
     def take_woken(self) -> frozenset[int]:
         """Return the shards that took a token for us: each must be asked, or the token is lost."""
@@ -263,9 +268,14 @@ class ShardedStore(ShardedLimits, OwnMethods):
 
     def clone(self, *, timeout_seconds: float | None = None) -> ShardedStore:
         """Clone each shard."""
+        opened: dict[object, Store] = {}
 
-        def open_shard(shard: int) -> Store:
-            return self.shards[shard].clone(timeout_seconds=timeout_seconds)
+        def open_shard(number: int) -> Store:
+            shard = self.shards[number]
+            beside = opened.get(shard.engine.connections)
+            clone = shard.clone(timeout_seconds=timeout_seconds, beside=beside)
+            opened.setdefault(shard.engine.connections, clone)
+            return clone
 
         clones = [open_shard(n) for n in range(len(self.shards))]
         return ShardedStore(clones, servers=self.servers, open_shard=open_shard, layout=self.layout)

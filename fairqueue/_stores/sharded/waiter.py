@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from fairqueue._stores.sharded.rest import Rest
+from fairqueue._stores.breaker import CircuitBreaker
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 from fairqueue._threads import native_select
 from fairqueue.errors import StoreUnavailable
@@ -64,18 +67,22 @@ def _watch() -> _Epoll | _Kqueue:
 
 
 class ShardedWaiter(Waiter):
-    """One waiter for each shard; the wait is over when the first of them is.
+    """A waiter for the shards of each client; the wait is over when the first of them is.
 
-    A shard that does not answer is not waited for, and rests.
+    A server that does not answer is not waited for.
     """
 
     def __init__(
-        self, waiters_from: Callable[[int], Sequence[Waiter]], on_woken: Callable[[int], object]
+        self,
+        store: Shards,
+        queues: Sequence[str],
+        refused: Container[str],
+        on_woken: Callable[[int], object],
     ) -> None:
-        """``waiters_from`` makes those of the shards from this number on; there may be new ones."""
-        self._waiters_from, self._on_woken = waiters_from, on_woken
+        self._store, self._queues, self._on_woken = store, queues, on_woken
+        self._refused = refused
         self._waiters: list[Waiter] = []
-        self._rests: list[Rest] = []
+        self._engines: list[list[Engine]] = []
         self._grow()
         self._armed: dict[int, int] = {}
         self._watch: _Epoll | _Kqueue | None = None
@@ -90,25 +97,39 @@ class ShardedWaiter(Waiter):
         self._grow()
         numbers = range(len(self._waiters))
         with self._whole_or_closed():
-            for number in [n for n in numbers if self._rests[n].seconds_left <= 0] or numbers:
-                waiter, rest = self._waiters[number], self._rests[number]
+            for number in [n for n in numbers if self._breaker(n).seconds_left <= 0] or numbers:
+                waiter, breaker = self._waiters[number], self._breaker(number)
                 try:
                     waiter.arm(seconds)
                     fd = waiter.fileno()
                 except StoreUnavailable as error:
                     away = error
-                    rest.failed()
+                    breaker.failed()
                 else:
-                    rest.answered()
+                    breaker.answered()
                     self._watched().add(fd)
                     self._armed[fd] = number
         if away is not None and not self._armed:
             raise away
 
     def _grow(self) -> None:
-        for waiter in self._waiters_from(len(self._waiters)):
-            self._waiters.append(waiter)
-            self._rests.append(Rest())
+        """Make waiters for the shards that have none: there may be new ones."""
+        known = sum(map(len, self._engines))
+        together = defaultdict[object, list[Engine]](list)
+        for shard in self._store.shards[known:]:
+            together[shard.engine.connections].append(shard.engine)
+        for first, *others in together.values():
+            self._waiters.append(first.waiter(self._queues, self._refused, others))
+            self._engines.append([first, *others])
+
+    def _breaker(self, number: int) -> CircuitBreaker:
+        return self._engines[number][0].breaker
+
+    def _shard_of(self, number: int) -> int:
+        """Return the shard whose token ended this wait."""
+        taken, engines = self._waiters[number].taken, self._engines[number]
+        found = (each.shard for each in engines if taken.startswith(each.keys.prefix))
+        return next(found, engines[0].shard)
 
     @contextmanager
     def _whole_or_closed(self) -> Iterator[None]:
@@ -144,7 +165,7 @@ class ShardedWaiter(Waiter):
                 waiter = self._waiters[number]
                 with self._noting(number, away):
                     if waiter.collect() if fd in ready else waiter.disarm():
-                        self._on_woken(number)
+                        self._on_woken(self._shard_of(number))
                         is_woken = True
         if away and len(away) == len(armed):
             raise away[-1]
@@ -152,11 +173,11 @@ class ShardedWaiter(Waiter):
 
     @contextmanager
     def _noting(self, number: int, away: list[StoreUnavailable]) -> Iterator[None]:
-        """Let a shard rest that does not answer."""
+        """Note a server that does not answer."""
         try:
             yield
         except StoreUnavailable as error:
-            self._rests[number].failed()
+            self._breaker(number).failed()
             away.append(error)
 
     def disarm(self) -> bool:

@@ -271,7 +271,9 @@ class Claims:
         try:
             if not self.queues:
                 return Claimed((), self._core.finish(finishes) if finishes else frozenset(), 0.0)
-            claimed = self._core.claim(self.queues, wanted, finishes=(*finishes, *acks))
+            claimed = self._core.claim(
+                self.queues, wanted, finishes=(*finishes, *acks), has_waiter=True
+            )
         except BaseException:
             self._leases.put_back(finishes)
             raise

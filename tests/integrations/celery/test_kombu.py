@@ -241,7 +241,8 @@ def _unanswered(monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
         self._tokens = lambda: [f"{namespace}:nothing"]
         arm(self, 0)
 
-    monkeypatch.setattr(waiter, "SLACK_SECONDS", 0.1)
+    for module in ("redis", "sharded"):
+        monkeypatch.setattr(f"fairqueue._stores.{module}.waiter.SLACK_SECONDS", 0.1)
     monkeypatch.setattr(waiter, "LEAST_SECONDS", 0)
     monkeypatch.setattr(RedisWaiter, "arm", arm_for_ever)
 

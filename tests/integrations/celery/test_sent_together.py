@@ -367,7 +367,7 @@ class Away:
     """Makes some calls of publish_many fail, before or after they have taken effect."""
 
     def __init__(self, app: Celery, calls: set[int], *, late: bool = False) -> None:
-        self.engine = core(app).store.engine
+        self.engine = core(app).store.shards[0].engine
         self.run, self.calls, self.late, self.count = self.engine._run, calls, late, 0
         self.engine._run = self  # type: ignore[method-assign]
 

@@ -186,7 +186,7 @@ def test_an_outage_tells_what_was_stored(
     broker: StubBroker, work: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ids of the messages that are stored, and of those that may not be."""
-    engine, calls = queue(broker).store.engine, Counter[str]()
+    engine, calls = queue(broker).store.shards[0].engine, Counter[str]()
     run = engine._run
 
     def failing(operation: str, values: Any) -> Any:

@@ -48,6 +48,7 @@ def test_a_wait_that_is_never_answered_is_given_up(
     with FairQueue(redis_url, namespace=namespace) as core, monkeypatch.context() as deaf:
         pipe = WakePipe(core)
         deaf.setattr(waiter, "SLACK_SECONDS", 0.05)
+        deaf.setattr("fairqueue._stores.sharded.waiter.SLACK_SECONDS", 0.0)
         deaf.setattr(waiter, "LEAST_SECONDS", 0)
         deaf.setattr(RedisWaiter, "arm", lambda self, _: arm(self, 0))  # for ever
         assert not pipe.wait_for_jobs(("nothing",), 0.1, 0.1)

@@ -20,7 +20,7 @@ EACH = 50
 
 def _damage(core: Any, random: Random) -> None:
     """Take away what says where a workspace stands, or write what means nothing; no job is hurt."""
-    engine = core.store.engine
+    engine = core.store.shards[0].engine
     key, name = engine.keys.key, random.choice(WORKSPACES)
     damages: tuple[tuple[str | float, ...], ...] = (
         ("HDEL", key("workspaces"), name),
