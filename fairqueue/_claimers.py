@@ -27,6 +27,7 @@ from fairqueue.errors import FairQueueError, StoreUnavailable
 log = logging.getLogger("fairqueue.claimer")
 
 LOG_EVERY_SECONDS = 30.0
+UNCOUNTED = {"delay_seconds": 0.0, "counted": False, "seconds": 0.0}
 TELL_MISSED_SECONDS = 5.0
 """How often one shard is asked whether another one has missed live limits."""
 
@@ -107,8 +108,7 @@ class Claimers:
         if self._name != self._owner.name:
             self._reset()
         with self._lock:
-            shards = self._store.shards[: len(self._each)]
-            self._breakers = [shard.engine.breaker for shard in shards]
+            self._breakers = [each.engine.breaker for each in self._store.shards[: len(self._each)]]
             yield
 
     @property
@@ -166,10 +166,8 @@ class Claimers:
 
     def _permitted(self, queues: Sequence[str], n: int, call: _Call) -> tuple[Sequence[str], int]:
         """Leave out queues that may start nothing, and what was woken for them."""
-        refused, at_hand = set(self._store.refused), len(self._leases)
-        found, wanted = self._permits.open_queues(
-            queues, max(0, n - at_hand), is_woken=bool(call.woken)
-        )
+        refused, at_hand, woken = set(self._store.refused), len(self._leases), bool(call.woken)
+        found, wanted = self._permits.open_queues(queues, max(0, n - at_hand), is_woken=woken)
         if refused & set(found):
             self._empty = EmptyShards()  # what came there meanwhile woke others
         if not found:
@@ -181,9 +179,8 @@ class Claimers:
         refused = self._permits.start(self._leases)
         self._leases = tuple(lease for lease in self._leases if lease not in refused)
         for lease, seconds in refused.items():
-            how: dict[str, Any] = {"delay_seconds": 0.0, "counted": False, "seconds": 0.0}
-            returned = _Return("release", lease.fence, {**how, "refused_seconds": seconds})
-            self._owed_returns.append(returned)
+            options = {**UNCOUNTED, "refused_seconds": seconds}
+            self._owed_returns.append(_Return("release", lease.fence, options))
         if refused:
             self._return_owed()
 
@@ -250,18 +247,15 @@ class Claimers:
         One that had no job is asked for one at once, and so is the last.
         """
         for number in left if len(left) > 1 else ():
-            shard, is_old = self._store.shards[number], self._order.is_old(number)
-            if (
-                is_old
-                and not self._empty.had_none(number)
-                and (self._breakers[number].seconds_left <= 0)
-            ):
-                try:
-                    stands = shard.stands(queues, self._order.times(queues))
-                except FairQueueError as error:
-                    self._fail(number, error, call)
-                else:
-                    self._order.note(number, queues, stands)
+            shard, is_new = self._store.shards[number], not self._order.is_old(number)
+            if is_new or self._empty.had_none(number) or self._breakers[number].seconds_left > 0:
+                continue
+            try:
+                stands = shard.stands(queues, self._order.times(queues))
+            except FairQueueError as error:
+                self._fail(number, error, call)
+            else:
+                self._order.note(number, queues, stands)
 
     def _fail(self, number: int, error: FairQueueError, call: _Call) -> None:
         call.failed = error
@@ -271,14 +265,14 @@ class Claimers:
 
     def _others(self, number: int) -> list[int]:
         """Return the other shards that answer."""
-        of_servers = enumerate(self._breakers)
-        return [n for n, breaker in of_servers if n != number and breaker.seconds_left <= 0]
+        return [
+            n for n, each in enumerate(self._breakers) if n != number and each.seconds_left <= 0
+        ]
 
     @property
     def answering(self) -> tuple[Store, ...]:
         """The shards of servers that have not just failed."""
-        shards = self._store.shards
-        return tuple(shard for shard in shards if shard.engine.breaker.seconds_left <= 0)
+        return tuple(one for one in self._store.shards if one.engine.breaker.seconds_left <= 0)
 
     def _told(self, wait_seconds: float) -> Claimed:
         claimed = Claimed(self._leases, self._lost, wait_seconds)
@@ -443,10 +437,7 @@ class Claimers:
         lease_seconds = self._settings.lease_seconds
         renewed = store.renew(progress, owner=owner, lease_seconds=lease_seconds)
         if owner == self._name:
-            permits = self._permits
-            permits.ended(renewed.lost)
-            permits.renew(store, {fence for fence, _ in progress} - renewed.lost)
-            permits.adopt(store, renewed.wide)
+            self._permits.renewed(store, {fence for fence, _ in progress}, renewed)
         return renewed
 
     def renewed(self, store: AnyStore, owner: str) -> None:

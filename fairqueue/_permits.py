@@ -21,7 +21,7 @@ from fairqueue._shards import shard_of_fence
 from fairqueue._stores.permits import UNUSED, Change, Told, adopted, home_of
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import AnyStore
-from fairqueue._types import Lease
+from fairqueue._types import Lease, Renewed
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError
 
@@ -229,6 +229,12 @@ class Permits:
     def _failed(self, error: FairQueueError) -> None:
         if self._log_throttle.passes():
             log.warning("jobs under limits over all shards wait, or run on: %s", error)
+
+    def renewed(self, store: AnyStore, fences: set[int], renewed: Renewed) -> None:
+        """Leases were renewed: renew what their jobs hold, and count what a limit came to since."""
+        self.ended(renewed.lost)
+        self.renew(store, fences - renewed.lost)
+        self.adopt(store, renewed.wide)
 
     def renew(self, store: AnyStore, running: set[int]) -> None:
         """Renew those of some leases; what fails is tried again with the next renewal."""
