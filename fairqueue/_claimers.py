@@ -161,8 +161,7 @@ class Claimers:
                 raise call.failed
             self._owed += [finish for some in call.ends for finish in some]
             self._start()
-            waits = [*call.waits, *self._pauses_left(), *self._permits.waits(asked)]
-            return self._told(min(waits, default=0.0))
+            return self._told([*call.waits, *self._pauses_left(), *self._permits.waits(asked)])
 
     def _permitted(self, queues: Sequence[str], n: int, call: _Call) -> tuple[Sequence[str], int]:
         """Leave out queues that may start nothing, and what was woken for them."""
@@ -179,8 +178,8 @@ class Claimers:
         refused = self._permits.start(self._leases)
         self._leases = tuple(lease for lease in self._leases if lease not in refused)
         for lease, seconds in refused.items():
-            options = {**UNCOUNTED, "refused_seconds": seconds}
-            self._owed_returns.append(_Return("release", lease.fence, options))
+            how = {**UNCOUNTED, "refused_seconds": seconds}
+            self._owed_returns.append(_Return("release", lease.fence, how))
         if refused:
             self._return_owed()
 
@@ -274,8 +273,8 @@ class Claimers:
         """The shards of servers that have not just failed."""
         return tuple(one for one in self._store.shards if one.engine.breaker.seconds_left <= 0)
 
-    def _told(self, wait_seconds: float) -> Claimed:
-        claimed = Claimed(self._leases, self._lost, wait_seconds)
+    def _told(self, waits: Iterable[float]) -> Claimed:
+        claimed = Claimed(self._leases, self._lost, min(waits, default=0.0))
         self._leases, self._lost, self._finished = (), frozenset(), frozenset()
         return claimed
 
@@ -390,9 +389,9 @@ class Claimers:
 
     def owed(self) -> list[tuple[int, float]]:
         """Return (fence, worker-seconds) of what is owed: until it is paid, its lease must live."""
-        finishes = [(finish.fence, finish.seconds) for finish in list(self._owed)]
-        returns = list(self._owed_returns)
-        return finishes + [(owed.fence, owed.options.get("seconds", 0.0)) for owed in returns]
+        finishes = [(each.fence, each.seconds) for each in list(self._owed)]
+        returns = [(each.fence, each.options.get("seconds", 0.0)) for each in [*self._owed_returns]]
+        return finishes + returns
 
     def release(self, fence: int, **options: Any) -> bool:
         """Give one job back to its shard; False: its lease was lost.
@@ -426,11 +425,10 @@ class Claimers:
     def _return(self, owed: _Return) -> bool:
         """Give one up."""
         try:
-            done = getattr(self._each[owed.number], owed.how)(owed.fence, **owed.options)
+            return bool(getattr(self._each[owed.number], owed.how)(owed.fence, **owed.options))
         except StoreUnavailable as error:
             self._note(owed.number, error)
             raise
-        return bool(done)
 
     def renew(self, store: AnyStore, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
         """Renew leases, and what their jobs hold of limits wider than a shard."""
