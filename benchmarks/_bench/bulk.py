@@ -25,6 +25,11 @@ class _Piped(RedisEngine):
         return 1
 
 
+def bring_library(client: Any) -> None:
+    """Load the operations: what is sent in a pipeline is not sent again."""
+    RedisEngine(client).delivery.brings_library(client.execute_command)
+
+
 def fill(
     url: str,
     namespace: str,
@@ -38,6 +43,7 @@ def fill(
     """Publish one job for each name in turn. Raise if a job was not stored."""
     work = progress.start(f"filling {namespace}", len(workspaces))
     with redis.Redis.from_url(url) as client, client.pipeline(transaction=False) as pipe:
+        bring_library(client)
         store = Store(_Piped(pipe, namespace=namespace))
         for start in range(0, len(workspaces), AT_ONCE):
             batch = workspaces[start : start + AT_ONCE]
@@ -58,5 +64,5 @@ def publishes_of(
         store = Store(_Piped(pipe, namespace=namespace))
         for name in workspaces:
             store.publish(Job(new_job_id(), name, QUEUE, "noop", payload), Admission(is_new=True))
-        pipe.load_scripts()
+        bring_library(client)
         return [command for command, _ in pipe.command_stack]

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from _bench.bulk import bring_library
 from fairqueue import Job
 from fairqueue._keys import encode
 from fairqueue._stores.redis import RedisEngine
@@ -95,6 +96,7 @@ class Pile:
     def __post_init__(self) -> None:
         self.engine = TimedEngine(self.client, namespace=self.namespace)
         self.store = Store(self.engine, clock=self.clock)
+        bring_library(self.client)
         self.client.config_set("lua-time-limit", 600_000)
 
     def publish(self, workspace: str = "first", **job: Any) -> str:

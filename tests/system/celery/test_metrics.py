@@ -55,8 +55,9 @@ def test_a_worker_counts_what_its_pool_runs(shop: Any, pool: str) -> None:
     wait_for(lambda: _of(fetch(_url(worker)), "workspace_runs_total") == expected)
     wait_for(lambda: _acked(worker) == TASKS + 3)
     samples = fetch(_url(worker))
-    assert _of(samples, "jobs_started_total") == {("celery",): TASKS + 3}
-    assert _of(samples, "wait_seconds_count") == {("celery",): TASKS + 3}
+    claimed = sum(_of(samples, "leases_ended_total").values())  # some ahead, which went back
+    assert _of(samples, "jobs_started_total") == {("celery",): claimed}
+    assert _of(samples, "wait_seconds_count") == {("celery",): claimed}
     assert sum(_of(samples, "worker_seconds_total").values()) > 0
 
 
