@@ -172,7 +172,7 @@ def test_wrong_password(own_server: EmbeddedServer, how: str) -> None:
 
 @pytest.mark.parametrize(
     "rules",
-    [["+@all", "-fcall", "-evalsha", "-eval"], ["+@all", "-zadd"], ["+@all", "-@write"]],
+    [["+@all", "-@scripting"], ["+@all", "-zadd"], ["+@all", "-@write"]],
     ids=["no scripts", "one command missing", "no writes"],
 )
 def test_no_permission(own_server: EmbeddedServer, rules: list[str]) -> None:

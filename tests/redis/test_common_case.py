@@ -22,7 +22,10 @@ def count(redis_client: redis.Redis) -> Callable[[Callable[[], object]], int]:
 
     def counted(act: Callable[[], object]) -> int:
         ran = commands(redis_client, act)
-        assert ran.pop("fcall", 0) + ran.pop("evalsha", 0) == 1
+        if ran.pop("evalsha", 0):  # on Redis 6.2 a script first writes what a full server takes
+            ran.pop("unlink", None)
+        else:
+            assert ran.pop("fcall") == 1
         return sum(ran.values())
 
     return counted
@@ -48,7 +51,7 @@ def test_commands_of_a_limit(redis_url: str, namespace: str, count: Count) -> No
         queue.admin.set_total_limits(concurrency=3)
         store = queue.store
         most = Limits(concurrency=4)
-        assert count(lambda: store.set_limits("total", "", most)) <= 23
+        assert count(lambda: store.set_limits("total", "", most)) == 22
 
 
 @pytest.mark.parametrize(
