@@ -12,6 +12,8 @@ from urllib.parse import quote, unquote
 _is_plain = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
 """Whether a name stays as it is; this is a tenth of the time of ``quote``."""
 
+NO_TASK = "%"  # no name is encoded so
+
 LAYOUT: dict[str, tuple[str, ...]] = {
     # one per shard
     "meta": (),  # string: the shard's own numbers
@@ -22,11 +24,10 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "across": (),  # hash: queue -> how it stands beside itself on other shards
     "inner_nodes": (),  # hash: queue/task, queue@group or queue/task@group -> how it stands
     "shared_limits": (),  # hash: /task or @group -> why it is closed, its rate, when it opens
-    "tasks": (),  # hash: task -> number, #number -> task, # -> the last number
-    "duration_estimates": (),  # hash: task number -> average worker-seconds, all workspaces
+    "tasks": (),  # hash: task -> average worker-seconds, and when it was named; see the module
     "limits": (),  # hash: source:scope:name -> limits
     "stored_by": (),  # hash: field of limits -> when it was stored, and by which process
-    "indexed_tasks": (),  # hash: number of a task that has, or had, a limit -> all or new
+    "indexed_tasks": (),  # hash: task that has, or had, a limit -> all or new
     "configured": (),  # hash: field of limits -> as configured; '': a digest of all
     "asked": (),  # zset: workspace by when its limit provider was called
     "kinds": (),  # hash: queue -> task or plain
@@ -107,9 +108,21 @@ def encode(name: str) -> str:
     return name if _is_plain(name) else quote(name, safe="")
 
 
+def encode_task(name: str) -> str:
+    """Encode the name of a task; a job may have none."""
+    return encode(name) or NO_TASK
+
+
+def encode_in(scope: str, name: str) -> str:
+    """Encode a name of this scope."""
+    return encode_task(name) if scope == "task" else encode(name)
+
+
 def decode(part: bytes | str) -> str:
     """Return the name that was encoded."""
     text = part.decode() if isinstance(part, bytes) else part
+    if text == NO_TASK:
+        return ""
     return unquote(text) if "%" in text else text
 
 

@@ -308,14 +308,14 @@ def _fullness(memory: Memory) -> tuple[float, int]:
 
 def _totals(engine: Engine) -> Totals:
     """Read what one shard has counted."""
-    found = engine.command("HGET", engine.keys.key("duration_estimates"), "all")
+    found = engine.command("HGET", engine.keys.key("tasks"), "")
     of_all = _ACKED.fullmatch(found or b"")
     names = ["leases_expired", *(f"dead_{why}" for why in DEATHS)]
     counts = engine.command("HMGET", engine.keys.key("totals"), *names)
     expired, *dead = (int(n) if (n or b"").isdigit() else 0 for n in counts)
     return Totals(
         acked=int(of_all[2]) if of_all else 0,
-        worker_seconds=float(of_all[1]) if of_all else 0.0,
+        worker_seconds=int(of_all[1]) / 1e6 if of_all else 0.0,
         leases_expired=expired,
         dead=dict(zip(DEATHS, dead, strict=True)),
     )

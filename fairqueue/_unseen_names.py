@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from heapq import nlargest
 from itertools import chain, islice
 
-from fairqueue._keys import encode
+from fairqueue._keys import encode_in
 from fairqueue._similar_names import folded
 from fairqueue._stores.store import AnyStore
 from fairqueue.errors import StoreUnavailable
@@ -20,7 +20,7 @@ PLACES = {
     "queue": ("nodes", "kinds", "limits"),
     "task": ("tasks",),
 }
-"""Where names of a scope stand: first those that jobs name now. Limits name a task by number."""
+"""Where names of a scope stand: first those that jobs name now."""
 MOST_COMPARED = 10_000
 """Names among which a similar one is looked for."""
 MOST_STEPS = 400_000
@@ -97,8 +97,8 @@ def hint_of_name(store: AnyStore, scope: str, name: str) -> str | None:
 def _is_used(store: AnyStore, scope: str, name: str) -> bool:
     """Answer the common case without reading all names: a job has named it."""
     place = PLACES[scope][0]
-    engines = [shard.engine for shard in store.shards]
-    return any(each.command("HEXISTS", each.keys.key(place), encode(name)) for each in engines)
+    engines, field = [shard.engine for shard in store.shards], encode_in(scope, name)
+    return any(each.command("HEXISTS", each.keys.key(place), field) for each in engines)
 
 
 def _known(store: AnyStore, scope: str) -> Iterator[list[str]]:

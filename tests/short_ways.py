@@ -6,8 +6,8 @@ from fairqueue._stores.library import read_source
 
 SHORT_WAYS = {
     "publish": (
-        ("local may_go = task and", "local may_go = false and"),
-        ("local raw = not is_stored and task", "local raw = false and task"),
+        ("local may_go = plain ==", "local may_go = false and plain =="),
+        ("local raw = not is_stored and is_plain", "local raw = false and is_plain"),
     ),
     "claim": (("if known == false then", "if false then"),),
 }

@@ -54,6 +54,6 @@ class DeadStore(RepairStore):
         for skip in count(step=LETTERS_AT_ONCE):
             looked_at, *found = self._call("choose_dead", skip=skip, count=LETTERS_AT_ONCE, **named)
             for job_id, letter in zip(found[::2], found[1::2], strict=True):
-                yield replies.dead_letter(job_id, letter, self._task)
+                yield replies.dead_letter(job_id, letter, decode)
             if looked_at < LETTERS_AT_ONCE:
                 break

@@ -35,6 +35,7 @@ MODULES = (
     "across",
     "limits",
     "task_rates",
+    "tasks",
     "jobs",
     "lease_records",
     "shared_limit_records",

@@ -7,7 +7,7 @@ from dataclasses import fields
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from fairqueue._keys import decode, encode
+from fairqueue._keys import decode, encode, encode_task
 from fairqueue._types import KEPT_COUNT, KEPT_SECONDS, Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import StoredLimitsRow
@@ -157,7 +157,7 @@ def _fields(stored: StoredLimits, wide: Mapping[str, Collection[str]]) -> Iterat
     for name, limits in stored.queues.items():
         yield f"configured:queue:{encode(name)}", text("queue", limits)
     for name, limits in stored.tasks.items():
-        yield f"configured:task:{encode(name)}", text("task", limits)
+        yield f"configured:task:{encode_task(name)}", text("task", limits)
 
 
 def retention(stored: StoredLimits) -> str:

@@ -128,7 +128,7 @@ def runnable(parts: Sequence[Sequence[Any]]) -> Runnable:
 
 def task(row: bytes) -> TaskRow:
     """Read one task."""
-    name, _, average, concurrency, workspace_concurrency, *starts = row.split(b" ")
+    name, average, concurrency, workspace_concurrency, *starts = row.split(b" ")
     rate, burst, workspace_rate, workspace_burst, *pause = starts
     return TaskRow(
         task=decode(name),

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from fairqueue._keys import decode, encode
+from fairqueue._keys import decode, encode, encode_in, encode_task
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value
 from fairqueue._stores.limits_text import SourcedLimits
@@ -30,7 +30,6 @@ INDEXED_AT_ONCE = 200
 NOT_INDEXED = -2
 MOST_DROPPED = 500  # jobs in one call: a few milliseconds
 MOST_CANCELLED = 100  # each leaves a notice
-TASKS_REMEMBERED = 10_000  # names in this process
 
 
 class OperatorStore:
@@ -39,7 +38,7 @@ class OperatorStore:
     def __init__(self, engine: Engine, *, clock: Callable[[], float] | None = None) -> None:
         self.engine = engine
         self._clock = clock
-        self._tasks: dict[bytes, str] = {}
+        self._named: dict[str, float] = {}
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self.is_spread = False
         """Whether this is one of several shards: it marks limits that are wider than itself."""
@@ -47,18 +46,6 @@ class OperatorStore:
     def _call(self, operation: str, /, **arguments: Value) -> Any:
         now = repr(self._clock()) if self._clock else ""
         return self.engine.call(operation, now=now, **arguments)
-
-    def _task(self, number: bytes) -> str:
-        """Return the name of a task, empty if it is not known; a number never gets another name."""
-        name = self._tasks.get(number)
-        if name is None:
-            stored = self.engine.command("HGET", self.engine.keys.key("tasks"), b"#" + number)
-            if stored is None:
-                return ""
-            if len(self._tasks) >= TASKS_REMEMBERED:
-                self._tasks.clear()
-            name = self._tasks[number] = decode(stored)
-        return name
 
     def has_limits(self) -> bool:
         """Return whether limits were ever configured here, even if they are none by now.
@@ -71,21 +58,21 @@ class OperatorStore:
         """Run an operation that gives limits to tasks; index their leases before, if it must be."""
         reply = self._call(operation, **arguments)
         while isinstance(reply, list) and reply[:1] == [NOT_INDEXED]:
-            for _ in self.index_tasks([int(task) for task in reply[1:]]):
+            for _ in self.index_tasks([task.decode() for task in reply[1:]]):
                 pass
             reply = self._call(operation, **arguments)
         return reply
 
-    def index_tasks(self, numbers: Sequence[int]) -> Iterator[None]:
+    def index_tasks(self, tasks: Sequence[str]) -> Iterator[None]:
         """Let every lease of these tasks hold slots of its task; bounded steps.
 
         ``set_limits``, ``pause`` and ``configure`` do so before a task gets its first limit.
         """
-        tasks, cursor = " ".join(map(str, numbers)), b"0"
+        wanted, cursor = " ".join(tasks), b"0"
         begun = False
         while not begun or cursor != b"0":
             begun = True
-            cursor = self._call("index_tasks", tasks=tasks, cursor=cursor, count=INDEXED_AT_ONCE)
+            cursor = self._call("index_tasks", tasks=wanted, cursor=cursor, count=INDEXED_AT_ONCE)
             yield
 
     def settle_change(self) -> None:
@@ -127,7 +114,7 @@ class OperatorStore:
         while provider_is_gone:
             provider_is_gone = self.forget_provider_limits()
         if n and on_replaced is not None:
-            on_replaced([limits_text.replaced(change, self._task) for change in changes], n)
+            on_replaced([limits_text.replaced(change, decode) for change in changes], n)
         return bool(is_ours)
 
     def _configured(self, limits: StoredLimits) -> tuple[str, str]:
@@ -160,7 +147,7 @@ class OperatorStore:
         stands = self._call_indexed(
             "set_limits",
             scope=scope,
-            name=encode(name),
+            name=encode_in(scope, name),
             changes=changes,
             by=encode(process_name()),
         )
@@ -175,7 +162,7 @@ class OperatorStore:
         Sources, in rising precedence: ``"default"``, ``"live default"``, ``"configured"``,
         ``"limit_provider"``, ``"live"``; only those that apply and set something.
         """
-        found = self._call("get_limits", scope=scope, name=encode(name))
+        found = self._call("get_limits", scope=scope, name=encode_in(scope, name))
         triples = zip(found[::3], found[1::3], found[2::3], strict=True)
         read = [limits_text.sourced(*triple) for triple in triples]
         return [sourced for sourced in read if sourced.limits != Limits()]
@@ -225,7 +212,10 @@ class OperatorStore:
             found = self.engine.command("HKEYS", self.engine.keys.key("nodes"))
             queues = [name.decode() for name in found]
         most = MOST_CANCELLED if cancelled else MOST_DROPPED
-        named = {"workspace": encode(workspace or ""), "task": encode(task or "")}
+        named = {
+            "workspace": encode(workspace or ""),
+            "task": encode_task(task) if task is not None else "",
+        }
         how: dict[str, Value] = {"count": PAGE, "most": most, "cancelled": int(cancelled), **named}
         for name in queues:
             cursor = b"0"
@@ -252,7 +242,7 @@ class OperatorStore:
         reply arrives. A repeated call returns None. The delay and the expiry are not returned.
         """
         found = self._call("withdraw", queue=encode(queue), id=encode(job_id))
-        return replies.job(job_id, queue, found[0], self._task) if found else None
+        return replies.job(job_id, queue, found[0], decode) if found else None
 
     def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
         """Yield ids of a queue's waiting, scheduled or running jobs whose payload contains a text.
@@ -296,7 +286,7 @@ class OperatorStore:
             count=count,
         )
         pairs = zip(found[::2], found[1::2], strict=True)
-        return [replies.dead_letter(*pair, self._task) for pair in pairs]
+        return [replies.dead_letter(*pair, decode) for pair in pairs]
 
     def replay(
         self,
@@ -365,7 +355,7 @@ class OperatorStore:
             hold_seconds=hold_seconds,
         )
         pairs = zip(found[1::3], found[2::3], strict=True)
-        return [replies.dead_letter(*pair, self._task) for pair in pairs]
+        return [replies.dead_letter(*pair, decode) for pair in pairs]
 
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
         """Mark these failures as reported; return how many were not reported before.
@@ -384,7 +374,7 @@ class OperatorStore:
         """
         wanted = how.value if how else ""
         before = self._call_indexed(
-            "pause", scope=scope, name=encode(name), how=wanted, by=encode(process_name())
+            "pause", scope=scope, name=encode_in(scope, name), how=wanted, by=encode(process_name())
         )
         if scope == "task":
             self.settle_change()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fairqueue._keys import decode, encode
+from fairqueue._keys import decode, encode_in
 from fairqueue._shards import shard_of
 from fairqueue._stores.operators import OperatorStore
 
@@ -85,7 +85,7 @@ def adopted(owner: str, fence: int) -> str:
 
 def limit_of(scope: str, name: str) -> str:
     """Name a limit; the name of its scope is given as people know it."""
-    return f"{scope}:{encode(name)}"
+    return f"{scope}:{encode_in(scope, name)}"
 
 
 class PermitStore(OperatorStore):

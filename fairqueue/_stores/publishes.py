@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fairqueue._keys import encode
+from fairqueue._keys import encode, encode_task
 from fairqueue._stores import replies
 from fairqueue._types import Admission, Job, Published
 from fairqueue.errors import (
@@ -48,7 +48,9 @@ class _Group:
     def line(self) -> str:
         """Write it for the script, which decides with the first call; the others only name it."""
         counted = {} if self.is_decided else self.entries
-        entries = (f"{' '.join(map(encode, names))} {n};" for names, n in counted.items())
+        entries = (
+            f"{encode(q)} {encode(w)} {encode_task(t)} {n};" for (q, w, t), n in counted.items()
+        )
         return f"{encode(self.name)}|{''.join(entries)}\n"
 
     def reject(self, reply: Sequence[Any]) -> CapacityExceeded:
@@ -62,8 +64,13 @@ class _Group:
 class Publishes:
     """Jobs that are published together, in calls of at most a hundred."""
 
-    def __init__(self, jobs: Sequence[tuple[Job, Admission]], shards: str = "") -> None:
-        self._shards = shards
+    def __init__(
+        self,
+        jobs: Sequence[tuple[Job, Admission]],
+        shards: str = "",
+        names: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._shards, self._names = shards, names
         self._pairs = [(at, *pair) for at, pair in enumerate(jobs)]
         self._outcomes: list[Outcome] = []
         self._groups: dict[str, _Group] = {}
@@ -100,7 +107,7 @@ class Publishes:
         found = {at: self._rejection(admission) for at, _, admission in part}
         asked = [pair for pair in part if found[pair[0]] is None]
         if asked:
-            packed = b"".join(_packed(job, how, groups, self._shards) for _, job, how in asked)
+            packed = b"".join(self._packed(job, how, groups) for _, job, how in asked)
             lines = "".join(self._groups[name].line() for name in groups)
             reply = call(lines, packed)
             answers = [reply] * len(asked) if isinstance(reply, int) else reply
@@ -109,6 +116,16 @@ class Publishes:
         for name in groups:
             self._groups[name].is_decided = True
         return [found[at] for at, _, _ in part]  # type: ignore[misc] # each has one now
+
+    def _packed(self, job: Job, admission: Admission, groups: dict[str, int]) -> bytes:
+        """Write one job; its group is named by its number."""
+        number = 0
+        if admission.group is not None:
+            number = groups.setdefault(admission.group, len(groups) + 1)
+            admission = replace(admission, group=None)
+        names = self._names(job.task)
+        text = replies.publish_text(job, admission, self._shards, names=names).encode()
+        return b"%d %d %d %b%b" % (number, len(text), len(job.payload), text, job.payload)
 
     def _rejection(self, admission: Admission) -> Outcome | None:
         return None if admission.group is None else self._groups[admission.group].rejection
@@ -124,13 +141,3 @@ class Publishes:
             return replies.published(reply, job)
         except FairQueueError as error:
             return error
-
-
-def _packed(job: Job, admission: Admission, groups: dict[str, int], shards: str) -> bytes:
-    """Write one job; its group is named by its number."""
-    number = 0
-    if admission.group is not None:
-        number = groups.setdefault(admission.group, len(groups) + 1)
-        admission = replace(admission, group=None)
-    text = replies.publish_text(job, admission, shards).encode()
-    return b"%d %d %d %b%b" % (number, len(text), len(job.payload), text, job.payload)

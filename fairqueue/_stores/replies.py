@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from fairqueue._fairness import retry_after
-from fairqueue._keys import decode, encode
+from fairqueue._keys import decode, encode, encode_task
 from fairqueue._shards import Time
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._types import (
@@ -32,7 +32,7 @@ from fairqueue.errors import CapacityExceeded, LeaseLost
 FENCES_PER_SECOND = 1e6
 MOVES = 6
 TaskName = Callable[[bytes], str]
-"""Tells the name of a task by its number."""
+"""Reads the name of a task."""
 
 
 def finishes_text(finishes: Iterable[Finish]) -> str:
@@ -65,13 +65,16 @@ def all_renewed(parts: Collection[Renewed]) -> Renewed:
 
 def job_text(job: Job) -> str:
     """Write what every job has, but its payload."""
-    names = map(encode, (job.queue, job.workspace, job.task))
+    names = encode(job.queue), encode(job.workspace), encode_task(job.task)
     return f"{' '.join(names)} {job.priority} {encode(job.id)}"
 
 
-def publish_text(job: Job, admission: Admission, shards: str = "") -> str:
-    """Write a job, and before it how it is published: few publishes have anything of that."""
-    how = ("0" if admission.is_new else "1") + shards
+def publish_text(job: Job, admission: Admission, shards: str = "", *, names: bool = False) -> str:
+    """Write a job, and before it how it is published: few publishes have anything of that.
+
+    ``names``: the store is told that there is such a task.
+    """
+    how = str((not admission.is_new) + 2 * names) + shards
     if job.delay_seconds or job.expires_seconds is not None or admission not in _USUAL:
         how = ",".join((how, *_options(job, admission)))
     return f"{how} {job_text(job)}"

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Sequence
+from time import monotonic
 from typing import Any
 
-from fairqueue._keys import encode
+from fairqueue._keys import decode, encode
 from fairqueue._shards import Time
 from fairqueue._stores import replies
 from fairqueue._stores.dead import DeadStore
@@ -54,6 +55,8 @@ UNREAD = (
     "what was there is set aside, see 'fairqueue doctor'"
 )
 MOST_DETAILS = 8_000  # characters of a traceback: its end says what was wrong
+TASKS_REMEMBERED = 10_000  # names in this process
+NAMED_AGAIN_SECONDS = 3600.0
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
@@ -104,7 +107,7 @@ class AnyStore(HandoverStore, DeadStore):
         parent's lease was lost. To one of several shards its caller says how many these are: it
         raises WorkspaceMoves where that is no longer so.
         """
-        text = replies.publish_text(job, admission, shards)
+        text = replies.publish_text(job, admission, shards, names=self._names(job.task))
         return replies.published(self._call("publish", job=text, payload=job.payload), job)
 
     def publish_many(
@@ -119,7 +122,17 @@ class AnyStore(HandoverStore, DeadStore):
         def call(groups: str, packed: bytes) -> Any:
             return self._call("publish_many", again=0, groups=groups, jobs=packed)
 
-        return Publishes(jobs, shards).send(call)
+        return Publishes(jobs, shards, self._names).send(call)
+
+    def _names(self, task: str) -> bool:
+        """Whether the next publish tells the store that there is this task, as now and then."""
+        now = monotonic()
+        if now < self._named.get(task, 0):
+            return False
+        if len(self._named) >= TASKS_REMEMBERED:
+            self._named.clear()
+        self._named[task] = now + NAMED_AGAIN_SECONDS
+        return True
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
@@ -286,7 +299,7 @@ class Store(PermitStore, MovesStore, AnyStore):
             yields=int(yield_first),
             times=replies.times_text(times),
         )
-        claimed, unread = replies.claimed(reply, owner, lease_seconds, sent, self._task)
+        claimed, unread = replies.claimed(reply, owner, lease_seconds, sent, decode)
         if unread and self._log_throttle.passes():
             logger.warning(UNREAD, unread)
         return claimed

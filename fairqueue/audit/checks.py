@@ -107,10 +107,9 @@ def _limits_hold(a: Audit) -> Iterator[Found]:
 
 def _permits(a: Audit) -> Iterator[tuple[str, int, dict[str, float]]]:
     """Those of limits wider than a shard whose home this shard is."""
-    tasks = a.space.one("tasks", {})
     for (scope, name), permits in a.space.all("permits"):
         used = sum(float(end) > a.now for end in permits.values())
-        of_task = a.levels.of_shared(f"/{tasks.get(name)}") if scope == "task" else {}
+        of_task = a.levels.of_shared(f"/{name}") if scope == "task" else {}
         limits = {"total": a.levels.of_total(), "queue": a.levels.of_queue(name)}.get(
             scope, of_task
         )

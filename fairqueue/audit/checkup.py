@@ -83,11 +83,11 @@ def _stuck_queues(a: Audit) -> Iterator[Remark]:
 def _overdue(a: Audit) -> Iterator[Remark]:
     """What any worker's claim does beside its own work, and no one has done."""
     what = (
-        ("expiry", "ended and not taken back: {}; their jobs do not run again", "lease"),
-        ("timer", "due and not fired: {}; scheduled jobs do not start", "timer"),
+        (a.space.lease_ends, "ended and not taken back: {}; their jobs do not run again", "lease"),
+        (a.space.one("timer", {}), "due and not fired: {}; scheduled jobs do not start", "timer"),
     )
-    for kind, meaning, noun in what:
-        late = [at for at in a.space.one(kind, {}).values() if at < a.now - LATE_SECONDS]
+    for times, meaning, noun in what:
+        late = [at for at in times.values() if at < a.now - LATE_SECONDS]
         if late:
             told = meaning.format(counted(len(late), noun))
             text = f"{told}; the oldest since {a.now - min(late):,.0f} s"
@@ -122,12 +122,10 @@ def _unshared(looks: Sequence[Audit]) -> Iterator[Remark]:
 
 
 def _wide(a: Audit) -> Iterator[tuple[str, str]]:
-    """The fields of limits over all shards, with a task's name in place of its number."""
-    fields, tasks = a.space.one("limits", {}), a.space.one("tasks", {})
+    """The fields of limits over all shards."""
+    fields = a.space.one("limits", {})
     for field in a.space.of("limits_with", "whole"):
-        source, scope, name = field.split(":", 2)
-        name = tasks.get(f"#{name}", name) if scope == "task" else name
-        yield f"{source}:{scope}:{name}", fields.get(field, "none")
+        yield field, fields.get(field, "none")
 
 
 def _workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:

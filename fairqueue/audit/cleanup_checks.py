@@ -9,7 +9,7 @@ from fairqueue._keys import decode
 from fairqueue.audit.view import Audit, Found
 
 REST_SECONDS = 600
-_PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+) [\d.]+ [\d.]+")
+_PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+)")
 _SAMPLE = re.compile(r"[\d.]+ \d+ \d+ (-|[\d.]+)(\|[^ |]+ \d+ \d+ (-|[\d.]+))*")
 _KIND = re.compile(r"(task|plain)(/[\d.]+)?")
 
@@ -45,7 +45,7 @@ def _kinds_are_known(a: Audit) -> Iterator[Found]:
 
 
 def _the_cleanup_goes_on(a: Audit) -> Iterator[Found]:
-    text = a.space.one("cleanup", "1 0 0 0 0")
+    text = a.space.one("cleanup", "1 0 0")
     found = _PROGRESS.fullmatch(text)
     if not found or float(found[2]) > a.now + REST_SECONDS:
         yield ("key", "cleanup"), f"the cleanup does not go on: {text!r}"

@@ -1,9 +1,9 @@
-"""Checks of where jobs stand: in lanes, in schedules, or leased; and of the names of tasks."""
+"""Checks of where jobs stand: in lanes, in schedules, or leased."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from fairqueue._keys import decode
 from fairqueue.audit.keyspace import SharedLimitRow, WorkspaceRow
@@ -27,40 +27,6 @@ def _jobs_are_in_one_place(a: Audit) -> Iterator[Found]:
         if job not in jobs or n != 1:
             kept = "a record" if job in jobs else "no record"
             yield ("job", *job), f"job {job} has {kept} and is in {n} places"
-
-
-def _not_numbered(tasks: Mapping[str, str]) -> list[str]:
-    """Give what should have a number and has none: tasks, ``#number``, ``#`` for the last one."""
-    numbers = {name: text.partition(" ")[0] for name, text in tasks.items() if name[:1] != "#"}
-    numbers |= {name: name[1:] or text for name, text in tasks.items() if name[:1] == "#"}
-    return [name for name, number in numbers.items() if not number.isdecimal()]
-
-
-def _tasks_have_names(a: Audit) -> Iterator[Found]:
-    tasks = dict(a.space.one("tasks", {}))
-    tasks.pop("#plain", None)
-    for name in _not_numbered(tasks):
-        text = f"the number of task {decode(name)!r} cannot be read: {tasks.pop(name)!r}"
-        yield ("number", name), text
-    last = int(tasks.pop("#", 0))
-    names = {number[1:]: name for number, name in tasks.items() if number.startswith("#")}
-    used = {lease.task for lease in a.space.leases.values()}
-    records = (record.split(" ") for _, of in a.space.all("jobs") for record in of.values())
-    used |= {words[1] for words in records if words[1:]}
-    limits = (field.split(":") for field in a.space.one("limits", {}))
-    used |= {words[2] for words in limits if words[1:2] == ["task"]}
-    nameless = used - set(names)
-    yield from ((("task", number), f"task {number} has no name") for number in nameless)
-    numbers = {
-        number.split(" ")[0]: name.removeprefix("!")
-        for name, number in tasks.items()
-        if not name.startswith("#")
-    }
-    there, wanted = set(numbers.items()), set(names.items())
-    yield from unequal("tasks", there, "their numbers", wanted, stray=lambda t: ("task", t[0]))
-    newest = max(map(int, names), default=0)
-    if newest > last:
-        yield ("task", str(newest)), f"task {newest} is above the last one, {last}"
 
 
 def _lanes_are_named_by_their_flow(a: Audit) -> Iterator[Found]:
@@ -181,7 +147,6 @@ def _waiting_for_a_rate_has_a_timer(a: Audit) -> Iterator[Found]:
 
 JOB_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I3", _jobs_are_in_one_place),
-    ("I3", _tasks_have_names),
     ("I3", _lanes_are_named_by_their_flow),
     ("I3", _returned_jobs_are_in_order),
     ("I3", _holes_are_counted),

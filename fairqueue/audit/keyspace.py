@@ -16,6 +16,7 @@ from fairqueue._stores.engine import Engine
 
 R = TypeVar("R")
 Names = tuple[str, ...]
+MICROSECONDS = 1e6
 _PARENT = re.compile(r"([^<>=]*)(?:([<>=])([^/]*)/\d+)?")
 _JOB = re.compile(r"\S+ \S+ \d+ \d+ \S+ \S+")
 
@@ -144,6 +145,7 @@ class LeaseRow:
     workspace: str
     task: str
     charged: float
+    """In microseconds, as all costs and tags."""
     claimed: float
     ran: float
     owner: str
@@ -340,6 +342,11 @@ class Keyspace:
     def one(self, kind: str, otherwise: Any) -> Any:
         """The key of a kind of which there is one."""
         return self._by_kind[kind].get((), otherwise)
+
+    @property
+    def lease_ends(self) -> dict[str, float]:
+        """When each lease ends, by its fence."""
+        return {fence: at / MICROSECONDS for fence, at in self.one("expiry", {}).items()}
 
     def of(self, kind: str, *names: str, otherwise: Any = ()) -> Any:
         """The key of a kind and these names."""

@@ -35,12 +35,12 @@ def _last(slot: tuple[str, str]) -> Where:
 
 
 def _fences_are_in_order(a: Audit) -> Iterator[Found]:
-    leases = a.space.leases
+    leases, ends_of = a.space.leases, a.space.lease_ends
     for fence, lease in leases.items():
         if not lease.claimed * MICROSECONDS < int(fence) <= a.last_fence:
             text = f"fence {fence} of {lease.claimed:f} is out of order: {a.last_fence} is the last"
             yield ("lease", fence), text
-        ends = a.space.one("expiry", {}).get(fence, a.now)
+        ends = ends_of.get(fence, a.now)
         if ends > a.now + lease.length + ALMOST:
             text = f"the lease of fence {fence} ends at {ends:f}, and is {lease.length} s long"
             yield ("lease", fence), text

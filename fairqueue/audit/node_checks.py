@@ -10,7 +10,7 @@ from fairqueue._keys import decode
 from fairqueue.audit.view import Audit, Found, entity, unequal
 
 ALMOST = 1e-6
-_TASK_RATE = re.compile(r"[^:]+:\d+")
+_TASK_RATE = re.compile(r"[^:]+:[^:]+")
 
 
 def _inner_nodes_stand_where_they_should(a: Audit) -> Iterator[Found]:

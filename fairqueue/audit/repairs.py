@@ -25,8 +25,6 @@ ORDER = (
         "foreign",
         "key",
         "shard",
-        "number",
-        "task",
         "asked",
         "lease",
         "slot",
@@ -60,7 +58,6 @@ DONE = {
     "counted": "it was counted again",
     "listed": "the list was set right",
     "woken": "its token was set again",
-    "named": "its name was set again; a name that is lost is lost-task-NUMBER now",
     "put_in_order": "it was put in the order of its first start",
     "removed": "it was removed",
     "kept": "it does not expire any more",
@@ -142,7 +139,7 @@ def _mend(store: AnyStore, look: Audit, where: Where) -> tuple[bool, str]:
     kind, *names = where
     try:
         if kind == "indexed":
-            for _ in store.index_tasks([int(names[0])]):
+            for _ in store.index_tasks([names[0]]):
                 pass
             return True, DONE["indexed"]
         word = store.mend(kind, names, _known_of(look, where))
@@ -166,10 +163,6 @@ def _known_of(look: Audit, where: Where) -> str:
         node = look.space.inner_nodes[names[0]]
         counts = look.counts_of_inner_nodes.get(names[0], (0, 0, 0))
         return " ".join(map(str, (node.members, node.total, node.held, *counts)))
-    if kind == "task":
-        tasks: dict[str, str] = look.space.one("tasks", {})
-        known = (name for name, number in tasks.items() if number.split(" ")[0] == names[0])
-        return next((name.removeprefix("!") for name in known if not name.startswith("#")), "")
     if kind == "foreign":
         return TYPES[names[0]]
     return "persist" if kind == "key" and tuple(names) in look.space.expiring else ""

@@ -6,13 +6,12 @@
 local _, name, id, queue, task, reason, text, since, until_then, skip, count = unpack(ARGV)
 local oldest, keeps = tonumber(since), DeadLetters.retention().seconds
 if keeps then oldest = max(oldest, now - keeps) end
-local number = task ~= '' and Shard.known_task(task)
 
 local function matches(letter)
   local _, why = DeadLetters.death_of(letter)
   local record = DeadLetters.record_of(letter)
   local _, of = Jobs.identity_of(record)
-  return (queue == '' or DeadLetters.queue_of(letter) == queue) and (task == '' or of == number)
+  return (queue == '' or DeadLetters.queue_of(letter) == queue) and (task == '' or of == task)
     and (reason == '' or why == reason)
     and (text == '' or find(record, text, Jobs.payload_start(record), true))
 end

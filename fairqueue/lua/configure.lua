@@ -33,9 +33,8 @@ end
 for field, text in gmatch(fields, '(%S+) ([^\n]*)\n') do
   local task = match(field, '^configured:task:(.*)$')
   if task then
-    task = Shard.task_number(task)
+    Tasks.name(task)
     insert(tasks, task)
-    field = 'configured:task:' .. task
   end
   configured[field] = text
 end
@@ -77,12 +76,12 @@ local changed, seen = {}, {}
 for _, from in ipairs({ stored, configured }) do
   for field in pairs(from) do
     local task = match(field, '^configured:task:(.*)$')
-    if task and not seen[task] then insert(changed, tonumber(task)) end
+    if task and not seen[task] then insert(changed, task) end
     if task then seen[task] = true end
   end
 end
 table.sort(changed)
-for _, task in ipairs(changed) do Settle.shared_limit('/' .. int(task)) end
+for _, task in ipairs(changed) do Settle.shared_limit('/' .. task) end
 Shard.load().drain = '0'
 Wakeups.touch_all()
 table.sort(replaced, function(one, other) return one[1] < other[1] end)

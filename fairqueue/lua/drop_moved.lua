@@ -5,7 +5,7 @@ local _, name, items = unpack(ARGV)
 
 if not find(call('HGET', K.moved(), name) or '', '^>') then return 0 end
 local ws = Moves.workspace(name)
-for kind, queue, task, priority, id in gmatch(items, '(%S+) (%S+) :(%S*) (%S+) (%S+)') do
+for kind, queue, task, priority, id in gmatch(items, '(%S+) (%S+) :(%S+) (%S+) (%S+)') do
   if kind == 'dead' then
     Moves.drop_letter(name, queue, id)
   elseif kind == 'cancelled' then

@@ -23,8 +23,8 @@ put('pause', moves == '1' and Moves.held(pause, Shard.here()) or pause)
 if asked ~= '' then call('ZADD', K.asked(), asked, name) end
 put_count(K.lost(), lost)
 put_count(K.observed(), observed)
-for task, at in gmatch(rates, ':(%S*)=(%S+)') do
-  local rate = name .. ':' .. Shard.task_number(task)
+for task, at in gmatch(rates, '(%S+)=(%S+)') do
+  local rate = name .. ':' .. task
   local here = tonumber(call('ZSCORE', K.task_rates(), rate) or 0)
   call('ZADD', K.task_rates(), num(max(here, tonumber(at))), rate)
 end
@@ -34,13 +34,7 @@ end
 
 local ws = Moves.workspace(name)
 ws.tat = num(max(tonumber(ws.tat), tonumber(tat)))
-if ws.duration_estimates == '' then
-  local read = {}
-  for task, seconds in gmatch(spent, ':(%S*)=(%S+)') do
-    insert(read, ';' .. Shard.task_number(task) .. '=' .. seconds)
-  end
-  ws.duration_estimates = concat(read)
-end
+if ws.duration_estimates == '' then ws.duration_estimates = spent end
 Settle.workspace(ws)
 if moves == '0' then
   Moves.open_ways()

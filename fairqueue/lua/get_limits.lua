@@ -6,7 +6,6 @@
 -- WRITES nothing
 local _, scope, name = unpack(ARGV)
 
-if scope == 'task' then name = Shard.known_task(name) or '-' end
 local sources, found = Limits.sources(scope, name), {}
 for i = 1, #sources, 2 do
   local text = call('HGET', K.limits(), sources[i + 1])

@@ -12,7 +12,7 @@ local counted, seen, rows = {}, {}, { now_text, '' }
 -- An owner renews all of its leases at once, so one of them tells when it did.
 local function sign_of(fence, text)
   local l = LeaseRecords.parse(fence, text)
-  local ends = tonumber(call('ZSCORE', K.expiry(), fence) or 0)
+  local ends = Fairness.seconds(call('ZSCORE', K.expiry(), fence) or 0)
   return l and max(tonumber(l.claimed), ends - l.length) or 0
 end
 

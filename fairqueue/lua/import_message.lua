@@ -8,7 +8,7 @@
 -- job: queue workspace task priority id
 -- shards: as in publish.lua
 local _, list, message, job, delay, kind, unnamed, shards = unpack(ARGV)
-local queue, name, task_name, priority, id = match(job, '^(%S+) (%S+) (%S*) (%S+) (.+)$')
+local queue, name, task, priority, id = match(job, '^(%S+) (%S+) (%S+) (%S+) (.+)$')
 
 -- A repeated call, whose reply was lost: an equal message may be next, which is another job.
 if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id, now) then return 1 end
@@ -19,8 +19,8 @@ local is_known = not spread or shards == spread or shards == moves
 if not is_known or (moves or forwards) and Shard.has_moved(name) then return -2 end
 if list ~= '' and call('LINDEX', list, -1) ~= message then return 0 end
 
-local ws, task = Records.workspace(name), Shard.task_number(task_name)
-local element = Jobs.element(task, id)
+local ws, element = Records.workspace(name), Jobs.element(task, id)
+Tasks.name(task)
 -- Until the message is taken an error takes the job back; from then on it finds a place for it.
 Jobs.write_new(queue, id, Jobs.new(name, task, priority, message, ''))
 if list ~= '' then call('RPOP', list) end
@@ -28,5 +28,5 @@ S.added_jobs = {}
 Jobs.take(name, queue, priority, { element })
 Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay)
 call('HINCRBY', K.imported(), kind, 1)
-if unnamed == '1' then Shard.count(K.without_workspace(), task_name) end
+if unnamed == '1' then Shard.count(K.without_workspace(), task) end
 return 1

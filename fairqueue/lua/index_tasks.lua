@@ -4,7 +4,7 @@
 local _, tasks, cursor, count = unpack(ARGV)
 
 local wanted = {}
-for task in gmatch(tasks, '%d+') do insert(wanted, task) end
+for task in gmatch(tasks, '%S+') do insert(wanted, task) end
 local following_cursor, leases = unpack(call('HSCAN', K.leases(), cursor, 'COUNT', count))
 SharedLimits.index(leases, wanted)
 if following_cursor == '0' then SharedLimits.all_indexed(wanted) end

@@ -1,7 +1,7 @@
 -- What belongs to a workspace that moves, beside its jobs and dead letters.
 -- ARGV now workspace
 -- RETURNS {live, provider, pause, stamps, asked, lost, observed, tat, estimates, rates, requests}
--- stamps: a line of each; estimates, rates: :task=number ...; requests (in flight): ticket=seconds
+-- stamps: a line of each; rates: task=time ...; requests (in flight): ticket=seconds
 -- WRITES nothing
 local _, name = unpack(ARGV)
 local ws = Records.workspace(name)
@@ -18,15 +18,12 @@ insert(found, call('HGET', K.lost(), name) or '')
 insert(found, call('HGET', K.observed(), name) or '')
 insert(found, ws.tat)
 
-local estimates, rates = {}, {}
-for number, seconds in gmatch(ws.duration_estimates, ';(%d+)=([^;]+)') do
-  insert(estimates, ':' .. Moves.task_name(number) .. '=' .. seconds)
+local rates = {}
+for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
+  local tat = call('ZSCORE', K.task_rates(), name .. ':' .. task)
+  if tat then insert(rates, task .. '=' .. tat) end
 end
-for _, number in ipairs(call('HKEYS', K.indexed_tasks())) do
-  local tat = call('ZSCORE', K.task_rates(), name .. ':' .. number)
-  if tat then insert(rates, ':' .. Moves.task_name(number) .. '=' .. tat) end
-end
-insert(found, concat(estimates, ' '))
+insert(found, ws.duration_estimates)
 insert(found, concat(rates, ' '))
 local requests = {}
 for _, ticket in ipairs(call('ZRANGEBYSCORE', K.requests_of_workspace(name), 0, 0)) do

@@ -28,9 +28,9 @@ for i = 1, #found, 2 do
   if place == 'limits' then add_limited(found[i], found[i + 1])
   elseif place == 'requests' then insert(names, match(found[i], '^[^/]*/([^/]*)/'))
   elseif place == 'unique' or place == 'task_rates' then insert(names, match(found[i], '^[^:]*'))
-  elseif not match(found[i], '^[#!]') then insert(names, found[i])
+  elseif find(found[i], '^[^!#]') then insert(names, found[i])
   else
-    local name = match(found[i], '^!(.+)$') -- with cancelled jobs; a task set aside
+    local name = match(found[i], '^!(.+)$') -- with cancelled jobs
     if name then insert(names, name) end
   end
 end

@@ -2,9 +2,6 @@
 -- ARGV now task
 -- RETURNS 1
 local _, task = unpack(ARGV)
-local number = Shard.known_task(task)
-if number then
-  SharedLimitRecords.of('/' .. number).tat = 0
-  Settle.shared_limit('/' .. number)
-end
+SharedLimitRecords.of('/' .. task).tat = 0
+Settle.shared_limit('/' .. task)
 return 1

@@ -6,7 +6,7 @@
 local _, scope, name, how, by = unpack(ARGV)
 S.stored_by = by
 
-if scope == 'task' then name = Shard.task_number(name) end
+if scope == 'task' then Tasks.name(name) end
 local missing = scope == 'task' and how == 'paused' and SharedLimits.not_indexed({ name }) or {}
 if #missing > 0 then return { -2, name } end
 local field = concat({ 'pause', scope, name }, ':')

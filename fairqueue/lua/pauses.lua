@@ -14,9 +14,8 @@ end
 local function row(field, text)
   local scope, name = match(field, '^pause:(%a+):(.*)$')
   local how, since = match(text, '^(%a+)=(%S+)')
-  local shown = scope == 'task' and call('HGET', K.tasks(), '#' .. name) or name
   local stamp = call('HGET', K.stored_by(), field) or ''
-  return { scope, shown, how, since, waiting_of(scope, name), stamp }
+  return { scope, name, how, since, waiting_of(scope, name), stamp }
 end
 
 local following_cursor, fields =

@@ -10,20 +10,19 @@
 -- job: how queue workspace task priority id
 -- how: again[shards][,delay,exempt,unnamed,parent,group,expires,unique_for,key]
 -- exempt: 0, 1, or the fence of the job that this one retries
--- again: 0 where the caller has just made the id, and sends this for the first time
+-- again: 0 where the caller has just made the id, and sends this for the first time, else 1; 2 more
+-- where the caller has not named this task before
 -- shards: how many the caller knows of, if there are several, and how often that has changed: 3.1
 local _, job, payload = unpack(ARGV)
 local is_admitted, known = ARGV[4], ARGV[5] -- from publish_many.lua
-local how, queue, name, task_name, priority, id =
-  match(job, '^(%S+) (%S+) (%S+) (%S*) (%S+) (.+)$')
+local how, queue, name, task, priority, id =
+  match(job, '^(%S+) (%S+) (%S+) (%S+) (%S+) (.+)$')
 
 -- The short way: a job behind others of its lane changes nothing about where its workspace stands.
 -- `plain` is there where nothing of the shard may reject it or give its task a lane of its own; it
 -- is what callers say of the shards, if there are several.
-local found = known or call('HMGET', K.tasks(), task_name, '#plain')
-local task, plain = found[1], found[2]
-local is_stored
-local may_go = task and plain == how:sub(2)
+local plain, is_stored = known or call('HGET', K.tasks(), '#plain'), nil
+local may_go = plain == how:sub(2) and find(how, '^[01]')
   and (known or call('HEXISTS', K.workspaces(), name) == 1)
 if may_go and match(how, '^1') then -- to know which ids have ended takes the shard's time
   local beat = match(call('GET', K.meta()) or '', '^%d+ %d+ ([%d.]+) .* format=1$')
@@ -43,7 +42,7 @@ if not find(how, ',', 1, true) then how = how .. ',0,0,0,,,,,' end
 local shards, delay, exempt, unnamed, parent, group, expires, unique_for, key =
   match(how, '^%d([%d.]*)' .. string.rep(',([^,]*)', 8) .. '$')
 if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } end
-if not is_stored and find(how, '^1') and Shard.has_ended(id, now) then return 0 end
+if not is_stored and find(how, '^[13]') and Shard.has_ended(id, now) then return 0 end
 
 local capacity, wide, tasks, spread, moves, forwards = unpack(call('HMGET', K.limits(), 'capacity',
   'wide_capacity', 'tasks', 'spread', 'moves', 'forwards'))
@@ -51,7 +50,7 @@ local may_move = moves or forwards
 local is_known = shards == spread or shards == moves or shards == ''
 if spread and not is_known or may_move and Shard.has_moved(name) then return { 6 } end
 local lane_key = queue
-if tasks and task then
+if tasks then
   local own = { 'configured:task:' .. task, 'live:task:' .. task, 'pause:task:' .. task }
   local configured, live, pause = unpack(call('HMGET', K.limits(), unpack(own)))
   if configured or live or pause and find(pause, 'paused') then lane_key = queue .. '/' .. task end
@@ -59,7 +58,7 @@ end
 
 -- The short way where a workspace's own capacity is the only one, or does not apply.
 local is_plain = delay == '0' and #exempt == 1 and group .. expires .. key == ''
-local raw = not is_stored and task and is_plain
+local raw = not is_stored and is_plain and find(how, '^[01]')
   and call('HGET', K.workspaces(), name)
 local has_room = raw
 if raw and capacity and exempt == '0' and not is_admitted then
@@ -90,10 +89,10 @@ if has_room then
 end
 -- LATER
 if is_placed then
-  Shard.count(K.without_workspace(), task_name)
+  Shard.count(K.without_workspace(), task)
   return 1
 end
-task = task or Shard.task_number(task_name)
+if find(how, '^[23]') then Tasks.name(task) end
 local element = Jobs.element(task, id)
 if is_stored then insert(S.added_jobs, { queue, id }) end
 if not is_stored and call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
@@ -114,7 +113,7 @@ if not is_stored then
 end
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
 if #exempt > 1 then Enqueue.pass_key_on(exempt, queue, id) end
-if unnamed == '1' then Shard.count(K.without_workspace(), task_name) end
+if unnamed == '1' then Shard.count(K.without_workspace(), task) end
 
 Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
 if plain ~= shards and not may_move then Enqueue.mark_plain(capacity, tasks, shards) end

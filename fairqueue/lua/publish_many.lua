@@ -34,7 +34,7 @@ local function has_known_job()
   local at, job = 1, nil
   while at <= #jobs do
     _, job, _, at = job_at(at)
-    local queue, id = match(job, '^%S+ (%S+) %S+ %S* %S+ (.+)$')
+    local queue, id = match(job, '^%S+ (%S+) %S+ %S+ %S+ (.+)$')
     if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id, now) then return true end
   end
 end
@@ -59,9 +59,9 @@ end
 local kinds = {}
 local function known_of(kind)
   if kinds[kind] == nil then
-    local name, task_name = match(kind, '^%S+ %S+ (%S+) (%S*)')
-    local found = call('HMGET', K.tasks(), task_name, '#plain')
-    kinds[kind] = found[1] and found[2] and call('HEXISTS', K.workspaces(), name) == 1 and found
+    local plain = call('HGET', K.tasks(), '#plain')
+    local name = match(kind, '^%S+ %S+ (%S+)')
+    kinds[kind] = plain and call('HEXISTS', K.workspaces(), name) == 1 and plain
   end
   return kinds[kind] or nil
 end
@@ -70,7 +70,7 @@ local replies, all_new, at = {}, true, 1
 while at <= #jobs do
   local number, job, payload_from, after = job_at(at)
   at = after
-  if again == '1' then job = '1' .. job:sub(2) end
+  if again == '1' then job = (find(job, '^[23]') and '3' or '1') .. job:sub(2) end
   local group, is_in, reply = group_of[number], nil, nil
   if group then is_in, reply = is_let_in(group) end
   if is_in ~= false then

@@ -3,7 +3,7 @@
 -- ARGV now queue workspace task cursor count most cancelled
 -- ROUTE workspace MERGE concat
 -- RETURNS {cursor, dropped}; the cursor is empty when none is left; of a task: on one queue
-local _, queue, name, task_name, cursor, count, most, cancelled = unpack(ARGV)
+local _, queue, name, task, cursor, count, most, cancelled = unpack(ARGV)
 most = tonumber(most)
 S.leaves_notices = cancelled == '1'
 
@@ -34,7 +34,7 @@ local function from_records(at, task)
 end
 
 if queue ~= '' then S.touched_queues[queue] = true end
-local task = task_name ~= '' and (Shard.known_task(task_name) or 'none') or nil
+task = task ~= '' and task or nil
 local at = match(cursor, '^jobs:(%d+)$') or task and '0'
 if at then return from_records(at, task) end
 return from_lanes()

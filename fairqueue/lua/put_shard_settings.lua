@@ -1,17 +1,13 @@
 -- Store limits that concern all shards on one that is new.
 -- ARGV now retention rows
 -- RETURNS 1, or {-2, task...}: the leases of these tasks must be indexed before
--- rows: field task stamp, text and configured text in lines of five
+-- rows: field, text, stamp and configured text in lines of four
 local _, retention, rows = unpack(ARGV)
 
 local read, tasks = {}, {}
-for field, task, text, stamp, configured in
-  gmatch(rows, '([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n') do
-  if task ~= '' then
-    local number = Shard.task_number(task:sub(2))
-    field = match(field, '^%a+:task:') .. number
-    insert(tasks, number)
-  end
+for field, text, stamp, configured in
+  gmatch(rows, '([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n') do
+  insert(tasks, match(field, '^%a+:task:(.*)$'))
   insert(read, { field = field, text = text, stamp = stamp, configured = configured })
 end
 local missing = SharedLimits.not_indexed(tasks)
@@ -28,7 +24,7 @@ for _, row in ipairs(read) do
     call('HDEL', K.configured(), row.field)
   end
 end
-for _, number in ipairs(tasks) do Settle.shared_limit('/' .. number) end
+for _, task in ipairs(tasks) do Settle.shared_limit('/' .. task) end
 Shard.load().drain = '0'
 Wakeups.touch_all()
 return 1

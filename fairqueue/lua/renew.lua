@@ -12,7 +12,7 @@ local function charge(l, ran)
   local ws = Records.workspace(l.workspace)
   if ran > tonumber(l.charged) and Limits.of_workspace(ws).fairness ~= 'count' then
     Order.charge(ws, l.lane_key, ran - l.charged)
-    l.charged = num(ran)
+    l.charged = int(ran)
   end
 end
 
@@ -23,10 +23,10 @@ end
 
 -- The charge can wait: where it fails the lease is extended all the same.
 local function extend(l, seconds)
-  local ran = Fairness.worker_seconds(seconds, now - l.claimed)
+  local ran = Leases.worked(l, seconds)
   local done, said = pcall(charge, l, ran)
   if not done then note_failure(l.fence, said) end
-  l.ran, l.length, l.ended = num(ran), lease_seconds, nil
+  l.ran, l.length, l.ended = int(ran), lease_seconds, nil
   LeaseRecords.save(l)
   call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
 end

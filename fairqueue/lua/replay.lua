@@ -11,7 +11,6 @@ if until_then == '' then until_then = now_text end
 local function enter(ws, queue, one, record, due)
   local _, task, priority = Jobs.identity_of(record)
   local element = Jobs.element(task, one)
-  Shard.keep_task(task)
   Records.register(queue)
   Jobs.write(queue, one, Jobs.published_again(record))
   Jobs.take(name, queue, priority, { element })

@@ -6,18 +6,17 @@
 -- oldest ones; the number is of all that match. A job may come more than once. row: "fence queue id
 -- workspace task priority claimed owner deliveries early cancelled length ends"
 -- WRITES nothing
-local _, name, queue, task_name, owners, longer_than, before, most, cursor, count = unpack(ARGV)
+local _, name, queue, task, owners, longer_than, before, most, cursor, count = unpack(ARGV)
 
-local task = task_name ~= '' and (Shard.known_task(task_name) or '-')
 local until_then = longer_than ~= '' and now - longer_than
-local is_filtered = queue ~= '' or task or owners ~= '' or until_then
+local is_filtered = queue ~= '' or task ~= '' or owners ~= '' or until_then
 local is_owner, rows, matched = {}, { now_text, '', 0 }, 0
 for owner in gmatch(owners, '%S+') do is_owner[owner] = true end
 before, most = tonumber(before) or math.huge, tonumber(most)
 local matching = {}
 
 local function matches(l)
-  return (queue == '' or l.queue == queue) and (not task or l.task == task)
+  return (queue == '' or l.queue == queue) and (task == '' or l.task == task)
     and (owners == '' or is_owner[l.owner])
     and (not until_then or tonumber(l.claimed) <= until_then)
 end
@@ -44,7 +43,7 @@ local function write_rows()
     if l then
       insert(rows, concat({ l.fence, l.queue, l.id, l.workspace, l.task, l.priority, l.claimed,
         l.owner, int(l.deliveries), l.early and 1 or 0, l.cancelled and 1 or 0, l.length,
-        ends[i] or now_text }, ' '))
+        ends[i] and num(Fairness.seconds(ends[i])) or now_text }, ' '))
     end
   end
 end

@@ -7,7 +7,7 @@ local _, scope, name, changes, by = unpack(ARGV)
 S.stored_by = by
 
 if scope == 'workspace' then Shard.refuse_moved(name) end
-if scope == 'task' then name = Shard.task_number(name) end
+if scope == 'task' then Tasks.name(name) end
 local field = concat({ 'live', scope, name }, ':')
 local stands, texts = {}, {}
 local before = call('HGET', K.limits(), field) or ''

@@ -1,6 +1,6 @@
 -- A page of the limits that concern all shards, for one that is new, and what is stored with them.
 -- ARGV now cursor count
--- RETURNS {cursor, retention, {field, task, text, stamp, configured text or ''}, ...}
+-- RETURNS {cursor, retention, {field, text, stamp, configured text or ''}, ...}
 -- WRITES nothing
 local _, cursor, count = unpack(ARGV)
 
@@ -8,15 +8,14 @@ local following_cursor, found = unpack(call('HSCAN', K.limits(), cursor, 'COUNT'
 local rows = { following_cursor, call('GET', K.retention()) or '' }
 for i = 1, #found, 2 do
   local field = found[i]
-  local source, scope, name = match(field, '^(%a+):([%a_]+):(.*)$')
+  local source, scope = match(field, '^(%a+):([%a_]+):')
   if source and (source == 'configured' or scope ~= 'workspace') then
-    local task = scope == 'task' and ':' .. Moves.task_name(name) or ''
-    insert(rows, { field, task, found[i + 1], call('HGET', K.stored_by(), field) or '',
+    insert(rows, { field, found[i + 1], call('HGET', K.stored_by(), field) or '',
       call('HGET', K.configured(), field) or '' })
   end
 end
 if cursor == '0' then
   local digest = call('HGET', K.configured(), '')
-  if digest then insert(rows, { '', '', '', '', digest }) end
+  if digest then insert(rows, { '', '', '', digest }) end
 end
 return rows

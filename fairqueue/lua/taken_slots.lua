@@ -10,7 +10,7 @@ local _, cursor, count = unpack(ARGV)
 local averages = {}
 
 local function average_of(task)
-  averages[task] = averages[task] or call('HGET', K.duration_estimates(), task) or '-'
+  averages[task] = averages[task] or match(call('HGET', K.tasks(), task) or '-', '^%S+')
   return averages[task]
 end
 
@@ -22,7 +22,7 @@ for i = 1, #found, 2 do
     local ws = Records.workspace(l.workspace)
     local expected = Order.own_estimate(ws, l.task) or tonumber(average_of(l.task))
     insert(rows, concat({ l.fence, l.queue, l.owner, l.workspace, ws.parent or '-', l.task,
-      num(max(0, now - l.claimed)), expected and num(expected) or '-' }, ' '))
+      num(max(0, now - l.claimed)), expected and num(Fairness.seconds(expected)) or '-' }, ' '))
   end
 end
 return rows

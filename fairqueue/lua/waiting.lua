@@ -5,18 +5,17 @@
 -- row: "queue id workspace task priority deliveries published expires due"; the cursor is 0 at the
 -- beginning and at the end; a job may come more than once
 -- WRITES nothing
-local _, name, queue, task_name, cursor, count = unpack(ARGV)
+local _, name, queue, task, cursor, count = unpack(ARGV)
 local SCHEDULE = '~'
 count = tonumber(count)
 
-local task = task_name ~= '' and (Shard.known_task(task_name) or '-')
 local rows = { now_text, '0' }
 
 local function add(of_queue, id, record)
   local deliveries = Jobs.deliveries_of(record)
   if not deliveries or call('HEXISTS', K.slots_of_queue(of_queue), id) == 1 then return end
   local workspace, its_task, priority = Jobs.identity_of(record)
-  if task and its_task ~= task then return end
+  if task ~= '' and its_task ~= task then return end
   local entry = Jobs.entry(of_queue, priority, Jobs.element(its_task, id))
   local expires = Jobs.expires_at(record)
   insert(rows, concat({ of_queue, id, workspace, its_task, priority, int(deliveries),

@@ -6,8 +6,8 @@
 local _, name, to, sure = unpack(ARGV)
 
 local function has_rate()
-  for _, number in ipairs(call('HKEYS', K.indexed_tasks())) do
-    local tat = call('ZSCORE', K.task_rates(), name .. ':' .. number)
+  for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
+    local tat = call('ZSCORE', K.task_rates(), name .. ':' .. task)
     if tat and tonumber(tat) > now then return true end
   end
 end

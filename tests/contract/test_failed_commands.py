@@ -103,7 +103,7 @@ def test_a_lease_that_cannot_be_renewed_stops_no_other(world: World) -> None:
             renewed = worker.beat(*leases, seconds=0.1)
             assert len(renewed.failed) <= 1
             seen |= renewed.failed
-            end = world.clock() + worker.lease_seconds
+            end = (world.clock() + worker.lease_seconds) * 1e6
             for fence in fences - renewed.failed:
                 assert float(engine.command("ZSCORE", expiry, str(fence))) == end
     assert seen == fences

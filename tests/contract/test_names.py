@@ -107,22 +107,3 @@ def test_a_task_never_goes_by_the_name_of_another(world: World) -> None:
     for task in ("send_mail", "refund", "charge_card"):
         world.publish(task=task)
     assert [lease.job.task for lease in worker.take(3)] == ["send_mail", "refund", "charge_card"]
-
-
-def test_a_task_that_was_not_known_is_looked_for_again(world: World) -> None:
-    """A name that was missing once is not missing for ever."""
-    world.publish_many(2, task="report")
-    worker = world.worker()
-    tasks, number = world.store.engine.keys.key("tasks"), f"#{world.clock() * 1e6:.0f}"
-    world.store.engine.command("HDEL", tasks, number)
-    assert worker.take_one().job.task == ""
-    world.store.engine.command("HSET", tasks, number, "report")
-    assert worker.take_one().job.task == "report"
-
-
-def test_tasks_that_are_named_at_once_have_numbers_of_their_own(world: World) -> None:
-    """The clock need not have moved between two of them."""
-    tasks = [f"t{n}" for n in range(20)]
-    for task in tasks:
-        world.publish(task=task)
-    assert [lease.job.task for lease in world.worker().take(20)] == tasks

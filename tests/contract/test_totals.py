@@ -42,7 +42,7 @@ def test_a_damaged_count_stops_nothing(world: World, admin: Admin) -> None:
     """What it would count happens all the same."""
     engine = world.store.engine
     engine.command("HSET", engine.keys.key("totals"), "dead_rejected", "no number")
-    engine.command("HSET", engine.keys.key("duration_estimates"), "all", "neither")
+    engine.command("HSET", engine.keys.key("tasks"), "", "neither")
     world.publish("a", "j")
     worker = world.worker()
     assert worker.reject(worker.take_one())

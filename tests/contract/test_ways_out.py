@@ -192,51 +192,6 @@ def test_it_goes(
     assert sound(world)
 
 
-def test_a_task_keeps_its_name_while_anything_has_it(world: World) -> None:
-    """A job, a dead letter, a unique key or a limit."""
-    worker = world.worker()
-    world.configure(dead_letter_seconds=300 * DAY, authoritative=True)
-    world.limit_task("limited", concurrency=1)
-    world.publish(task="waits", queue="other")
-    world.publish(task="later", delay_seconds=200 * DAY)
-    world.publish("dead", task="dies")
-    worker.reject(worker.take_one())
-    unique = Job("u", "a", "q", "keyed", b"")
-    world.store.publish(unique, Admission(unique_key="k", unique_for=200 * DAY))
-    run(world, worker)
-    idle(world, worker, 150)
-    assert sound(world)
-    assert worker.take_one("other").job.task == "waits"
-    assert world.dead("dead")[0].job.task == "dies"
-    assert list(world.store.replay("dead")) != []
-    again = Job("v", "a", "q", "keyed", b"")
-    found = world.store.publish(again, Admission(unique_key="k", unique_for=200 * DAY))
-    assert found.job_id == "u"
-    world.publish(task="limited")
-    leases = worker.take(9)
-    assert {lease.job.task for lease in leases} == {"dies", "limited"}
-    (stored,) = world.store.get_limits("task", "limited")
-    assert (stored.source, stored.limits) == ("live", Limits(concurrency=1))
-    world.clock.advance(60 * DAY)
-    world.reap()
-    assert "later" in {lease.job.task for lease in worker.take(9)}
-
-
-def test_a_task_that_is_named_again_has_its_number(world: World) -> None:
-    """It was set aside; its estimates and its jobs are found again."""
-    worker, engine = world.worker(), world.store.engine
-    world.publish(task="t")
-    world.publish(task="t", delay_seconds=300 * DAY)
-    run(world, worker)
-    before = sorted(engine.command("HKEYS", engine.keys.key("tasks")))
-    idle(world, worker, 40)
-    assert b"t" not in engine.command("HKEYS", engine.keys.key("tasks"))
-    assert sum(world.store.purge(task="t")) == 1
-    world.publish(task="t")
-    assert sorted(engine.command("HKEYS", engine.keys.key("tasks"))) == before
-    assert worker.take_one().job.task == "t"
-
-
 def queues(world: World) -> set[str]:
     """The queues that statistics name."""
     return set(world.store.snapshot().queues)

@@ -35,12 +35,14 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
         ("modules/fairness", "if state == 'ready' then return finish_tag end", ""),
     ),
     "no correction by measured durations": (
-        ("modules/order", "if seconds == 0 then return end", "if seconds then return end"),
+        ("modules/order", "if used == 0 then return end", "if used then return end"),
     ),
     "an expired lease costs what its worker reported": (
         ("modules/fairness", "return max(tonumber(reported), held)", "return tonumber(reported)"),
     ),
-    "a declined job costs nothing": (("modules/fairness", "return max(0.1, held)", "return 0"),),
+    "a declined job costs nothing": (
+        ("modules/fairness", "return max(DECLINED, held)", "return 0"),
+    ),
     "a claim costs the workspace's own average": (
         (
             "modules/leases",
@@ -87,7 +89,11 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "a new weight does not rescale tags": (
-        ("modules/fairness", "return virtual_time + (tag - virtual_time) * ratio", "return tag"),
+        (
+            "modules/fairness",
+            "return Fairness.whole(virtual_time + (tag - virtual_time) * ratio)",
+            "return tag",
+        ),
     ),
     "weights are ignored": (("modules/settle", "limits.weight", "1"),),
     "an unknown duration is guessed when its flow joins": (
@@ -98,8 +104,8 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
                 "or Order.guessed(ws, flow)\nend\n\n"
                 "function Order.guessed(ws, flow)\n"
                 "  local _, head = Order.head_of(Records.node(flow.node))\n"
-                "  local average = Order.average_of(Lanes.first_task(ws, flow))\n"
-                "  return max(min(average, head and tonumber(head.cost) or 0), 0.001)\n"
+                "  local average = Tasks.average_of(Lanes.first_task(ws, flow))\n"
+                "  return max(min(average, head and tonumber(head.cost) or 0), 1000)\n"
                 "end\n\n-- What a job that starts"
             ),
         ),
@@ -108,17 +114,21 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
         (
             "modules/order",
             "or 0\nend\n\n-- What a job that starts",
-            "or Order.average_of(Lanes.first_task(ws, flow))\nend\n\n-- What a job that starts",
+            "or Tasks.average_of(Lanes.first_task(ws, flow))\nend\n\n-- What a job that starts",
         ),
     ),
     "a guess does not move virtual time": (
-        ("modules/order", "return min(tag, flow.tag + guess / entity.weight)", "return from"),
+        (
+            "modules/order",
+            "return min(tag, flow.tag + Fairness.step(guess, entity.weight))",
+            "return from",
+        ),
     ),
     "a guess moves virtual time beyond the next flow": (
         ("modules/order", "return min(tag, flow.tag", "return (flow.tag"),
     ),
     "a guess is charged": (
-        ("modules/order", "num(own and guess or Fairness.FLOOR_SECONDS)", "num(guess)"),
+        ("modules/order", "int(own and guess or Fairness.FLOOR)", "int(guess)"),
     ),
     "no credit at a limit": (("modules/fairness", "CREDIT_STEPS = 8", "CREDIT_STEPS = 0"),),
     "no credit for an inner node at its members' limits": (
@@ -138,7 +148,7 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
             f"finish_tag = finish_tag or (({BLOCKED}) and -1e12 or virtual_time)",
         ),
     ),
-    "no minimum cost": (("modules/fairness", "FLOOR_SECONDS = 0.001", "FLOOR_SECONDS = 0"),),
+    "no minimum cost": (("modules/fairness", "Fairness.FLOOR = 1000", "Fairness.FLOOR = 0"),),
     "start tags instead of finish tags": (
         ("modules/order", "base + step", "base"),
         (

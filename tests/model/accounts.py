@@ -10,7 +10,9 @@ from math import isclose
 from fairqueue.audit.keyspace import FlowRow, LeaseRow, WorkspaceRow
 from fairqueue.audit.view import Audit
 
-FLOOR_SECONDS = 0.001  # the least that a job costs
+FLOOR = 1000  # the least that a job costs, in microseconds as all costs and tags
+MICROSECONDS = 1e6
+ROUNDED = 20.0  # what rounding may add up to within a step
 
 Place = tuple[str, str]
 """A workspace and its node."""
@@ -43,15 +45,15 @@ class Accounts:
     debts: dict[str, set[tuple[str, float]]] = field(default_factory=lambda: defaultdict(set))
     """Names and finish tags of what is idle with debt, by node."""
     used: dict[str, float] = field(default_factory=dict)
-    """Worker-seconds reported in this step, by fence."""
+    """What was reported in this step, by fence."""
 
     def reports(self, a: Audit, fence: int, seconds: float, *, is_charged: bool) -> None:
         """Note the report of a job's end; one that did not start is not charged."""
         lease = a.space.leases.get(str(fence))
         if lease is None:
             return
-        used = max(0.0, min(seconds, a.now - lease.claimed))
-        self.used[str(fence)] = max(used, FLOOR_SECONDS) if is_charged else 0.0
+        used = MICROSECONDS * max(0.0, min(seconds, a.now - lease.claimed))
+        self.used[str(fence)] = max(used, FLOOR) if is_charged else 0.0
 
     def judge(self, a: Audit) -> None:
         """Compare the state with the one before, and keep it."""
@@ -66,7 +68,7 @@ class Accounts:
             has_reserve = "reserve" in a.levels.of_workspace(place[0])
             if (was.weight, was.since) == (new.weight, new.since) and not has_reserve:
                 wanted = was.balance + self._spent(a, place) / new.weight
-                is_paid = isclose(new.balance, wanted, rel_tol=1e-9, abs_tol=1e-6)
+                is_paid = isclose(new.balance, wanted, rel_tol=1e-9, abs_tol=ROUNDED)
                 assert is_paid, (place, wanted, new)
         self._remember(a, now)
 
@@ -88,12 +90,12 @@ class Accounts:
         return is_new and not (leases or debts & self.debts[queue])
 
     def _spent(self, a: Audit, place: Place) -> float:
-        """Return the worker-seconds of this place's leases that have ended since."""
+        """Return what this place's leases that have ended since have used."""
         count = "fairness=count" in a.space.one("limits", {}).get("configured:default:", "")
         spent = 0.0
         for fence, (of, lease, ends) in self.leases.items():
             if of == place and fence not in a.space.leases:
-                held = max(lease.ran, min(a.now, ends) - lease.claimed)
+                held = max(lease.ran, (min(a.now, ends) - lease.claimed) * MICROSECONDS)
                 used = self.used.get(fence, held)  # without a report it has expired
                 spent += (lease.charged if used else 0.0) if count else used
         return spent
@@ -105,8 +107,9 @@ class Accounts:
         for (node,), members in a.space.all("indebted"):
             self.debts[node] = set(members.items())
         self.v = {queue: node.virtual_time for queue, node in a.space.nodes.items()}
+        ends = a.space.lease_ends
         self.leases = {
-            fence: (_place(a, lease), lease, lease.ended or a.space.one("expiry", {})[fence])
+            fence: (_place(a, lease), lease, lease.ended or ends[fence])
             for fence, lease in a.space.leases.items()
         }
 

@@ -291,10 +291,8 @@ def _give_settings(source: Store, target: Store) -> None:
     for _ in range(GIVEN_MOST):
         retention, here = _settings_of(source, widened=widened)
         kept, there = _settings_of(target)
-        rows = [[*row[:2], b"", b"", b""] for key, row in there.items() if key not in here]
-        rows += [
-            row for key, row in here.items() if _but_number(there.get(key)) != _but_number(row)
-        ]
+        rows = [[field, b"", b"", b""] for field in there.keys() - here.keys()]
+        rows += [row for field, row in here.items() if there.get(field) != row]
         if not rows and retention == kept:
             return
         for first in range(0, max(1, len(rows)), SETTINGS_AT_ONCE):
@@ -303,25 +301,16 @@ def _give_settings(source: Store, target: Store) -> None:
 
 def _settings_of(
     shard: Store, *, widened: Callable[[str, str], str] = lambda _, text: text
-) -> tuple[bytes, dict[tuple[bytes, ...], list[bytes]]]:
-    """Return how long dead letters are kept, and the other settings by what they concern.
-
-    A task has another number on each shard.
-    """
-    kept, found = b"", dict[tuple[bytes, ...], list[bytes]]()
+) -> tuple[bytes, dict[bytes, list[bytes]]]:
+    """Return how long dead letters are kept, and the other settings by their fields."""
+    kept, found = b"", dict[bytes, list[bytes]]()
     for retention, rows in shard.shard_settings():
         kept = retention
         for row in rows:
-            field, task = row[:2]
-            for at in (2, 4):
-                row[at] = widened(field.decode(), row[at].decode()).encode()
-            found[field.rpartition(b":")[0] if task else field, task] = row
+            for at in (1, 3):
+                row[at] = widened(row[0].decode(), row[at].decode()).encode()
+            found[row[0]] = row
     return kept, found
-
-
-def _but_number(row: list[bytes] | None) -> list[bytes]:
-    """Leave out the field, which names a task by its number."""
-    return row[1:] if row else []
 
 
 def _has_jobs(shard: Store) -> bool:

@@ -3,7 +3,7 @@
 -- from shard to shard. A queue that had nothing ready begins at the present: the offset is what its
 -- own order is behind, and only grows. One that fell far behind, as in an outage, keeps a bounded
 -- credit.
-local CREDIT_SECONDS = 10 -- since steps are small until durations are known
+local CREDIT = 10000000 -- since steps are small until durations are known
 local STAND = '^(%S+) (%S+) (%S+)$'
 
 local function first_tag(queue)
@@ -29,7 +29,7 @@ function Across.before(queues, times)
     if tag and stand.idle then
       stand.ahead, stand.idle = max(stand.ahead, stand.seen - stand.virtual_time), false
     elseif tag then
-      local credit = max(Fairness.credit(max_step), CREDIT_SECONDS)
+      local credit = max(Fairness.credit(max_step), CREDIT)
       stand.ahead = max(stand.ahead, stand.seen - tag - credit)
     end
     stand.at = tag and tag + stand.ahead

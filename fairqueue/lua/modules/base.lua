@@ -8,46 +8,51 @@ local call, format, match, gmatch, find, concat, insert, max, min
 local ARGV, now, now_text, meta_text, meta_unread, offset, S
 local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
--- again, since fences and numbers of tasks are above the time.
+-- again, since fences are above the time.
 local FORMAT, META = '1', '^%d+ %d+ ([%d.]+) %S+ %S+ .* ([%d.]+) format=(%d+)$' -- see shard.lua
 local NO_META = '0 0 0 - - 0 - 0 0 format=1'
 
--- What S has when a call begins. {}: a table of the call's own, made when it is first needed.
+-- What S has when a call begins: made at its full size, since a table that grows costs more. What
+-- few calls need is made when it is asked for, see STATE.
+local function new_state()
+  return {
+    -- what was read, and is written at the end
+    meta = false, workspaces = {}, nodes = {}, shared_limits = {},
+    touched_queues = {}, -- whose token must be checked
+    due_queues = {}, -- when time will bring something to a queue
+    slots_freed = 0, -- of the total
+    total_limit = 0, -- then
+    look_again_at = 1 / 0, -- when this claimer must come back for what it has left over
+    set_aside = {}, -- {kind, name, text} of what could not be read, or was not found
+    -- what has been done, for the rescue of a call that fails
+    at_work = false, -- the lease, timer or flow at which the call works
+    added_jobs = {}, -- {queue, id}
+    taken_jobs = {}, -- {workspace, queue, priority, element}
+    touched_leases = {}, -- granted or dropped
+    -- how much has been done besides the call's own n
+    steps_taken = 0, looks_taken = 0,
+    steps_kept = 0, -- while a sweep runs: Shard.STEPS_KEPT
+    -- what was worked out, and is needed again
+    limits_are_read = false, has_none = false, limit_fields = false,
+    limit_marks = false, gaps = false, this_window = false, lease_end = false, known_limits = false,
+    -- what an operation says of itself
+    leaves_notices = false, -- whether a worker is to report the end of each
+    stored_by = '', -- the process that stores limits; none for those of a provider
+    cleanup_left = false, retention = false, queue_names = false, flow_of_many = false,
+  }
+end
+-- {}: a table of the call's own, made when it is first needed.
 local STATE = {
-  -- what was read, and is written at the end
-  meta = false, workspaces = {}, nodes = {}, shared_limits = {},
-  touched_queues = {}, -- whose token must be checked
-  due_queues = {}, -- when time will bring something to a queue
-  slots_freed = 0, -- of the total
-  total_limit = 0, -- then
-  look_again_at = 1 / 0, -- when this claimer must come back for what it has left over
-  set_aside = {}, -- {kind, name, text} of what could not be read, or was not found
-  -- what has been done, for the rescue of a call that fails
-  at_work = false, -- the lease, timer or flow at which the call works
-  added_jobs = {}, -- {queue, id}
-  taken_jobs = {}, -- {workspace, queue, priority, element}
-  touched_leases = {}, -- granted or dropped
   lanes_looked_for = {}, records_read = {},
-  -- how much has been done besides the call's own n
-  steps_taken = 0, looks_taken = 0,
-  steps_kept = 0, -- while a sweep runs: Shard.STEPS_KEPT
-  cleanup_left = false, has_none = nil,
-  -- what was worked out, and is needed again
   words = {}, -- one table for all commands: another one each would cost more
   limits_by_text = {}, limits_of_task = {}, averages = {}, room_of_workspace = {},
-  indexed_tasks = {}, notes_of = {}, names_of_tasks = {}, known_limits = false,
-  limit_fields = false, limit_marks = false, retention = false, gaps = false, queue_names = false,
-  flow_of_many = false, lease_end = false, this_window = false,
-  -- what an operation says of itself
+  indexed_tasks = {}, notes_of = {},
   handover_lists = {}, -- {least priority, list}, the least first
-  leaves_notices = false, -- whether a worker is to report the end of each
-  stored_by = '', -- the process that stores limits; none for those of a provider
 }
 local NEW_STATE = { __index = function(state, name)
-  local value = STATE[name]
-  if type(value) == 'table' then value = {} end
-  state[name] = value
-  return value
+  if not STATE[name] then return nil end
+  state[name] = {}
+  return state[name]
 end }
 
 local function num(number)
@@ -68,7 +73,7 @@ function begin_call(keys, arguments)
     local t = call('TIME')
     now_text = t[1] .. '.' .. (#t[2] == 6 and t[2] or ('000000' .. t[2]):sub(-6))
   end
-  S = setmetatable({}, NEW_STATE)
+  S = setmetatable(new_state(), NEW_STATE)
 end
 
 -- Read the shard's record, and let the time go on from its last beat: what Redis's clock falls

@@ -1,9 +1,8 @@
 -- What is not used any more and that no job takes with it goes here: queues and their kinds, unique
 -- keys, counts, dead letters, what limits left behind. Each reap looks at a page of it, and so does
 -- each claim that found no job; after everything was looked at, they rest for a while.
---   cleanup: part cursor at tasks_at checking
+--   cleanup: part cursor at
 --     part, cursor, at: how far it has come, and when it goes on
---     tasks_at, checking: when tasks were last looked for, and since when they are now, or 0
 local PAGE = 64 -- entries that one call looks at
 local PAGE_BYTES = 131072 -- of jobs, whose records have their payloads
 local FORGOTTEN_MOST = 64 -- idle flows of queues that one call forgets
@@ -11,7 +10,6 @@ local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at 
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
-local TASK_SECONDS = 2592000 -- a task that was not named for twice as long may go
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -89,10 +87,11 @@ function Cleanup.keyed(cursor)
   end)
 end
 
--- Counts end in the time when they were last raised.
-function Cleanup.counts(key, cursor)
+-- Counts end in the time when they were last raised; which: a pattern of those that may go.
+function Cleanup.counts(key, cursor, which)
   return Cleanup.fields(key, cursor, function(name, text)
     local last = tonumber(match(text, '(%S+)$'))
+    if which and not find(name, which) then return end
     if not last or now >= last + COUNTED_SECONDS then call('HDEL', key, name) end
   end)
 end
@@ -155,20 +154,17 @@ function Cleanup.page_of(queue, cursor)
   return max(1, min(PAGE, math.floor(PAGE_BYTES / max(1, #record))))
 end
 
--- Each job of each queue: something must lead to it, and its task keeps its number. The cursor is
+-- Each job of each queue: something must lead to it. The cursor is
 -- that of a queue's jobs, and the queue. A page comes again while it has more jobs to which nothing
 -- leads than one call mends.
-function Cleanup.jobs(cursor, progress)
+function Cleanup.jobs(cursor)
   local of_jobs, queue = match(cursor, '^(%d+)/(.*)$')
   if not queue then
-    Cleanup.begin_tasks(progress)
     of_jobs, queue = '0', Cleanup.queue_after('')
   end
   if not queue then return '0' end
   local left, count = PLACED_MOST, int(Cleanup.page_of(queue, of_jobs))
   of_jobs = Cleanup.fields(K.jobs(queue), of_jobs, function(id, record)
-    local n = progress.checking > 0 and match(record, '^%S+ (%d+) ')
-    if n then Shard.keep_task(n) end
     if left > 0 and Rescue.look_at(queue, id, record) then left = left - 1 end
   end, count)
   if tonumber(count) < PAGE then S.cleanup_left = 0 end
@@ -177,58 +173,8 @@ function Cleanup.jobs(cursor, progress)
   return queue and of_jobs .. '/' .. queue or '0'
 end
 
--- A task that no publish and no operator names keeps its number while something has it. Each month
--- all tasks are set aside, as '!name' -> number since [checked]; what names one takes it back. A
--- month later those are taken back of which there is a job or a unique key, and the others are
--- checked. They go a month after that, if each dead letter is younger than the check.
-function Cleanup.begin_tasks(progress)
-  if progress.tasks_at == 0 then progress.tasks_at = now end
-  if now < progress.tasks_at + TASK_SECONDS then return end
-  progress.tasks_at, progress.checking = now, now
-end
-
-function Cleanup.task_keys(cursor, progress)
-  if progress.checking == 0 then return '0' end
-  return Cleanup.fields(K.unique(), cursor, function(field)
-    local n = match(field, '^[^:]*:(%d+):')
-    if n then Shard.keep_task(n) end
-  end)
-end
-
-function Cleanup.task(name, n, since, checked, progress)
-  local aside, limits = '!' .. name, Limits.of_task(n) or Limits.is_draining(n)
-  if limits then
-    Shard.new_task(name)
-  elseif tonumber(checked) then
-    local died = call('ZRANGE', K.dead_workspaces(), 0, 0, 'WITHSCORES')[2]
-    if tonumber(checked) < min(progress.checking, tonumber(died or now)) then
-      Cleanup.drop_task(name, n)
-    end
-  elseif tonumber(since) < progress.checking then
-    call('HSET', K.tasks(), aside, concat({ n, since, now_text }, ' '))
-  end
-end
-
-function Cleanup.drop_task(name, n)
-  call('HDEL', K.tasks(), '!' .. name, '#' .. n)
-  call('HDEL', K.duration_estimates(), n)
-  call('HDEL', K.indexed_tasks(), n)
-end
-
-function Cleanup.tasks(cursor, progress)
-  if progress.checking == 0 then return '0' end
-  local following_cursor = Cleanup.fields(K.tasks(), cursor, function(field, text)
-    local name = match(field, '^!(.*)$')
-    local n, since, checked = match(text, '^(%d+) (%S+) ?(%S*)$')
-    if name and n then
-      Cleanup.task(name, n, since, checked, progress)
-    elseif not match(field, '^#') then
-      call('HSET', K.tasks(), '!' .. field, text .. ' ' .. now_text)
-      call('HDEL', K.tasks(), field)
-    end
-  end)
-  if following_cursor == '0' then progress.checking = 0 end
-  return following_cursor
+function Cleanup.tasks(cursor)
+  return Cleanup.counts(K.tasks(), cursor, '^[^#]')
 end
 
 function Cleanup.permit_turns(cursor)
@@ -238,24 +184,19 @@ end
 function Cleanup.part(n)
   local parts = { Cleanup.dead_letters, Cleanup.queues, Cleanup.kinds, Cleanup.unique,
     Cleanup.keyed, Cleanup.lost, Cleanup.observed, Cleanup.without_workspace, Cleanup.shared_limits,
-    Cleanup.indexed_tasks, Cleanup.jobs, Cleanup.task_keys, Cleanup.tasks, Cleanup.task_rates,
+    Cleanup.indexed_tasks, Cleanup.jobs, Cleanup.tasks, Cleanup.task_rates,
     Cleanup.permit_turns }
   return parts[n]
 end
 
 function Cleanup.load()
-  local part, cursor, at, tasks_at, checking =
-    match(call('GET', K.cleanup()) or '', '^(%d+) (%S+) ([%d.]+) ([%d.]+) ([%d.]+)$')
-  if not Cleanup.part(tonumber(part)) then
-    return { part = 1, cursor = '0', at = 0, tasks_at = 0, checking = 0 }
-  end
-  return { part = tonumber(part), cursor = cursor, at = tonumber(at),
-    tasks_at = tonumber(tasks_at), checking = tonumber(checking) }
+  local part, cursor, at = match(call('GET', K.cleanup()) or '', '^(%d+) (%S+) ([%d.]+)$')
+  if not Cleanup.part(tonumber(part)) then return { part = 1, cursor = '0', at = 0 } end
+  return { part = tonumber(part), cursor = cursor, at = tonumber(at) }
 end
 
 function Cleanup.save(progress)
-  call('SET', K.cleanup(), concat({ int(progress.part), progress.cursor, num(progress.at),
-    num(progress.tasks_at), num(progress.checking) }, ' '))
+  call('SET', K.cleanup(), concat({ int(progress.part), progress.cursor, num(progress.at) }, ' '))
 end
 
 function Cleanup.begin_next_part(progress)
@@ -268,7 +209,7 @@ end
 function Cleanup.go_on(progress)
   S.cleanup_left = PAGE
   repeat
-    local cursor = Cleanup.part(progress.part)(progress.cursor, progress)
+    local cursor = Cleanup.part(progress.part)(progress.cursor)
     progress.cursor = cursor or progress.cursor
     local has_more = cursor and (cursor ~= '0' or Cleanup.begin_next_part(progress))
   until not has_more or S.cleanup_left <= 0
@@ -283,7 +224,7 @@ function Cleanup.run()
     local text = type(said) == 'table' and said.err or said
     Shard.set_aside('failure', 'cleanup ' .. int(progress.part), tostring(text))
     for _, ws in pairs(S.workspaces) do Repair.stands(ws) end
-    Shard.load().drain, progress.checking = '0', 0
+    Shard.load().drain = '0'
     Cleanup.begin_next_part(progress)
   end
   Cleanup.save(progress)

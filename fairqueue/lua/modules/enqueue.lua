@@ -113,7 +113,7 @@ end
 -- The total asks every queue, so only the last entry has a number for it.
 function Enqueue.read_entries(entries)
   local read, wanted, all = {}, {}, 0
-  for queue, name, task_name, n in gmatch(entries, '(%S+) (%S+) (%S*) (%d+);') do
+  for queue, name, task_name, n in gmatch(entries, '(%S+) (%S+) (%S+) (%d+);') do
     insert(read, { queue = queue, ws = Records.workspace(name), task_name = task_name })
     wanted[queue .. ' '] = (wanted[queue .. ' '] or 0) + n
     wanted[name], all = (wanted[name] or 0) + n, all + n
@@ -130,8 +130,8 @@ end
 function Enqueue.rejection_of_group(entries)
   local read = Enqueue.read_entries(entries)
   for i, one in ipairs(read) do
-    local task = Shard.known_task(one.task_name) or '0' -- no task has it
-    local full = Enqueue.full_for(one.ws, one.queue, task, one.workspace, one.queued, one.total)
+    local wanted = { one.workspace, one.queued, one.total }
+    local full = Enqueue.full_for(one.ws, one.queue, one.task_name, unpack(wanted, 1, 3))
     if full then
       full[8], full[9] = full[2] == 'queue' and one.queued or one[full[2]] or 0, i - 1
       return full

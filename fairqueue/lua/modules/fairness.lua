@@ -1,9 +1,30 @@
--- The arithmetic of weighted fair queueing. Nothing here reads or writes Redis.
+-- The arithmetic of weighted fair queueing. Nothing here reads or writes Redis. Costs, tags and
+-- virtual times are whole microseconds: Redis reads and writes whole numbers fastest.
 -- fairqueue/_fairness.py has those that the audit needs, too.
-Fairness.FLOOR_SECONDS = 0.001 -- a cost of zero would never move a tag
+Fairness.FLOOR = 1000 -- a cost of zero would never move a tag
+Fairness.COUNTED = 1000000 -- the cost of each job where jobs are counted
+local DECLINED = 100000
 -- The most that a blocked workspace keeps behind virtual time, or owes ahead of it, in steps.
 local CREDIT_STEPS = 8
+local MICROSECONDS = 1000000
 local KEEP_STEP, MEAN_KEEPS = 0.95, 0.8
+
+function Fairness.whole(number)
+  return number + 0.5 - (number + 0.5) % 1
+end
+
+function Fairness.microseconds(seconds)
+  return Fairness.whole(seconds * MICROSECONDS)
+end
+
+function Fairness.seconds(microseconds)
+  return microseconds / MICROSECONDS
+end
+
+-- How far a job of this cost moves the tag of a workspace or node.
+function Fairness.step(cost, weight)
+  return max(1, Fairness.whole(cost / weight))
+end
 
 function Fairness.credit(step)
   return CREDIT_STEPS * step
@@ -39,11 +60,11 @@ function Fairness.caught_up(virtual_time, head_tag, head_step, highest_finish_ta
 end
 
 function Fairness.largest_step(max_step, step)
-  return max(step, KEEP_STEP * max_step)
+  return max(step, Fairness.whole(KEEP_STEP * max_step))
 end
 
 function Fairness.rescaled(tag, virtual_time, ratio)
-  return virtual_time + (tag - virtual_time) * ratio
+  return Fairness.whole(virtual_time + (tag - virtual_time) * ratio)
 end
 
 -- Weights are summed as whole numbers, so that sums do not drift.
@@ -55,8 +76,12 @@ function Fairness.weight_of(units)
   return units / 1000000
 end
 
-function Fairness.mean_after(mean, seconds)
-  return mean and MEAN_KEEPS * mean + (1 - MEAN_KEEPS) * seconds or seconds
+function Fairness.mean_after(mean, value)
+  return mean and MEAN_KEEPS * mean + (1 - MEAN_KEEPS) * value or value
+end
+
+function Fairness.estimate_after(estimate, worked)
+  return Fairness.whole(Fairness.mean_after(estimate, worked))
 end
 
 -- The average number of seconds between two starts.
@@ -65,20 +90,20 @@ function Fairness.start_interval_after(start_interval, last_start, now)
   return Fairness.mean_after(start_interval > 0 and start_interval or nil, now - last_start)
 end
 
--- Worker-seconds cannot exceed the time for which the lease was held.
-function Fairness.worker_seconds(seconds, held)
-  return max(0, min(seconds, held))
+-- A job cannot have worked for longer than its lease was held.
+function Fairness.worked(reported, held)
+  return max(0, min(reported, held))
 end
 
--- Worker-seconds of a job whose lease expired after so long: what it was held for, reported or not.
-function Fairness.held_seconds(reported, held)
+-- What a job is charged whose lease expired after so long: all of it, reported or not.
+function Fairness.lost(reported, held)
   return max(tonumber(reported), held)
 end
 
--- Worker-seconds of a declined job. Charged nothing, a workspace whose jobs no worker knows would
--- go first again and again. Its worker has other slots, and serves none of them meanwhile.
-function Fairness.declined_seconds(held)
-  return max(0.1, held)
+-- What a declined job is charged. Charged nothing, a workspace whose jobs no worker knows would go
+-- first again and again. Its worker has other slots, and serves none of them meanwhile.
+function Fairness.declined(held)
+  return max(DECLINED, held)
 end
 
 -- Generic cell rate algorithm: the theoretical arrival time (tat) after one more start.

@@ -22,9 +22,11 @@ function Jobs.write_new(queue, id, record)
   Jobs.write(queue, id, record)
 end
 
--- Write the record of a new job; false: there is a job of this id.
+-- The same; false: there is a job of this id.
 function Jobs.add(queue, id, record)
-  return call('HSETNX', K.jobs(queue), id, record) == 1
+  if call('HSETNX', K.jobs(queue), id, record) == 0 then return false end
+  insert(S.added_jobs, { queue, id })
+  return true
 end
 
 function Jobs.remove(queue, id)
@@ -68,15 +70,15 @@ function Jobs.element(task, id)
 end
 
 function Jobs.task_of(element)
-  return match(element, '^%d+')
+  return match(element, '^[^:]+')
 end
 
 function Jobs.task_and_id(element)
-  return match(element, '^(%d+):(.*)$')
+  return match(element, '^([^:]+):(.*)$')
 end
 
 function Jobs.id_of(element)
-  return match(element, '^%d+:(.*)$')
+  return match(element, '^[^:]+:(.*)$')
 end
 
 function Jobs.entry(queue, priority, element)
@@ -123,31 +125,31 @@ function Jobs.payload_start(record)
 end
 
 -- The starts after a lease ended; outcome is nil for a start that does not count.
-function Jobs.starts_after(starts, l, outcome, seconds)
+function Jobs.starts_after(starts, l, outcome, worked)
   if not outcome or outcome == 'declined' then return starts end
   local _, kept = string.gsub(starts, ',', ',')
   if kept >= STARTS_KEPT then starts = string.gsub(starts, ',[^,]*', '', 1) end
-  local start = { l.fence, l.owner, l.claimed, now_text, num(seconds), outcome }
+  local start = { l.fence, l.owner, l.claimed, now_text, num(Fairness.seconds(worked)), outcome }
   return starts .. ',' .. concat(start, ':')
 end
 
 -- The history after a lease ended, and the fence of its first start.
-function Jobs.history_after(history, l, outcome, seconds)
+function Jobs.history_after(history, l, outcome, worked)
   local handed, first_fence, starts = match(history, '^(%d+)/?(%d*)(.*)$')
   if first_fence == '' then first_fence = l.fence end
   handed = max(1, tonumber(handed)) + (outcome == 'declined' and 1 or 0)
-  starts = Jobs.starts_after(starts, l, outcome, seconds)
+  starts = Jobs.starts_after(starts, l, outcome, worked)
   return int(handed) .. '/' .. first_fence .. starts, first_fence
 end
 
 -- The record of a leased job after its lease, and the fence of its first start. nil: it cannot be
 -- read, and is set aside.
-function Jobs.record_after(l, deliveries, outcome, seconds)
+function Jobs.record_after(l, deliveries, outcome, worked)
   local record, first_fence = Jobs.read(l.queue, l.id)
   local history, published, payload =
     match(record or '', '^%S+ %S+ %S+ %S+ (%d%S*) (%S+)\n(.*)$')
   if not history then return Shard.set_aside('job', l.queue .. ' ' .. l.id, record) end
-  history, first_fence = Jobs.history_after(history, l, outcome, seconds)
+  history, first_fence = Jobs.history_after(history, l, outcome, worked)
   return Jobs.record(l.workspace, l.task, l.priority, int(deliveries), history, published, payload),
     first_fence
 end

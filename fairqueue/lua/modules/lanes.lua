@@ -55,7 +55,7 @@ end
 -- The task of the first job.
 function Lanes.first_task(ws, flow)
   if flow.first_task then return flow.first_task end
-  return Jobs.task_of(Lanes.head(ws, flow) or '') or '0' -- no task has this number
+  return Jobs.task_of(Lanes.head(ws, flow) or '') or '' -- no task has this name
 end
 
 -- A task that has a limit of its own has lanes of its own.

@@ -1,9 +1,9 @@
 -- Leases: granted with a fence, found by it, and dropped from every level at once; and what becomes
--- of the job then: it is finished, redelivered, or dead. Each true-up is worker-seconds minus what
--- was charged.
+-- of the job then: it is finished, redelivered, or dead. Each true-up is what it has worked, in
+-- microseconds, minus what was charged.
 
 function Leases.end_of(lease_seconds)
-  S.lease_end = S.lease_end or num(now + lease_seconds)
+  S.lease_end = S.lease_end or int(Fairness.microseconds(now + lease_seconds))
   return S.lease_end
 end
 
@@ -93,19 +93,28 @@ function Leases.remove_job(l)
   Shard.remember_ended(l.id)
 end
 
-function Leases.true_up(ws, l, seconds, is_refunded)
-  if is_refunded then seconds = 0
-  elseif Limits.of_workspace(ws).fairness == 'count' then seconds = l.charged
-  else seconds = max(seconds, Fairness.FLOOR_SECONDS) end
-  Order.charge(ws, l.lane_key, seconds - l.charged)
+function Leases.true_up(ws, l, worked, is_refunded)
+  if is_refunded then worked = 0
+  elseif Limits.of_workspace(ws).fairness == 'count' then worked = l.charged
+  else worked = max(worked, Fairness.FLOOR) end
+  Order.charge(ws, l.lane_key, worked - l.charged)
+end
+
+-- For how long it has been held, in microseconds.
+function Leases.held_for(l, until_then)
+  return Fairness.microseconds((until_then or now) - l.claimed)
+end
+
+function Leases.worked(l, seconds)
+  return Fairness.worked(Fairness.microseconds(seconds), Leases.held_for(l))
 end
 
 function Leases.finish(l, seconds)
   local ws = Leases.drop(l)
-  seconds = Fairness.worker_seconds(seconds, now - l.claimed)
+  local worked = Leases.worked(l, seconds)
   Leases.remove_job(l)
-  Order.record_duration(ws, l.task, seconds)
-  Leases.true_up(ws, l, seconds)
+  Order.record_duration(ws, l.task, worked)
+  Leases.true_up(ws, l, worked)
   Settle.workspace(ws)
 end
 
@@ -138,7 +147,7 @@ end
 
 -- It has ended, and is kept until then.
 function Leases.spare(l, until_then)
-  call('ZADD', K.expiry(), num(until_then), l.fence)
+  call('ZADD', K.expiry(), int(Fairness.microseconds(until_then)), l.fence)
   LeaseRecords.save(l)
 end
 
@@ -151,9 +160,9 @@ function Leases.cancel(l)
 end
 
 -- The job goes to the head of its lane, or waits until it is due.
-function Leases.redeliver(ws, l, deliveries, due, outcome, seconds)
+function Leases.redeliver(ws, l, deliveries, due, outcome, worked)
   local element = Jobs.element(l.task, l.id)
-  local record, first_fence = Jobs.record_after(l, deliveries, outcome, seconds)
+  local record, first_fence = Jobs.record_after(l, deliveries, outcome, worked)
   if not record then return Leases.remove_job(l) end
   local expires = Jobs.expires_at(record)
   if expires then Timers.add_expiry(ws, l.queue, l.priority, element, expires) end
@@ -163,16 +172,16 @@ function Leases.redeliver(ws, l, deliveries, due, outcome, seconds)
   Lanes.put_back(ws, flow, l.priority, element, first_fence)
 end
 
-function Leases.move_to_dead_letters(l, reason, outcome, seconds, has_notice, details)
-  local record = Jobs.record_after(l, l.deliveries, outcome, seconds)
+function Leases.move_to_dead_letters(l, reason, outcome, worked, has_notice, details)
+  local record = Jobs.record_after(l, l.deliveries, outcome, worked)
   if not record then return Leases.remove_job(l) end
   DeadLetters.add(l.workspace, l.queue, l.id, reason, l.deliveries, record, has_notice, details)
   Leases.remove_job(l)
 end
 
 -- A job that was cancelled while it ran, and whose worker did not end it: it is not run again.
-function Leases.cancelled(l, outcome, seconds)
-  local record = Jobs.record_after(l, l.deliveries, outcome, seconds)
+function Leases.cancelled(l, outcome, worked)
+  local record = Jobs.record_after(l, l.deliveries, outcome, worked)
   if not record then return Leases.remove_job(l) end
   DeadLetters.add_cancelled(l.workspace, l.queue, l.id, l.deliveries, record)
   Leases.remove_job(l)
@@ -185,11 +194,11 @@ function Leases.lose(l)
 end
 
 -- Its start counts: the last one that it has makes it a dead letter.
-function Leases.redeliver_counted(ws, l, max_deliveries, due, outcome, seconds)
+function Leases.redeliver_counted(ws, l, max_deliveries, due, outcome, worked)
   if max_deliveries and l.deliveries >= max_deliveries then
-    return Leases.move_to_dead_letters(l, 'max_deliveries', outcome, seconds, true)
+    return Leases.move_to_dead_letters(l, 'max_deliveries', outcome, worked, true)
   end
-  Leases.redeliver(ws, l, l.deliveries, due, outcome, seconds)
+  Leases.redeliver(ws, l, l.deliveries, due, outcome, worked)
 end
 
 -- Its worker reports nothing more. So the job is charged for the whole time for which it held the
@@ -197,7 +206,7 @@ end
 -- and would go to the head again and again.
 function Leases.expire(l, max_deliveries)
   local ws = Leases.drop(l)
-  Leases.true_up(ws, l, Fairness.held_seconds(l.ran, l.ended - l.claimed))
+  Leases.true_up(ws, l, Fairness.lost(l.ran, Leases.held_for(l, l.ended)))
   if l.early then Leases.lose(l)
   elseif l.cancelled then Leases.cancelled(l, 'lost', tonumber(l.ran))
   else Leases.redeliver_counted(ws, l, max_deliveries, nil, 'lost', tonumber(l.ran)) end
@@ -207,11 +216,11 @@ end
 
 function Leases.release(l, due, counted, seconds, max_deliveries, declined)
   local ws = Leases.drop(l)
-  local held, is_refunded = now - l.claimed, not (counted or declined) and seconds == 0
-  seconds = declined and Fairness.declined_seconds(held) or Fairness.worker_seconds(seconds, held)
-  Leases.true_up(ws, l, seconds, is_refunded)
-  if l.cancelled then Leases.cancelled(l, counted and 'returned', seconds)
-  elseif counted then Leases.redeliver_counted(ws, l, max_deliveries, due, 'returned', seconds)
+  local is_refunded = not (counted or declined) and seconds == 0
+  local worked = declined and Fairness.declined(Leases.held_for(l)) or Leases.worked(l, seconds)
+  Leases.true_up(ws, l, worked, is_refunded)
+  if l.cancelled then Leases.cancelled(l, counted and 'returned', worked)
+  elseif counted then Leases.redeliver_counted(ws, l, max_deliveries, due, 'returned', worked)
   else Leases.redeliver(ws, l, l.deliveries - 1, due, declined and 'declined') end
   if due and declined then Wakeups.resign() end
   Settle.workspace(ws)
@@ -229,12 +238,12 @@ end
 
 function Leases.reject(l, reason, seconds, details)
   local ws = Leases.drop(l)
-  seconds = Fairness.worker_seconds(seconds, now - l.claimed)
-  Leases.true_up(ws, l, seconds)
+  local worked = Leases.worked(l, seconds)
+  Leases.true_up(ws, l, worked)
   if l.cancelled then
     Leases.remove_job(l)
   else
-    Leases.move_to_dead_letters(l, reason, 'rejected', seconds, false, details)
+    Leases.move_to_dead_letters(l, reason, 'rejected', worked, false, details)
   end
   Settle.workspace(ws)
 end

@@ -10,12 +10,13 @@ function Limits.load()
   for i = 1, #all, 2 do
     if all[i + 1] ~= '' then fields[all[i]] = all[i + 1] end
   end
-  S.limit_fields, S.has_none = fields, fields and next(fields) == nil
+  S.limits_are_read, S.limit_fields, S.has_none = true, fields, fields and next(fields) == nil
   return S.has_none
 end
 
 function Limits.none_is_set()
-  return S.has_none or S.has_none == nil and Limits.load()
+  if not S.limits_are_read then Limits.load() end
+  return S.has_none
 end
 
 -- The texts of some fields, '' for those that are not set.
@@ -108,8 +109,8 @@ function Limits.block_of(ws)
 end
 
 -- A task that drains needs no node: only publishes ask.
-function Limits.is_draining(number)
-  return Limits.any('tasks') and find(Limits.texts('pause:task:' .. number)[1], 'draining') ~= nil
+function Limits.is_draining(task)
+  return Limits.any('tasks') and find(Limits.texts('pause:task:' .. task)[1], 'draining') ~= nil
 end
 
 -- Whether no limit is set but those of workspaces, each for itself, as far as this queue knows.
@@ -181,15 +182,15 @@ function Limits.whole(limits, what)
 end
 
 -- False: it has no limit of its own and is not paused, so it has no node either.
-function Limits.of_task(number)
-  if S.limits_of_task[number] == nil then
-    local texts = Limits.texts('configured:task:' .. number, 'live:task:' .. number,
-      'pause:task:' .. number, 'configured:observe:')
+function Limits.of_task(task)
+  if S.limits_of_task[task] == nil then
+    local texts = Limits.texts('configured:task:' .. task, 'live:task:' .. task,
+      'pause:task:' .. task, 'configured:observe:')
     local has_own = texts[1] ~= '' or texts[2] ~= '' or find(texts[3], 'paused') ~= nil
     local limits = has_own and Limits.merged(texts)
-    S.limits_of_task[number] = limits
+    S.limits_of_task[task] = limits
   end
-  return S.limits_of_task[number]
+  return S.limits_of_task[task]
 end
 
 -- What the workspaces of a group share; the defaults apply to single workspaces.

@@ -1,31 +1,6 @@
 -- What an operator's repair does with entries that belong to no record of a workspace or lease:
--- names of tasks, dead letters, notices, counts, keys as such. See mend_order.lua.
+-- dead letters, notices, counts, keys as such. See mend_order.lua.
 local SIZE_OF = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN', string = 'GET' }
-
--- The number of a task has a name, and the name that number. known: a name that has this number. A
--- name that is lost is not known to any script: limits of that task apply again once it is named.
-function MendEntries.task(known, n)
-  local name, last = call('HGET', K.tasks(), '#' .. n), call('HGET', K.tasks(), '#')
-  if known ~= '' and Shard.known_task(known) == n then name = known end
-  if not name or (Shard.known_task(name) or n) ~= n then name = 'lost-task-' .. n end
-  if call('HEXISTS', K.tasks(), '!' .. name) == 0 then call('HSET', K.tasks(), name, n) end
-  call('HSET', K.tasks(), '#' .. n, name)
-  if tonumber(last or 0) < tonumber(n) then call('HSET', K.tasks(), '#', n) end
-  return 'named'
-end
-
--- What is no number; the last number is that of the task that was met last.
-function MendEntries.number(_, name)
-  local last, n = 0, call('HGET', K.tasks(), name)
-  if n and match(n, '^%d+$') then return end
-  call('HDEL', K.tasks(), name)
-  if name ~= '#' then return 'removed' end
-  for _, field in ipairs(call('HKEYS', K.tasks())) do
-    last = max(last, tonumber(match(field, '^#(%d+)$') or 0))
-  end
-  call('HSET', K.tasks(), '#', format('%.0f', last))
-  return 'counted'
-end
 
 -- A dead letter stands in the order by age, and that of a cancelled job has its notice.
 function MendEntries.letter(_, name, id)
@@ -101,7 +76,7 @@ end
 
 -- An entry among the rates of tasks that names no workspace and task.
 function MendEntries.task_rate(_, member)
-  if match(member, '^[^:]+:%d+$') then return end
+  if match(member, '^[^:]+:[^:]+$') then return end
   call('ZREM', K.task_rates(), member)
   return 'removed'
 end

@@ -141,13 +141,14 @@ end
 
 -- It holds its slots at every level, and no longer than its length.
 function MendJobs.complete(l)
-  local meta, ends = Shard.load(), tonumber(call('ZSCORE', K.expiry(), l.fence) or nil)
+  local meta, ends = Shard.load(), call('ZSCORE', K.expiry(), l.fence)
+  ends = ends and Fairness.seconds(ends)
   if tonumber(l.fence) > tonumber(meta.fence) then meta.fence = l.fence end
   if tonumber(l.claimed) > now then l.claimed = now_text end
   Sweep.beat()
   if not ends or ends > now + l.length then ends = now + l.length end
   if l.ended and tonumber(l.ended) >= ends then l.ended = nil end
-  call('ZADD', K.expiry(), num(ends), l.fence)
+  call('ZADD', K.expiry(), int(Fairness.microseconds(ends)), l.fence)
   LeaseRecords.save(l)
   local ws = Records.workspace(l.workspace)
   call('SADD', K.slots_of_workspace(l.workspace), l.fence)

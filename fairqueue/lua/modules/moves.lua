@@ -57,8 +57,8 @@ function Moves.leave(ws, to)
   call('ZREM', K.asked(), ws.name)
   call('HDEL', K.lost(), ws.name)
   call('HDEL', K.observed(), ws.name)
-  for _, number in ipairs(call('HKEYS', K.indexed_tasks())) do
-    call('ZREM', K.task_rates(), ws.name .. ':' .. number)
+  for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
+    call('ZREM', K.task_rates(), ws.name .. ':' .. task)
   end
   call('HSET', K.moved(), ws.name, to)
   call('HDEL', K.moved(), '+' .. ws.name)
@@ -88,18 +88,6 @@ function Moves.text(field)
   return call('HGET', K.limits(), field) or ''
 end
 
--- Numbers of tasks are those of one shard.
-function Moves.task_name(number)
-  if not S.names_of_tasks[number] then
-    S.names_of_tasks[number] = call('HGET', K.tasks(), '#' .. number) or 'lost-task-' .. number
-  end
-  return S.names_of_tasks[number]
-end
-
-function Moves.with_task(record, number)
-  return (string.gsub(record, '^(%S+) %S+', '%1 ' .. number, 1))
-end
-
 -- Until when the unique key of a job counts, and the key.
 function Moves.key_of(queue, id)
   local job = queue .. ' ' .. id
@@ -114,9 +102,9 @@ function Moves.is_full(page)
 end
 
 function Moves.add(page, kind, queue, id, score, notice, record, text)
-  local _, number, priority = Jobs.identity_of(record)
+  local _, task, priority = Jobs.identity_of(record)
   local until_then, key = Moves.key_of(queue, id)
-  insert(page.items, concat({ kind, queue, ':' .. Moves.task_name(number), priority, id, score,
+  insert(page.items, concat({ kind, queue, ':' .. task, priority, id, score,
     notice, until_then, key, #text }, ' ') .. '\n' .. text)
   page.n, page.bytes = page.n + 1, page.bytes + #text
 end
@@ -189,19 +177,19 @@ function Moves.page(ws, most)
   return page
 end
 
-function Moves.take_key(ws, number, item)
+function Moves.take_key(ws, item)
   if item.key == '-' then return end
-  local field = concat({ ws.name, number, item.key:sub(2) }, ':')
+  local field = concat({ ws.name, item.task, item.key:sub(2) }, ':')
   call('HSET', K.unique(), field, concat({ item.queue, item.id, item.until_then }, ' '))
   call('HSET', K.keyed(), item.queue .. ' ' .. item.id, field)
 end
 
-function Moves.place(ws, number, item)
-  local element = Jobs.element(number, item.id)
+function Moves.place(ws, item)
+  local element = Jobs.element(item.task, item.id)
   if item.kind == 'scheduled' then
     return Timers.schedule(ws, item.queue, item.priority, element, tonumber(item.score))
   end
-  local flow = Records.flow(ws, Lanes.key_of(item.queue, number))
+  local flow = Records.flow(ws, Lanes.key_of(item.queue, item.task))
   if item.kind == 'returned' then
     return Lanes.put_back(ws, flow, item.priority, element, item.score)
   end
@@ -209,50 +197,48 @@ function Moves.place(ws, number, item)
 end
 
 -- False: another workspace of this shard has a job of this id.
-function Moves.take_job(ws, item, number)
+function Moves.take_job(ws, item)
   local there = Jobs.read(item.queue, item.id)
   if there then return Jobs.identity_of(there) == ws.name end
-  local record = Moves.with_task(item.record, number)
-  local expires = Jobs.expires_at(record)
+  local expires = Jobs.expires_at(item.record)
   Records.register(item.queue)
-  Jobs.write_new(item.queue, item.id, record)
-  Moves.place(ws, number, item)
+  Jobs.write_new(item.queue, item.id, item.record)
+  Moves.place(ws, item)
   if expires then
-    Timers.add_expiry(ws, item.queue, item.priority, Jobs.element(number, item.id), expires)
+    Timers.add_expiry(ws, item.queue, item.priority, Jobs.element(item.task, item.id), expires)
   end
-  Moves.take_key(ws, number, item)
+  Moves.take_key(ws, item)
   return true
 end
 
-function Moves.take_letter(ws, item, number)
+function Moves.take_letter(ws, item)
   local name = (item.kind == 'cancelled' and '!' or '') .. ws.name
   if DeadLetters.read(name, item.id) then return true end
-  local head, record = match(item.record, '^([^\n]*\n)(.*)$')
   Records.register(item.queue)
-  DeadLetters.write(name, item.id, head .. Moves.with_task(record, number))
+  DeadLetters.write(name, item.id, item.record)
   call('ZADD', K.dead_letters_by_age(name), item.score, item.id)
   if item.notice ~= '-' then
     call('ZADD', K.unreported(item.queue), item.notice, name .. ' ' .. item.id)
   end
   DeadLetters.list_workspace(name)
-  Moves.take_key(ws, number, item)
+  Moves.take_key(ws, item)
   return true
 end
 
 -- Take one item in; false: its job cannot come here now.
 function Moves.take(ws, item)
-  local number = Shard.task_number(item.task)
+  Tasks.name(item.task)
   if item.kind == 'dead' or item.kind == 'cancelled' then
-    return Moves.take_letter(ws, item, number)
+    return Moves.take_letter(ws, item)
   end
-  return Moves.take_job(ws, item, number)
+  return Moves.take_job(ws, item)
 end
 
 function Moves.read_items(text)
   local items, at = {}, 1
   while at <= #text do
     local kind, queue, task, priority, id, score, notice, until_then, key, size, from = match(text,
-      '^(%S+) (%S+) :(%S*) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d+)\n()', at)
+      '^(%S+) (%S+) :(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d+)\n()', at)
     at = from + size
     insert(items, { kind = kind, queue = queue, task = task, priority = priority, id = id,
       score = score, notice = notice, until_then = until_then, key = key,
@@ -263,9 +249,8 @@ end
 
 function Moves.drop_job(ws, queue, task, priority, id)
   local record = Jobs.read(queue, id)
-  local number = Shard.known_task(task) or match(task, '^lost%-task%-(%d+)$')
-  if not record or not number or Jobs.identity_of(record) ~= ws.name then return end
-  local element = Jobs.element(number, id)
+  if not record or Jobs.identity_of(record) ~= ws.name then return end
+  local element = Jobs.element(task, id)
   if not Removal.pick(ws, queue, priority, element) then return end
   Enqueue.forget_key(queue, id)
   Jobs.remove(queue, id)

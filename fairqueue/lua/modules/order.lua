@@ -21,7 +21,7 @@ function Order.put_all(node, standings)
 end
 
 function Order.insert(entity, flow, tag)
-  flow.tag = num(tag)
+  flow.tag = int(tag)
   call('ZADD', K.ready(flow.node), flow.tag, Order.member_of(entity, flow))
   if flow.reserved then
     call('ZADD', K.reserved(flow.node), flow.tag, Order.member_of(entity, flow))
@@ -35,6 +35,11 @@ function Order.leave(entity, flow)
   flow.arrival = nil
 end
 
+-- How far its next job moves its tag; 0: what that costs is not known.
+function Order.step(entity, flow)
+  return flow.cost == '0' and 0 or Fairness.step(flow.cost, entity.weight)
+end
+
 -- The tag of the last start, as text; nil: none, or forgotten.
 function Order.finish_tag_of(entity, flow)
   if flow.finish_tag == nil then
@@ -44,6 +49,7 @@ function Order.finish_tag_of(entity, flow)
 end
 
 function Order.set_finish_tag(entity, flow, finish_tag)
+  finish_tag = int(finish_tag)
   flow.finish_tag = finish_tag
   call('ZADD', K.finish(flow.node), finish_tag, entity.name)
 end
@@ -54,8 +60,8 @@ function Order.put_off(entity, flow)
   Order.set_state(flow, 'put_off')
   flow.is_clear = nil -- it may have come back and started a job in this very call
   repeat
-    local base = flow.arrival and flow.tag - flow.cost / entity.weight
-    if base then Order.set_finish_tag(entity, flow, num(base)) end
+    local base = flow.arrival and flow.tag - Order.step(entity, flow)
+    if base then Order.set_finish_tag(entity, flow, base) end
     entity, flow = flow.up, flow.up
   until not (flow and flow.up)
 end
@@ -94,7 +100,7 @@ end
 function Order.catch_up(node)
   local entity, flow = Order.head_of(node)
   local highest = not entity and call('ZREVRANGE', K.finish(node.id), 0, 0, 'WITHSCORES')[2]
-  local tag, step = entity and tonumber(flow.tag), entity and flow.cost / entity.weight
+  local tag, step = entity and tonumber(flow.tag), entity and Order.step(entity, flow)
   local virtual_time = Fairness.caught_up(node.virtual_time, tag, step, tonumber(highest or nil))
   local rises = virtual_time > node.virtual_time and node.id == node.queue
   local present = rises and Across.present(node.queue)
@@ -104,29 +110,30 @@ end
 
 function Order.enter(entity, flow, cost)
   if flow.up and flow.up.gone then Records.rejoin(flow) end
-  local node, step, state = Records.node(flow.node), cost / entity.weight, flow.state
+  local node, state = Records.node(flow.node), flow.state
   if state == 'idle_with_debt' then call('ZREM', K.indebted(flow.node), entity.name) end
   if state == 'idle' or state == 'idle_with_debt' or state == 'busy' or state == 'paused' then
     Order.catch_up(node)
   end
   local finish_tag = tonumber(Order.finish_tag_of(entity, flow))
-  flow.cost, flow.arrival = num(cost), Shard.next_arrival()
+  flow.cost, flow.arrival = int(cost), Shard.next_arrival()
+  local step = Order.step(entity, flow)
   local base = Fairness.base_of(state, node.virtual_time, finish_tag, step, node.max_step)
   Order.insert(entity, flow, base + step)
   Order.set_state(flow, 'ready')
   S.touched_queues[node.queue] = true
 end
 
--- Move the finish tag, and the tag with it, by worker-seconds used more or less than charged. There
--- is a finish tag: it is not forgotten while a lease lives.
-function Order.charge(ws, lane_key, seconds)
-  if seconds == 0 then return end
+-- Move the finish tag, and the tag with it, by what was used more or less than charged. There is a
+-- finish tag: it is not forgotten while a lease lives.
+function Order.charge(ws, lane_key, used)
+  if used == 0 then return end
   local flow = Records.flow(ws, lane_key)
-  if flow.up then Order.charge_levels(ws, flow, seconds) else Order.shift(ws, flow, seconds) end
+  if flow.up then Order.charge_levels(ws, flow, used) else Order.shift(ws, flow, used) end
 end
 
-function Order.shift(entity, flow, seconds)
-  local by = num(seconds / entity.weight)
+function Order.shift(entity, flow, used)
+  local by = int(Fairness.whole(used / entity.weight))
   entity.dirty = true
   flow.finish_tag = call('ZINCRBY', K.finish(flow.node), by, entity.name)
   if flow.arrival then
@@ -137,58 +144,51 @@ function Order.shift(entity, flow, seconds)
   end
 end
 
-function Order.load_averages(task)
-  if S.averages[task] ~= nil then return end
-  local average, all = unpack(call('HMGET', K.duration_estimates(), task, 'all'))
-  S.averages[task] = tonumber(average or nil) or false
-  if S.averages.count then return end
-  local sum, count = match(all or '0 0', '^(%S+) (%S+)$')
-  S.averages.sum, S.averages.count = tonumber(sum) or 0, tonumber(count) or 0
+-- The estimate of a task among those of a workspace; nil: it has none.
+function Order.estimate_in(estimates, task)
+  local _, at = find(estimates, ';' .. task .. '=', 1, true)
+  return at and match(estimates, '^[^;]+', at + 1)
 end
 
--- The average over all workspaces.
-function Order.average_of(task)
-  Order.load_averages(task)
-  return S.averages[task] or (S.averages.count > 0 and S.averages.sum / S.averages.count or 0)
+-- The newest stands last; of too many the oldest goes.
+function Order.with_estimate(estimates, task, worked)
+  local entry = ';' .. task .. '='
+  local from, at = find(estimates, entry, 1, true)
+  if from then
+    estimates = estimates:sub(1, from - 1) .. match(estimates, '^[^;]*(.*)$', at + 1)
+  else
+    local _, kept = string.gsub(estimates, ';', ';')
+    if kept >= ESTIMATES_KEPT then estimates = match(estimates, '^;[^;]+(.*)$') end
+  end
+  return estimates .. entry .. int(worked)
 end
 
 function Order.own_estimate(ws, task)
-  return tonumber(match(ws.duration_estimates, ';' .. task .. '=([^;]+)'))
+  return tonumber(Order.estimate_in(ws.duration_estimates, task))
 end
 
-function Order.set_own_estimate(ws, task, seconds)
-  local entry = ';' .. task .. '=' .. num(seconds)
-  local text, replaced = string.gsub(ws.duration_estimates, ';' .. task .. '=[^;]+', entry)
-  if replaced == 0 then
-    local _, kept = string.gsub(text, ';', ';')
-    if kept >= ESTIMATES_KEPT then text = match(text, '^;[^;]+(.*)$') end
-    text = text .. entry
-  end
-  ws.duration_estimates = text
+function Order.set_own_estimate(ws, task, worked)
+  ws.duration_estimates = Order.with_estimate(ws.duration_estimates, task, worked)
 end
 
-function Order.record_duration(ws, task, seconds)
-  Order.set_own_estimate(ws, task, Fairness.mean_after(Order.own_estimate(ws, task), seconds))
-  Order.load_averages(task)
-  S.averages[task] = Fairness.mean_after(S.averages[task] or nil, seconds)
-  S.averages.sum, S.averages.count = S.averages.sum + seconds, S.averages.count + 1
-  local all = num(S.averages.sum) .. ' ' .. int(S.averages.count)
-  call('HSET', K.duration_estimates(), task, num(S.averages[task]), 'all', all)
+function Order.record_duration(ws, task, worked)
+  Order.set_own_estimate(ws, task, Fairness.estimate_after(Order.own_estimate(ws, task), worked))
+  Tasks.record(task, worked)
 end
 
 -- The cost of a flow's next job; 0: not known, so the tag is the base.
 function Order.cost_of(ws, flow)
-  if Limits.of_workspace(ws).fairness == 'count' then return 1 end
+  if Limits.of_workspace(ws).fairness == 'count' then return Fairness.COUNTED end
   local own = Order.own_estimate(ws, Lanes.first_task(ws, flow))
-  return own and max(own, Fairness.FLOOR_SECONDS) or 0
+  return own and max(own, Fairness.FLOOR) or 0
 end
 
 -- What a job that starts now is charged, and what it is guessed to take if its tag has no cost.
 function Order.price(ws, flow, task)
   if flow.cost ~= '0' then return flow.cost end
   local own = Order.own_estimate(ws, task)
-  local guess = max(own or Order.average_of(task), Fairness.FLOOR_SECONDS)
-  return num(own and guess or Fairness.FLOOR_SECONDS), guess
+  local guess = max(own or Tasks.average_of(task), Fairness.FLOOR)
+  return int(own and guess or Fairness.FLOOR), guess
 end
 
 -- Where a start moves virtual time: to its tag. A guess moves it to the next flow from there on at
@@ -197,14 +197,16 @@ function Order.reach(entity, flow, guess)
   if flow.cost ~= '0' then return tonumber(flow.tag) end
   local node, own = Records.node(flow.node), Order.member_of(entity, flow)
   local from = max(node.virtual_time, tonumber(flow.tag))
-  for _, least in ipairs({ num(from), '(' .. num(from) }) do
+  for _, least in ipairs({ int(from), '(' .. int(from) }) do
     local two = call('ZRANGEBYSCORE', K.ready(node.id), least, '+inf', 'WITHSCORES',
       'LIMIT', 0, 2)
     local at = two[1] == own and 3 or 1
-    if not two[at] then return max(from, flow.tag + Fairness.FLOOR_SECONDS / entity.weight) end
+    if not two[at] then
+      return max(from, flow.tag + Fairness.step(Fairness.FLOOR, entity.weight))
+    end
     local tag, _, other = tonumber(two[at + 1]), Order.head_of(node, two[at])
     if tag > from or other.cost ~= '0' then
-      return min(tag, flow.tag + guess / entity.weight)
+      return min(tag, flow.tag + Fairness.step(guess, entity.weight))
     end
   end
   return from
@@ -220,7 +222,7 @@ function Order.reweigh(entity, flow, ratio)
   local virtual_time = Records.node(flow.node).virtual_time
   local finish_tag = Order.finish_tag_of(entity, flow)
   if finish_tag then
-    Order.set_finish_tag(entity, flow, num(Fairness.rescaled(finish_tag, virtual_time, ratio)))
+    Order.set_finish_tag(entity, flow, Fairness.rescaled(finish_tag, virtual_time, ratio))
   end
   if flow.arrival then
     Order.insert(entity, flow, Fairness.rescaled(flow.tag, virtual_time, ratio))
@@ -229,12 +231,12 @@ end
 
 -- What is used is charged at each level. A task that has lost its limit may have forgotten a finish
 -- tag.
-function Order.charge_levels(entity, flow, seconds)
+function Order.charge_levels(entity, flow, used)
   while true do
     if not Order.finish_tag_of(entity, flow) then
-      Order.set_finish_tag(entity, flow, num(Records.node(flow.node).virtual_time))
+      Order.set_finish_tag(entity, flow, Records.node(flow.node).virtual_time)
     end
-    Order.shift(entity, flow, seconds)
+    Order.shift(entity, flow, used)
     entity, flow = flow.up, flow.up
     if not flow.up then return end
   end
@@ -243,7 +245,7 @@ end
 -- Worker-seconds that a job of this task is expected to take in this workspace; 0: not known.
 function Order.expected_seconds(ws, task)
   local own = Order.own_estimate(ws, task)
-  return own and max(own, Fairness.FLOOR_SECONDS) or Order.average_of(task)
+  return Fairness.seconds(own and max(own, Fairness.FLOOR) or Tasks.average_of(task))
 end
 
 -- Beside each ready set is an index of the flows that are below their reserve, with the same tags.
@@ -273,6 +275,6 @@ function Order.jumps(entity, node, flow, step)
   if head == Order.member_of(entity, flow) then return false end
   local following = tonumber(call('ZRANGE', K.reserved(node.id), 0, 1, 'WITHSCORES')[4])
   local most = max(Fairness.farthest(node.virtual_time, step, node.max_step), following or 0)
-  if tonumber(flow.tag) > most then flow.tag = num(most) end
+  if tonumber(flow.tag) > most then flow.tag = int(most) end
   return true
 end

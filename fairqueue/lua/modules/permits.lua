@@ -22,15 +22,14 @@ function Permits.needed(queue, task)
   if total.whole_concurrency then insert(needed, 'total:') end
   if limits.whole_concurrency then insert(needed, 'queue:' .. queue) end
   if of_task and (of_task.whole_concurrency or of_task.whole_rate) then
-    insert(needed, 'task:' .. call('HGET', K.tasks(), '#' .. task))
+    insert(needed, 'task:' .. task)
   end
   return needed[1] and concat(needed, ',')
 end
 
 function Permits.of(limit)
   local scope, name = match(limit, '^(%a+):(.*)$')
-  local own_name = scope == 'task' and Shard.known_task(name) or name
-  if Limits.texts('configured:observe:')[1] ~= '' then own_name = nil end
+  local own_name = Limits.texts('configured:observe:')[1] == '' and name
   local text = call('HGET', K.permit_turns(), limit) or '0'
   local p = { limit = limit, scope = scope, name = name, key = K.permits(scope, name), asks = {},
     tat = tonumber(match(text, '^%S+')),

@@ -156,7 +156,7 @@ function Records.save_node(node)
   if node.up then return Records.save_inner_node(node) end
   local marks = (node.resumed ~= '' and '~' .. node.resumed or '')
     .. (node.unused and '/' .. node.unused or '')
-  call('HSET', K.nodes(), node.queue, concat({ num(node.virtual_time), num(node.max_step),
+  call('HSET', K.nodes(), node.queue, concat({ int(node.virtual_time), int(node.max_step),
     node.last_start, node.start_interval, node.last_fence, marks ~= '' and marks or nil }, ' '))
 end
 
@@ -224,7 +224,7 @@ end
 
 function Records.save_inner_node(b)
   if b.gone then return end
-  local weights = { num(b.virtual_time), num(b.max_step), num(b.weight), format('%.0f', b.total),
+  local weights = { int(b.virtual_time), int(b.max_step), num(b.weight), format('%.0f', b.total),
     int(b.members), int(b.held), format('%.0f', b.share) }
   local stand = { b.reserved and 'reserved' or b.state, b.since, b.tag, b.arrival or '-', b.cost }
   call('HSET', K.inner_nodes(), b.id, concat(weights, ' ') .. ' ' .. concat(stand, ' '))
@@ -240,7 +240,7 @@ end
 function Records.attach(ws, flow, is_one_of_many)
   local group, lane_key = ws.parent, flow.lane_key
   if flow.is_behind then group = ws.move.group ~= '' and ws.move.group or nil end
-  if find(lane_key, '/', 1, true) then flow.queue, flow.task = match(lane_key, '^(.+)/(%d+)$') end
+  if find(lane_key, '/', 1, true) then flow.queue, flow.task = match(lane_key, '^([^/]+)/(.+)$') end
   if not (group or flow.task) then return end
   if group then flow.node = lane_key .. '@' .. group else flow.node = lane_key end
   flow.share, flow.was_held = Records.share_of(ws, flow), Fairness.is_held(flow.state)

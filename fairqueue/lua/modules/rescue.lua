@@ -12,7 +12,7 @@ end
 -- error may come again.
 function Rescue.remove_lease(l)
   if not pcall(call, 'HDEL', K.leases(), l.fence) then -- it is reaped when that is possible again
-    return pcall(call, 'ZADD', K.expiry(), num(now + WAIT_SECONDS), l.fence)
+    return pcall(call, 'ZADD', K.expiry(), int(Fairness.microseconds(now + WAIT_SECONDS)), l.fence)
   end
   pcall(call, 'ZREM', K.expiry(), l.fence)
   pcall(call, 'SREM', K.slots_of_workspace(l.workspace), l.fence)
@@ -153,7 +153,7 @@ end
 -- Return what waits, in words.
 function Rescue.let_wait(work, at)
   if work.fence then
-    call('ZADD', K.expiry(), num(at), work.fence)
+    call('ZADD', K.expiry(), int(Fairness.microseconds(at)), work.fence)
     return 'lease ' .. work.fence
   elseif work.flow then
     Settle.fail(work.ws, work.flow)

@@ -76,11 +76,11 @@ end
 
 -- A job of this flow starts: virtual time moves, and its workspace is settled.
 function Settle.start(ws, flow, cost, guess)
-  local node, step = Records.node(flow.node), cost / ws.weight
+  local node, step = Records.node(flow.node), Fairness.step(cost, ws.weight)
   if not (flow.reserved and Order.jumps(ws, node, flow, step)) then
     node.virtual_time = max(node.virtual_time, Order.reach(ws, flow, guess))
   end
-  if flow.cost == '0' then flow.tag = num(flow.tag + step) end
+  if flow.cost == '0' then flow.tag = int(flow.tag + step) end
   node.max_step, node.dirty, ws.dirty = Fairness.largest_step(node.max_step, step), true, true
   if flow.up then Settle.start_above(node, cost, guess) end
   Order.leave(ws, flow)
@@ -100,12 +100,12 @@ end
 -- of the flow that was at the head when the node got it.
 function Settle.start_above(b, cost, guess)
   while b.up do
-    local step = b.cost / b.weight
+    local step = Fairness.step(b.cost, b.weight)
     if not (b.reserved and Order.jumps(b, b.up, b, step)) then
       b.up.virtual_time = max(b.up.virtual_time, Order.reach(b, b, guess or cost))
     end
     b.up.max_step, b.up.dirty, b.dirty = Fairness.largest_step(b.up.max_step, step), true, true
-    Order.set_finish_tag(b, b, num(tonumber(b.tag) + (cost - b.cost) / b.weight))
+    Order.set_finish_tag(b, b, b.tag + Fairness.whole((cost - b.cost) / b.weight))
     Order.leave(b, b)
     b = b.up
   end
@@ -185,7 +185,7 @@ function Settle.mark_node_indebted(b, finish_tag)
   local highest = call('ZREVRANGE', K.finish(b.id), 0, 0, 'WITHSCORES')[2]
   b.virtual_time = Fairness.caught_up(b.virtual_time, nil, 0, tonumber(highest))
   -- One without a finish tag gets one: virtual time must not start again before it is forgotten.
-  if not finish_tag then Order.set_finish_tag(b, b, num(b.up.virtual_time)) end
+  if not finish_tag then Order.set_finish_tag(b, b, b.up.virtual_time) end
   call('ZADD', K.indebted(b.node), b.finish_tag, b.id)
   Order.set_state(b, 'idle_with_debt')
 end
@@ -291,6 +291,6 @@ function Settle.change_node(ws, flow)
   flow.is_behind, ws.dirty = nil, true
   if ws.parent or flow.task then Records.join_node(ws, flow) end
   if ahead then
-    Order.set_finish_tag(ws, flow, num(Records.node(flow.node).virtual_time + ahead))
+    Order.set_finish_tag(ws, flow, Records.node(flow.node).virtual_time + ahead)
   end
 end

@@ -1,4 +1,4 @@
--- The shard's own record, the numbers of its tasks, and the ids of jobs that ended a moment ago.
+-- The shard's own record, and the ids of jobs that ended a moment ago.
 -- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
 --   fence arrival beat gaps watcher watched drain window [spread] offset format=1
 -- beat: when a script last ran; gaps: when none ran, see Sweep.beat; watcher, watched: the
@@ -55,6 +55,7 @@ function Shard.next_fence()
 end
 
 function Shard.save()
+  if not S.meta and offset == '0' then return end
   local meta = Shard.load()
   local text = meta.fence .. ' ' .. meta.arrival .. ' ' .. meta.beat .. ' ' .. meta.gaps .. ' '
     .. meta.watcher .. ' ' .. meta.watched .. ' ' .. meta.drain .. ' ' .. meta.window
@@ -103,12 +104,6 @@ function Shard.told()
   local texts = {}
   for i, one in ipairs(S.set_aside) do texts[i] = one[1] .. ' ' .. one[2] end
   return concat(texts, ', ')
-end
-
--- Tasks are numbered, so that lanes and records stay small. A number is the time, in microseconds,
--- when its task was first named: so a number from before Redis lost its data never names another.
-function Shard.task_number(name)
-  return call('HGET', K.tasks(), name) or Shard.new_task(name)
 end
 
 -- The last windows in which a job ended, and in which a group was let in.
@@ -194,31 +189,6 @@ end
 -- The number of this shard; nil: there is only this one.
 function Shard.here()
   return match(P, ':(%d+)}:$')
-end
-
--- A task that has not been named for long is known under '!' and its name, see cleanup.lua.
-function Shard.new_task(name)
-  local n = Shard.known_task(name)
-  if n then
-    call('HDEL', K.tasks(), '!' .. name)
-    call('HSET', K.tasks(), name, n)
-    return n
-  end
-  n = format('%.0f', max(tonumber(call('HGET', K.tasks(), '#') or 0) + 1, now * 1000000))
-  call('HSET', K.tasks(), name, n, '#' .. n, name, '#', n)
-  return n
-end
-
--- The number of a task; nil: it has none.
-function Shard.known_task(name)
-  local n, not_named = unpack(call('HMGET', K.tasks(), name, '!' .. name))
-  return n or not_named and match(not_named, '^%d+')
-end
-
--- A job of this task is there, so it keeps its number.
-function Shard.keep_task(n)
-  local name = call('HGET', K.tasks(), '#' .. n)
-  if name and call('HEXISTS', K.tasks(), '!' .. name) == 1 then Shard.new_task(name) end
 end
 
 -- One more of a name in a hash of counts: how many there were, and when the last was.

@@ -18,7 +18,7 @@ function ShortClaim.may_go(plan, n)
   if n < 1 or n > MOST or find(plan.queue, ' ', 1, true) or meta.drain ~= '-' or offset ~= '0'
     or meta.window ~= plan.window or meta.beat == '0'
     or match(meta.watcher, '^!?(.*)$') == plan.owner
-    or call('ZCOUNT', K.expiry(), '-inf', now_text) > 0 then return nil end
+    or call('ZCOUNT', K.expiry(), '-inf', int(Fairness.microseconds(now))) > 0 then return nil end
   local waits = call('EXISTS', K.limits(), K.timer(), K.indebted(plan.queue)) > 0
   if waits and not ShortClaim.waits_for_none(plan) then return nil end
   plan.fence, plan.arrival = tonumber(meta.fence), tonumber(meta.arrival)
@@ -45,8 +45,10 @@ function ShortClaim.read_leases(plan, finishes)
     if not averages[l.task] then tasks[#tasks + 1] = l.task end
     averages[l.task] = true
   end
-  texts = call('HMGET', K.duration_estimates(), 'all', unpack(tasks))
-  for i = 1, #tasks do averages[tasks[i]] = texts[i + 1] end
+  texts = call('HMGET', K.tasks(), '', unpack(tasks))
+  for i = 1, #tasks do
+    averages[tasks[i]] = tonumber(match(texts[i + 1] or '', '^%S+')) or false
+  end
   plan.tasks, plan.sum, plan.count = tasks, match(texts[1] or '', '^(%S+) (%S+)$')
   return plan.count
 end
@@ -163,7 +165,7 @@ function ShortClaim.write_finishes(plan)
   local ended, means = plan.ended, {}
   for i = 1, #plan.tasks do
     local task = plan.tasks[i]
-    means[#means + 1], means[#means + 2] = task, num(plan.averages[task])
+    means[#means + 1], means[#means + 2] = task, int(plan.averages[task]) .. ' ' .. now_text
   end
   call('ZREM', K.expiry(), Words.of(ended, 'fence'))
   LeaseRecords.remove_all(ended)
@@ -171,8 +173,7 @@ function ShortClaim.write_finishes(plan)
   call('HDEL', K.slots_of_queue(plan.queue), Words.of(ended, 'id'))
   Jobs.remove_all(plan.queue, ended)
   call('SADD', K.ended(plan.window), Words.of(ended, 'id'))
-  local all = num(plan.sum) .. ' ' .. int(plan.count)
-  call('HSET', K.duration_estimates(), 'all', all, unpack(means))
+  call('HSET', K.tasks(), '', int(plan.sum) .. ' ' .. int(plan.count), unpack(means))
 end
 
 -- Records stand between what leaves the order and what enters it: so after an error no member of it
@@ -181,7 +182,7 @@ function ShortClaim.write_order(plan)
   local queue, placed = plan.queue, {}
   for i = 1, #plan.standings do
     local w = plan.standings[i]
-    w.tag_text = w.tag_text or num(w.tag)
+    w.tag_text, w.finish_tag = w.tag_text or int(w.tag), int(w.finish_tag)
     w.text = PlainRecords.workspace_text(w, queue)
     if w.member then placed[#placed + 1] = w end
     if w.taken > 0 then call('LPOP', K.lane(w.name, queue, w.lane), w.taken) end
@@ -198,7 +199,7 @@ function ShortClaim.write(plan, number, lease_seconds)
   ShortClaim.write_order(plan)
   call('HSET', K.slots_of_queue(queue), Words.of(started, 'id', 'fence'))
   LeaseRecords.write_all(started)
-  local ends = num(now + lease_seconds)
+  local ends = Leases.end_of(lease_seconds)
   for i = 1, #started do
     local l = started[i]
     call('SADD', K.slots_of_workspace(l.workspace), l.fence)
@@ -206,8 +207,8 @@ function ShortClaim.write(plan, number, lease_seconds)
   end
   call('ZADD', K.expiry(), Words.of(started, 'ends', 'fence'))
   meta.fence, meta.arrival = started[#started].fence, int(plan.arrival)
-  call('HSET', K.nodes(), queue, (plan.virtual_text or num(plan.virtual_time)) .. ' '
-    .. num(plan.max_step) .. ' ' .. plan.starts .. ' ' .. meta.fence .. plan.resumed)
+  call('HSET', K.nodes(), queue, (plan.virtual_text or int(plan.virtual_time)) .. ' '
+    .. int(plan.max_step) .. ' ' .. plan.starts .. ' ' .. meta.fence .. plan.resumed)
   Sweep.beat()
   Shard.save()
   Wakeups.alert(queue)
@@ -244,5 +245,5 @@ end
 
 -- Whether virtual time comes to a flow that is idle with a debt: it is to be forgotten.
 function ShortClaim.passes_debts(plan)
-  return call('ZCOUNT', K.indebted(plan.queue), '-inf', num(plan.virtual_time)) > 0
+  return call('ZCOUNT', K.indebted(plan.queue), '-inf', int(plan.virtual_time)) > 0
 end

@@ -32,16 +32,13 @@ function Standings.settle(plan, w)
   if w.member then return true end
   w.element = w.element or call('LINDEX', K.lane(w.name, plan.queue, w.lane), 0)
   local task = Jobs.task_of(w.element or '')
-  local cost = task and match(w.estimates, ';' .. task .. '=([^;]+)')
+  local cost = task and Order.estimate_in(w.estimates, task)
   if not cost then return nil end
-  local step = tonumber(cost)
-  if step < Fairness.FLOOR_SECONDS then
-    step, cost = Fairness.FLOOR_SECONDS, num(Fairness.FLOOR_SECONDS)
-  end
-  step = step / w.weight
+  cost = max(tonumber(cost), Fairness.FLOOR)
+  local step = Fairness.step(cost, w.weight)
   local base = Fairness.base_of(w.state, plan.virtual_time, w.finish_tag, step, plan.max_step)
   plan.arrival = plan.arrival + 1
-  w.cost, w.tag, w.tag_text, w.arrival = cost, base + step, nil, int(plan.arrival)
+  w.cost, w.tag, w.tag_text, w.arrival = int(cost), base + step, nil, int(plan.arrival)
   w.member = Order.member(w.arrival, w.name)
   if w.state ~= 'ready' then w.state, w.since = 'ready', now_text end
   return true
@@ -50,13 +47,13 @@ end
 -- A lease of it ends: what the job has used is charged, and the slot is free.
 function Standings.finish(plan, w, l)
   local mean = plan.averages[l.task]
-  local before, own, behind = match(w.estimates, '^(.-;' .. l.task .. '=)([^;]+)(.*)$')
+  local own = Order.estimate_in(w.estimates, l.task)
   if not (own and mean) then return nil end
-  local used = Fairness.worker_seconds(l.seconds, now - l.claimed)
-  w.estimates = before .. num(Fairness.mean_after(own, used)) .. behind
-  plan.averages[l.task] = Fairness.mean_after(mean, used)
+  local used = Leases.worked(l, l.seconds)
+  w.estimates = Order.with_estimate(w.estimates, l.task, Fairness.estimate_after(own, used))
+  plan.averages[l.task] = Fairness.estimate_after(mean, used)
   plan.sum, plan.count = plan.sum + used, plan.count + 1
-  local by = (max(used, Fairness.FLOOR_SECONDS) - l.charged) / w.weight
+  local by = Fairness.whole((max(used, Fairness.FLOOR) - l.charged) / w.weight)
   w.finish_tag = w.finish_tag + by
   if w.limits then w.freed = w.freed + 1 end
   if not w.member then return Standings.settle(plan, w) end
@@ -75,7 +72,7 @@ function Standings.start(plan, w)
   end
   if not following or w.cost == '0' or w.limits and Standings.is_full(w) then return nil end
   if w.tag > plan.virtual_time then plan.virtual_time, plan.virtual_text = w.tag, w.tag_text end
-  plan.max_step = Fairness.largest_step(plan.max_step, w.cost / w.weight)
+  plan.max_step = Fairness.largest_step(plan.max_step, Fairness.step(w.cost, w.weight))
   plan.gone[#plan.gone + 1] = w.member
   w.finish_tag, w.member, w.taken, w.element = w.tag_text or w.tag, false, w.taken + 1, following
   if w.limits and w.limits.capacity then Standings.note_start(w) end

@@ -32,12 +32,12 @@ function Sweep.spared_until(l)
 end
 
 function Sweep.reap(max_deliveries, most)
-  local found, reaped = call('ZRANGEBYSCORE', K.expiry(), '-inf', now_text, 'WITHSCORES', 'LIMIT',
-    0, most), 0
+  local found, reaped = call('ZRANGEBYSCORE', K.expiry(), '-inf', int(Fairness.microseconds(now)),
+    'WITHSCORES', 'LIMIT', 0, most), 0
   for i = 1, #found, 2 do
     S.at_work = { fence = found[i] }
     local l = LeaseRecords.read(found[i]) or Sweep.repaired(found[i])
-    if l then l.ended = l.ended or found[i + 1] end
+    if l then l.ended = l.ended or num(Fairness.seconds(found[i + 1])) end
     local until_then = l and Sweep.spared_until(l)
     if not l then
       call('ZREM', K.expiry(), found[i])
@@ -170,7 +170,7 @@ end
 -- Settle flows that are idle with a debt which virtual time has passed, at most `most`; return how
 -- many.
 function Sweep.indebted(node, most)
-  local until_then, debts, n = num(node.virtual_time), K.indebted(node.id), 0
+  local until_then, debts, n = int(node.virtual_time), K.indebted(node.id), 0
   for _, name in ipairs(call('ZRANGEBYSCORE', debts, '-inf', until_then, 'LIMIT', 0, most)) do
     if n >= most then break end
     if match(name, '[/@]') then

@@ -70,7 +70,7 @@ function Timers.fire(ws, most)
     local queue, priority, element = Jobs.read_entry(entry)
     local task = Jobs.task_of(element or '')
     call('ZREM', K.scheduled(ws.name), entry)
-    if task then
+    if task and Jobs.id_of(element) then
       Jobs.take(ws.name, queue, priority, { element })
       Lanes.push(ws, Records.flow(ws, Lanes.key_of(queue, task)), priority, element)
     else

@@ -64,7 +64,7 @@ end
 function Wakeups.next_event()
   local lease = tonumber(call('ZRANGE', K.expiry(), 0, 0, 'WITHSCORES')[2])
   local timer = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
-  return min(lease or math.huge, timer or math.huge, S.look_again_at)
+  return min(lease and Fairness.seconds(lease) or math.huge, timer or math.huge, S.look_again_at)
 end
 
 -- One claimer watches for the next event; the others poll. An overdue watcher is replaced.

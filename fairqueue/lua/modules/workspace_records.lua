@@ -86,7 +86,7 @@ end
 function WorkspaceRecords.cut_some(others, most, holds)
   local found = {}
   for from, queue, task, mark, state, to in
-    gmatch(others.text, '();([^ @/]+)/?(%d*)(@?) (%S+)[^;]*()') do
+    gmatch(others.text, '();([^ @/]+)/?([^ @]*)(@?) (%S+)[^;]*()') do
     local lane_key = holds(task, mark, state) and (task == '' and queue or queue .. '/' .. task)
     if lane_key and not others.cut[lane_key] then
       if #found >= most then return concat(found), lane_key end
@@ -109,7 +109,7 @@ end
 function WorkspaceRecords.tasks_in(others, state)
   local tasks = {}
   if not WorkspaceRecords.has_state(others, state) then return tasks end -- to look for it is cheap
-  for lane_key, task in gmatch(others.text, ';([^ @/]+/?(%d*))@? ' .. state .. ' ') do
+  for lane_key, task in gmatch(others.text, ';([^ @/]+/?([^ @]*))@? ' .. state .. ' ') do
     if not others.cut[lane_key] then tasks[task] = true end
   end
   return tasks
