@@ -12,9 +12,6 @@ from fairqueue._stores.operators import OperatorStore
 from fairqueue._types import StoredLimits
 from fairqueue.errors import FairQueueError
 
-ITEMS_AT_ONCE = 100
-KEYS_AT_ONCE = 5000  # of all workspaces: Redis passes those of others quickly
-KEYS_IN_STEP = 500
 SETTINGS_AT_ONCE = 200
 WAYS = 200  # that are read at once
 
@@ -38,8 +35,6 @@ class Whereabouts(IntEnum):
     HERE = 0
     MOVING = 1
     MOVED = 2
-    UNKNOWN = 3
-    """Nothing is known of it there but, perhaps, unique keys of jobs that have ended."""
 
 
 class Left(IntEnum):
@@ -57,13 +52,12 @@ def _late(workspace: str) -> FairQueueError:
 class MovesStore(OperatorStore):
     """The steps of a move; each is atomic and may be repeated."""
 
-    def whereabouts(self, workspace: str, to: int, *, sure: bool = False) -> Whereabouts:
+    def whereabouts(self, workspace: str, to: int) -> Whereabouts:
         """Return where a workspace lives that goes to shard ``to``.
 
-        One that is not known here has moved from now on; ``sure``: also if there are unique keys.
+        One that is not known here has moved from now on.
         """
-        name = encode(workspace)
-        return Whereabouts(self._call("whereabouts", workspace=name, to=to, sure=int(sure)))
+        return Whereabouts(self._call("whereabouts", workspace=encode(workspace), to=to))
 
     def ways(self, workspaces: Sequence[str]) -> list[Way]:
         """Say of each whether it has left this shard because of its parent, and where to."""
@@ -124,10 +118,6 @@ class MovesStore(OperatorStore):
         field = f"@{encode(workspace)}"
         self._moved("HSET", field, 1) if is_parent else self._moved("HDEL", field)
 
-    def leave_shard(self, workspace: str, to: int, *, looks: bool = False) -> Left:
-        """Let a workspace without jobs live elsewhere from now on; ``looks``: change nothing."""
-        return Left(self._call("leave_shard", workspace=encode(workspace), to=to, looks=int(looks)))
-
     def would_store(self, limits: StoredLimits, *, authoritative: bool) -> bool:
         """Whether ``configure`` would store these limits, which name some."""
         key = self.engine.keys.key("configured")
@@ -144,99 +134,70 @@ class MovesStore(OperatorStore):
         """Return whether the first of a group was let in here an hour or two ago at most."""
         return bool(self._call("has_group", group=encode(group)))
 
-    def admit_group(self, group: str) -> None:
-        """Let the rest of a group in."""
-        self._call("admit_group", group=encode(group))
+    def set_moves(self, change: Mark | None, *, is_over: bool = False) -> None:
+        """Let publishes ask whether their workspace has moved; None: no more.
 
-    def set_moves(self, change: Mark | None) -> None:
-        """Let publishes ask whether their workspace has moved; None: no more."""
+        ``is_over``: all have moved, also those that are not known here.
+        """
         versions = (change.version, change.ended.version) if change else ("", "")
-        self._call("set_moves", shards=versions[0], to=versions[1])
+        self._call("set_moves", shards="!" if is_over else versions[0], to=versions[1])
 
     def hold_moves(self, owner: str, seconds: float) -> bool:
         """Be the one process that moves workspaces for so long; False: another one is."""
         return bool(self._call("hold_moves", owner=encode(owner), seconds=seconds))
 
-    def begin_move(self, workspace: str, to: int) -> int:
-        """Let nothing of it start; return how many of its jobs run. With 0 it is moving now."""
-        running = int(self._call("begin_move", workspace=encode(workspace), to=to))
+    def hold_workspace(self, workspace: str, to: int | None) -> int:
+        """Let nothing of it start; return how many of its jobs run. With 0 it is moving now.
+
+        ``to``: None lets its jobs start here again, unless it is moving.
+        """
+        name = encode(workspace)
+        running = int(self._call("hold_workspace", workspace=name, to="" if to is None else to))
         if running < 0:
             raise _late(workspace)
         return running
 
-    def undo_move(self, workspace: str) -> bool:
-        """Let its jobs start here again; False: it is moving already."""
-        return bool(self._call("undo_move", workspace=encode(workspace)))
+    def pages(self, workspace: str, *, begin: bytes = b"") -> Iterator[bytes]:
+        """Yield what belongs to it, page by page.
 
-    def moving_workspace(self, workspace: str) -> list[bytes]:
-        """Return its limits and what else :meth:`expect_workspace` takes."""
-        found: list[Any] = self._call("moving_workspace", workspace=encode(workspace))
-        return found
-
-    def expect_workspace(
-        self, workspace: str, values: Sequence[bytes], *, moves: bool = True
-    ) -> None:
-        """Prepare for one that moves here: its limits hold, and nothing of it starts yet.
-
-        Without ``moves`` it has no jobs, and lives here from now on.
+        Jobs come until the caller has dropped them; those that begin at ``b"0"`` have none.
         """
-        names = self.engine.arguments_of("expect_workspace")[3:]
-        given: dict[str, Any] = dict(zip(names, values, strict=True))
-        if not self._call(
-            "expect_workspace", workspace=encode(workspace), moves=int(moves), **given
-        ):
-            raise _late(workspace)
+        cursor = begin
+        while cursor != b"end":
+            items, cursor = self._call("pages", workspace=encode(workspace), cursor=cursor)
+            if items:
+                yield items
 
-    def moving_jobs(self, workspace: str) -> tuple[bytes, int]:
-        """Return a page of its jobs and dead letters, in their order, and how many these are."""
+    def take_in(self, workspace: str, items: bytes, *, moves: bool = True) -> bytes:
+        """Store a page; return which of its items are here now.
+
+        With the first page its limits hold, and nothing of it starts before the last one. Without
+        ``moves`` it has no jobs, and lives here from now on. A job stays away while another
+        workspace of this shard has one of the same id.
+        """
         name = encode(workspace)
-        items, n = self._call("moving_jobs", workspace=name, count=ITEMS_AT_ONCE)
-        return items, int(n)
-
-    def take_in_jobs(self, workspace: str, items: bytes) -> tuple[bytes, int]:
-        """Store such a page; return which of them are here now, and how many these are.
-
-        A job stays away while another workspace of this shard has one of the same id.
-        """
-        found = self._call("take_in_jobs", workspace=encode(workspace), items=items)
-        if not found:  # it is not expected here
+        found = self._call("take_in", workspace=name, items=items, moves=int(moves))
+        if found == 0:
             raise _late(workspace)
-        return found[0], int(found[1])
+        return bytes(found)
 
     def drop_moved(self, workspace: str, items: bytes) -> bool:
         """Remove what the other shard has taken in; False: the workspace does not move."""
         return bool(self._call("drop_moved", workspace=encode(workspace), items=items))
 
-    def moving_keys(self, workspace: str) -> Iterator[bytes]:
-        """Yield pages of unique keys that still count although their jobs have ended."""
-        cursor = b""
-        while cursor != b"0":
-            cursor, keys = self._call(
-                "moving_keys",
-                workspace=encode(workspace),
-                cursor=cursor or b"0",
-                count=KEYS_AT_ONCE,
-            )
-            if keys:
-                yield keys
+    def leave_shard(
+        self, workspace: str, to: int, *, moves: bool = True, looks: bool = False
+    ) -> Left:
+        """Let a workspace without jobs live elsewhere from now on; ``looks``: change nothing.
 
-    def take_in_keys(self, workspace: str, keys: bytes) -> None:
-        """Store such a page."""
-        lines = keys.split(b"\n")
-        for first in range(0, len(lines), KEYS_IN_STEP):
-            some = b"\n".join(lines[first : first + KEYS_IN_STEP])
-            self._call("take_in_keys", workspace=encode(workspace), keys=some)
-
-    def admit_workspace(self, workspace: str) -> None:
-        """Let its jobs start: all of it is here."""
-        self._call("admit_workspace", workspace=encode(workspace))
-
-    def end_move(self, workspace: str, to: int) -> bool:
-        """Keep nothing of it but where it is now; False: something of it is left."""
-        done = int(self._call("end_move", workspace=encode(workspace), to=to))
-        if done < 0:
+        Without ``moves`` it is because of its parent.
+        """
+        left = self._call(
+            "leave_shard", workspace=encode(workspace), to=to, moves=int(moves), looks=int(looks)
+        )
+        if left < Left.IS_PARENT:
             raise _late(workspace)
-        return bool(done)
+        return Left(left)
 
     def shard_settings(self) -> Iterator[tuple[bytes, list[list[bytes]]]]:
         """Yield pages of the limits that concern all shards: retention, and rows."""

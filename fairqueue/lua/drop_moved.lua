@@ -1,18 +1,30 @@
--- Remove jobs and dead letters of a workspace that moves, which the other shard has taken in.
+-- Remove items of a workspace that moves, which the other shard has taken in.
 -- ARGV now workspace items
 -- RETURNS 1, or 0 where it does not move
 local _, name, items = unpack(ARGV)
 
 if not find(call('HGET', K.moved(), name) or '', '^>') then return 0 end
 local ws = Moves.workspace(name)
-for kind, queue, task, priority, id in gmatch(items, '(%S+) (%S+) :(%S+) (%S+) (%S+)') do
-  if kind == 'dead' then
-    Moves.drop_letter(name, queue, id)
-  elseif kind == 'cancelled' then
-    Moves.drop_letter('!' .. name, queue, id)
-  else
-    Moves.drop_job(ws, queue, task, priority, id)
+
+local function drop_job(queue, id)
+  local record = Jobs.read(queue, id)
+  local of, task, priority = Jobs.identity_of(record or '')
+  local element = task and Jobs.element(task, id)
+  if of ~= name or not Removal.pick(ws, queue, priority, element) then return false end
+  Jobs.remove(queue, id)
+  Timers.drop_expiry(ws, queue, priority, element)
+  return true
+end
+
+for kind, queue, id in gmatch(items, '(%S+) (%S+) (%S+)\n') do
+  local letters, is_gone = ({ dead = name, cancelled = '!' .. name })[kind], true
+  if letters then
+    DeadLetters.take(letters, id)
+    DeadLetters.list_workspace(letters)
+  elseif kind ~= 'key' then
+    is_gone = drop_job(queue, id)
   end
+  if is_gone then Enqueue.forget_key(queue, id) end
 end
 Settle.workspace(ws)
 return 1

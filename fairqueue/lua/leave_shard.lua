@@ -1,13 +1,40 @@
--- A workspace that has got a parent elsewhere leaves for its shard, if it has no jobs here.
--- ARGV now workspace to looks
--- RETURNS 1; 0 where it has jobs, dead letters or requests here; -1 where it is a parent, and stays
--- looks: 1 to change nothing
-local _, name, to, looks = unpack(ARGV)
-
-if call('HEXISTS', K.moved(), '@' .. name) == 1 then return -1 end
+-- A workspace has moved, or has got a parent elsewhere: only where it is now is kept here.
+-- ARGV now workspace to moves looks
+-- RETURNS 1; 0 where it has jobs, dead letters or requests; -1 where it is a parent, and stays;
+-- -2 where the number of shards does not change
+-- moves: 1 since the number of shards changes; looks: 1 to change nothing
+local _, name, to, moves, looks = unpack(ARGV)
 local ws = Moves.workspace(name)
-if Moves.has_jobs(ws) or call('EXISTS', K.requests_of_workspace(name)) == 1 then return 0 end
-if looks == '1' then return 1 end
-Moves.open_ways()
-Moves.leave(ws, to)
+
+local function has_jobs()
+  for _, flow in ipairs(Flows.all(ws)) do
+    if flow.lanes ~= '' then return true end
+  end
+  return call('EXISTS', K.scheduled(name), K.slots_of_workspace(name), K.dead_letters(name),
+    K.dead_letters('!' .. name), K.requests_of_workspace(name)) > 0
+end
+
+if moves == '1' then
+  if not Moves.are_under_way() then return -2 end
+  -- the caller of one that waits asks again, on the new shard
+  local tickets = call('ZRANGE', K.requests_of_workspace(name), 0, -1)
+  for _, ticket in ipairs(tickets) do Requests.drop(ticket) end
+else
+  if call('HEXISTS', K.moved(), '@' .. name) == 1 then return -1 end
+  if has_jobs() then return 0 end
+  if looks == '1' then return 1 end
+  Moves.open_ways()
+end
+
+for _, source in ipairs(Moves.SOURCES) do Limits.put(Moves.field(source, name), '') end
+call('ZREM', K.asked(), name)
+call('HDEL', K.lost(), name)
+call('HDEL', K.observed(), name)
+for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
+  call('ZREM', K.task_rates(), name .. ':' .. task)
+end
+call('HSET', K.moved(), name, to)
+call('HDEL', K.moved(), '+' .. name)
+ws.limits, ws.tat = nil, '0'
+Settle.workspace(ws)
 return 1

@@ -1,9 +1,8 @@
 -- Where a workspace lives while the number of shards changes, asked of the shard that it leaves.
 -- Of one that is not known there, it is decided now: it has moved.
--- ARGV now workspace to sure
--- RETURNS 0 here, 1 it is moving, 2 on shard `to`, or where `moved` leads, 3 nothing is known of
--- it but, perhaps, keys of jobs that have ended: ask again with `sure` if there are none
-local _, name, to, sure = unpack(ARGV)
+-- ARGV now workspace to
+-- RETURNS 0 here, 1 it is moving, 2 on shard `to`, or where `moved` leads
+local _, name, to = unpack(ARGV)
 
 local function has_rate()
   for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
@@ -22,9 +21,10 @@ local function is_known()
     or has_rate()
 end
 
-local at = call('HGET', K.moved(), name)
+local at, all_have_moved = unpack(call('HMGET', K.moved(), name, '!'))
 if at then return find(at, '^>') and 1 or 2 end
 if call('HEXISTS', K.limits(), 'moves') == 0 or is_known() then return 0 end
-if sure ~= '1' and call('HLEN', K.unique()) > 0 then return 3 end
+-- keys of jobs that have ended may be left here
+if not all_have_moved and call('HLEN', K.unique()) > 0 then return 0 end
 call('HSET', K.moved(), name, to)
 return 2

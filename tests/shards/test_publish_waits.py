@@ -50,10 +50,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
 class _Killed(mover.Mover):
     """Moves one workspace only."""
 
-    def _leaving(
-        self, source: Store, shards: int, stays: Callable[[str], object] = str
-    ) -> Iterator[Move]:
-        leaving = super()._leaving(source, shards, stays)
+    def _leaving(self, source: Store, shards: int, *, stays: bool = False) -> Iterator[Move]:
+        leaving = super()._leaving(source, shards, stays=stays)
         return (move for move in leaving if move.workspace == MOVING)
 
 

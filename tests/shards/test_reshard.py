@@ -497,7 +497,7 @@ def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
     queue.publish(b"", queue="q", workspace="w7")
     home = queue.store.shards[0]
     home.set_moves(Mark(FROM, to=TO))
-    assert home.begin_move("w7", 4) == 0
+    assert home.hold_workspace("w7", 4) == 0
     for change in (home.pause, home.set_limits):
         with pytest.raises(StoreUnavailable, match="moves to another shard"):
             change("workspace", "w7", None)

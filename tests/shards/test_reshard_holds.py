@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -171,7 +172,7 @@ def test_jobs_of_others_are_found_beside_one_that_moves(processes: Namespace) ->
     other = next(n for n in NAMES if shard_of(n, FROM) > left)
     queue.publish(b"", queue="q", workspace=name, job_id="x")
     queue.publish(b"", queue="q", workspace=other, job_id="x")
-    assert queue.store.shards[left].begin_move(name, shard_of(name, TO)) == 0
+    assert queue.store.shards[left].hold_workspace(name, shard_of(name, TO)) == 0
     assert queue.admin.cancel("x") == "removed"
     assert places(processes) == {left: 1}
 
@@ -392,13 +393,13 @@ def test_a_process_that_moves_too_late_changes_nothing(processes: Namespace) -> 
     queue, name = processes.open(FROM), moving()
     queue.publish(b"", queue="q", workspace=name)
     left, at = (processes.shard(shard_of(name, n)) for n in (FROM, TO))
-    values = left.moving_workspace(name)
+    first = next(left.pages(name))
     assert queue.admin.reshard(TO).is_done
     queue.admin.set_limits(name, concurrency=2)
     for late in (
-        lambda: left.begin_move(name, at.engine.shard),
-        lambda: at.expect_workspace(name, values),
-        lambda: left.end_move(name, at.engine.shard),
+        lambda: left.hold_workspace(name, at.engine.shard),
+        lambda: at.take_in(name, first),
+        lambda: left.leave_shard(name, at.engine.shard),
     ):
         with pytest.raises(FairQueueError, match="moved by another process"):
             late()
@@ -417,7 +418,7 @@ def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> No
         engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
         processes.shard(n).set_moves(Mark(FROM, to=TO))
     [lease] = queue.claim(["q"], 1).leases
-    assert left.begin_move(name, at.engine.shard) == 1
+    assert left.hold_workspace(name, at.engine.shard) == 1
 
     def told() -> str:
         clock.advance(3)
@@ -428,11 +429,10 @@ def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> No
 
     assert f"moves to shard {at.engine.shard}: workspace {name}, for 3.0 s" in told()
     queue.ack(lease)
-    assert left.begin_move(name, at.engine.shard) == 0
+    assert left.hold_workspace(name, at.engine.shard) == 0
     assert "moves to shard" in told()
-    at.expect_workspace(name, left.moving_workspace(name))
-    items, _ = left.moving_jobs(name)
-    left.drop_moved(name, at.take_in_jobs(name, items)[0])
+    for items in islice(left.pages(name), 2):
+        left.drop_moved(name, at.take_in(name, items))
     assert "moves to shard" in told()
 
 
@@ -453,10 +453,9 @@ def test_others_are_listed_and_reported_beside_one_that_moves(
         engine = processes.shard(n).engine
         engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
         processes.shard(n).set_moves(Mark(FROM, to=TO))
-    assert left.begin_move(name, at.engine.shard) == 0
-    at.expect_workspace(name, left.moving_workspace(name))
-    items, _ = left.moving_jobs(name)
-    left.drop_moved(name, at.take_in_jobs(name, items)[0])
+    assert left.hold_workspace(name, at.engine.shard) == 0
+    for items in islice(left.pages(name), 2):
+        left.drop_moved(name, at.take_in(name, items))
     for found in (queue.admin.stats().workspaces, queue.store.snapshot([name, other]).workspaces):
         assert {row.workspace: row.waiting for row in found} == {name: 149, other: 149}
     assert queue.store.drop_failure_notices(letters) == 1

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairqueue._stores.store import Store
 from fairqueue.errors import AlreadyRunning, FairQueueError
@@ -14,14 +14,12 @@ from fairqueue.errors import AlreadyRunning, FairQueueError
 HELD_SECONDS = 30.0  # one that was killed keeps others from going on for so long
 
 
-@dataclass
-class Move:
+class Move(NamedTuple):
     """A workspace that goes from one shard to another."""
 
     workspace: str
     source: Store
     target: Store
-    give_up_at: float = 0.0
 
 
 class Stuck(FairQueueError):
@@ -63,42 +61,27 @@ class Hold:
             self.renew()
             time.sleep(min(left, HELD_SECONDS / 10))
 
+    def carry(self, move: Move, progress: Callable[[int], object]) -> int:
+        """Move one of which nothing runs; return how many jobs and dead letters.
 
-class Carrier:
-    """Carries workspaces of which nothing runs; each step may be repeated."""
-
-    def __init__(self, hold: Hold, progress: Callable[[int], object] = int) -> None:
-        self._hold, self._progress = hold, progress
-
-    def carry(self, move: Move) -> int:
-        """Move one that nothing is running of; return how many jobs and dead letters."""
-        source, target, name = move.source, move.target, move.workspace
-        values = source.moving_workspace(name)
-        n, is_over = 0, False
-        while not is_over:
-            self._hold.renew()
-            target.expect_workspace(name, values)
-            n += self._carry_jobs(move)
-            for keys in source.moving_keys(name):
-                target.take_in_keys(name, keys)
-            self._hold.renew()
-            target.expect_workspace(name, values)  # with flows, it keeps its estimates
-            target.admit_workspace(name)
-            is_over = source.end_move(name, target.engine.shard)
-        return n
-
-    def _carry_jobs(self, move: Move) -> int:
-        source, target, name = move.source, move.target, move.workspace
+        Each step may be repeated: what was taken in before stays, and what was dropped is gone.
+        """
+        name, source, target = move
         total, before = 0, b""
-        while True:
-            self._hold.renew()
-            items, n = source.moving_jobs(name)
-            if not n:
-                return total
-            found = target.take_in_jobs(name, items)
-            if not found[1] or items == before:
+        for items in source.pages(name):
+            self.renew()
+            taken = target.take_in(name, items)
+            if not taken or items == before:
                 raise Stuck(name)
             before = items
-            source.drop_moved(name, found[0])
-            total += found[1]
-            self._progress(found[1])
+            self.renew()
+            source.drop_moved(name, taken)
+            jobs = sum(not line.startswith(OTHERS) for line in taken.splitlines())
+            total += jobs
+            progress(jobs)
+        source.leave_shard(name, target.engine.shard)
+        return total
+
+
+OTHERS = (b"key ", b"rest ", b"end ")
+"""Items that are neither jobs nor dead letters."""

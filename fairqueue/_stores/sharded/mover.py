@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import chain, islice
 
 from fairqueue._shards import SHARDS_MOST
 from fairqueue._stores.layout import (
@@ -18,7 +18,7 @@ from fairqueue._stores.layout import (
 )
 from fairqueue._stores.limits_text import widened
 from fairqueue._stores.moves import SETTINGS_AT_ONCE, Whereabouts
-from fairqueue._stores.sharded.carrier import Carrier, Hold, Move, Stuck
+from fairqueue._stores.sharded.carrier import Hold, Move, Stuck
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.sharded.ways import Ways
 from fairqueue._stores.store import AnyStore, Store
@@ -27,7 +27,8 @@ from fairqueue.errors import ConfigurationError, FairQueueError
 KNOWN_AFTER_SECONDS = LOOK_EVERY_SECONDS + 10
 """By then every process has looked, and what it sent before has come or was given up."""
 
-WAITED_FOR_MOST = 16  # workspaces whose jobs end meanwhile
+AT_ONCE = 16  # workspaces that wait for their jobs to end
+PASSES = 8  # at most, before new workspaces begin on their new shards in any case
 POLL_SECONDS = 0.1
 GIVEN_MOST = 10  # times; each finds what has changed since the one before
 LEAST = 2  # one shard has other limits
@@ -64,24 +65,20 @@ class Mover:
         self, store: AnyStore, to: int, *, wait_seconds: float, progress: Callable[[int], object]
     ) -> None:
         self._store, self._servers = _checked(store, to)
-        self._to, self._wait_seconds = to, wait_seconds
+        self._to, self._wait_seconds, self._progress = to, wait_seconds, progress
         self._hold = Hold(store.shards[0])
-        self._carrier = Carrier(self._hold, progress)
         self._ways = Ways(self._store, to)
-        self._done: set[str] = set()
 
     def survey(self) -> Moved:
         """Count what would move; changes nothing."""
         found = Moved(self._read().shards, self._to)
         for source in self._store.shards[: found.shards]:
-            names = sorted({move.workspace for move in self._leaving(source, found.shards)})
-            for first in range(0, len(names), 100):
-                rows = source.snapshot(names[first : first + 100]).workspaces
-                some = [
-                    row for row in rows if row.waiting or row.scheduled or row.running or row.dead
-                ]
-                found.workspaces += len(some)
-                found.jobs += sum(row.waiting + row.scheduled + row.dead for row in some)
+            leaving = self._leaving(source, found.shards)
+            while some := {move.workspace for move in islice(leaving, 100)}:
+                rows = source.snapshot(sorted(some)).workspaces
+                jobs = [row.waiting + row.scheduled + row.dead for row in rows]
+                found.workspaces += sum(map(bool, jobs))
+                found.jobs += sum(jobs)
         return found
 
     def run(self) -> Moved:
@@ -168,95 +165,80 @@ class Mover:
     def _move_all(self, found: Moved) -> None:
         """Move until nothing is left but what is late."""
         late: set[str] = set()
-        n = -1
-        while n != found.workspaces:
+        for _ in range(PASSES):
             n = found.workspaces
             for source in self._ways.sources(found.shards):
-                self._move_from(source, found, late)
+                leaving = self._leaving(source, found.shards, stays=True)
+                while some := list(islice(leaving, AT_ONCE)):
+                    self._move([move for move in some if move.workspace not in late], found, late)
+            if n == found.workspaces:
+                break
         found.late = sorted(late)
 
-    def _move_from(self, source: Store, found: Moved, late: set[str]) -> None:
-        keep = partial(self._ways.keep, source)
-        leaving = (m for m in self._leaving(source, found.shards, keep) if m.workspace not in late)
-        waiting: dict[str, Move] = {}
+    def _move(self, moves: list[Move], found: Moved, late: set[str]) -> None:
+        """Move some as soon as nothing of them runs; what takes too long is late."""
+        left, give_up_at = moves, time.monotonic() + self._wait_seconds
         try:
-            for move in leaving:
-                if move.workspace in waiting or not self._is_there(move):
-                    continue
-                move.give_up_at = time.monotonic() + self._wait_seconds
-                waiting[move.workspace] = move
-                self._go_on(waiting, found, late, most=WAITED_FOR_MOST)
-            self._go_on(waiting, found, late, most=1)
-        except BaseException:
-            for move in waiting.values():
+            while left:
+                left = [move for move in left if self._has_to_wait(move, found, late)]
+                if left and time.monotonic() >= give_up_at:
+                    late.update(move.workspace for move in left)
+                    break
+                self._hold.sleep(POLL_SECONDS if left else 0)
+        finally:
+            for move in left:
                 with suppress(Exception):
-                    move.source.undo_move(move.workspace)
-            raise
+                    move.source.hold_workspace(move.workspace, None)
 
-    def _go_on(self, waiting: dict[str, Move], found: Moved, late: set[str], *, most: int) -> None:
-        """Move those whose jobs have ended, until fewer than ``most`` wait."""
-        while waiting:
-            for move in list(waiting.values()):
-                if not self._step(move, found, late):
-                    continue
-                del waiting[move.workspace]
-            if len(waiting) < most:
-                return
-            self._hold.sleep(POLL_SECONDS)
-
-    def _step(self, move: Move, found: Moved, late: set[str]) -> bool:
-        """Move one if nothing of it runs; False: it waits for its jobs."""
+    def _has_to_wait(self, move: Move, found: Moved, late: set[str]) -> bool:
+        """Move one if nothing of it runs."""
         self._hold.renew()
-        name = move.workspace
+        name, source, target = move
+        if source.whereabouts(name, target.engine.shard) is Whereabouts.MOVED:
+            return False
         # Raises while the target is away: then the workspace goes on where it is.
-        moves_from(move.target.engine)
-        if move.source.begin_move(name, move.target.engine.shard):
-            if time.monotonic() < move.give_up_at:
-                return False
-            move.source.undo_move(name)
-            late.add(name)
+        moves_from(target.engine)
+        if source.hold_workspace(name, target.engine.shard):
             return True
         try:
-            found.jobs += self._carrier.carry(move)
-            self._ways.keep(move.target, name)
-            found.workspaces += 1
+            found.jobs += self._hold.carry(move, self._progress)
         except Stuck:
             late.add(name)
-        return True
+        else:
+            self._ways.keep(target, name)
+            found.workspaces += 1
+        return False
 
-    def _leaving(
-        self, source: Store, shards: int, stays: Callable[[str], object] = str
-    ) -> Iterator[Move]:
+    def _leaving(self, source: Store, shards: int, *, stays: bool = False) -> Iterator[Move]:
         """Give the workspaces that are named on a shard and go to another one.
 
-        ``stays`` is called with the others that are there.
+        ``stays``: note of the others that they are there.
         """
         seen: set[str] = set()
-        for place in PLACES:
-            for page in source.names(place, "workspace"):
-                for name in page:
-                    if name in seen:
-                        continue
-                    at, to = self._ways.places(source, name, shards)
-                    if at == source.engine.shard != to:
-                        seen.add(name)
-                        self._store.layout.most = max(self._store.layout.most, self._to)
-                        yield Move(name, source, self._store.shards[to])
-                    elif at == to == source.engine.shard:
-                        stays(name)
-
-    def _is_there(self, move: Move) -> bool:
-        """Whether anything of it is left on its old shard."""
-        self._hold.renew()
-        found = self._store.whereabouts_on(move.source, move.workspace, move.target.engine.shard)
-        return found in {Whereabouts.HERE, Whereabouts.MOVING}
+        for name in chain.from_iterable(
+            page for place in PLACES for page in source.names(place, "workspace")
+        ):
+            if name in seen:
+                continue
+            at, to = self._ways.places(source, name, shards)
+            if at == source.engine.shard != to:
+                seen.add(name)
+                self._store.layout.most = max(self._store.layout.most, self._to)
+                yield Move(name, source, self._store.shards[to])
+            elif stays and at == to == source.engine.shard:
+                self._ways.keep(source, name)
 
     def _end(self, change: Mark, found: Moved) -> None:
         """All have moved: say so, and forget where they were once every process knows it."""
         every = self._all(change)
+        for shard in every:
+            shard.set_moves(change, is_over=True)
+        self._move_all(found)  # what has come in the meantime
+        if found.late:
+            return
         self._mark(change.ended, of=every)
         self._hold.sleep(KNOWN_AFTER_SECONDS)
-        self._move_all(found)  # what came in the meantime
+        self._move_all(found)
         if found.late:
             return
         for shard in every[: change.most - change.ended.shards]:

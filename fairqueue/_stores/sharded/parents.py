@@ -102,12 +102,11 @@ class ShardedParents(Shards):
     def _send(self, workspace: str, parent: str, at: Store, target: Store) -> None:
         """Let a workspace without jobs live on another shard from now on."""
         number = target.engine.shard
-        left = at.leave_shard(workspace, number, looks=True)
+        left = at.leave_shard(workspace, number, moves=False, looks=True)
         if left is Left.DONE:
-            target.expect_workspace(workspace, at.moving_workspace(workspace), moves=False)
-            for keys in at.moving_keys(workspace):
-                target.take_in_keys(workspace, keys)
-            left = at.leave_shard(workspace, number)
+            for items in at.pages(workspace, begin=b"0"):
+                target.take_in(workspace, items, moves=False)
+            left = at.leave_shard(workspace, number, moves=False)
             if left is not Left.DONE:
                 target.keep_way(workspace, at.engine.shard)
         if left is Left.IS_PARENT:

@@ -161,7 +161,7 @@ class Shards:
             return self.shards[layout.away[workspace]], shards
         if at == to or workspace in layout.moved:
             return self.shards[to], shards
-        found = self.whereabouts_on(self.shards[at], workspace, to)
+        found = self.shards[at].whereabouts(workspace, to)
         if found is Whereabouts.MOVING:
             raise WorkspaceMoves(workspace)
         if found is Whereabouts.MOVED:
@@ -170,14 +170,6 @@ class Shards:
                 layout.has_moved(workspace)
             return there, shards
         return self.shards[at], shards
-
-    @staticmethod
-    def whereabouts_on(shard: Store, workspace: str, to: int) -> Whereabouts:
-        """Return where a workspace lives, as the shard says that it leaves."""
-        found = shard.whereabouts(workspace, to)
-        if found is Whereabouts.UNKNOWN and not any(shard.moving_keys(workspace)):
-            return shard.whereabouts(workspace, to, sure=True)
-        return found
 
     def look(self, shards: Sequence[Store] = ()) -> None:
         """Look whether the number of shards changes, on the first of these that has its mark."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -110,31 +111,20 @@ class ShardedStore(ShardedLimits, OwnMethods):
 
     def _publish(self, job: Job, admission: Admission) -> Published:
         home, shards = self.placed(job.workspace)
-        if self._ended_before(home, job, admission):
-            return Published(Ended.REPEATED, job.id)
-        self._bring_group(home, job, admission)
-        admission = self._checked(home, job, admission)
-        return home.publish(job, admission, shards=shards)
+        known = self._known_elsewhere(home, job, admission)
+        return known if isinstance(known, Published) else home.publish(job, known, shards=shards)
 
-    def _ended_before(self, home: Store, job: Job, admission: Admission) -> bool:
-        """Whether a job that may be sent again has ended where its workspace was."""
-        left = None if admission.is_new else self._left(home, job.workspace)
-        return left is not None and left.has_ended(job.id)
-
-    def _bring_group(self, home: Store, job: Job, admission: Admission) -> None:
-        """Let a group in that was let in where its workspace was."""
-        left = admission.group and self._left(home, job.workspace)
-        if left and admission.group and left.has_group(admission.group):
-            home.admit_group(admission.group)
-
-    def _left(self, home: Store, workspace: str) -> Store | None:
-        """Return the shard that a workspace has left while their number changes."""
-        at, _ = self.layout.places(workspace)
-        is_there = self.layout.mark.to is None or at == home.engine.shard
-        return None if is_there else self.shards[at]
-
-    def _checked(self, home: Store, job: Job, admission: Admission) -> Admission:
-        fence = admission.parent_fence
+    def _known_elsewhere(
+        self, home: Store, job: Job, admission: Admission
+    ) -> Admission | Published:
+        """Add what other shards know: of its parent's lease, and where its workspace was before."""
+        fence, at = admission.parent_fence, self.layout.places(job.workspace)[0]
+        left = self.shards[at] if self.layout.mark.to is not None else home
+        if left is not home:
+            if not admission.is_new and left.has_ended(job.id):
+                return Published(Ended.REPEATED, job.id)
+            if admission.group and left.has_group(admission.group):
+                admission = replace(admission, exempt=True)
         if fence is None or shard_of_fence(fence) == home.engine.shard:
             return admission
         parent = self.of_fence(fence)
@@ -167,10 +157,15 @@ class ShardedStore(ShardedLimits, OwnMethods):
 
     def _publish_left(self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]) -> Moving:
         """Publish those that have no outcome; return the workspaces of which some have none."""
+        parts: Parts = defaultdict(list)
+        homes: dict[str, tuple[Store, str] | None] = {}
         try:
-            parts, moving = self._parts(jobs, outcomes)
+            for at, (job, admission) in enumerate(jobs):
+                if at not in outcomes:
+                    self._place(at, job, admission, outcomes, homes, parts)
         except StoreUnavailable as error:
             raise PublishInterrupted(str(error), _beginning(outcomes)) from error
+        moving = dict.fromkeys(name for name, home in homes.items() if home is None)
         for (shard, known), part in parts.items():
             places = [at for at, _ in part]
             try:
@@ -181,41 +176,32 @@ class ShardedStore(ShardedLimits, OwnMethods):
             moving |= _keep(outcomes, places, done)
         return moving
 
-    def _parts(self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]) -> tuple[Parts, Moving]:
-        """Place those that have no outcome, but for workspaces that move: see why for these."""
-        parts: Parts = defaultdict(list)
-        homes: dict[str, tuple[Store, str] | WorkspaceMoves] = {}
-        brought: set[tuple[Store, str | None]] = set()
-        moving: Moving = {}
-        for at, (job, admission) in enumerate(jobs):
-            if at in outcomes:
-                continue
-            if job.workspace not in homes:
-                homes[job.workspace] = self._placed_or_moves(job.workspace)
-            found = homes[job.workspace]
-            if isinstance(found, WorkspaceMoves):
-                moving[job.workspace] = None
-                continue
-            home = found[0]
-            try:
-                pair = job, self._checked(home, job, admission)
-                if self._ended_before(home, job, admission):
-                    outcomes[at] = Published(Ended.REPEATED, job.id)
-                    continue
-                if (home, admission.group) not in brought:
-                    self._bring_group(home, job, admission)
-                    brought.add((home, admission.group))
-            except LeaseLost as error:
-                outcomes[at] = error
-            else:
-                parts[found].append((at, pair))
-        return parts, moving
-
-    def _placed_or_moves(self, workspace: str) -> tuple[Store, str] | WorkspaceMoves:
+    def _place(
+        self,
+        at: int,
+        job: Job,
+        admission: Admission,
+        outcomes: dict[int, Outcome],
+        homes: dict[str, tuple[Store, str] | None],
+        parts: Parts,
+    ) -> None:
+        """Add a job to those of its shard, or its outcome; None in ``homes``: it moves."""
+        if job.workspace not in homes:
+            homes[job.workspace] = None
+            with suppress(WorkspaceMoves):
+                homes[job.workspace] = self.placed(job.workspace)
+        home = homes[job.workspace]
+        if home is None:
+            return
         try:
-            return self.placed(workspace)
-        except WorkspaceMoves as error:
-            return error
+            known = self._known_elsewhere(home[0], job, admission)
+        except LeaseLost as error:
+            outcomes[at] = error
+            return
+        if isinstance(known, Published):
+            outcomes[at] = known
+        else:
+            parts[home].append((at, (job, known)))
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
