@@ -28,8 +28,6 @@ log = logging.getLogger("fairqueue.claimer")
 
 LOG_EVERY_SECONDS = 30.0
 UNCOUNTED = {"delay_seconds": 0.0, "counted": False, "seconds": 0.0}
-TELL_MISSED_SECONDS = 5.0
-"""How often one shard is asked whether another one has missed live limits."""
 
 
 def claimer_of(store: AnyStore, settings: Settings) -> Claimer | Claimers:
@@ -86,7 +84,6 @@ class Claimers:
         self._order = ShardOrder(len(self._each))
         self._empty = EmptyShards()
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
-        self._missed_throttle = Throttle(TELL_MISSED_SECONDS)
         self._reset()
 
     def _reset(self) -> None:
@@ -189,9 +186,6 @@ class Claimers:
     def _grow(self) -> None:
         """Ask new shards, too, while the number of shards grows."""
         self._store.look(self.answering)
-        if self._missed_throttle.passes():
-            with suppress(FairQueueError):  # the next look tells it
-                self._store.tell_missed()
         for shard in self._store.shards[len(self._each) :]:
             claimer = Claimer(shard, self._settings, self._owner)
             self.introduction.add(claimer.introduction)

@@ -1,11 +1,11 @@
-"""Limits wider than a shard: permits of those whose home this shard is, and what it has missed."""
+"""Limits wider than a shard: permits of those whose home this shard is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fairqueue._keys import decode, encode_in
+from fairqueue._keys import encode_in
 from fairqueue._shards import shard_of
 from fairqueue._stores.operators import OperatorStore
 
@@ -54,25 +54,6 @@ class Count(NamedTuple):
     room: int | None
 
 
-class Missed(NamedTuple):
-    """Live limits that a shard did not get, since it was away when they were set or removed."""
-
-    scope: str
-    name: str
-    shard: int
-
-    def line(self) -> str:
-        """Write it as it is stored."""
-        return f"{limit_of(self.scope, self.name)} {self.shard}\n"
-
-    @classmethod
-    def read(cls, words: str) -> Missed:
-        """Read it back."""
-        limit, _, number = words.partition(" ")
-        scope, _, name = limit.partition(":")
-        return cls(scope, decode(name), int(number))
-
-
 def home_of(limit: str) -> int:
     """Return the shard on which a limit lives."""
     return shard_of(limit, HOMES)
@@ -115,17 +96,6 @@ class PermitStore(OperatorStore):
     def open_task(self, task: str) -> None:
         """Let a task go on here: it has its turn at the home of its limit."""
         self._call("open_task", task=task)
-
-    def missed_limits(
-        self, *, noted: Iterable[Missed] = (), forgotten: Iterable[Missed] = ()
-    ) -> list[Missed]:
-        """Note live limits that other shards have missed, or forget that; return what is noted."""
-        words = self._call(
-            "missed_limits",
-            noted="".join(map(Missed.line, noted)),
-            forgotten="".join(map(Missed.line, forgotten)),
-        )
-        return [Missed.read(each.decode()) for each in words]
 
     def count_permits(self, limits: Iterable[str]) -> list[Count]:
         """Return how many jobs run under each of some limits, and how many may start."""

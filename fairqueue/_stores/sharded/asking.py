@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 from fairqueue._stores.engine import WorkspaceMoves
@@ -39,42 +38,6 @@ class Errors:
         """Raise the first one, if there is any."""
         if self.found:
             raise self.found[0]
-
-
-class Answers:
-    """Asks shards, and leaves those alone that do not answer; errors are kept for later."""
-
-    def __init__(
-        self, shards: Sequence[Store], resting: Collection[str] = (), *, last_first: bool = False
-    ) -> None:
-        self.shards, self._resting, self._last_first = tuple(shards), resting, last_first
-        self.errors = Errors()
-        self.away: set[int] = set()
-        """Shards that did not answer, or raised an error."""
-
-    def all(self, ask: Callable[[Store], T]) -> dict[int, T]:
-        """Ask every shard; return the answers by the numbers of those that gave one."""
-        found: dict[int, T] = {}
-
-        def keep(number: int, shard: Store) -> None:
-            found[number] = ask(shard)
-
-        numbers = range(len(self.shards))
-        for number in reversed(numbers) if self._last_first else numbers:
-            self.ask(number, partial(keep, number))
-        return found
-
-    def ask(self, number: int, ask: Callable[[Store], object]) -> None:
-        """Ask one, unless its server is silent or rests."""
-        shard = self.shards[number]
-        if self.errors.are_of(shard) or shard.engine.server in self._resting:
-            self.away.add(number)
-            return
-        try:
-            ask(shard)
-        except Exception as error:  # noqa: BLE001 - the first one is raised when all were asked
-            self.errors.add(shard, error)
-            self.away.add(number)
 
 
 def answers(shards: Iterable[Store], ask: Callable[[Store], T], errors: Errors) -> Iterator[T]:

@@ -9,8 +9,7 @@ from typing import Any
 from fairqueue._keys import encode
 from fairqueue._stores.limits_text import PARTS, WIDE
 from fairqueue._stores.permits import adopted, home_of, limit_of
-from fairqueue._stores.sharded.asking import Answers, Errors, answers, each
-from fairqueue._stores.sharded.missed_limits import on_all, tell_missed
+from fairqueue._stores.sharded.asking import Errors, answers, each
 from fairqueue._stores.sharded.parents import ShardedParents
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue._types import Limits, StoredLimits
@@ -76,8 +75,9 @@ class ShardedLimits(ShardedParents, AnyStore):
     ) -> None:
         """Set live limits; ConfigurationError for a default parent, or one that cannot be divided.
 
-        Of all scopes but a workspace this is one step for each shard. Where one is away, it gets
-        them later from a process that claims.
+        Of all scopes but a workspace this is one step for each shard. Where one is away, the others
+        have them, and the error is raised: set them again. Where the shard is away that gives the
+        permits of the limit, nothing changes.
         """
         if scope == "default" and limits is not None:
             self.refuse_default_parent(limits)
@@ -93,10 +93,12 @@ class ShardedLimits(ShardedParents, AnyStore):
             self._set_limits_of(name, limits, set_limits, replaces=replaces)
         else:
             is_wide = len(self.shards) > 1 and _has_wide(scope, limits)
-            home = home_of(limit_of(scope, name)) if is_wide else None
-            if home is not None and limits and limits.concurrency is not None:
-                self._count_running(scope, name, self.shards[home])
-            on_all(self.every, scope, name, set_limits, home=home)
+            home = self.shards[home_of(limit_of(scope, name))] if is_wide else None
+            if home is not None:
+                if limits and limits.concurrency is not None:
+                    self._count_running(scope, name, home)
+                set_limits(home)
+            each([shard for shard in self.every if shard is not home], set_limits)
 
     def _count_running(self, scope: str, name: str, home: Store) -> None:
         """Give permits to what runs already; its owners renew them, as their jobs.
@@ -112,13 +114,6 @@ class ShardedLimits(ShardedParents, AnyStore):
         for at in range(0, len(names), AT_ONCE):
             renewed = {limit_of(scope, name): names[at : at + AT_ONCE]}
             home.permits(seconds=RENEWED_SECONDS, renewed=renewed)
-
-    def tell_missed(self) -> None:
-        """Give shards the live limits that they have missed, if the next shard has noted any."""
-        if self.in_turn[0].missed_limits():
-            asked = Answers(self.shards)
-            tell_missed(self.shards, asked)
-            asked.errors.raise_first()
 
     def _set_limits_of(
         self,
