@@ -18,12 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from fairqueue._introduction import Introduction
 from fairqueue._settings import Settings
 from fairqueue._shards import Time
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue._stores.waiter import Waiter
-from fairqueue._types import Claimed, Ending, Finish, Lease, Renewed
+from fairqueue._types import Claimed, Ending, Finish, Lease
 from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.claimer")
@@ -104,16 +103,14 @@ class Owner:
 
 
 class Claimer:
-    """The identity that holds leases. One call at a time; a forked child is a new owner.
+    """Holds leases of one shard. One call at a time; a forked child is a new owner.
 
-    Claimers of several stores may be one ``owner``.
+    Claimers of several shards may be one ``owner``.
     """
 
     def __init__(self, store: Store, settings: Settings, owner: Owner | None = None) -> None:
         self._store, self._settings = store, settings
         self._identity = owner or Owner()
-        self.introduction = Introduction(settings)
-        """What operators see of this owner."""
         self._reset()
 
     def _reset(self) -> None:
@@ -124,7 +121,6 @@ class Claimer:
         self._recovered = _NOTHING
         self._finished: frozenset[tuple[int, Ending]] = frozenset()
         self._yield_first_until = 0.0
-        self.introduction.restart()
 
     @contextmanager
     def _exclusive(self) -> Iterator[tuple[tuple[str, int] | None, Any]]:
@@ -194,8 +190,6 @@ class Claimer:
         n: int,
         finishes: Sequence[Finish],
         times: Callable[[], Sequence[Time]] = tuple,
-        *,
-        has_waiter: bool = False,  # noqa: ARG002 - of several shards some are not asked then
     ) -> Claimed:
         """Finish and claim; leases recovered from a lost reply are included in ``n``.
 
@@ -203,8 +197,6 @@ class Claimer:
         Many take several calls. What the first of them brought is kept if a later one fails.
         """
         with self._exclusive():
-            if n > 0:
-                self.introduction.before_claim(queues, self._store, self.owner)
             left, recovered = self._unfinished(finishes), self._renew_recovered()
             while len(left) > MOST_AT_ONCE:
                 left = self._ack_some(left)
@@ -218,19 +210,6 @@ class Claimer:
                     break
             whole, self._recovered, self._finished = self._recovered, _NOTHING, frozenset()
         return whole
-
-    def renew(self, store: AnyStore, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
-        """Renew leases over this store."""
-        lease_seconds = self._settings.lease_seconds
-        return store.renew(progress, owner=owner, lease_seconds=lease_seconds)
-
-    def renewed(self, store: AnyStore, owner: str) -> None:
-        """Leases were renewed over this store: tell operators what their owner does, if it is due.
-
-        An owner whose slots are all taken does not claim.
-        """
-        if owner == self.owner:
-            self.introduction.with_renewal(store, owner)
 
     def _claim_some(
         self,
@@ -299,28 +278,6 @@ class Claimer:
                 lambda **identity: call(action[1], **identity, **options), action=action
             )
 
-    def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
-        """Claim again at every wake-up until there is a job or the time is up."""
-        waiter = self._store.waiter(queues)
-        return claim_when_woken(waiter, lambda: self.claim(queues, n, ()), seconds, claimed)
-
-    @property
-    def answering(self) -> tuple[Store, ...]:
-        """The store: see :class:`Claimers`."""
-        return (self._store,)
-
-    owes = False
-    """See :class:`Claimers`: what a claim could not finish is reported again by its caller."""
-
-    def pay(self) -> None:
-        """There is nothing to finish."""
-
-    def owed(self) -> list[tuple[int, float]]:
-        """Return nothing."""
-        return []
-
-    def close(self, *, answers: bool = True) -> None:
-        """Tell operators that this owner stops, if the store answers; forget an unanswered call."""
-        if answers and self.owner == self._identity.name:  # in a fork it is its parent's
-            self.introduction.end(self._store, self.owner)
+    def forget(self) -> None:
+        """Forget an unanswered call."""
         self._unanswered = None

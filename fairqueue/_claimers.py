@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +12,7 @@ from math import isinf
 from typing import Any, NamedTuple
 
 from fairqueue._claimer import Claimer, Owner, claim_when_woken, renewed_leases
-from fairqueue._introduction import Introductions
+from fairqueue._introduction import Introduction
 from fairqueue._permits import Permits
 from fairqueue._settings import Settings
 from fairqueue._shard_order import EmptyShards, ShardOrder
@@ -30,19 +30,39 @@ LOG_EVERY_SECONDS = 30.0
 UNCOUNTED = {"delay_seconds": 0.0, "counted": False, "seconds": 0.0}
 
 
-def claimer_of(store: AnyStore, settings: Settings) -> Claimer | Claimers:
-    """Make the claimer of a store, or those of its shards."""
-    if isinstance(store, ShardedStore):
-        return Claimers(store, settings)
-    return Claimer(store.shards[0], settings)
+class _Return(NamedTuple):
+    """A job that is given back or rejected."""
+
+    how: str
+    fence: int
+    options: Mapping[str, Any]
+
+
+class _Shard:
+    """One shard, and what waits for it."""
+
+    def __init__(self, number: int, store: Store, settings: Settings, owner: Owner) -> None:
+        self.number, self.store = number, store
+        self.claimer = Claimer(store, settings, owner)
+        self.breaker = store.engine.breaker
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what another owner owed."""
+        self.owed: list[Finish] = []
+        """Ends that its callers need not report again."""
+        self.returns: list[_Return] = []
+
+    @property
+    def rests(self) -> bool:
+        """Whether claims pass it: its server has just failed."""
+        return self.breaker.seconds_left > 0
 
 
 @dataclass
 class _Call:
     """One claim, shard by shard."""
 
-    ends: list[list[Finish]]
-    """What is to be finished, for each shard."""
     woken: frozenset[int]
     waits: list[float] = field(default_factory=list)
     failed_at: set[CircuitBreaker] = field(default_factory=set)
@@ -53,21 +73,8 @@ class _Call:
     failed: FairQueueError | None = None
 
 
-class _Return(NamedTuple):
-    """A job that is given back or rejected."""
-
-    how: str
-    fence: int
-    options: Mapping[str, Any]
-
-    @property
-    def number(self) -> int:
-        """Its shard."""
-        return shard_of_fence(self.fence)
-
-
 class Claimers:
-    """The identity that holds leases, as a :class:`Claimer` is on one shard.
+    """The identity that holds leases, with a numbered :class:`Claimer` for each shard.
 
     A claim asks one shard after the other until it has enough jobs, first the one whose turn it is
     in the order that all share. A server that does not answer is passed for a pause, and so is one
@@ -79,19 +86,21 @@ class Claimers:
     def __init__(self, store: ShardedStore, settings: Settings) -> None:
         self._store, self._settings = store, settings
         self._owner = Owner()
-        self._each = [Claimer(shard, settings, self._owner) for shard in store.shards]
-        self.introduction = Introductions([claimer.introduction for claimer in self._each])
-        self._order = ShardOrder(len(self._each))
+        self._shards: list[_Shard] = []
+        self.introduction = Introduction(settings)
+        """What operators see of this owner."""
+        self._order = ShardOrder()
         self._empty = EmptyShards()
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._grow()
         self._reset()
 
     def _reset(self) -> None:
         self._name = self._owner.name
         self._lock = threading.RLock()
-        self._owed: list[Finish] = []
-        """For shards that did not answer: their callers need not report these again."""
-        self._owed_returns: list[_Return] = []
+        for shard in self._shards:
+            shard.restart()
+        self.introduction.restart()
         self._permits = Permits(self._store, self._name, self._settings.lease_seconds)
         self._leases: tuple[Lease, ...] = ()
         self._recovered: tuple[Lease, ...] = ()
@@ -99,19 +108,31 @@ class Claimers:
         self._finished: frozenset[tuple[int, Ending]] = frozenset()
         """Brought or done by a call that failed on another shard: the next one tells of it."""
 
+    def _grow(self) -> None:
+        """Ask new shards, too, while the number of shards grows."""
+        for number in range(len(self._shards), len(self._store.shards)):
+            shard = self._store.shards[number]
+            self._shards.append(_Shard(number, shard, self._settings, self._owner))
+
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
         """Let one caller in. A forked child starts over: its parent's leases are not its own."""
         if self._name != self._owner.name:
             self._reset()
         with self._lock:
-            self._breakers = [each.engine.breaker for each in self._store.shards[: len(self._each)]]
+            for shard in self._shards:
+                shard.breaker = shard.store.engine.breaker
             yield
 
     @property
     def owner(self) -> str:
         """The identity of this process, the same on all shards."""
         return self._owner.name
+
+    @property
+    def answering(self) -> tuple[Store, ...]:
+        """The shards of servers that have not just failed."""
+        return tuple(one for one in self._store.shards if one.engine.breaker.seconds_left <= 0)
 
     def claim(
         self,
@@ -124,41 +145,56 @@ class Claimers:
         """Finish and claim; leases recovered from a lost reply may make it more than ``n``.
 
         Raises the error of a shard where none answers. Finishes for one that is away are kept
-        here, and are not to be reported again, see :meth:`owed`.
+        here, and need not be reported again.
         """
         with self._exclusive():
-            if len(self._each) == 1:
-                claimed = self._each[0].claim(queues, n, finishes)
+            if n > 0:
+                self._introduce(queues)
+            if len(self._shards) == 1:
+                claimed = self._shards[0].claimer.claim(queues, n, finishes)
                 with suppress(FairQueueError):  # the jobs are claimed
-                    self._grow()
+                    self._look_for_shards()
                 return claimed
-            self._grow()
+            self._look_for_shards()
             self._return_owed()
             self._renew_recovered()
-            call = _Call(self._by_shard(self._unfinished(finishes)), self._store.take_woken())
-            self._end_permits(finishes)
-            asked = queues
-            queues, n = self._permitted(queues, n, call)
-            left = set(range(len(self._each)))
-            if call.woken or has_waiter:
-                ending = {number for number in left if call.ends[number] or self._owed_on(number)}
-                empty = self._empty.seconds_left(queues, but=call.woken | ending)
-                call.waits += empty.values()
-                left -= empty.keys()
-            if n > 0 and not call.woken:
-                self._look(left, queues, call)
-            while left := self._needed(left, n, call):
-                number = self._next(queues, left, call)
-                wanted = max(0, n - len(self._leases))
-                ends = [*self._owed_on(number), *call.ends[number]]
-                if not self._ask(number, queues, wanted, ends, call):
-                    left.discard(number)
-            has_some = call.has_answer or self._leases
-            if call.failed is not None and not has_some and self._all_failed():
-                raise call.failed
-            self._owed += [finish for some in call.ends for finish in some]
+            self._owe(finishes)
+            call = _Call(self._store.take_woken())
+            self._claim(queues, n, call, has_waiter=has_waiter)
             self._start()
-            return self._told([*call.waits, *self._pauses_left(), *self._permits.waits(asked)])
+            pauses = [left for each in self._shards if (left := each.breaker.seconds_left) > 0]
+            waits = [*call.waits, *pauses, *self._permits.waits(queues)]
+            claimed = Claimed(self._leases, self._lost, min(waits, default=0.0))
+            self._leases, self._lost, self._finished = (), frozenset(), frozenset()
+            return claimed
+
+    def _introduce(self, queues: Sequence[str]) -> None:
+        shards = self.answering or self._store.shards
+        with suppress(*[StoreUnavailable] if len(shards) > 1 else ()):
+            self.introduction.before_claim(queues, shards, self._name)
+
+    def _look_for_shards(self) -> None:
+        self._store.look(self.answering)
+        self._grow()
+
+    def _claim(self, queues: Sequence[str], n: int, call: _Call, *, has_waiter: bool) -> None:
+        """Ask as many shards as it takes, and those where something ends."""
+        queues, n = self._permitted(queues, n, call)
+        left = list(self._shards)
+        if call.woken or has_waiter:
+            asked = call.woken | {shard.number for shard in left if shard.owed}
+            empty = self._empty.seconds_left(queues, but=asked)
+            call.waits += empty.values()
+            left = [shard for shard in left if shard.number not in empty]
+        if n > 0 and not call.woken:
+            self._peek(left, queues, call)
+        while left:
+            if n <= len(self._leases):
+                left = [each for each in left if each.owed or each.number in call.woken]
+            if left and not self._ask(shard := self._next(queues, left), queues, n, call):
+                left.remove(shard)
+        if call.failed is not None and not (call.has_answer or self._leases) and self._all_rest():
+            raise call.failed
 
     def _permitted(self, queues: Sequence[str], n: int, call: _Call) -> tuple[Sequence[str], int]:
         """Leave out queues that may start nothing, and what was woken for them."""
@@ -175,58 +211,40 @@ class Claimers:
         refused = self._permits.start(self._leases)
         self._leases = tuple(lease for lease in self._leases if lease not in refused)
         for lease, seconds in refused.items():
+            shard = self._shards[shard_of_fence(lease.fence)]
             how = {**UNCOUNTED, "refused_seconds": seconds}
-            self._owed_returns.append(_Return("release", lease.fence, how))
-        if refused:
-            self._return_owed()
+            shard.returns.append(_Return("release", lease.fence, how))
+        self._return_owed()
 
-    def _end_permits(self, finishes: Iterable[Finish]) -> None:
-        self._permits.ended(each.fence for each in finishes if each.ending is Ending.ACK)
-
-    def _grow(self) -> None:
-        """Ask new shards, too, while the number of shards grows."""
-        self._store.look(self.answering)
-        for shard in self._store.shards[len(self._each) :]:
-            claimer = Claimer(shard, self._settings, self._owner)
-            self.introduction.add(claimer.introduction)
-            self._order.add()
-            self._each.append(claimer)
-            self._breakers.append(shard.engine.breaker)
-
-    def _needed(self, left: set[int], n: int, call: _Call) -> set[int]:
-        """Return which of these shards must be asked: all, until there are enough jobs."""
-        if n > len(self._leases):
-            return left
-        ending = {number for number in left if call.ends[number] or self._owed_on(number)}
-        return ending | (left & call.woken)
-
-    def _next(self, queues: Sequence[str], left: set[int], call: _Call) -> int:
+    def _next(self, queues: Sequence[str], left: Sequence[_Shard]) -> _Shard:
         """Return the shard to ask; those of servers that have just failed are the last."""
-        called = {number for number, ends in enumerate(call.ends) if ends}
-        awake = [number for number in left if self._breakers[number].seconds_left <= 0]
-        return self._order.first(queues, awake or left, called)
+        among = [each.number for each in left if not each.rests] or [each.number for each in left]
+        ending = {shard.number for shard in left if shard.owed}
+        return self._shards[self._order.first(queues, among, ending)]
 
-    def _ask(
-        self, number: int, queues: Sequence[str], n: int, ends: Sequence[Finish], call: _Call
-    ) -> bool:
+    def _ask(self, shard: _Shard, queues: Sequence[str], n: int, call: _Call) -> bool:
         """Finish and claim on one shard; True: it lets others go first, and may be asked again."""
-        breaker = self._breakers[number]
-        if breaker.seconds_left > 0 and (call.has_answer or breaker in call.failed_at):
+        if shard.rests and (call.has_answer or shard.breaker in call.failed_at):
             return False
-        others = () if number in call.passed else self._others(number)
+        number, wanted, ends = shard.number, max(0, n - len(self._leases)), list(shard.owed)
+        others = (
+            []
+            if number in call.passed
+            else [each.number for each in self._shards if each is not shard and not each.rests]
+        )
         times = partial(self._order.times, queues, others)
         try:
-            part = self._each[number].claim(queues, n, ends, times)
+            part = shard.claimer.claim(queues, wanted, ends, times)
         except FairQueueError as error:
-            self._fail(number, error, call)
+            self._fail(shard, error, call)
             return False
         self._order.note(number, queues, part.stands)
-        self._empty.note(number, queues, part.wait_seconds if len(part.leases) < n else 0.0)
+        self._empty.note(number, queues, part.wait_seconds if len(part.leases) < wanted else 0.0)
         if part.leases:
             self._order.served(number)
         self._leases += part.leases
-        self._did(ends, part.lost)
-        call.has_answer, call.ends[number] = True, []
+        self._did(shard, ends, part.lost)
+        call.has_answer = True
         call.woken -= {number}
         if isinf(part.wait_seconds):
             call.passed.add(number)
@@ -234,52 +252,40 @@ class Claimers:
         call.waits.append(part.wait_seconds)
         return False
 
-    def _look(self, left: Collection[int], queues: Sequence[str], call: _Call) -> None:
+    def _peek(self, left: Sequence[_Shard], queues: Sequence[str], call: _Call) -> None:
         """Ask how the queues stand on those of these shards that have told nothing lately.
 
         One that had no job is asked for one at once, and so is the last.
         """
-        for number in left if len(left) > 1 else ():
-            shard, is_new = self._store.shards[number], not self._order.is_old(number)
-            if is_new or self._empty.had_none(number) or self._breakers[number].seconds_left > 0:
+        for shard in left if len(left) > 1 else ():
+            is_new = not self._order.is_old(shard.number)
+            if is_new or self._empty.had_none(shard.number) or shard.rests:
                 continue
             try:
-                stands = shard.stands(queues, self._order.times(queues))
+                stands = shard.store.stands(queues, self._order.times(queues))
             except FairQueueError as error:
-                self._fail(number, error, call)
+                self._fail(shard, error, call)
             else:
-                self._order.note(number, queues, stands)
+                self._order.note(shard.number, queues, stands)
 
-    def _fail(self, number: int, error: FairQueueError, call: _Call) -> None:
+    def _fail(self, shard: _Shard, error: FairQueueError, call: _Call) -> None:
         call.failed = error
-        self._empty.forget(number)
-        call.failed_at.add(self._breakers[number])
-        self._note(number, error)
+        self._empty.forget(shard.number)
+        call.failed_at.add(shard.breaker)
+        self._note(shard, error)
 
-    def _others(self, number: int) -> list[int]:
-        """Return the other shards that answer."""
-        return [
-            n for n, each in enumerate(self._breakers) if n != number and each.seconds_left <= 0
-        ]
+    def _note(self, shard: _Shard, error: FairQueueError) -> None:
+        shard.breaker.failed()
+        if self._log_throttle.passes():
+            log.warning(
+                "shard %d of %d does not answer; the jobs of its workspaces wait: %s",
+                shard.number,
+                len(self._shards),
+                error,
+            )
 
-    @property
-    def answering(self) -> tuple[Store, ...]:
-        """The shards of servers that have not just failed."""
-        return tuple(one for one in self._store.shards if one.engine.breaker.seconds_left <= 0)
-
-    def _told(self, waits: Iterable[float]) -> Claimed:
-        claimed = Claimed(self._leases, self._lost, min(waits, default=0.0))
-        self._leases, self._lost, self._finished = (), frozenset(), frozenset()
-        return claimed
-
-    def _did(self, finishes: Sequence[Finish], lost: frozenset[int]) -> None:
-        done = {(finish.fence, finish.ending) for finish in finishes}
-        self._owed = [each for each in self._owed if (each.fence, each.ending) not in done]
-        self._finished |= done
-        self._lost |= lost
-
-    def _owed_on(self, number: int) -> list[Finish]:
-        return [finish for finish in self._owed if shard_of_fence(finish.fence) == number]
+    def _all_rest(self) -> bool:
+        return all(shard.rests for shard in self._shards)
 
     def _renew_recovered(self) -> None:
         """What an interrupted call brought is as old as that; without an answer it waits here."""
@@ -291,36 +297,25 @@ class Claimers:
                 self._leases = tuple(lease for lease in live if lease.fence not in failed)
                 self._recovered = tuple(lease for lease in live if lease.fence in failed)
 
-    def _all_failed(self) -> bool:
-        return all(breaker.seconds_left > 0 for breaker in self._breakers)
+    def _owe(self, finishes: Iterable[Finish]) -> None:
+        """Keep ends for their shards, but those that are known; what is of no shard here is lost.
 
-    def _pauses_left(self) -> list[float]:
-        return [left for breaker in self._breakers if (left := breaker.seconds_left) > 0]
-
-    def _by_shard(self, finishes: Iterable[Finish]) -> list[list[Finish]]:
-        """Sort by shard; what is of no shard here is lost."""
-        ends: list[list[Finish]] = [[] for _ in self._each]
+        What was finished while another shard failed is reported again by its caller.
+        """
         for finish in finishes:
-            number = shard_of_fence(finish.fence)
-            if number < len(ends):
-                ends[number].append(finish)
-            else:
+            number, done = shard_of_fence(finish.fence), (finish.fence, finish.ending)
+            if finish.ending is Ending.ACK:
+                self._permits.ended([finish.fence])
+            if number >= len(self._shards):
                 self._lost |= {finish.fence}
-        return ends
+            elif done not in {*self._finished, *_named(self._shards[number].owed)}:
+                self._shards[number].owed.append(finish)
 
-    def _unfinished(self, finishes: Sequence[Finish]) -> list[Finish]:
-        """Leave out what was finished while another shard failed: its caller reports it again."""
-        return [f for f in finishes if (f.fence, f.ending) not in self._finished]
-
-    def _note(self, number: int, error: FairQueueError) -> None:
-        self._breakers[number].failed()
-        if self._log_throttle.passes():
-            log.warning(
-                "shard %d of %d does not answer; the jobs of its workspaces wait: %s",
-                number,
-                len(self._each),
-                error,
-            )
+    def _did(self, shard: _Shard, finishes: Iterable[Finish], lost: frozenset[int]) -> None:
+        done = _named(finishes)
+        shard.owed = [each for each in shard.owed if (each.fence, each.ending) not in done]
+        self._finished |= done
+        self._lost |= lost
 
     def ack(self, finishes: Sequence[Finish]) -> frozenset[int]:
         """Finish on all shards that answer; return which of these fences were lost.
@@ -329,114 +324,117 @@ class Claimers:
         """
         own = frozenset(finish.fence for finish in finishes)
         with self._exclusive():
-            if len(self._each) == 1:
-                return self._each[0].ack(finishes)
-            self._end_permits(finishes)
+            if len(self._shards) == 1:
+                return self._shards[0].claimer.ack(finishes)
+            self._owe(finishes)
             self._permits.give_back()
-            failed = self._ack(self._by_shard(self._unfinished(finishes)), must=True)
-            if failed is not None:
-                raise failed
+            self._finish(own)
             self._finished = frozenset()
             lost, self._lost = self._lost & own, self._lost - own
             return lost
 
-    def _ack(self, ends: list[list[Finish]], *, must: bool) -> FairQueueError | None:
-        """Finish what is owed, too; without ``must`` not where a server has just failed."""
+    def _finish(self, own: frozenset[int] = frozenset()) -> None:
+        """Finish what is owed; raise if that fails for some of ``own``."""
         failed = None
-        for number, left in enumerate(ends):
-            some = [*self._owed_on(number), *left]
-            if not some or (self._breakers[number].seconds_left > 0 and not (must and left)):
+        for shard in self._shards:
+            some = list(shard.owed)
+            must = not own.isdisjoint(finish.fence for finish in some)
+            if not some or (shard.rests and not must):
                 continue
             try:
-                lost = self._each[number].ack(some)
+                lost = shard.claimer.ack(some)
             except FairQueueError as error:
-                failed = error if left else failed
-                self._note(number, error)
+                failed = error if must else failed
+                self._note(shard, error)
             else:
-                self._did(some, lost)
-        return failed
+                self._did(shard, some, lost)
+        if failed is not None:
+            raise failed
 
     @property
     def owes(self) -> bool:
         """Whether ends wait for a shard that did not answer."""
-        return bool(self._owed or self._owed_returns)
+        return any(shard.owed or shard.returns for shard in self._shards)
 
     def pay(self) -> None:
         """End what is owed on shards that may answer again."""
         if self.owes:
             with self._exclusive():
-                self._ack([[] for _ in self._each], must=False)
+                self._finish()
                 self._return_owed()
 
     def _return_owed(self) -> None:
         """Give up what is owed; what is refused for another reason waits for its lease to end."""
-        for owed in list(self._owed_returns):
-            if self._breakers[owed.number].seconds_left > 0:
-                continue
-            try:
-                self._return(owed)
-            except StoreUnavailable:
-                continue  # it is noted
-            except FairQueueError as error:
-                log.warning("a job could not be given back: %s; its lease will end", error)
-            self._owed_returns.remove(owed)
+        for shard in self._shards:
+            for owed in [] if shard.rests else list(shard.returns):
+                try:
+                    self._return(shard, owed)
+                except StoreUnavailable:
+                    break  # it is noted
+                except FairQueueError as error:
+                    log.warning("a job could not be given back: %s; its lease will end", error)
+                shard.returns.remove(owed)
 
     def owed(self) -> list[tuple[int, float]]:
         """Return (fence, worker-seconds) of what is owed: until it is paid, its lease must live."""
-        finishes = [(each.fence, each.seconds) for each in list(self._owed)]
-        returns = [(each.fence, each.options.get("seconds", 0.0)) for each in [*self._owed_returns]]
-        return finishes + returns
+        found: list[tuple[int, float]] = []
+        for shard in self._shards:
+            found += [(each.fence, each.seconds) for each in [*shard.owed]]
+            found += [(each.fence, each.options.get("seconds", 0.0)) for each in [*shard.returns]]
+        return found
 
     def release(self, fence: int, **options: Any) -> bool:
         """Give one job back to its shard; False: its lease was lost.
 
-        Where that shard is away and others answer, it is kept and repeated, see :meth:`owed`.
+        Where that shard is away and others answer, it is kept and repeated.
         """
-        return self._give_up("release", fence, options)
+        return self._give_up(_Return("release", fence, options))
 
     def reject(self, fence: int, **options: Any) -> bool:
         """Move one job to the dead letters of its shard, as :meth:`release` gives it back."""
-        return self._give_up("reject", fence, options)
+        return self._give_up(_Return("reject", fence, options))
 
-    def _give_up(self, how: str, fence: int, options: Mapping[str, Any]) -> bool:
-        owed = _Return(how, fence, options)
-        if owed.number >= len(self._each):
+    def _give_up(self, owed: _Return) -> bool:
+        number = shard_of_fence(owed.fence)
+        if number >= len(self._shards):
             return False
         with self._exclusive():
-            if len(self._each) == 1:
-                return bool(getattr(self._each[0], how)(fence, **options))
-            self._permits.ended([fence])
-            self._permits.give_back()
-            if self._breakers[owed.number].seconds_left <= 0 or self._all_failed():
+            shard, is_one = self._shards[number], len(self._shards) == 1
+            if not is_one:
+                self._permits.ended([owed.fence])
+                self._permits.give_back()
+            if not shard.rests or self._all_rest():
                 try:
-                    return self._return(owed)
+                    return self._return(shard, owed)
                 except StoreUnavailable:
-                    if self._all_failed():
+                    if is_one or self._all_rest():
                         raise
-            self._owed_returns.append(owed)
+            shard.returns.append(owed)
         return True
 
-    def _return(self, owed: _Return) -> bool:
+    def _return(self, shard: _Shard, owed: _Return) -> bool:
         """Give one up."""
+        call: Callable[..., bool] = getattr(shard.claimer, owed.how)
         try:
-            return bool(getattr(self._each[owed.number], owed.how)(owed.fence, **owed.options))
+            return call(owed.fence, **owed.options)
         except StoreUnavailable as error:
-            self._note(owed.number, error)
+            self._note(shard, error)
             raise
 
     def renew(self, store: AnyStore, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
-        """Renew leases, and what their jobs hold of limits wider than a shard."""
-        lease_seconds = self._settings.lease_seconds
-        renewed = store.renew(progress, owner=owner, lease_seconds=lease_seconds)
-        if owner == self._name:
-            self._permits.renewed(store, {fence for fence, _ in progress}, renewed)
-        return renewed
+        """Renew leases, of ends that are owed, too, and what their jobs hold of wide limits.
 
-    def renewed(self, store: AnyStore, owner: str) -> None:
-        """Leases were renewed: tell the operators of each shard what their owner does."""
-        for claimer, shard in zip(self._each, store.shards, strict=False):
-            if shard.engine.breaker.seconds_left <= 0:
-                claimer.renewed(shard, owner)
+        Operators are told what this owner does: one whose slots are all taken does not claim.
+        """
+        is_own, seconds = owner == self._owner.name, self._settings.lease_seconds
+        progress = [*progress, *self.owed()] if is_own else progress
+        renewed = store.renew(progress, owner=owner, lease_seconds=seconds)
+        if is_own and len(self._shards) > 1:
+            self._permits.renewed(store, {fence for fence, _ in progress}, renewed)
+        if is_own:
+            there = [each for each in store.shards if each.engine.breaker.seconds_left <= 0]
+            self.introduction.with_renewal(there, owner)
+        return renewed
 
     def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
         """Claim again at every wake-up of any shard until there is a job or the time is up."""
@@ -448,9 +446,17 @@ class Claimers:
         return claim_when_woken(waiter, claim, seconds, claimed)
 
     def close(self) -> None:
-        """Try once more to finish what is owed; forget unanswered calls."""
+        """Try once more to finish what is owed; forget unanswered calls.
+
+        Operators are told that this owner stops; in a fork it is its parent's.
+        """
         self.pay()
         with self._exclusive():
             self._permits.give_back()
-        for claimer, shard in zip(self._each, self._store.shards, strict=False):
-            claimer.close(answers=shard.engine.breaker.seconds_left <= 0)
+        self.introduction.end(self.answering, self._name)
+        for shard in self._shards:
+            shard.claimer.forget()
+
+
+def _named(finishes: Iterable[Finish]) -> frozenset[tuple[int, Ending]]:
+    return frozenset((finish.fence, finish.ending) for finish in finishes)

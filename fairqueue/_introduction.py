@@ -9,7 +9,8 @@ from importlib.metadata import version
 
 from fairqueue._settings import Settings
 from fairqueue._stores.limits_text import digest
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.sharded.asking import Errors, answers
+from fairqueue._stores.store import Store
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
 from fairqueue.lists import INTRODUCED_EVERY_SECONDS
@@ -22,7 +23,7 @@ Queues = Callable[[], Sequence[str]]
 Number = Callable[[], int | None]
 
 
-@cache  # it is read from a file, and there is one introduction for each shard
+@cache  # it is read from a file
 def _own_version() -> str:
     return f"fairqueue/{version('fairqueue')}"
 
@@ -70,7 +71,7 @@ class Introduction:
         self._named: set[str] = set()  # what was told, or is about to be
         self._lately: set[str] = set()
 
-    def before_claim(self, queues: Sequence[str], store: AnyStore, owner: str) -> None:
+    def before_claim(self, queues: Sequence[str], shards: Sequence[Store], owner: str) -> None:
         """Tell it if it is time; a claim goes on without it, but not without the store."""
         new = not self._named.issuperset(queues) and len(self._named) < MOST_NAMED
         self._named.update(queues)
@@ -78,30 +79,30 @@ class Introduction:
         if not self._passes() and not new:
             return
         try:
-            self._give(store, owner)
+            self._give(shards, owner)
         except StoreUnavailable:
             self.restart()
             raise  # so would the claim, and nothing is claimed yet
         except FairQueueError as error:
             log.warning("'fairqueue workers' does not list owner %s: %s", owner, error)
 
-    def with_renewal(self, store: AnyStore, owner: str) -> None:
+    def with_renewal(self, shards: Sequence[Store], owner: str) -> None:
         """Tell it if it is time, while a worker whose slots are all taken does not claim."""
         if owner != self._known or not self._throttle.passes():
             return
         try:
-            self._give(store, owner)
+            self._give(shards, owner)
         except Exception as error:  # noqa: BLE001 - the renewal counts, and a later one tells it
             self.restart()
             log.info("'fairqueue workers' is not up to date about owner %s: %s", owner, error)
 
-    def end(self, store: AnyStore, owner: str) -> None:
+    def end(self, shards: Sequence[Store], owner: str) -> None:
         """Tell that this owner has stopped, if it is known; a claim introduces it again."""
         if owner != self._known:
             return
         self._known = ""
         try:
-            self._tell(store, owner, lease_seconds=0.0)
+            self._tell(shards, owner, lease_seconds=0.0)
         except FairQueueError as error:
             log.info("'fairqueue workers' does not know that owner %s stopped: %s", owner, error)
         self.restart()
@@ -113,59 +114,32 @@ class Introduction:
         self._named, self._lately = self._lately, set()
         return True
 
-    def _give(self, store: AnyStore, owner: str) -> None:
+    def _give(self, shards: Sequence[Store], owner: str) -> None:
         self._takes = sorted(self._named) if self._queues is None else self._queues()
-        self._tell(store, owner, lease_seconds=self._settings.lease_seconds)
+        self._tell(shards, owner, lease_seconds=self._settings.lease_seconds)
         self._known = owner
-        for shard in store.shards:
+        for shard in shards:
             shard.engine.watch()
 
     @cached_property
     def _limits(self) -> str:
         return digest(self._settings.stored_limits())
 
-    def _tell(self, store: AnyStore, owner: str, *, lease_seconds: float) -> None:
-        store.introduce(
-            owner,
-            self.node,
-            self.software,
-            queues=self._takes,
-            slots=self._slots() if self._slots is not None else None,
-            lease_seconds=lease_seconds,
-            limits=self._limits,
-        )
+    def _tell(self, shards: Sequence[Store], owner: str, *, lease_seconds: float) -> None:
+        """Tell all that answer; raise if none does."""
+        errors = Errors()
 
+        def tell(shard: Store) -> bool:
+            shard.introduce(
+                owner,
+                self.node,
+                self.software,
+                queues=self._takes,
+                slots=self._slots() if self._slots is not None else None,
+                lease_seconds=lease_seconds,
+                limits=self._limits,
+            )
+            return True
 
-class Introductions:
-    """Those that one process tells to several shards, as one."""
-
-    def __init__(self, each: Sequence[Introduction]) -> None:
-        self._each = list(each)
-        self._described: Callable[[Introduction], None] = lambda _: None
-
-    def add(self, introduction: Introduction) -> None:
-        """Tell it to one shard more."""
-        self._described(introduction)
-        self._each.append(introduction)
-
-    def describe(
-        self,
-        node: str,
-        *,
-        software: str = "",
-        queues: Queues | None = None,
-        slots: Number | None = None,
-    ) -> None:
-        """Set what is told, see :meth:`Introduction.describe`."""
-
-        def describe(introduction: Introduction) -> None:
-            introduction.describe(node, software=software, queues=queues, slots=slots)
-
-        self._described = describe
-        for introduction in self._each:
-            describe(introduction)
-
-    def restart(self) -> None:
-        """Tell it to each shard with the next claim or renewal there."""
-        for introduction in self._each:
-            introduction.restart()
+        if not any([*answers(shards, tell, errors)]):
+            errors.raise_first()

@@ -15,7 +15,7 @@ from fairqueue._capacity_wait import (
     wait_seconds,
     waited,
 )
-from fairqueue._claimers import claimer_of
+from fairqueue._claimers import Claimers
 from fairqueue._connection import Connection
 from fairqueue._limit_provider import LimitProvider
 from fairqueue._missing_workspace import MissingWorkspace
@@ -25,6 +25,7 @@ from fairqueue._requests import Requests
 from fairqueue._settings import Settings, split_settings
 from fairqueue._similar_names import SimilarNames
 from fairqueue._stores import open_store
+from fairqueue._stores.sharded import sharded
 from fairqueue._stores.sharded.asking import ask_anything, refuse_if_full
 from fairqueue._stores.store import AnyStore
 from fairqueue._stores.waiter import Waiter
@@ -85,8 +86,8 @@ class FairQueue:
     ) -> None:
         rest, in_url = split_settings(url) if url else ("", {})
         self.settings = settings or Settings.load({**in_url, **options})
-        self.store = store or open_store(rest, client=client, settings=self.settings)
-        self._claimer = self._introduced = claimer_of(self.store, self.settings)
+        self.store = sharded(store or open_store(rest, client=client, settings=self.settings))
+        self._claimer = self._introduced = Claimers(self.store, self.settings)
         self.owed = self._claimer
         """Ends that wait for a server that is away (for adapters)."""
         self.introduction = self._claimer.introduction
@@ -373,12 +374,8 @@ class FairQueue:
 
         ``owner`` is that of the leases (:attr:`Lease.owner`); None: this queue in this process.
         """
-        store, owner = self._connected(), self._claimer.owner if owner is None else owner
-        if owner == self._introduced.owner:
-            progress = [*progress, *self._introduced.owed()]
-        renewed = self._introduced.renew(store, progress, owner)
-        self._introduced.renewed(store, owner)
-        return renewed
+        owner = self._claimer.owner if owner is None else owner
+        return self._introduced.renew(self._connected(), progress, owner)
 
     def reap(self) -> int:
         """Process a bounded number of expired leases and due timers; return how many."""

@@ -29,18 +29,13 @@ class ShardOrder:
     one is asked for. The virtual time that was seen travels with the claims to the others.
     """
 
-    def __init__(self, shards: int) -> None:
-        self._heads: list[dict[str, float | None]] = [{} for _ in range(shards)]
+    def __init__(self) -> None:
+        self._heads: dict[int, dict[str, float | None]] = defaultdict(dict)
         self._seen: dict[str, float] = defaultdict(float)
-        self._told_at = [-inf] * shards
+        self._told_at: dict[int, float] = defaultdict(lambda: -inf)
         self._pace = _Pace()
         self._last, self._stays_until = 0, -inf
         """The shard that was served last, and until when it comes first."""
-
-    def add(self) -> None:
-        """There is one shard more, which has told nothing yet."""
-        self._told_at.append(-inf)
-        self._heads.append({})
 
     def times(self, queues: Sequence[str], others: Iterable[int] = ()) -> list[Time]:
         """Return what a claim from these queues tells a shard; it goes before none of the others.

@@ -85,10 +85,8 @@ class Layout:
     mark: Mark
     most: int = 0
     """As many shards as this process has ever known: it goes on asking all of them."""
-    moved: set[str] = field(default_factory=set)
-    """Workspaces that are known to live on their new shard."""
     away: dict[str, int] = field(default_factory=dict)
-    """Where workspaces were found that their parents keep elsewhere than their names say."""
+    """Where workspaces were found that have moved, or that their parents keep elsewhere."""
     looked_at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -98,11 +96,6 @@ class Layout:
     def is_spread(self) -> bool:
         """Whether there are, or will be, several shards. One by itself has no mark."""
         return self.mark.most > 1
-
-    @property
-    def has_looked(self) -> bool:
-        """Whether this process has been right about it once: from then on it follows."""
-        return self.looked_at > 0
 
     @property
     def is_old(self) -> bool:
@@ -121,7 +114,6 @@ class Layout:
         """Believe what was said at this time; None: no shard that answers has a mark."""
         if mark is not None:
             if mark != self.mark or sent - self.looked_at > REMEMBERED_SECONDS:
-                self.moved.clear()
                 self.away.clear()
             self.mark = mark
             self.most = max(self.most, mark.most)
@@ -132,20 +124,13 @@ class Layout:
         at, to = shard_of(workspace, self.mark.shards), self.mark.to
         return at, at if to is None else shard_of(workspace, to)
 
-    def has_moved(self, workspace: str) -> None:
-        """Remember that it has moved."""
-        if len(self.moved) >= REMEMBERED_MOST:
-            self.moved.clear()
-        self.moved.add(workspace)
-
     def is_at(self, workspace: str, shard: int) -> None:
         """Remember where it was found."""
         self.away.pop(workspace, None)
-        if shard == self.places(workspace)[0]:
-            return
         if len(self.away) >= REMEMBERED_MOST:
             self.away.clear()
-        self.away[workspace] = shard
+        if shard != self.places(workspace)[0]:
+            self.away[workspace] = shard
 
 
 def mark_of(engine: Engine) -> Mark | None:

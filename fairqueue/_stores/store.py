@@ -31,7 +31,6 @@ from fairqueue._stores import replies
 from fairqueue._stores.dead import DeadStore
 from fairqueue._stores.engine import Value
 from fairqueue._stores.handover import HandoverStore
-from fairqueue._stores.layout import Layout, Mark, check_layout
 from fairqueue._stores.moves import MovesStore
 from fairqueue._stores.permits import PermitStore
 from fairqueue._stores.polling import poll_seconds
@@ -240,11 +239,6 @@ class Store(PermitStore, MovesStore, AnyStore):
     def shards(self) -> tuple[Store, ...]:
         """Itself."""
         return (self,)
-
-    def check(self, *, strict: bool = True) -> None:
-        """Check the server, and that it is not one of several shards."""
-        self.engine.check(strict=strict)
-        check_layout([self.engine], Layout(Mark(1)))
 
     def clone(self, *, timeout_seconds: float | None = None, beside: Store | None = None) -> Store:
         """Return the same store over separate connections, or over those of another clone."""

@@ -43,6 +43,16 @@ def test_it_uses_the_other_one(servers: Spread, namespace: str) -> None:
         assert queue.admin.limits(there)["concurrency"].value == 1
 
 
+def test_a_second_look_forgets_nothing(servers: Spread, namespace: str) -> None:
+    """What a shard that is away is to be told comes first when it is back."""
+    servers.nodes[1].kill()
+    with FairQueue(servers.url, namespace=namespace) as queue:
+        queue.declare("control", plain=True)
+        queue.connect()
+        servers.nodes[1].start()
+        assert [shard.is_plain("control") for shard in queue.store.shards] == [True, True]
+
+
 def test_limits_of_a_new_release_replace_those_of_the_one_before(
     servers: Spread, namespace: str
 ) -> None:

@@ -27,7 +27,7 @@ def heads() -> list[list[float | None]]:
 @pytest.fixture
 def order(heads: list[list[float | None]], monkeypatch: pytest.MonkeyPatch) -> ShardOrder:
     monkeypatch.setattr(_shard_order, "monotonic", lambda: 100.0)
-    order = ShardOrder(SHARDS)
+    order = ShardOrder()
     for shard, (a, b) in enumerate(heads):
         order.note(shard, QUEUES, [Stand(a, 4.0), Stand(b, 5.0)])
     return order

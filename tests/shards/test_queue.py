@@ -340,7 +340,7 @@ def test_what_an_interrupt_left_holds_up_no_other_shard(
         return 1 if 1 in left else min(left)
 
     with monkeypatch.context() as patch:
-        patch.setattr(queue._claimer._order, "first", second_first)  # type: ignore[union-attr]
+        patch.setattr(queue._claimer._order, "first", second_first)
         patch.setattr(first, "_run", interrupt)
         with pytest.raises(KeyboardInterrupt):
             queue.claim(["q"], 2)

@@ -184,7 +184,7 @@ class Executioner:
 
     def watch(self, queue: FairQueue, shards: int) -> None:
         """Count the calls to all shards that there are or will be."""
-        queue.store.layout.most = shards  # type: ignore[attr-defined]
+        queue.store.layout.most = shards
         for shard in queue.store.shards:
             engine: Any = shard.engine
             engine.call, engine.command = self.step(engine.call), self.step(engine.command)

@@ -43,7 +43,7 @@ def places(known: Namespace, shards: int = max(FROM, TO)) -> dict[int, int]:
 
 def asleep(queue: FairQueue) -> None:
     """Let a process stop between its look at the shards and its call."""
-    queue.store.layout.looked_at = float("inf")  # type: ignore[attr-defined]
+    queue.store.layout.looked_at = float("inf")
 
 
 @pytest.mark.parametrize("is_plain", [True, False], ids=["short way", "general way"])
@@ -128,11 +128,11 @@ def test_new_shards_keep_their_mark(processes: Namespace, monkeypatch: pytest.Mo
     def meanwhile(source: Store, target: Store) -> None:
         name = next(n for n in NAMES if shard_of(n, 4) == target.engine.shard)
         old.publish(b"", queue="q", workspace=name)
-        old.store.layout.mark = Mark(4)  # type: ignore[attr-defined]
+        old.store.layout.mark = Mark(4)
         put.append(shard_of(name, 2))
         give(source, target)
 
-    old.store.layout.mark = Mark(4)  # type: ignore[attr-defined]
+    old.store.layout.mark = Mark(4)
     monkeypatch.setattr(mover, "_give_settings", meanwhile)
     monkeypatch.setattr(mover.Mover, "_open", lambda *_: (_ for _ in ()).throw(Killed))
     with pytest.raises(Killed):
@@ -242,8 +242,8 @@ def test_lists_have_the_new_shards(processes: Namespace) -> None:
     assert [row.workspace for row in reader.admin.stats().workspaces] == [name]
     readers = [processes.open(TO) for _ in range(5)]
     for each in readers:
-        each.store.layout.mark, each.store.layout.most = Mark(FROM), FROM  # type: ignore[attr-defined]
-        each.store._all = each.store._all[:FROM]  # type: ignore[attr-defined]
+        each.store.layout.mark, each.store.layout.most = Mark(FROM), FROM
+        each.store._all = each.store._all[:FROM]
     first, second, third, fourth, fifth = readers
     assert first.store.depth("q") == 1
     assert [row.queue for row in second.admin.list_queues()] == ["q"]
@@ -281,9 +281,9 @@ def test_a_process_that_was_idle_for_long_asks_again(processes: Namespace) -> No
         engine = processes.shard(n).engine
         engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
         processes.shard(n).set_moves(Mark(FROM, to=TO))
-    known: Any = idle.store.layout  # type: ignore[attr-defined]
+    known: Any = idle.store.layout
     known.mark, known.looked_at = Mark(FROM, to=TO), time.monotonic() - 60
-    known.has_moved(name)
+    known.is_at(name, shard_of(name, TO))
     idle.publish(b"", queue="q", workspace=name)
     assert places(processes) == {shard_of(name, FROM): 2}
 
@@ -469,7 +469,7 @@ def test_the_doctor_finds_jobs_on_a_wrong_shard(processes: Namespace) -> None:
     """Nothing that is known puts them there, so it says so."""
     queue, name = processes.open(FROM), moving()
     wrong = processes.shard((shard_of(name, FROM) + 1) % FROM)
-    queue.store.placed = lambda _: (wrong, "")  # type: ignore[attr-defined]
+    queue.store.layout.away[name] = wrong.engine.shard
     queue.publish(b"", queue="q", workspace=name)
     [found] = queue.admin.checkup().findings
     at = shard_of(name, FROM)

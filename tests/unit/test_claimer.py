@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from fairqueue import ConfigurationError, FairQueueError, Job, Settings, StoreUnavailable
-from fairqueue._claimer import Claimer
+from fairqueue._claimers import Claimers
 from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.sharded import sharded
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Ending, Finish, Waiter
 from fairqueue.testing import ManualClock
@@ -68,9 +69,9 @@ def store(clock: ManualClock) -> Flaky:
 
 
 @pytest.fixture
-def claimer(store: Flaky) -> Claimer:
+def claimer(store: Flaky) -> Claimers:
     """A claimer of it."""
-    return Claimer(store, Settings(lease_seconds=LEASE_SECONDS))
+    return Claimers(sharded(store), Settings(lease_seconds=LEASE_SECONDS))
 
 
 def _ids(claimed: Any) -> list[str]:
@@ -79,7 +80,7 @@ def _ids(claimed: Any) -> list[str]:
 
 @pytest.mark.parametrize("before", [False, True])
 def test_a_claim_whose_reply_was_lost_is_repeated(
-    store: Flaky, claimer: Claimer, before: bool
+    store: Flaky, claimer: Claimers, before: bool
 ) -> None:
     """The next claim returns what an unanswered one leased, and counts it towards its n."""
     store.lose_reply(before=before)
@@ -90,7 +91,7 @@ def test_a_claim_whose_reply_was_lost_is_repeated(
     assert store.snapshot().workspaces[0].running == 3
 
 
-def test_a_recovered_lease_is_renewed(store: Flaky, claimer: Claimer, clock: ManualClock) -> None:
+def test_a_recovered_lease_is_renewed(store: Flaky, claimer: Claimers, clock: ManualClock) -> None:
     """It is as old as the first attempt, so it is renewed before it is returned."""
     store.lose_reply()
     with pytest.raises(StoreUnavailable):
@@ -105,7 +106,7 @@ def test_a_recovered_lease_is_renewed(store: Flaky, claimer: Claimer, clock: Man
 
 
 def test_a_lease_that_expired_meanwhile_is_not_returned(
-    store: Flaky, claimer: Claimer, clock: ManualClock
+    store: Flaky, claimer: Claimers, clock: ManualClock
 ) -> None:
     """A job reaped before the claim was repeated belongs to the next claimer."""
     store.lose_reply()
@@ -114,12 +115,12 @@ def test_a_lease_that_expired_meanwhile_is_not_returned(
     for _ in range(4):
         clock.advance(10)
         store.reap(max_deliveries=None)
-    other = Claimer(store, Settings(lease_seconds=LEASE_SECONDS))
+    other = Claimers(sharded(store), Settings(lease_seconds=LEASE_SECONDS))
     assert _ids(other.claim(["q"], 1, [])) == ["a"]
     assert _ids(claimer.claim(["q"], 3, [])) == ["b", "c"]
 
 
-def test_recovered_leases_survive_a_second_outage(store: Flaky, claimer: Claimer) -> None:
+def test_recovered_leases_survive_a_second_outage(store: Flaky, claimer: Claimers) -> None:
     """If their renewal fails, too, a later claim returns them."""
     store.lose_reply()
     with pytest.raises(StoreUnavailable):
@@ -129,7 +130,7 @@ def test_recovered_leases_survive_a_second_outage(store: Flaky, claimer: Claimer
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
 
 
-def _with_renewal_lost(store: Flaky, claimer: Claimer) -> None:
+def _with_renewal_lost(store: Flaky, claimer: Claimers) -> None:
     renew = store.renew
 
     def lost(*args: Any, **values: Any) -> Any:
@@ -141,7 +142,7 @@ def _with_renewal_lost(store: Flaky, claimer: Claimer) -> None:
     claimer.claim(["q"], 1, [])
 
 
-def test_an_unanswered_finish_counts_once(store: Flaky, claimer: Claimer) -> None:
+def test_an_unanswered_finish_counts_once(store: Flaky, claimer: Claimers) -> None:
     """Reporting the same ending again after an outage succeeds; a third time it is lost."""
     (lease,) = claimer.claim(["q"], 1, []).leases
     finish = Finish(lease.fence, seconds=1.0)
@@ -152,7 +153,7 @@ def test_an_unanswered_finish_counts_once(store: Flaky, claimer: Claimer) -> Non
     assert claimer.ack([finish]) == {lease.fence}
 
 
-def test_an_early_and_a_late_ack_are_two_endings(store: Flaky, claimer: Claimer) -> None:
+def test_an_early_and_a_late_ack_are_two_endings(store: Flaky, claimer: Claimers) -> None:
     """A repeated early ack does not swallow the ack that follows."""
     (lease,) = claimer.claim(["q"], 1, []).leases
     store.lose_reply()
@@ -163,7 +164,7 @@ def test_an_early_and_a_late_ack_are_two_endings(store: Flaky, claimer: Claimer)
 
 
 def test_a_loss_is_reported_with_its_own_fence(
-    store: Flaky, claimer: Claimer, clock: ManualClock
+    store: Flaky, claimer: Claimers, clock: ManualClock
 ) -> None:
     """The loss found by an unanswered claim is not reported by another job's ack."""
     first, second = claimer.claim(["q"], 2, []).leases
@@ -180,7 +181,7 @@ def test_a_loss_is_reported_with_its_own_fence(
 
 
 @pytest.mark.parametrize("act", ["release", "reject"])
-def test_an_unanswered_release_is_not_a_loss(store: Flaky, claimer: Claimer, act: str) -> None:
+def test_an_unanswered_release_is_not_a_loss(store: Flaky, claimer: Claimers, act: str) -> None:
     """Called again, it returns the lost reply, not that of a second attempt."""
     (lease,) = claimer.claim(["q"], 1, []).leases
     how: dict[str, Any] = {"delay_seconds": 0.0, "counted": False, "seconds": 0.0}
@@ -193,7 +194,7 @@ def test_an_unanswered_release_is_not_a_loss(store: Flaky, claimer: Claimer, act
     assert getattr(claimer, act)(lease.fence, **how) is False
 
 
-def test_an_interrupt_keeps_the_call(store: Flaky, claimer: Claimer) -> None:
+def test_an_interrupt_keeps_the_call(store: Flaky, claimer: Claimers) -> None:
     """After Ctrl-C during a claim, the next claim returns the leased job."""
     store.lose_reply(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -201,7 +202,7 @@ def test_an_interrupt_keeps_the_call(store: Flaky, claimer: Claimer) -> None:
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
 
 
-def test_an_error_of_the_store_is_an_answer(store: Flaky, claimer: Claimer) -> None:
+def test_an_error_of_the_store_is_an_answer(store: Flaky, claimer: Claimers) -> None:
     """A call that the store rejected is not sent again."""
     store.lose_reply(FairQueueError("no"), before=True)
     with pytest.raises(FairQueueError):
@@ -210,18 +211,18 @@ def test_an_error_of_the_store_is_an_answer(store: Flaky, claimer: Claimer) -> N
     assert store.calls == ["claim", "claim"]
 
 
-def test_a_fork_is_another_owner(store: Flaky, claimer: Claimer) -> None:
+def test_a_fork_is_another_owner(store: Flaky, claimer: Claimers) -> None:
     """A child inherits neither its parent's identity nor its unanswered calls."""
     store.lose_reply()
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 1, [])
     parent = claimer.owner
-    claimer._identity._pid = os.getpid() + 1  # as a child finds it
+    claimer._owner._pid = os.getpid() + 1  # as a child finds it
     assert _ids(claimer.claim(["q"], 1, [])) == ["b"]
     assert claimer.owner != parent
 
 
-def test_a_fork_while_another_thread_claims(store: Flaky, claimer: Claimer) -> None:
+def test_a_fork_while_another_thread_claims(store: Flaky, claimer: Claimers) -> None:
     """A lock held by a thread of the parent at the fork does not block the child."""
     entered, leave = threading.Event(), threading.Event()
 
@@ -233,7 +234,7 @@ def test_a_fork_while_another_thread_claims(store: Flaky, claimer: Claimer) -> N
     thread = threading.Thread(target=hold)
     thread.start()
     entered.wait(10)
-    claimer._identity._pid = os.getpid() + 1  # as a child finds it
+    claimer._owner._pid = os.getpid() + 1  # as a child finds it
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
     leave.set()
     thread.join()
@@ -257,8 +258,8 @@ def test_a_claimer_that_cannot_wait_polls(
 ) -> None:
     """A waiter's broken connection neither ends a blocking claim nor makes it spin."""
     store, rests = Flaky(clock), []
-    claimer = Claimer(store, Settings(lease_seconds=LEASE_SECONDS))
-    monkeypatch.setattr(store, "waiter", lambda queues: DeadWaiter())
+    claimer = Claimers(whole := sharded(store), Settings(lease_seconds=LEASE_SECONDS))
+    monkeypatch.setattr(whole, "waiter", lambda queues: DeadWaiter())
 
     def rest(seconds: float) -> None:
         rests.append(seconds)
@@ -271,7 +272,7 @@ def test_a_claimer_that_cannot_wait_polls(
     assert 0.5 < rests[0] <= 1.0
 
 
-def test_many_finishes_and_claims_take_several_calls(store: Flaky, claimer: Claimer) -> None:
+def test_many_finishes_and_claims_take_several_calls(store: Flaky, claimer: Claimers) -> None:
     """No call claims or finishes more than a few, and the caller sees one result."""
     for n in range(47):
         store.publish(Job(f"more{n}", "w", "q", "t", b""), Admission())
@@ -289,7 +290,7 @@ def test_many_finishes_and_claims_take_several_calls(store: Flaky, claimer: Clai
 
 @pytest.mark.parametrize("lost_call", [0, 1, 2])
 def test_a_lost_reply_between_calls_loses_nothing(
-    store: Flaky, claimer: Claimer, lost_call: int, monkeypatch: pytest.MonkeyPatch
+    store: Flaky, claimer: Claimers, lost_call: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What earlier calls of one claim brought is returned by the next claim, once."""
     for n in range(47):
@@ -309,7 +310,7 @@ def test_a_lost_reply_between_calls_loses_nothing(
 
 
 def test_what_was_finished_before_a_lost_reply_is_not_finished_again(
-    store: Flaky, claimer: Claimer
+    store: Flaky, claimer: Claimers
 ) -> None:
     """The caller reports all of its finishes again; those that were done are not lost."""
     for n in range(47):
@@ -323,7 +324,7 @@ def test_what_was_finished_before_a_lost_reply_is_not_finished_again(
     assert store.depth("q", running=True) == 0
 
 
-def test_an_owner_introduces_itself_at_times(store: Flaky, claimer: Claimer) -> None:
+def test_an_owner_introduces_itself_at_times(store: Flaky, claimer: Claimers) -> None:
     """With its node's name and its software: at its first claim, and then every half minute."""
     told: list[tuple[str, str, str]] = []
     store.introduce = lambda *about, **takes: told.append(about)  # type: ignore[method-assign]
@@ -337,7 +338,7 @@ def test_an_owner_introduces_itself_at_times(store: Flaky, claimer: Claimer) -> 
     assert re.fullmatch(r"fairqueue/\S+ celery/5", software)
 
 
-def test_other_queues_are_told_at_once(store: Flaky, claimer: Claimer) -> None:
+def test_other_queues_are_told_at_once(store: Flaky, claimer: Claimers) -> None:
     """With the claim that names a new one; of an owner that says so also with a renewal."""
     told: list[dict[str, object]] = []
     store.introduce = lambda *about, **takes: told.append(takes)  # type: ignore[method-assign]
@@ -350,16 +351,16 @@ def test_other_queues_are_told_at_once(store: Flaky, claimer: Claimer) -> None:
     )
     claimer.claim(["q"], 1, [])
     taken.append("s")
-    claimer.renewed(store, claimer.owner)
+    claimer.renew(sharded(store), (), claimer.owner)
     assert [(each["queues"], each["slots"]) for each in told[2:]] == [(taken, 4)]
     claimer.introduction.restart()
-    claimer.renewed(store, "another")
+    claimer.renew(sharded(store), (), "another")
     assert len(told) == 3
-    claimer.renewed(store, claimer.owner)
+    claimer.renew(sharded(store), (), claimer.owner)
     assert len(told) == 4
 
 
-def test_an_owner_says_that_it_stops(store: Flaky, claimer: Claimer) -> None:
+def test_an_owner_says_that_it_stops(store: Flaky, claimer: Claimers) -> None:
     """Once, if it has claimed; a renewal that comes late does not bring it back, a claim does.
 
     It names the queues that it took: it takes none by then.
@@ -375,14 +376,14 @@ def test_an_owner_says_that_it_stops(store: Flaky, claimer: Claimer) -> None:
     taken.clear()
     claimer.close()
     claimer.close()
-    claimer.renewed(store, claimer.owner)
+    claimer.renew(sharded(store), (), claimer.owner)
     assert told == [(LEASE_SECONDS, ["q"]), (0, ["q"])]
     claimer.claim(["q"], 1, [])
     assert told[2:] == [(LEASE_SECONDS, [])]
 
 
 def test_a_refused_introduction_stops_no_claim(
-    store: Flaky, claimer: Claimer, caplog: pytest.LogCaptureFixture
+    store: Flaky, claimer: Claimers, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A warning says that operators do not see this owner, and why."""
 
@@ -395,7 +396,7 @@ def test_a_refused_introduction_stops_no_claim(
 
 
 def test_an_introduction_that_was_lost_comes_with_the_next_claim(
-    store: Flaky, claimer: Claimer
+    store: Flaky, claimer: Claimers
 ) -> None:
     """Not half a minute later: until then operators would take this owner for dead."""
     told: list[object] = []

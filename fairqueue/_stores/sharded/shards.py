@@ -6,15 +6,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
 from fairqueue._shards import shard_of_fence
-from fairqueue._stores.engine import Engine, WorkspaceMoves
+from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.layout import Layout, Mark, age_of, mark_of, moves_from
 from fairqueue._stores.moves import Way, Whereabouts
+from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
-from fairqueue.errors import ConfigurationError, StoreUnavailable
+from fairqueue.errors import ConfigurationError
 
 OpenShard = Callable[[int], Store]
 T = TypeVar("T")
@@ -68,11 +70,6 @@ class Shards:
             shard.is_spread = len(self._all) > 1
             shard.engine.is_one_of_several = len(shards_on) > 1
             shard.engine.shards_on_server = shards_on[shard.engine.server]
-
-    @property
-    def in_use(self) -> tuple[Store, ...]:
-        """Those that have workspaces now, or will have: not what was there before a change."""
-        return self.shards[: self.layout.mark.most]
 
     @property
     def every(self) -> tuple[Store, ...]:
@@ -138,38 +135,20 @@ class Shards:
             at = self.shards[way.to]
         raise WorkspaceMoves(workspace)  # it has moved as often as it was asked for
 
-    def is_found(self, workspace: str) -> bool:
-        """Look where a workspace lives; True: elsewhere than where this process looked before."""
-        try:
-            before = self.placed(workspace)[0]
-            return self.found(workspace) is not before
-        except WorkspaceMoves:
-            return False
-
     def placed(self, workspace: str) -> tuple[Store, str]:
         """Return that, and the version of the number of shards this process has taken that from.
 
         One that its parent keeps elsewhere is where this process has found it before. It may sleep
         before it uses the answer, for as long as it takes to change that number.
         """
-        layout = self.layout
-        if layout.is_old and not self._look_at(self.shards[layout.places(workspace)[0]].engine):
-            self.look()  # it has lost its data, or is no shard any more: the others know
-        shards = layout.mark.version
-        at, to = layout.places(workspace)
-        if workspace in layout.away:
-            return self.shards[layout.away[workspace]], shards
-        if at == to or workspace in layout.moved:
-            return self.shards[to], shards
-        found = self.shards[at].whereabouts(workspace, to)
-        if found is Whereabouts.MOVING:
-            raise WorkspaceMoves(workspace)
-        if found is Whereabouts.MOVED:
-            there = self.found(workspace)
-            if there is self.shards[to]:
-                layout.has_moved(workspace)
-            return there, shards
-        return self.shards[at], shards
+        self.look()
+        shards, (at, to) = self.layout.mark.version, self.layout.places(workspace)
+        known = self.layout.away.get(workspace)
+        if known is None and at != to:
+            found = self.shards[at].whereabouts(workspace, to)
+            if found is not Whereabouts.HERE:
+                return self.found(workspace), shards
+        return self.shards[at if known is None else known], shards
 
     def look(self, shards: Sequence[Store] = ()) -> None:
         """Look whether the number of shards changes, on the first of these that has its mark."""
@@ -177,30 +156,20 @@ class Shards:
             self._look(shards or self.shards)
 
     def _look(self, shards: Sequence[Store], *, at_all: bool = False) -> None:
-        silent: set[str] = set()
-        began, said = time.monotonic(), dict[int, Mark | None]()
-        for shard in sorted(shards, key=lambda shard: shard.engine.shard != self._told_by):
-            number, server = shard.engine.shard, shard.engine.server
-            if server in silent:
-                continue  # it would take as long not to answer
-            try:
-                said[number] = mark_of(shard.engine)
-            except StoreUnavailable:
-                if len(self._all) == 1:
-                    raise
-                silent.add(server)
-                continue
-            if not at_all and self.layout.is_told(said[number], number):
+        errors, began, said = Errors(), time.monotonic(), dict[int, Mark | None]()
+        first = sorted(shards, key=lambda shard: shard.engine.shard != self._told_by)
+        for number, mark in answers(
+            first, lambda shard: (shard.engine.shard, mark_of(shard.engine)), errors
+        ):
+            said[number] = mark
+            if not at_all and self.layout.is_told(mark, number):
                 break
+        if len(self._all) == 1:
+            errors.raise_first()
         told = [number for number, mark in said.items() if self.layout.is_told(mark, number)]
         if said:  # without one that is told, all have lost their data, or their newest writes
             self._told_by = max(told or said, key=lambda number: age_of(said[number]))
             self.layout.learn(said[self._told_by], began)
-
-    def has_changed(self, known: Mark) -> bool:
-        """Look at all of them at once; return whether the shards are others than were known."""
-        self._look(self.shards, at_all=True)
-        return self.layout.mark != known
 
     def patiently(self, call: Callable[[], T]) -> T:
         """Make a call about some workspaces; while these move, wait for up to some 2 s.
@@ -220,19 +189,14 @@ class Shards:
 
     def _await_move(self, known: Mark, moving: Sequence[str], seconds: float) -> None:
         """Wait for a moment, unless this process has only looked for them in the wrong place."""
-        found = [self.is_found(name) for name in moving]  # all of them, before the next try
-        if not any(found) and not self.has_changed(known):
-            time.sleep(seconds)
-
-    def _look_at(self, engine: Engine) -> bool:
-        """Learn what a shard says; False: it has no mark, or one of the past."""
-        sent = time.monotonic()
-        mark = mark_of(engine)
-        if not self.layout.is_told(mark, engine.shard) and self.layout.is_spread:
-            return False
-        self.layout.learn(mark, sent)
-        self._told_by = engine.shard
-        return True
+        elsewhere = False
+        for name in moving:  # all of them, before the next try
+            with suppress(WorkspaceMoves):
+                elsewhere |= self.placed(name)[0] is not self.found(name)
+        if not elsewhere:
+            self._look(self.shards, at_all=True)
+            if self.layout.mark == known:
+                time.sleep(seconds)
 
     def of_fence(self, fence: int) -> Store | None:
         """Return the shard that has issued a fence; None: it is of no shard here."""

@@ -13,7 +13,7 @@ from math import inf
 
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores import replies
-from fairqueue._stores.engine import WorkspaceMoves
+from fairqueue._stores.engine import Engine, WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.layout import Layout, Mark, check_layout
 from fairqueue._stores.publishes import Outcome
@@ -68,26 +68,27 @@ class ShardedStore(ShardedLimits, OwnMethods):
         Where one is away its shards are checked later, before the first call to them. Raises
         StoreUnavailable if all are.
         """
-        engines = [shard.engine for shard in self.shards]
-        away: dict[str, StoreUnavailable] = {}
-        for engine in engines:
-            if engine.server not in away:
-                try:
-                    engine.check(strict=strict)
-                except StoreUnavailable as error:
-                    away[engine.server] = error
-        there = [engine for engine in engines if engine.server not in away]
-        if not there:
-            raise next(iter(away.values()))
-        if self.layout.has_looked:  # it connects again, and follows what has changed meanwhile
-            any(self._look_at(engine) for engine in there)
-        for engine in there:
-            engine.late_check = None
+        errors, checked, shards = Errors(), set[str](), self.shards
+
+        def check(shard: Store) -> Engine:
+            if shard.engine.late_check is not None:
+                shard.engine.late_check.passes()
+            elif shard.engine.server not in checked:
+                shard.engine.check(strict=strict)
+            shard.engine.late_check = None
+            checked.add(shard.engine.server)
+            return shard.engine
+
+        there = list(answers(shards, check, errors))
+        for error in errors.found:
+            if not there or not isinstance(error, StoreUnavailable):
+                raise error
+        if self.layout.looked_at:  # it connects again, and follows what has changed meanwhile
+            self._look([shards[engine.shard] for engine in there])
         check_layout(there, self.layout, servers=self.servers)
-        for shard in self.shards:
-            if shard.engine.server in away:
-                reason = away[shard.engine.server]
-                log.warning("shard %d does not answer: %s", shard.engine.shard, reason)
+        for shard in shards:
+            if shard.engine not in there and shard.engine.late_check is None:
+                log.warning("shard %d does not answer: %s", shard.engine.shard, errors.found[-1])
                 late = partial(self._check_late, strict=strict)
                 shard.engine.late_check = LateCheck(shard, [late])
 

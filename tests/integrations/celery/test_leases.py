@@ -182,7 +182,7 @@ def test_a_job_whose_early_ack_is_owed_does_not_start(
         core.publish(b"", queue="q", workspace=there)
         [lease] = core.claim(["q"]).leases
         core.publish(b"", queue="q", workspace=here)
-        core._claimer._empty.forget(0)  # type: ignore[union-attr]  # as a wake-up does
+        core._claimer._empty.forget(0)  # as a wake-up does
         claims = Claims(core, HeldLeases(core), None)
         claims.queues = ["q"]
         claims._ahead.append(Waiting(lease, time.monotonic(), acks_early=True))
