@@ -20,7 +20,7 @@ from fairqueue._keys import encode
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.permits import UNUSED, Change, Told, adopted, home_of
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import AnyStore, Store
 from fairqueue._types import Lease, Renewed
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError
@@ -172,12 +172,10 @@ class Permits:
 
     def give_back(self) -> None:
         """Free what no job uses."""
-        limits = [limit for limit in {*self._spare, *self._fresh} if self._has_any(limit)]
+        held = (self._spare, self._fresh, self._doubtful)
+        limits = {limit for of in held for limit, permits in [*of.items()] if permits}
         if limits:
             self._take([(limit, "-", 0) for limit in limits])
-
-    def _has_any(self, limit: str) -> bool:
-        return bool(self._spare[limit] or self._fresh[limit])
 
     def _take(self, wanted: Iterable[tuple[str, str, int]]) -> list[Told | None]:
         """Take permits of some limits, for ``(limit, turn, n)``, and free those that are spare.
@@ -231,53 +229,35 @@ class Permits:
             log.warning("jobs under limits over all shards wait, or run on: %s", error)
 
     def renewed(self, store: AnyStore, fences: set[int], renewed: Renewed) -> None:
-        """Leases were renewed: renew what their jobs hold, and count what a limit came to since."""
-        self.ended(renewed.lost)
-        self.renew(store, fences - renewed.lost)
-        self.adopt(store, renewed.wide)
+        """Leases were renewed: renew what their jobs hold; what fails is tried again next time.
 
-    def renew(self, store: AnyStore, running: set[int]) -> None:
-        """Renew those of some leases; what fails is tried again with the next renewal."""
-        self.ended(self._adopted - running)
-        self._put(store, {fence: dict(self._held.get(fence, {})) for fence in running})
-
-    def adopt(self, store: AnyStore, limits_of: Mapping[int, Sequence[str]]) -> None:
-        """Count jobs that run without a permit, since their limit came while they ran."""
-        new: dict[int, dict[str, str]] = {}
-        for fence, limits in limits_of.items():
+        A job that runs without a permit, since its limit came while it ran, counts from now on.
+        """
+        running = fences - renewed.lost
+        self.ended({*renewed.lost, *(self._adopted - running)})
+        for fence, limits in renewed.wide.items():
             held = self._held.get(fence, {})
-            missing = {limit: adopted(self._owner, fence) for limit in limits if limit not in held}
-            if missing:
-                new[fence] = missing
+            if new := {limit: adopted(self._owner, fence) for limit in limits if limit not in held}:
                 self._adopted.add(fence)
-                self._held.setdefault(fence, {}).update(missing)
-        self._put(store, new)
-
-    def _put(self, store: AnyStore, held: Mapping[int, Mapping[str, str]]) -> None:
-        """Renew permits at their homes; those whose jobs have ended meanwhile are freed again."""
-        pairs = [pair for of in held.values() for pair in of.items()]
+                self._held.setdefault(fence, {}).update(new)
+        pairs = [pair for fence in running for pair in [*self._held.get(fence, {}).items()]]
         for home in {home_of(limit) for limit, _ in pairs}:
             here = [pair for pair in pairs if home_of(pair[0]) == home]
             for at in range(0, len(here), AT_ONCE):
-                renewed = defaultdict[str, list[str]](list)
-                for limit, permit in here[at : at + AT_ONCE]:
-                    renewed[limit].append(permit)
-                try:
-                    store.shards[home].permits(seconds=self._seconds, renewed=renewed)
-                except FairQueueError as error:
-                    self._failed(error)
-        ended = defaultdict[str, list[str]](list)
+                self._put(store.shards[home], here[at : at + AT_ONCE])
         used = {permit for of in list(self._held.values()) for permit in of.values()}
         for limit, permit in pairs:
-            if permit not in used:
-                ended[limit].append(permit)
-        self._free(store, ended)
+            if permit not in used:  # its job has ended meanwhile
+                self._doubtful[limit].append(permit)
 
-    def _free(self, store: AnyStore, permits: Mapping[str, Sequence[str]]) -> None:
-        for limit, some in permits.items():
-            with suppress(FairQueueError):
-                change = Change(limit, freed=some)
-                store.shards[home_of(limit)].permits([change], seconds=self._seconds)
+    def _put(self, home: Store, pairs: Iterable[tuple[str, str]]) -> None:
+        permits = defaultdict[str, list[str]](list)
+        for limit, permit in pairs:
+            permits[limit].append(permit)
+        try:
+            home.permits(seconds=self._seconds, renewed=permits)
+        except FairQueueError as error:
+            self._failed(error)
 
 
 def _turn(limit: str, queue: str, fence: int = 0) -> str:

@@ -24,19 +24,6 @@ class Way(NamedTuple):
     """It is on its way: the other shard does not have all of it yet."""
 
 
-def way_in(text: bytes | None) -> Way:
-    """Read what a shard has kept of it."""
-    return Way(None, moves=False) if text is None else Way(int(text.lstrip(b">")), text[:1] == b">")
-
-
-class Whereabouts(IntEnum):
-    """Where a workspace lives, as the shard says that it leaves."""
-
-    HERE = 0
-    MOVING = 1
-    MOVED = 2
-
-
 class Left(IntEnum):
     """What becomes of a workspace that has got a parent on another shard."""
 
@@ -52,18 +39,18 @@ def _late(workspace: str) -> FairQueueError:
 class MovesStore(OperatorStore):
     """The steps of a move; each is atomic and may be repeated."""
 
-    def whereabouts(self, workspace: str, to: int) -> Whereabouts:
-        """Return where a workspace lives that goes to shard ``to``.
+    def whereabouts(self, workspace: str, to: int | None = None) -> Way:
+        """Return whether a workspace has left this shard, and where to.
 
-        One that is not known here has moved from now on.
+        ``to``: where it goes since the number of shards changes. One that is not known here has
+        moved from now on.
         """
-        return Whereabouts(self._call("whereabouts", workspace=encode(workspace), to=to))
-
-    def ways(self, workspaces: Sequence[str]) -> list[Way]:
-        """Say of each whether it has left this shard because of its parent, and where to."""
-        moved = self.engine.keys.key("moved")
-        found = self.engine.command("HMGET", moved, *map(encode, workspaces))
-        return [way_in(text) for text in found]
+        name = encode(workspace)
+        if to is None:
+            text = self._moved("HGET", name)
+        else:
+            text = self._call("whereabouts", workspace=name, to=to)
+        return Way(int(text.lstrip(b">")), text[:1] == b">") if text else Way(None, moves=False)
 
     def keep_way(self, workspace: str, to: int | None) -> None:
         """Note where it is, though its name says another shard; None: here.

@@ -1,7 +1,7 @@
--- Where a workspace lives while the number of shards changes, asked of the shard that it leaves.
--- Of one that is not known there, it is decided now: it has moved.
+-- Whether a workspace has left this shard, since the number of shards changes, and where to.
 -- ARGV now workspace to
--- RETURNS 0 here, 1 it is moving, 2 on shard `to`, or where `moved` leads
+-- RETURNS its shard, behind a > while it moves; empty: it is here
+-- to: where it goes. Of one that is not known here it is decided now: it has moved.
 local _, name, to = unpack(ARGV)
 
 local function has_rate()
@@ -22,9 +22,9 @@ local function is_known()
 end
 
 local at, all_have_moved = unpack(call('HMGET', K.moved(), name, '!'))
-if at then return find(at, '^>') and 1 or 2 end
-if call('HEXISTS', K.limits(), 'moves') == 0 or is_known() then return 0 end
+if at then return at end
+if call('HEXISTS', K.limits(), 'moves') == 0 or is_known() then return '' end
 -- keys of jobs that have ended may be left here
-if not all_have_moved and call('HLEN', K.unique()) > 0 then return 0 end
+if not all_have_moved and call('HLEN', K.unique()) > 0 then return '' end
 call('HSET', K.moved(), name, to)
-return 2
+return to

@@ -31,7 +31,6 @@ NOT_OPERATIONS = {
     "of_these",
     "take_woken",
     "waiter",
-    "ways",
     "would_store",
 }
 """These run no script, or those of others."""

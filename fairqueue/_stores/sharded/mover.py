@@ -17,7 +17,7 @@ from fairqueue._stores.layout import (
     newest,
 )
 from fairqueue._stores.limits_text import widened
-from fairqueue._stores.moves import SETTINGS_AT_ONCE, Whereabouts
+from fairqueue._stores.moves import SETTINGS_AT_ONCE
 from fairqueue._stores.sharded.carrier import Hold, Move, Stuck
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.sharded.ways import Ways
@@ -194,7 +194,8 @@ class Mover:
         """Move one if nothing of it runs."""
         self._hold.renew()
         name, source, target = move
-        if source.whereabouts(name, target.engine.shard) is Whereabouts.MOVED:
+        way = source.whereabouts(name, target.engine.shard)
+        if way.to is not None and not way.moves:
             return False
         # Raises while the target is away: then the workspace goes on where it is.
         moves_from(target.engine)

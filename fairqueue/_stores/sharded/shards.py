@@ -13,7 +13,7 @@ from typing import TypeVar
 from fairqueue._shards import shard_of_fence
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.layout import Layout, Mark, age_of, mark_of, moves_from
-from fairqueue._stores.moves import Way, Whereabouts
+from fairqueue._stores.moves import Way
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
 from fairqueue.errors import ConfigurationError
@@ -129,7 +129,7 @@ class Shards:
         """Follow it from the shard of its name to the one on which it lives, or that it leaves."""
         at = at or self.shards[self.layout.places(workspace)[0]]
         for _ in self.shards:
-            [way] = at.ways([workspace])
+            way = at.whereabouts(workspace)
             if way.to is None or way.moves:
                 return at, way
             at = self.shards[way.to]
@@ -145,8 +145,10 @@ class Shards:
         shards, (at, to) = self.layout.mark.version, self.layout.places(workspace)
         known = self.layout.away.get(workspace)
         if known is None and at != to:
-            found = self.shards[at].whereabouts(workspace, to)
-            if found is not Whereabouts.HERE:
+            way = self.shards[at].whereabouts(workspace, to)
+            if way.moves:
+                raise WorkspaceMoves(workspace)
+            if way.to is not None:
                 return self.found(workspace), shards
         return self.shards[at if known is None else known], shards
 
