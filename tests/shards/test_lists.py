@@ -112,22 +112,6 @@ def test_tasks_and_workers_are_merged_by_name(busy: Both) -> None:
         assert found.silent_seconds == pytest.approx(wanted.silent_seconds, abs=0.01)
 
 
-@pytest.mark.usefixtures("servers_apart")
-def test_an_owner_is_introduced_where_a_shard_answers(
-    both: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The others are told first; then the error of the one that did not answer is raised."""
-
-    def away(*_: object, **__: object) -> None:
-        raise StoreUnavailable("gone")
-
-    monkeypatch.setattr(both.sharded.shards[0], "introduce", away)
-    with pytest.raises(StoreUnavailable, match="gone"):
-        both.sharded.introduce("o", "n", "1")
-    for shard in both.sharded.shards[1:]:
-        assert [row.owner for page in shard.workers() for row in page] == ["o"]
-
-
 def test_why_finds_a_job_on_any_shard(busy: Both) -> None:
     """With or without its workspace; where it waits, workers of all shards are counted."""
     for world in busy.worlds:
@@ -166,18 +150,6 @@ def test_why_tells_of_a_job_though_another_shard_is_away(
     assert both.sharded.why(workspace=None, job_id="x", queue=None).workspace == name
     with pytest.raises(StoreUnavailable, match="gone"):
         both.sharded.why(workspace=None, job_id="y", queue=None)
-
-
-def test_why_prefers_the_shard_where_a_job_ended(both: Both) -> None:
-    """The others do not know it."""
-    for name in WORKSPACES:
-        both.publish(name, f"{name}-x")
-    for worker in both.workers():
-        for lease in worker.take(9):
-            worker.finish(lease)
-    for name in WORKSPACES:
-        found = both.sharded.why(workspace=None, job_id=f"{name}-x", queue=None)
-        assert found.state is JobState.ENDED
 
 
 def test_leases_of_a_shard_stand_for_as_many_as_those_of_others() -> None:

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 import pytest
 
-from fairqueue import Cancelled, Job, Limits, Pause
+from fairqueue import Cancelled, Job, Limits
 from fairqueue._shards import shard_of
 from fairqueue._stores import replies
-from fairqueue._stores.engine import Engine
-from fairqueue._stores.memory import MemoryEngine
-from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import AnyStore
 from fairqueue._types import StoredLimits
 from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError, StoreUnavailable
-from fairqueue.testing import ManualClock
 from tests.contract.world import LEASE_SECONDS, World
-from tests.shards.conftest import put_away
-
-SHARDS = 3
-ODD = "d: {*}/\n"
+from tests.shards.conftest import SHARDS, Both, put_away
 
 
 def on_shard(number: int, nth: int = 0) -> str:
@@ -69,25 +60,13 @@ class Shards:
         put_away(self.store.shards[number], is_away=is_away)
 
 
-def engines_of(request: pytest.FixtureRequest, namespace: str) -> list[Engine]:
-    """Return an engine for each shard, all on one server."""
-    if request.param == "redis":
-        client = request.getfixturevalue("redis_client")
-        return [RedisEngine(client, namespace=namespace, shard=i) for i in range(SHARDS)]
-    database = Database()
-    return [MemoryEngine(database, namespace=namespace, shard=i) for i in range(SHARDS)]
-
-
-@pytest.fixture(params=["memory", "redis"])
-def shards(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> Iterator[Shards]:
+@pytest.fixture
+def shards(both: Both) -> Iterator[Shards]:
     """Three shards on each engine in turn; at the end the auditor finds nothing there."""
-    stores = [Store(engine, clock=clock) for engine in engines_of(request, namespace)]
-    worlds = [World(store, clock, _ids=count(100 * i)) for i, store in enumerate(stores)]
-    yield Shards(ShardedStore(stores), worlds)
-    for store in stores:
+    yield Shards(both.sharded, both.worlds[1:])
+    for store in both.sharded.shards:
         put_away(store, is_away=False)
-        assert audit(store.engine, now=clock()) == []
-        store.close()
+        assert audit(store.engine, now=both.clock()) == []
 
 
 OF_STORE = {"reap", "depth", "declare", "is_plain"}
@@ -127,16 +106,6 @@ def test_a_search_needs_only_the_shard_that_has_the_job(shards: Shards) -> None:
     assert shards.store.cancel(third) is Cancelled.REMOVED
 
 
-@pytest.mark.usefixtures("servers_apart")
-def test_shards_are_paused_that_answer(shards: Shards) -> None:
-    """One that is away raises, and the others hold the pause by then."""
-    shards.publish()
-    shards.away(0)
-    with pytest.raises(StoreUnavailable):
-        shards.store.pause("total", "", Pause.PAUSED)
-    assert shards.worlds[1].worker().take(1) == shards.worlds[2].worker().take(1) == []
-
-
 def test_failure_notices_come_from_all_shards_and_are_dropped_on_theirs(shards: Shards) -> None:
     """Each is taken by one caller and reported once."""
     jobs = shards.publish()
@@ -157,18 +126,6 @@ def test_a_few_notices_come_from_another_shard_each_time(shards: Shards) -> None
     sum(shards.store.purge("q", cancelled=True))
     taken = [shards.store.take_failure_notices(["q"], n=1, hold_seconds=30.0) for _ in range(3)]
     assert {letter.job.workspace for some in taken for letter in some} == set(HOMES)
-
-
-@pytest.mark.usefixtures("servers_apart")
-def test_notices_of_other_shards_are_taken_while_one_is_away(shards: Shards) -> None:
-    """The error is raised by a call that finds none."""
-    shards.publish()
-    sum(shards.store.purge("q", cancelled=True))
-    shards.away(1)
-    found = shards.store.take_failure_notices(["q"], n=9, hold_seconds=30.0)
-    assert {letter.job.workspace for letter in found} == {HOMES[0], HOMES[2]}
-    with pytest.raises(StoreUnavailable):
-        shards.store.take_failure_notices(["q"], n=9, hold_seconds=30.0)
 
 
 def test_a_message_is_imported_once_it_is_out_of_its_list(shards: Shards) -> None:
@@ -192,19 +149,6 @@ def test_a_configuration_is_stored_on_every_shard(shards: Shards) -> None:
         shards.publish()
     assert [len(world.worker().take(9)) for world in shards.worlds] == [1, 2, 1]
     assert not shards.store.configure(StoredLimits(default=Limits(3)), authoritative=False)
-
-
-def test_a_shard_that_lost_its_limits_is_noticed_and_gets_them_again(shards: Shards) -> None:
-    """The others keep theirs."""
-    stored = StoredLimits(default=Limits(concurrency=1))
-    shards.store.configure(stored, authoritative=True)
-    engine = shards.store.shards[1].engine
-    for kind in ("limits", "configured"):
-        engine.command("DEL", engine.keys.key(kind))
-    assert not shards.store.has_limits()
-    assert shards.store.configure(stored, authoritative=False)
-    assert shards.store.has_limits()
-    assert [len(shard.get_limits("default", "")) for shard in shards.store.shards] == [1, 1, 1]
 
 
 def test_replaced_limits_are_told_of_once(shards: Shards) -> None:

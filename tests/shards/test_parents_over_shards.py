@@ -98,37 +98,6 @@ def test_a_publisher_that_knows_no_parent(processes: Namespace) -> None:
     assert processes.findings(FROM) == []
 
 
-def test_a_new_publisher_pays_one_trip_once(processes: Namespace) -> None:
-    """Then it knows where the workspace is: nothing more is asked."""
-    group(processes.open(FROM), *OTHERS)
-    queue = processes.open(FROM)
-    put(queue, OTHERS[0])
-    calls: list[str] = []
-    for shard in queue.store.shards:
-        engine: Any = shard.engine
-        engine.call = partial(noted, calls, engine.call)
-    put(queue, OTHERS[0])
-    assert calls == ["publish"]
-
-
-def noted(calls: list[str], run: Any, *args: Any, **values: Any) -> Any:
-    """Note a call, and make it."""
-    calls.append(args[0])
-    return run(*args, **values)
-
-
-def test_the_weight_of_a_group(processes: Namespace) -> None:
-    """Its workspaces share what the parent weighs, beside another workspace."""
-    queue = processes.open(FROM)
-    alone = of_shard(AT, 1)
-    queue.admin.set_limits(ORG, weight=2)
-    queue.admin.set_default_limits(concurrency=100)
-    group(queue, *MEMBERS)
-    put(queue, *MEMBERS, alone, n=40)
-    started = ran(queue, 60)
-    assert 18 <= started.count(alone) <= 22
-
-
 def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     """Of a process that has known another place."""
     late = processes.open(FROM)

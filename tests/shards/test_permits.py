@@ -405,16 +405,6 @@ def test_people_see_the_whole_limit(fleet: Fleet) -> None:
     assert not [each for each in admin.why(workspace=waiting).blockers if each.kind != "worker"]
 
 
-def test_with_observe_no_limit_holds_a_job_back(fleet: Fleet) -> None:
-    """Nothing needs a permit."""
-    fleet.store.configure(
-        StoredLimits(total=Limits(concurrency=1), enforced=False), authoritative=True
-    )
-    fleet.publish(2)
-    assert fleet.process().start() == 6
-    assert fleet.permits("total:") == 0
-
-
 def test_a_job_needs_the_permits_of_all_its_limits(fleet: Fleet) -> None:
     """The lowest of them counts; those of the others come back."""
     fleet.store.set_limits("total", "", Limits(concurrency=5))

@@ -94,23 +94,8 @@ def test_every_job_runs_once_within_its_limit(queue: FairQueue) -> None:
         for lease in leases:
             queue.ack(lease)
     assert sorted(ran) == sorted(f"{name}-{n}" for name in WORKSPACES for n in range(4))
+    assert [row.owner for row in queue.admin.list_workers()] == [queue._claimer.owner]
     assert queue.depth("q", running=True) == 0
-
-
-def test_the_shards_take_turns(queue: FairQueue) -> None:
-    """Each gives its first job before one gives its second."""
-    for number in range(SHARDS):
-        for _ in range(2):
-            queue.publish(b"x", queue="q", workspace=of_shard(number))
-    asked = [shard_of_fence(queue.claim(["q"]).leases[0].fence) for _ in range(3)]
-    assert sorted(asked) == [0, 1, 2]
-
-
-def test_no_fence_is_issued_twice(queue: FairQueue) -> None:
-    """Not by two shards either."""
-    fill(queue)
-    fences = [lease.fence for lease in queue.claim(["q"], 100).leases]
-    assert len(set(fences)) == len(fences) == 2 * len(WORKSPACES)
 
 
 def test_finishes_go_to_the_shards_of_their_leases(queue: FairQueue) -> None:
@@ -380,22 +365,6 @@ def test_the_lease_of_what_is_owed_lives(queue: FairQueue, away: Away) -> None:
     assert len(renewed) == sum(home == 1 for home in HOMES.values())
 
 
-def test_what_one_shard_brought_is_told_though_another_refuses(
-    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A user that lacks a command there is no reason to lose leases."""
-    fill(queue)
-
-    def refuse(*_: object) -> None:
-        raise ConfigurationError("NOPERM")
-
-    monkeypatch.setattr(queue.store.shards[1].engine, "_run", refuse)
-    for engine in {type(shard.engine) for shard in queue.store.shards}:
-        monkeypatch.setattr(engine, "server", property(lambda engine: f"server {engine.shard}"))
-    leases = queue.claim(["q"], 100).leases
-    assert {shard_of_fence(lease.fence) for lease in leases} == {0, 2}
-
-
 def test_an_interrupt_between_two_shards_loses_nothing(queue: FairQueue) -> None:
     """The next call returns what the first shard gave, and finishes what is left."""
     fill(queue)
@@ -430,16 +399,6 @@ def test_a_wakeup_that_one_process_cannot_use_wakes_another(queue: FairQueue) ->
         assert not shard.engine.command("EXISTS", shard.engine.keys.key("token", "q"))
     waiter.close()
     other.close()
-
-
-def test_a_claim_of_nothing_is_no_outage(queue: FairQueue, away: Away) -> None:
-    """A worker that is full finishes a job of the shard that is away; it must not stop for that."""
-    fill(queue, 1)
-    leases = queue.claim(["q"], 100).leases
-    away(1)
-    of_it = [Finish(each.fence) for each in leases if shard_of_fence(each.fence) == 1]
-    assert queue.claim(["q"], 0, finishes=of_it).lost == set()
-    assert len(queue.owed.owed()) == len(of_it)
 
 
 def test_a_finish_alone_says_that_a_shard_is_away(queue: FairQueue, away: Away) -> None:
@@ -489,22 +448,6 @@ def test_a_silent_server_is_waited_for_once(queue: FairQueue) -> None:
             assert len(asked) == 1
 
 
-def test_limits_are_no_reason_to_stop(
-    redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A worker looks now and then whether the shards still have its limits; one may be away."""
-    with FairQueue(
-        redis_url, namespace=namespace, shards=2, workspace_concurrency=2, authoritative=True
-    ) as queue:
-        fill(queue, 1)
-        assert queue._own_limits._check is not None
-        monkeypatch.setattr(queue._own_limits._check, "passes", lambda: True)
-        refused = Away(queue, monkeypatch)
-        refused(1)
-        leases = queue.claim(["q"], 100).leases
-        assert {shard_of_fence(lease.fence) for lease in leases} == {0}
-
-
 def test_leases_of_other_shards_are_renewed(queue: FairQueue, away: Away) -> None:
     """Those of the shard that is away are to be renewed again."""
     fill(queue, 1)
@@ -516,18 +459,6 @@ def test_leases_of_other_shards_are_renewed(queue: FairQueue, away: Away) -> Non
     away(0, 1)
     with pytest.raises(StoreUnavailable):
         queue.renew([(lease.fence, 0.1) for lease in leases])
-
-
-def test_a_keeper_keeps_the_leases_of_all_shards(queue: FairQueue) -> None:
-    """Its fences are those of several shards."""
-    fill(queue, 1)
-    keeper = LeaseKeeper(queue)
-    leases = queue.claim(["q"], 100).leases
-    for lease in leases:
-        keeper.hold(lease)
-    assert keeper._try_to_renew(queue)
-    assert not any(keeper.is_lost(lease.fence) for lease in leases)
-    keeper.stop()
 
 
 def test_many_publishes_say_what_is_known(queue: FairQueue, away: Away) -> None:
@@ -542,22 +473,6 @@ def test_many_publishes_say_what_is_known(queue: FairQueue, away: Away) -> None:
     away.back()
     assert queue.publish_many(jobs) == ["j0", "j1", "j2", "j3"]
     assert queue.depth("q") == 4
-
-
-def test_a_forked_owner_is_the_same_on_all_shards(queue: FairQueue) -> None:
-    """One process, one owner; another queue is another."""
-    fill(queue, 1)
-    owners = {lease.owner for lease in queue.claim(["q"], 100).leases}
-    assert owners == {queue._claimer.owner}
-    assert [row.owner for row in queue.admin.list_workers()] == [queue._claimer.owner]
-
-
-def test_an_early_ack_goes_to_its_shard(queue: FairQueue) -> None:
-    """It keeps its slot until the end."""
-    fill(queue, 1)
-    leases = queue.claim(["q"], 100).leases
-    assert queue.finish([Finish(each.fence, Ending.ACK_EARLY) for each in leases]) == set()
-    assert queue.depth("q", running=True) == len(WORKSPACES)
 
 
 # How it is opened
@@ -611,15 +526,6 @@ def test_a_url_with_several_hosts(url: str, hosts: Sequence[str]) -> None:
     ] == hosts
     if "user" in url:
         assert {(each["username"], each["password"]) for each in kwargs} == {("user", "p,w")}
-
-
-def test_more_shards_than_servers() -> None:
-    """Shard i is on server i modulo their number, so that servers can be added later."""
-    store = FairQueue("redis://a,b/0", shards=5).store
-    clients: list[Any] = [shard.engine.client for shard in store.shards]  # type: ignore[attr-defined]
-    hosts = [client.connection_pool.connection_kwargs["host"] for client in clients]
-    assert hosts == ["a", "b", "a", "b", "a"]
-    assert [shard.engine.shard for shard in store.shards] == [0, 1, 2, 3, 4]
 
 
 def test_an_idle_worker_asks_no_shard_that_had_no_job(queue: FairQueue) -> None:

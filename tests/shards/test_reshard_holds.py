@@ -18,9 +18,7 @@ from fairqueue import (
 )
 from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
-from fairqueue._stores.engine import Engine
 from fairqueue._stores.layout import Mark
-from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import mover
 from fairqueue._stores.store import Store
 from fairqueue.explained import explain_wait
@@ -95,17 +93,6 @@ def test_a_worker_that_slept_through_it_has_lost_its_job(
     assert places(processes) == {}
 
 
-def test_many_jobs_of_a_publisher_that_slept(processes: Namespace) -> None:
-    """They are refused at first, and the next try stores them where they belong."""
-    name = moving()
-    queue, late = processes.open(FROM), processes.open(FROM)
-    asleep(late)
-    assert queue.admin.reshard(TO).is_done
-    jobs = [NewJob(b"", "q", workspace=name) for _ in range(3)]
-    late.publish_many(jobs)
-    assert places(processes) == {shard_of(name, TO): 3}
-
-
 def test_a_shard_without_a_mark_tells_nothing(processes: Namespace) -> None:
     """A process that knew a shard which was dropped asks the others, and does not go on there."""
     old = processes.open(5)
@@ -139,27 +126,6 @@ def test_new_shards_keep_their_mark(processes: Namespace, monkeypatch: pytest.Mo
         queue.admin.reshard(4)
     assert put
     assert set(places(processes)) == set(put)
-
-
-def test_a_job_that_was_cancelled_does_not_come_back(
-    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where a move was killed it is on both shards: a cancel waits until it is on one."""
-    name = moving(2)
-    queue, killed = processes.open(FROM), processes.open(FROM)
-    queue.publish(b"", queue="q", workspace=name, job_id="x")
-    monkeypatch.setattr(Store, "drop_moved", lambda *_: (_ for _ in ()).throw(Killed))
-    with pytest.raises(Killed):
-        killed.admin.reshard(2)
-    monkeypatch.undo()
-    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
-    with pytest.raises(StoreUnavailable, match="moves to another shard"):
-        queue.admin.cancel("x")
-    clock.advance(31)
-    assert queue.admin.reshard(2).is_done
-    assert queue.admin.cancel("x") == "removed"
-    assert queue.claim(["q"], 1).leases == ()
 
 
 def test_jobs_of_others_are_found_beside_one_that_moves(processes: Namespace) -> None:
@@ -251,26 +217,6 @@ def test_lists_have_the_new_shards(processes: Namespace) -> None:
     assert third.store.waiting("q", cursor=str(shard_of(name, TO))).jobs[0].job_id == "x"
     assert fourth.admin.why("x").workspace == name
     assert fifth.admin.cancel("x") == "removed"
-
-
-def test_a_silent_server_is_not_asked_first_again(
-    processes: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """How many shards there are is asked of the one that told it the last time."""
-    queue = processes.open(FROM)
-    monkeypatch.setattr(Engine, "server", property(lambda engine: str(engine.shard)))
-    monkeypatch.setattr(RedisEngine, "server", Engine.server)
-    first: Any = queue.store.shards[0].engine
-    asked: list[object] = []
-
-    def silent(*command: object) -> object:
-        asked.append(command)
-        raise StoreUnavailable("silent")
-
-    first.command = silent
-    for _ in range(3):
-        queue.store.look()
-    assert len(asked) == 1
 
 
 def test_a_process_that_was_idle_for_long_asks_again(processes: Namespace) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 import redis
 
-from fairqueue import FairQueue, Limits, Settings
-from fairqueue._silence import PROBES_UNTIL_SILENT, SilenceWatch
+from fairqueue import FairQueue, Settings
 from fairqueue._stores.engine import Engine, Level, Remark
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.redis.address import client_at
@@ -18,7 +15,7 @@ from fairqueue._unseen_names import hint_of_unseen
 from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
 from fairqueue.lists import Durability
-from tests.shards.conftest import SHARDS, Both
+from tests.shards.conftest import Both
 
 
 def _lose_a_token(engine: Engine) -> None:
@@ -124,46 +121,6 @@ def test_a_queue_is_full_if_all_its_servers_are(
         monkeypatch.setattr(shard.engine, "command", full)
     with pytest.raises(StoreUnavailable, match="out of memory"):
         queue.refuse_if_full()
-
-
-def test_only_calls_to_the_silent_shard_fail(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, while a worker stops; afterwards they wait for it as before."""
-    silent, asked = both.sharded.shards[1], threading.Semaphore(0)
-
-    class Probe:
-        def __init__(self, shard: object) -> None:
-            self.shard, self.engine = shard, SimpleNamespace()
-
-        def is_plain(self, _: str) -> None:
-            if self.shard is silent:
-                asked.release()
-                raise StoreUnavailable("gone")
-
-        def close(self) -> None:
-            return None
-
-    for kind in (Engine, RedisEngine):
-        monkeypatch.setattr(kind, "server", property(lambda engine: f"server {engine.shard}"))
-    for shard in both.sharded.shards:
-        monkeypatch.setattr(shard, "clone", lambda shard=shard, **_: Probe(shard))
-    monkeypatch.setattr("fairqueue._silence.PROBE_SECONDS", 0.02)
-    watch = SilenceWatch(FairQueue(settings=Settings(), store=both.sharded))
-    watch.start()
-    for _ in range(PROBES_UNTIL_SILENT + 1):
-        assert asked.acquire(timeout=30)
-    assert [shard.engine.is_open for shard in both.sharded.shards] == [False, True, False]
-    with pytest.raises(StoreUnavailable):
-        silent.depth("q")
-    watch.stop()
-    assert [shard.engine.is_open for shard in both.sharded.shards] == [False] * SHARDS
-
-
-def test_limits_are_told_of_all_shards(both: Both) -> None:
-    """With the process that has stored the newest."""
-    for shard in both.sharded.shards:
-        shard.set_limits("default", "", Limits(concurrency=2))
-    (remark,) = (one for one in both.admins[0].checkup().remarks if one.about == "limits")
-    assert remark.text.startswith("stored: 1; the newest, of default (live), by ")
 
 
 def test_of_several_servers_the_least_durable_is_told(
