@@ -168,7 +168,9 @@ def check_layout(engines: Sequence[Engine], layout: Layout, *, servers: int = 1)
 
 
 def _refuse_other_number(engine: Engine, there: Sequence[Engine], known: Mark, mark: Mark) -> None:
-    if _numbers(known) & _numbers(mark) or _ends(known, there):
+    own = {known.shards, known.to} - {None}
+    before = (moves_from(each) for each in there)  # of a change that has not ended
+    if own & {mark.shards, mark.to} or any(one and one.shards == known.shards for one in before):
         return
     now = f"{mark.shards} shards"
     if mark.to is not None:
@@ -177,16 +179,6 @@ def _refuse_other_number(engine: Engine, there: Sequence[Engine], known: Mark, m
         f"the jobs of namespace {engine.namespace!r} are on {now}, and this process is set up for "
         f"{known.shards}: give all processes the same servers and the same setting 'shards'"
     )
-
-
-def _numbers(mark: Mark) -> set[int | None]:
-    return {mark.shards, mark.to} - {None}
-
-
-def _ends(known: Mark, there: Sequence[Engine]) -> bool:
-    """Whether the change from this number has not ended, although the new one is stored already."""
-    changes = filter(None, map(moves_from, there))
-    return any(before.shards == known.shards for before in changes)
 
 
 def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, servers: int) -> None:

@@ -103,6 +103,7 @@ def test_a_name_is_known_that_any_shard_knows(both: Both) -> None:
     assert "did you mean 'mails'?" in (hint_of_unseen(both.sharded, "queue", "mail") or "")
 
 
+@pytest.mark.usefixtures("servers_apart")
 def test_a_queue_is_full_if_all_its_servers_are(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:

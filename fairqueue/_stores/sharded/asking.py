@@ -77,17 +77,11 @@ def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: Collec
 
 
 def any_of(shards: Iterable[Store], ask: Callable[[Store], object]) -> None:
-    """Ask one shard after the other until one answers; without one the last error is raised."""
-    away: Exception | None = None
-    for shard in shards:
-        try:
-            ask(shard)
-        except StoreUnavailable as error:
-            away = error
-        else:
-            return
-    if away is not None:
-        raise away
+    """Ask one shard after the other until one answers; without one the first error is raised."""
+    errors = Errors()
+    for _ in answers(shards, ask, errors):
+        return
+    errors.raise_first()
 
 
 def ask_anything(shards: Iterable[Store]) -> None:

@@ -18,9 +18,8 @@ from fairqueue._stores.layout import (
 )
 from fairqueue._stores.limits_text import widened
 from fairqueue._stores.moves import SETTINGS_AT_ONCE
-from fairqueue._stores.sharded.carrier import Hold, Move, Stuck
+from fairqueue._stores.sharded.carrier import Hold, Move, Stuck, Ways
 from fairqueue._stores.sharded.store import ShardedStore
-from fairqueue._stores.sharded.ways import Ways
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue.errors import ConfigurationError, FairQueueError
 
@@ -64,7 +63,7 @@ class Mover:
     def __init__(
         self, store: AnyStore, to: int, *, wait_seconds: float, progress: Callable[[int], object]
     ) -> None:
-        self._store, self._servers = _checked(store, to)
+        self._store = _checked(store, to)
         self._to, self._wait_seconds, self._progress = to, wait_seconds, progress
         self._hold = Hold(store.shards[0])
         self._ways = Ways(self._store, to)
@@ -251,7 +250,7 @@ class Mover:
             shard.set_moves(None)
 
 
-def _checked(store: AnyStore, to: int) -> tuple[ShardedStore, int]:
+def _checked(store: AnyStore, to: int) -> ShardedStore:
     if not isinstance(store, ShardedStore) or to < LEAST:
         raise ConfigurationError(
             "several shards never become one, whose limits are others: there are two at least; "
@@ -262,7 +261,7 @@ def _checked(store: AnyStore, to: int) -> tuple[ShardedStore, int]:
             f"there may be {max(LEAST, store.servers)} to {SHARDS_MOST} shards here, not {to}: "
             "each server of the URL has one at least"
         )
-    return store, store.servers
+    return store
 
 
 def _give_settings(source: Store, target: Store) -> None:
