@@ -88,7 +88,7 @@ from fairqueue._stores.redis.cluster import is_cluster
 from fairqueue._stores.redis.errors import guarded as told_errors
 from fairqueue._stores.redis.errors import remedy_of
 from fairqueue._stores.redis.following import following_client, following_primary
-from fairqueue._stores.redis.sentinel import SOCKET_TIMEOUT_SECONDS
+from fairqueue._stores.redis.looking import SOCKET_TIMEOUT_SECONDS
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._threads import native_lock

@@ -9,20 +9,14 @@ from urllib.parse import unquote, urlsplit
 import redis
 
 from fairqueue._settings import ENCODED, mask_password
-from fairqueue._stores.redis.cluster import (
-    ClusterConnection,
-    ClusterSSLConnection,
-    cluster_pool,
-    is_cluster,
-)
-from fairqueue._stores.redis.sentinel import (
+from fairqueue._stores.redis.cluster import Slot, cluster_pool, is_cluster
+from fairqueue._stores.redis.looking import (
     SOCKET_TIMEOUT_SECONDS,
-    SentinelConnection,
-    Sentinels,
-    SentinelSSLConnection,
-    is_sentinel,
-    sentinel_pool,
+    Finder,
+    LookingConnection,
+    LookingSSLConnection,
 )
+from fairqueue._stores.redis.sentinel import is_sentinel, sentinel_pool
 from fairqueue.errors import ConfigurationError
 
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
@@ -60,20 +54,32 @@ def looking_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
     return sentinel_pool(url, kind, **changed)
 
 
-def looking_connections(url: str) -> tuple[Any, Any]:
+def looking_connections() -> tuple[Any, Any]:
     """The classes of such connections: without and with TLS."""
-    if is_cluster(url):
-        return ClusterConnection, ClusterSSLConnection
-    return SentinelConnection, SentinelSSLConnection
+    return LookingConnection, LookingSSLConnection
 
 
 def doubt_server(pool: Any) -> None:
     """Let a pool of such connections look again: its server answers, and is a replica."""
+    finder: Finder | None = pool.connection_kwargs.get("finder")
+    if finder is not None:
+        finder.doubt(finder.known())
+
+
+def server_of(pool: Any) -> str:
+    """Where a pool leads, without what a login would need; in a Cluster the node, if it is known.
+
+    Such a node may be another one by the next call.
+    """
     options = pool.connection_kwargs
-    if "slot" in options:
-        options["nodes"].doubt(options["nodes"].known(options["slot"]))
-    elif isinstance(sentinels := getattr(pool, "sentinel_manager", None), Sentinels):
-        sentinels.doubt(sentinels.named)
+    if isinstance(finder := options.get("finder"), Slot):
+        node = finder.known()
+        return f"slot {finder.number}" if node is None else f"{node[0]}:{node[1]}"
+    if finder is not None:
+        return str(finder.configured)
+    return str(
+        options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+    )
 
 
 def address_of(pool: Any) -> str:
@@ -82,20 +88,14 @@ def address_of(pool: Any) -> str:
     Without a login. Two URLs with different names of one server have different addresses.
     """
     options = pool.connection_kwargs
-    if "nodes" in options:
-        return f"cluster {options['nodes'].configured}"
-    database = options.get("db") or 0
+    finder: Finder | None = options.get("finder")
+    if finder is not None and finder.has_slots:
+        return finder.configured
+    where = server_of(pool)
     if (service := getattr(pool, "service_name", None)) is not None:
-        return f"{service} of {_hosts_of(pool.sentinel_manager)}/{database}"
-    host, port = options.get("host", "localhost"), options.get("port", 6379)
-    return f"{options.get('path') or f'{host}:{port}'}/{database}"
-
-
-def _hosts_of(sentinels: Any) -> list[tuple[str, int]]:
-    if isinstance(sentinels, Sentinels):
-        return sentinels.configured
-    places = (each.connection_pool.connection_kwargs for each in sentinels.sentinels)
-    return sorted((place["host"], place["port"]) for place in places)
+        asked = (each.connection_pool.connection_kwargs for each in pool.sentinel_manager.sentinels)
+        where = f"{service} of {sorted((place['host'], place['port']) for place in asked)}"
+    return f"{where}/{options.get('db') or 0}"
 
 
 def client_at(url: str, tag: str = "") -> redis.Redis:

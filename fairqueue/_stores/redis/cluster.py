@@ -11,16 +11,12 @@ import redis
 from redis.connection import parse_url
 from redis.crc import key_slot
 
-from fairqueue._stores.redis.errors import SlotMoved, is_moved
-from fairqueue._stores.redis.looking import Looking, asking_options
-from fairqueue._stores.redis.sentinel import SOCKET_TIMEOUT_SECONDS
+from fairqueue._stores.redis.looking import Address, asking_options, pool_of
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
 """Those of core URLs, and what a single node's would be."""
 DEFAULT_PORT = 6379
-
-Address = tuple[str, int]
 
 
 def is_cluster(url: str) -> bool:
@@ -119,48 +115,26 @@ def _address(node: Sequence[Any], asked: str) -> Address:
     return host if host not in {"", "?"} else asked, int(node[1])
 
 
-class _Locating(Looking):
-    """Connects to the node that has the slot by then."""
+class Slot:
+    """Finds the node that has one slot."""
 
-    host: str
-    port: int
+    has_slots = True
 
-    def __init__(self, *, nodes: Nodes, slot: int, **options: Any) -> None:
-        self._nodes, self._slot = nodes, slot
-        super().__init__(**options)
+    def __init__(self, nodes: Nodes, slot: int) -> None:
+        self._nodes, self.number = nodes, slot
+        self.configured = f"cluster {nodes.configured}"
 
-    def connect(self) -> None:
-        """Connect, if it is not connected."""
-        if self._sock:
-            return
-        self.host, self.port = self._nodes.owner(self._slot)
-        self.note_server()
-        try:
-            super().connect()  # type: ignore[misc]
-        except redis.RedisError:
-            self.doubt()
-            raise
+    def find(self) -> Address:
+        """Return the address of the primary that has it."""
+        return self._nodes.owner(self.number)
 
-    def read_response(self, *args: Any, **options: Any) -> Any:
-        """Read one; a connection that looks for its slot has the right URL."""
-        try:
-            return super().read_response(*args, **options)
-        except redis.ResponseError as error:
-            if is_moved(error):
-                raise SlotMoved(str(error).removeprefix("MOVED ")) from error
-            raise
+    def known(self) -> Address | None:
+        """Return the one that was told last."""
+        return self._nodes.known(self.number)
 
-    def look_again(self) -> None:
-        """Ask the nodes again where the slot is."""
-        self._nodes.doubt((self.host, self.port))
-
-
-class ClusterConnection(_Locating, redis.Connection):
-    """A connection to the node that has a slot."""
-
-
-class ClusterSSLConnection(_Locating, redis.SSLConnection):
-    """The same over TLS."""
+    def doubt(self, address: Address | None) -> None:
+        """Ask the nodes again where it is."""
+        self._nodes.doubt(address)
 
 
 def cluster_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
@@ -176,18 +150,13 @@ def cluster_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
     if parts.path.strip("/") not in {"", "0"}:
         raise ConfigurationError("a Redis Cluster has one database: let the URL end in /0")
     options: dict[str, Any] = dict(parse_url(parts._replace(netloc=f"{login}{at}h").geturl()))
-    secured = options.pop("connection_class", None) is redis.SSLConnection
     for name in ("host", "port", "db"):
         options.pop(name, None)
-    of_nodes = {**options, "ssl": True} if secured else options
+    of_nodes = {name: value for name, value in options.items() if name != "connection_class"}
+    if "connection_class" in options:
+        of_nodes["ssl"] = True
     nodes = _nodes(url, [_seed(host) for host in hosts.split(",")], of_nodes)
-    by_url = ClusterSSLConnection if secured else ClusterConnection
-    return redis.ConnectionPool(
-        kind or by_url,
-        nodes=nodes,
-        slot=key_slot(f"{{{tag}}}".encode()),
-        **{"socket_timeout": SOCKET_TIMEOUT_SECONDS, **options, **changed},
-    )
+    return pool_of(Slot(nodes, key_slot(f"{{{tag}}}".encode())), options, kind, changed)
 
 
 def _seed(text: str) -> Address:

@@ -38,9 +38,8 @@ from redis.exceptions import ResponseError
 
 from fairqueue._stores.breaker import ASK_SECONDS, PATIENCE_SECONDS
 from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved
-from fairqueue._stores.redis.looking import Looking
+from fairqueue._stores.redis.looking import Looking, asking
 from fairqueue._stores.redis.replicas import REPLIES, Replicas
-from fairqueue._stores.redis.sentinel import asking
 from fairqueue._stores.redis.traced import Loans, TracedClient
 from fairqueue.errors import ConfigurationError
 

@@ -23,16 +23,16 @@ from fairqueue._stores.engine import (
 )
 from fairqueue._stores.library import Read, read_source
 from fairqueue._stores.redis import health
-from fairqueue._stores.redis.address import address_of, client_at, doubt_server
+from fairqueue._stores.redis.address import address_of, client_at, doubt_server, server_of
 from fairqueue._stores.redis.cluster import is_cluster
 from fairqueue._stores.redis.connections import Wire, confirmation_of, wire_of
 from fairqueue._stores.redis.dangers import Danger, check_server, danger_of, warn
 from fairqueue._stores.redis.errors import guarded, raise_told
+from fairqueue._stores.redis.looking import pool_like
 from fairqueue._stores.redis.operation_calls import Delivery, OperationCall
 from fairqueue._stores.redis.pages import Pages
 from fairqueue._stores.redis.permissions import missing_permissions
 from fairqueue._stores.redis.replicas import Replicas
-from fairqueue._stores.redis.sentinel import pool_like
 from fairqueue._stores.redis.traced import is_traced
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue.errors import FairQueueError, StoreUnavailable
@@ -200,13 +200,7 @@ class RedisEngine(Engine):
     @property
     def server(self) -> str:
         """Return its address, without what a login would need."""
-        where = self.client.connection_pool.connection_kwargs
-        if "slot" in where:  # of a Cluster: it may be on another node by the next call
-            node = where["nodes"].known(where["slot"])
-            return f"slot {where['slot']}" if node is None else f"{node[0]}:{node[1]}"
-        return str(
-            where.get("path") or f"{where.get('host', 'localhost')}:{where.get('port', 6379)}"
-        )
+        return server_of(self.client.connection_pool)
 
     @property
     def store_id(self) -> str:

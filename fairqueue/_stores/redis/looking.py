@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from redis.sentinel import SentinelConnectionPool, SentinelManagedConnection
 
 from fairqueue._stores.breaker import ASK_SECONDS, CircuitBreaker, breaker_at
-from fairqueue._stores.redis.errors import is_about_slot, is_from_wrong_server
+from fairqueue._stores.redis.errors import (
+    SlotMoved,
+    is_about_slot,
+    is_from_wrong_server,
+    is_moved,
+)
+
+SOCKET_TIMEOUT_SECONDS = 5.0
+"""Where the URL says nothing: redis-py's own default since 8.0. Before, it waited for ever."""
+
+Address = tuple[str, int]
 
 
 def asking_options() -> dict[str, Any]:
@@ -21,10 +33,29 @@ def asking_options() -> dict[str, Any]:
     }
 
 
+class Finder(Protocol):
+    """Finds the address of a server: by its Sentinels, or as the node of a Cluster with a slot."""
+
+    configured: str
+    """Where it asks, as the URL says."""
+    has_slots: bool
+    """Whether it is a Cluster, whose nodes may say that another one has the slot."""
+
+    def find(self) -> Address:
+        """Return the address; redis.ConnectionError: it is not known."""
+
+    def known(self) -> Address | None:
+        """Return what was found last, if that is known."""
+
+    def doubt(self, address: Address | None) -> None:
+        """Look again with the next call: there is no such server, or it is not the right one."""
+
+
 class Looking:
-    """Put before a kind of redis-py's connections that finds its server in ``connect``.
+    """Put before a kind of redis-py's connections: a finder says where they connect.
 
     redis-py's own go back to the last address, and those that were never connected to localhost.
+    Those of its own Sentinels have no finder, and find their server by themselves.
     """
 
     _sock: Any
@@ -32,8 +63,26 @@ class Looking:
     port: int
     _breaker, _doubts = CircuitBreaker(), 0
 
-    def note_server(self) -> None:
-        """Note to which server it connects now."""
+    def __init__(self, *, finder: Finder | None = None, **options: Any) -> None:
+        self._finder = finder
+        super().__init__(**options)
+
+    def connect(self) -> None:
+        """Connect, if it is not connected."""
+        if self._sock:
+            return
+        if self._finder is not None:
+            self.host, self.port = self._finder.find()
+            self._note_server()
+        try:
+            super().connect()  # type: ignore[misc]
+        except redis.RedisError:
+            self.doubt()
+            raise
+        if self._finder is None:
+            self._note_server()
+
+    def _note_server(self) -> None:
         self._breaker = breaker_at(f"{self.host}:{self.port}")
         self._doubts = self._breaker.doubts
 
@@ -42,23 +91,23 @@ class Looking:
         """Whether a connection of this process has doubted the server since this one connected."""
         return self._breaker.doubts != self._doubts
 
-    def look_again(self) -> None:
-        """Let the next connect look where the server is."""
-        raise NotImplementedError
+    def _look_again(self) -> None:
+        if self._finder is not None:
+            self._finder.doubt((self.host, self.port))
 
     def doubt(self) -> None:
         """Look again, and let all other connections of this process to this server do so.
 
         It does not answer, or is not the right one.
         """
-        self.look_again()
+        self._look_again()
         if not self.is_doubted:  # else the other connections that are as old know
             self._breaker.doubts += 1
 
     def send_packed_command(self, *args: Any, **options: Any) -> Any:
         """Send it, to the server of now if the connection was closed."""
         if not self._sock:
-            self.connect()  # type: ignore[attr-defined]
+            self.connect()
         return super().send_packed_command(*args, **options)  # type: ignore[misc]
 
     def read_response(self, *args: Any, **options: Any) -> Any:
@@ -67,7 +116,42 @@ class Looking:
             return super().read_response(*args, **options)  # type: ignore[misc]
         except redis.RedisError as error:
             if is_about_slot(error):
-                self.look_again()
+                self._look_again()
             elif not isinstance(error, redis.ResponseError) or is_from_wrong_server(error):
                 self.doubt()
+            if is_moved(error) and self._finder is not None and self._finder.has_slots:
+                raise SlotMoved(str(error).removeprefix("MOVED ")) from error
             raise
+
+
+class LookingConnection(Looking, redis.Connection):
+    """A connection to the server that a finder names when it is opened."""
+
+
+class LookingSSLConnection(Looking, redis.SSLConnection):
+    """The same over TLS."""
+
+
+def asking(kind: Any) -> Any:
+    """The connections of a pool; those that redis-py's Sentinel has made ask at each connect."""
+    if not issubclass(kind, SentinelManagedConnection) or issubclass(kind, Looking):
+        return kind
+    return type("AskingConnection", (Looking, kind), {})
+
+
+def pool_of(finder: Finder, options: dict[str, Any], kind: Any, changed: Mapping[str, Any]) -> Any:
+    """A pool of connections to the server of a finder; ``kind``: None for those of the options."""
+    options = {"socket_timeout": SOCKET_TIMEOUT_SECONDS, **options, **changed}
+    secured = options.pop("connection_class", None) is redis.SSLConnection
+    kind = kind or (LookingSSLConnection if secured else LookingConnection)
+    return redis.ConnectionPool(kind, finder=finder, **options)
+
+
+def pool_like(pool: Any, changed: Mapping[str, Any]) -> Any:
+    """Another pool that leads to the same server, with some options changed."""
+    options = {**pool.connection_kwargs, **changed}
+    if not isinstance(pool, SentinelConnectionPool):
+        return redis.ConnectionPool(pool.connection_class, **options)
+    options.pop("connection_pool")
+    kind, manager = pool.connection_class, pool.sentinel_manager
+    return SentinelConnectionPool(pool.service_name, manager, connection_class=kind, **options)

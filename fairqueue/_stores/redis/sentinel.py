@@ -10,23 +10,14 @@ from weakref import WeakValueDictionary
 
 import redis
 from redis.connection import parse_url
-from redis.sentinel import (
-    MasterNotFoundError,
-    Sentinel,
-    SentinelConnectionPool,
-    SentinelManagedConnection,
-    SentinelManagedSSLConnection,
-)
+from redis.sentinel import MasterNotFoundError, Sentinel
 
 from fairqueue._settings import mask_password
-from fairqueue._stores.redis.looking import Looking, asking_options
+from fairqueue._stores.redis.looking import Address, asking_options, pool_of
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
 """Those of core URLs, and what the primary's own would be."""
-
-SOCKET_TIMEOUT_SECONDS = 5.0
-"""Where the URL says nothing: redis-py's own default since 8.0. Before, it waited for ever."""
 
 ENCODED = "in a user or password '/', '?', '#', ',' and '@' must be percent-encoded"
 DEFAULT_PORT = 26379
@@ -112,49 +103,53 @@ def _host(text: str) -> tuple[str, int]:
 
 
 class Sentinels:
-    """The Sentinels of one service. redis-py's pool asks it where the primary is.
+    """The Sentinels of one service, which name its primary.
 
-    Its connections last for one question, so that neither a fork nor a Sentinel that went silent
-    matters to the next one. The Sentinel that answered last is asked first, unless what it named
-    was doubted since: it may be behind, and name a dead primary for as long as it is.
+    Connections to them last for one question, so that neither a fork nor a Sentinel that went
+    silent matters to the next one. The Sentinel that answered last is asked first, unless what it
+    named was doubted since: it may be behind, and name a dead primary for as long as it is.
     """
 
-    def __init__(
-        self, hosts: Sequence[tuple[str, int]], options: Mapping[str, Any], min_others: int = 0
-    ) -> None:
-        self._hosts = list(hosts)
-        self.configured = sorted(self._hosts)
-        self._options = {**asking_options(), **options}
-        self._min_others = min_others
-        self.named: tuple[str, int] | None = None
-        """The primary that was named last, unless it was doubted since."""
-        Sentinel(self._hosts, min_others, self._options)  # else the first call would find out
+    has_slots = False
 
-    def discover_master(self, service: str) -> tuple[str, int]:
+    def __init__(self, place: Place, options: Mapping[str, Any]) -> None:
+        self._hosts, self._place = list(place.hosts), place
+        self.configured = f"{place.service} of {sorted(place.hosts)}"
+        self._options = {**asking_options(), **options}
+        self._named: Address | None = None
+        Sentinel(self._hosts, 0, self._options)  # else the first call would find out
+
+    def known(self) -> Address | None:
+        """Return the primary that was named last, unless it was doubted since."""
+        return self._named
+
+    def find(self) -> Address:
         """The address of the primary; MasterNotFoundError if no Sentinel knows one that is up."""
         said = []
         for host in list(self._hosts):
             try:
-                found = self._ask(host, service)
+                found = self._ask(host)
             except redis.RedisError as error:
                 said.append(f"{host[0]}:{host[1]}: {error}")
             else:
                 self._hosts = [host, *(each for each in self._hosts if each != host)]
-                self.named = found
+                self._named = found
                 return found
         raise MasterNotFoundError(
-            f"no Sentinel knows a primary of {service!r} that is up ({'; '.join(said)}): "
-            "do they run, watch this service, and accept the sentinel_… options?"
+            f"no Sentinel knows a primary of {self._place.service!r} that is up "
+            f"({'; '.join(said)}): do they run, watch this service, and accept the sentinel_… "
+            "options?"
         )
 
-    def doubt(self, address: tuple[str, int] | None) -> None:
+    def doubt(self, address: Address | None) -> None:
         """Ask the Sentinel last from now on that has named this address, which is no primary."""
-        if address is not None and address == self.named:
-            self.named = None
+        if address is not None and address == self._named:
+            self._named = None
             self._hosts = [*self._hosts[1:], self._hosts[0]]
 
-    def _ask(self, host: tuple[str, int], service: str) -> tuple[str, int]:
-        one = Sentinel([host], self._min_others, self._options)
+    def _ask(self, host: Address) -> Address:
+        service = self._place.service
+        one = Sentinel([host], self._place.min_others, self._options)
         client: Any = one.sentinels[0]
         try:  # not by its discover_master, which does not say why a Sentinel cannot be reached
             state = client.sentinel_masters().get(service)
@@ -164,45 +159,6 @@ class Sentinels:
         if state is None or not one.check_master_state(state, service):
             raise MasterNotFoundError("it knows none")
         return state["ip"], state["port"]
-
-
-class _Asking(Looking):
-    """Asks the Sentinels whenever it connects."""
-
-    host: str
-    port: int
-    connection_pool: Any
-
-    def connect_to(self, address: tuple[str, int]) -> None:
-        """Connect to what a Sentinel named."""
-        self.host, self.port = address
-        self.note_server()
-        try:
-            super().connect_to(address)  # type: ignore[misc]
-        except redis.RedisError:
-            self.doubt()
-            raise
-
-    def look_again(self) -> None:
-        """Ask the Sentinel last that has named this server."""
-        sentinels = self.connection_pool.sentinel_manager
-        if isinstance(sentinels, Sentinels):  # else redis-py's own, which knows no doubt
-            sentinels.doubt((self.host, self.port))
-
-
-class SentinelConnection(_Asking, SentinelManagedConnection):
-    """A connection to the primary that the Sentinels name when it is opened."""
-
-
-class SentinelSSLConnection(_Asking, SentinelManagedSSLConnection):
-    """The same over TLS."""
-
-
-def asking(kind: Any) -> Any:
-    """The connections of a pool; those that redis-py's Sentinel has made ask at each connect."""
-    if not issubclass(kind, SentinelManagedConnection) or issubclass(kind, _Asking):
-        return kind
-    return type("AskingConnection", (_Asking, kind), {})
 
 
 _shared: WeakValueDictionary[Place, Sentinels] = WeakValueDictionary()
@@ -217,32 +173,11 @@ def sentinel_pool(url: str, kind: Any = None, **changed: Any) -> Any:
     ConfigurationError, ValueError, TypeError or a redis error for a URL that cannot be used.
     """
     place = read_place(url)
-    options = {
-        "socket_timeout": SOCKET_TIMEOUT_SECONDS,
-        **_parsed(place.primary_url),
-        **changed,
-    }
-    secured = options.pop("connection_class", None) is redis.SSLConnection
-    by_url = SentinelSSLConnection if secured else SentinelConnection
+    options = _parsed(place.primary_url)
     sentinels = _shared.get(place)
     if sentinels is None:
-        sentinels = _shared[place] = Sentinels(
-            place.hosts, _sentinel_options(place.options), place.min_others
-        )
-    return _pool(place.service, sentinels, kind or by_url, options)
-
-
-def _pool(service: str, sentinels: Any, kind: Any, options: dict[str, Any]) -> Any:
-    return SentinelConnectionPool(service, sentinels, connection_class=kind, **options)
-
-
-def pool_like(pool: Any, changed: Mapping[str, Any]) -> Any:
-    """Another pool that leads to the same server, with some options changed."""
-    options = {**pool.connection_kwargs, **changed}
-    if not isinstance(pool, SentinelConnectionPool):
-        return redis.ConnectionPool(pool.connection_class, **options)
-    options.pop("connection_pool")
-    return _pool(pool.service_name, pool.sentinel_manager, pool.connection_class, options)
+        sentinels = _shared[place] = Sentinels(place, _sentinel_options(place.options))
+    return pool_of(sentinels, options, kind, changed)
 
 
 def _parsed(url: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Channel(TaskQueues, stock.Channel):
     def __init__(self, connection: Any, *args: Any, **kwargs: Any) -> None:
         self._tables: dict[str, tuple[float, Any]] = {}
         if is_looked_for(connection.broker.url):
-            kinds = looking_connections(connection.broker.url)
+            kinds = looking_connections()
             self.connection_class, self.connection_class_ssl = kinds
         self.__dict__["client"] = _NoClientYet()
         super().__init__(connection, *args, **kwargs)
