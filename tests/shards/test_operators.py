@@ -11,7 +11,6 @@ import pytest
 from fairqueue import Cancelled, Job, Limits
 from fairqueue._shards import shard_of
 from fairqueue._stores import replies
-from fairqueue._stores.operators import OperatorStore
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import AnyStore
 from fairqueue._types import StoredLimits
@@ -67,19 +66,6 @@ def shards(both: Both) -> Iterator[Shards]:
     for store in both.sharded.shards:
         put_away(store, is_away=False)
         assert audit(store.engine, now=both.clock()) == []
-
-
-OF_STORE = {"reap", "depth", "declare", "is_plain"}
-OF_STORE |= {"admit_request", "end_request", "renew_requests", "count_requests"}
-
-
-@pytest.mark.parametrize(
-    "name", sorted(name for name in {*vars(OperatorStore), *OF_STORE} if not name.startswith("_"))
-)
-def test_no_method_is_left_to_a_store_of_one_shard(name: str) -> None:
-    """A sharded store has no engine: each operation is its own."""
-    where = next(base for base in ShardedStore.__mro__ if name in vars(base))
-    assert ".sharded." in where.__module__
 
 
 @pytest.mark.usefixtures("servers_apart")

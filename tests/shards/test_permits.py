@@ -215,15 +215,6 @@ def test_shards_take_turns_where_a_task_is_full(fleet: Fleet) -> None:
     assert min(started[number] for number in range(SHARDS)) >= 0.5 * max(started.values()), started
 
 
-def test_other_tasks_go_on_while_one_is_full(fleet: Fleet) -> None:
-    """It is closed on the shards, so that no claim meets it."""
-    fleet.store.set_limits("task", "t", Limits(concurrency=1))
-    fleet.publish(3)
-    fleet.publish(3, task="free")
-    assert fleet.process().start() == 10
-    assert fleet.process().start() == 0
-
-
 def test_permits_of_a_dead_process_come_back(fleet: Fleet) -> None:
     """They end by themselves, a little after the leases; those of the living are renewed."""
     fleet.store.set_limits("queue", "q", Limits(concurrency=4))

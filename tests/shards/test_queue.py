@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -147,21 +146,6 @@ def test_a_child_is_published_on_another_shard_only_by_a_lease(queue: FairQueue)
     assert queue.depth("other") == 1
 
 
-@pytest.mark.parametrize("number", range(SHARDS))
-def test_a_wait_ends_with_a_job_on_any_shard(queue: FairQueue, number: int) -> None:
-    """One waiter hears of all shards."""
-    queue.connect()
-    publisher = queue.clone()
-    later = threading.Timer(
-        0.1, lambda: publisher.publish(b"x", queue="q", workspace=of_shard(number))
-    )
-    later.start()
-    [lease] = queue.claim(["q"], wait_seconds=20.0).leases
-    later.join()
-    publisher.close()
-    assert shard_of_fence(lease.fence) == number
-
-
 def test_a_waiter_can_be_watched_and_used_again(queue: FairQueue) -> None:
     """By one descriptor; a wait that ends on one shard has ended on all."""
     queue.connect()
@@ -175,38 +159,6 @@ def test_a_waiter_can_be_watched_and_used_again(queue: FairQueue) -> None:
     waiter.close()
     for shard in queue.store.shards:  # no token was left or lost
         assert not shard.engine.command("EXISTS", shard.engine.keys.key("token", "q"))
-
-
-def test_who_is_woken_asks_no_shard_that_had_no_job(
-    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What comes there wakes it, too; a claim without a wake-up asks all."""
-    queue.connect()
-    asked: list[int] = []
-    for number, shard in enumerate(queue.store.shards):
-
-        def claim(*args: Any, _claim: Any = shard.claim, _number: int = number, **more: Any) -> Any:
-            asked.append(_number)
-            return _claim(*args, **more)
-
-        monkeypatch.setattr(shard, "claim", claim)
-    waiter = queue.waiter(["q"])
-    assert not queue.claim(["q"], 4).leases
-    assert sorted(asked) == [0, 1, 2]
-    for number in (1, 1, 2):
-        asked.clear()
-        waiter.arm(20.0)
-        queue.publish(b"x", queue="q", workspace=of_shard(number))
-        assert waiter.wait(20.0)
-        claimed = queue.claim(["q"], 4)
-        [lease] = claimed.leases
-        assert asked == [number] == [shard_of_fence(lease.fence)]
-        assert claimed.wait_seconds > 0
-        queue.ack(lease)
-    waiter.close()
-    for number in (0, 1):
-        queue.publish(b"x", queue="q", workspace=of_shard(number))
-    assert len(queue.claim(["q"], 4).leases) == 2
 
 
 def test_a_wait_leaves_a_shard_alone_that_is_away(
@@ -259,21 +211,7 @@ def test_a_shard_that_is_away_holds_up_no_other(
     assert {shard_of_fence(lease.fence) for lease in more} == {1}
 
 
-def test_what_ends_while_its_shard_is_away_is_finished_when_it_is_back(
-    queue: FairQueue, away: Away
-) -> None:
-    """The caller need not report it again."""
-    fill(queue, 1)
-    leases = queue.claim(["q"], 100).leases
-    away(1)
-    assert queue.claim(["q"], 1, finishes=[Finish(each.fence) for each in leases]).lost == set()
-    away.back()
-    assert queue.depth("q", running=True) == sum(home == 1 for home in HOMES.values())
-    assert queue.claim(["q"], 1).lost == set()
-    assert queue.depth("q", running=True) == 0
-
-
-@pytest.mark.parametrize("how", ["pay", "finish", "close"])
+@pytest.mark.parametrize("how", ["claim", "pay", "finish", "close"])
 def test_what_is_owed_is_sent_by_whatever_comes_first(
     queue: FairQueue, away: Away, how: str
 ) -> None:
@@ -285,7 +223,8 @@ def test_what_is_owed_is_sent_by_whatever_comes_first(
     queue.owed.pay()  # not back yet
     assert len(queue.owed.owed()) == sum(home == 1 for home in HOMES.values())
     away.back()
-    {"pay": queue.owed.pay, "finish": lambda: queue.finish([]), "close": queue.close}[how]()
+    claim, finish = partial(queue.claim, ["q"], 1), partial(queue.finish, [])
+    {"claim": claim, "pay": queue.owed.pay, "finish": finish, "close": queue.close}[how]()
     assert queue.owed.owed() == []
     assert queue.depth("q", running=True) == 0
 
@@ -425,29 +364,6 @@ def test_without_any_shard_a_claim_raises(queue: FairQueue, away: Away) -> None:
     assert queue.depth("q", running=True) == 0
 
 
-def test_a_silent_server_is_waited_for_once(queue: FairQueue) -> None:
-    """All its shards rest: each would cost another time-out."""
-    fill(queue, 1)
-    leases = queue.claim(["q"], 100).leases
-    asked = []
-
-    def refuse(*_: object) -> None:
-        asked.append(1)
-        raise StoreUnavailable("the server is silent")
-
-    with pytest.MonkeyPatch.context() as patch:
-        for shard in queue.store.shards:
-            patch.setattr(shard.engine, "_run", refuse)
-        for call in (
-            lambda: queue.claim(["q"], 5),
-            lambda: queue.renew([(lease.fence, 1.0) for lease in leases]),
-        ):
-            asked.clear()
-            with pytest.raises(StoreUnavailable):
-                call()
-            assert len(asked) == 1
-
-
 def test_leases_of_other_shards_are_renewed(queue: FairQueue, away: Away) -> None:
     """Those of the shard that is away are to be renewed again."""
     fill(queue, 1)
@@ -476,29 +392,6 @@ def test_many_publishes_say_what_is_known(queue: FairQueue, away: Away) -> None:
 
 
 # How it is opened
-
-
-def test_all_say_the_same_number_of_shards(redis_url: str, namespace: str) -> None:
-    """A process that was set up otherwise is refused, and changes nothing."""
-    with FairQueue(redis_url, namespace=namespace, shards=2) as queue:
-        queue.connect()
-    for other in ({}, {"shards": 3}):
-        with (
-            FairQueue(redis_url, namespace=namespace, **other) as queue,  # type: ignore[arg-type]
-            pytest.raises(ConfigurationError, match="are on 2 shards"),
-        ):
-            queue.connect()
-
-
-def test_a_used_namespace_is_not_spread(redis_url: str, namespace: str) -> None:
-    """Its jobs would not be found any more."""
-    with FairQueue(redis_url, namespace=namespace) as queue:
-        queue.publish(b"x", queue="q", workspace="w")
-    with (
-        FairQueue(redis_url, namespace=namespace, shards=2) as queue,
-        pytest.raises(ConfigurationError, match="run 'fairqueue reshard --to 2'"),
-    ):
-        queue.connect()
 
 
 def test_fewer_shards_than_servers_are_refused() -> None:

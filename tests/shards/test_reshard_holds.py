@@ -44,6 +44,22 @@ def asleep(queue: FairQueue) -> None:
     queue.store.layout.looked_at = float("inf")
 
 
+def begin(known: Namespace) -> None:
+    """Let all shards say that their number changes."""
+    for shard in map(known.shard, range(TO)):
+        engine = shard.engine
+        engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
+        shard.set_moves(Mark(FROM, to=TO))
+
+
+def half_moved(known: Namespace, name: str) -> None:
+    """Let the new shard have the first jobs of a workspace of which nothing runs."""
+    left, at = (known.shard(shard_of(name, n)) for n in (FROM, TO))
+    assert left.hold_workspace(name, at.engine.shard) == 0
+    for items in islice(left.pages(name), 2):
+        left.drop_moved(name, at.take_in(name, items))
+
+
 @pytest.mark.parametrize("is_plain", [True, False], ids=["short way", "general way"])
 @pytest.mark.parametrize("to", [TO, 2])
 def test_a_publisher_that_slept_through_it_finds_its_shard(
@@ -91,41 +107,6 @@ def test_a_worker_that_slept_through_it_has_lost_its_job(
         late.ack(lease)
     queue.ack(again)
     assert places(processes) == {}
-
-
-def test_a_shard_without_a_mark_tells_nothing(processes: Namespace) -> None:
-    """A process that knew a shard which was dropped asks the others, and does not go on there."""
-    old = processes.open(5)
-    queue = processes.open(5)
-    assert queue.admin.reshard(2).is_done
-    name = next(n for n in NAMES if shard_of(n, 5) > 1)
-    lost = processes.shard(shard_of(name, 5)).engine
-    lost.command("UNLINK", lost.keys.key("shards"))
-    old.publish(b"", queue="q", workspace=name)
-    assert places(processes) == {shard_of(name, 2): 1}
-
-
-def test_new_shards_keep_their_mark(processes: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While they are emptied again: a process that knew them learns there how many there are."""
-    queue, old = processes.open(4), processes.open(4)
-    assert queue.admin.reshard(2).is_done
-    put: list[int] = []
-    give = mover._give_settings
-
-    def meanwhile(source: Store, target: Store) -> None:
-        name = next(n for n in NAMES if shard_of(n, 4) == target.engine.shard)
-        old.publish(b"", queue="q", workspace=name)
-        old.store.layout.mark = Mark(4)
-        put.append(shard_of(name, 2))
-        give(source, target)
-
-    old.store.layout.mark = Mark(4)
-    monkeypatch.setattr(mover, "_give_settings", meanwhile)
-    monkeypatch.setattr(mover.Mover, "_open", lambda *_: (_ for _ in ()).throw(Killed))
-    with pytest.raises(Killed):
-        queue.admin.reshard(4)
-    assert put
-    assert set(places(processes)) == set(put)
 
 
 def test_jobs_of_others_are_found_beside_one_that_moves(processes: Namespace) -> None:
@@ -223,10 +204,7 @@ def test_a_process_that_was_idle_for_long_asks_again(processes: Namespace) -> No
     """It knows of a move by an earlier change of the same kind, which was turned back since."""
     queue, idle, name = processes.open(FROM), processes.open(FROM), moving()
     queue.publish(b"", queue="q", workspace=name)
-    for n in range(TO):
-        engine = processes.shard(n).engine
-        engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
-        processes.shard(n).set_moves(Mark(FROM, to=TO))
+    begin(processes)
     known: Any = idle.store.layout
     known.mark, known.looked_at = Mark(FROM, to=TO), time.monotonic() - 60
     known.is_at(name, shard_of(name, TO))
@@ -359,10 +337,7 @@ def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> No
     for n in range(3):
         queue.publish(b"", queue="q", workspace=name, job_id=f"{n}")
     left, at = (processes.shard(shard_of(name, n)) for n in (FROM, TO))
-    for n in range(TO):
-        engine = processes.shard(n).engine
-        engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
-        processes.shard(n).set_moves(Mark(FROM, to=TO))
+    begin(processes)
     [lease] = queue.claim(["q"], 1).leases
     assert left.hold_workspace(name, at.engine.shard) == 1
 
@@ -377,8 +352,7 @@ def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> No
     queue.ack(lease)
     assert left.hold_workspace(name, at.engine.shard) == 0
     assert "moves to shard" in told()
-    for items in islice(left.pages(name), 2):
-        left.drop_moved(name, at.take_in(name, items))
+    half_moved(processes, name)
     assert "moves to shard" in told()
 
 
@@ -394,14 +368,8 @@ def test_others_are_listed_and_reported_beside_one_that_moves(
         queue.admin.cancel(f"{one}-0")
     letters = queue.store.take_failure_notices(["q"], n=9, hold_seconds=60)
     assert sorted(letter.job.workspace for letter in letters) == sorted([name, other])
-    left, at = (processes.shard(shard_of(name, n)) for n in (FROM, TO))
-    for n in range(TO):
-        engine = processes.shard(n).engine
-        engine.command("SET", engine.keys.key("shards"), f"{FROM}>{TO}")
-        processes.shard(n).set_moves(Mark(FROM, to=TO))
-    assert left.hold_workspace(name, at.engine.shard) == 0
-    for items in islice(left.pages(name), 2):
-        left.drop_moved(name, at.take_in(name, items))
+    begin(processes)
+    half_moved(processes, name)
     for found in (queue.admin.stats().workspaces, queue.store.snapshot([name, other]).workspaces):
         assert {row.workspace: row.waiting for row in found} == {name: 149, other: 149}
     assert queue.store.drop_failure_notices(letters) == 1
