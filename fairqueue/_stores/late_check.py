@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
-
-from fairqueue.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from fairqueue._stores.store import Store
 
 log = logging.getLogger("fairqueue")
-
-LOOK_EVERY_SECONDS = 1.0
-"""The shard is looked at no more often: each look may wait for a time-out."""
 
 
 class LateCheck:
@@ -30,7 +24,6 @@ class LateCheck:
         self._shard, self._todo = shard, list(todo)
         self._lock = threading.RLock()
         self._is_busy = self._is_done = False
-        self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
 
     def over(self, clone: Store) -> LateCheck:
         """The same for a clone of the shard's store."""
@@ -47,16 +40,12 @@ class LateCheck:
     def passes(self) -> bool:
         """Do what was not done; False: this is a call of the check itself.
 
-        Raises StoreUnavailable while the shard is away.
+        Raises StoreUnavailable while the shard is away; one that is silent is left alone by its
+        breaker.
         """
         with self._lock:
             if self._is_busy or self._is_done:
                 return self._is_done
-            name = f"shard {self._shard.engine.shard}"
-            if time.monotonic() < self._look_at:
-                raise StoreUnavailable(
-                    f"{name} did not answer when this process connected, nor a moment ago"
-                )
             self._is_busy = True
             try:
                 for call in self._todo:
@@ -64,6 +53,5 @@ class LateCheck:
                 self._is_done = True
             finally:
                 self._is_busy = False
-                self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
-        log.info("%s answers again", name)
+        log.info("shard %d answers again", self._shard.engine.shard)
         return True

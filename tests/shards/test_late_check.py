@@ -8,16 +8,9 @@ import pytest
 
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue._shards import shard_of
-from fairqueue._stores import late_check
 from tests.nodes import Spread, spread
 
 pytestmark = pytest.mark.system
-
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server is looked at by each call."""
-    monkeypatch.setattr(late_check, "LOOK_EVERY_SECONDS", 0.0)
 
 
 @pytest.fixture

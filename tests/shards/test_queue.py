@@ -223,8 +223,8 @@ def test_what_is_owed_is_sent_by_whatever_comes_first(
     queue.owed.pay()  # not back yet
     assert len(queue.owed.owed()) == sum(home == 1 for home in HOMES.values())
     away.back()
-    claim, finish = partial(queue.claim, ["q"], 1), partial(queue.finish, [])
-    {"claim": claim, "pay": queue.owed.pay, "finish": finish, "close": queue.close}[how]()
+    given: dict[str, Any] = {"claim": (["q"], 1), "finish": ([],)}
+    getattr(queue.owed if how == "pay" else queue, how)(*given.get(how, ()))
     assert queue.owed.owed() == []
     assert queue.depth("q", running=True) == 0
 
