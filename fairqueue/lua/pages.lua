@@ -41,15 +41,20 @@ local function add_jobs(kind, key, queue)
 end
 
 local function add_letters(kind, of)
-  for _, id in ipairs(call('ZRANGE', K.dead_letters_by_age(of), 0, ITEMS - 1)) do
-    local letter = not is_full() and DeadLetters.read(of, id)
-    local record = letter and DeadLetters.record_of(letter)
-    if record and Jobs.deliveries_of(record) then
-      local queue = DeadLetters.queue_of(letter)
-      local notice = call('ZSCORE', K.unreported(queue), of .. ' ' .. id) or '-'
-      add(kind, queue, id, notice, letter)
+  local from, ids = 0
+  repeat
+    ids = call('ZRANGE', K.dead_letters_by_age(of), from, from + ITEMS - 1)
+    for _, id in ipairs(ids) do
+      local letter = not is_full() and DeadLetters.read(of, id)
+      local record = letter and DeadLetters.record_of(letter)
+      if record and Jobs.deliveries_of(record) then
+        local queue = DeadLetters.queue_of(letter)
+        local notice = call('ZSCORE', K.unreported(queue), of .. ' ' .. id) or '-'
+        add(kind, queue, id, notice, letter)
+      end
     end
-  end
+    from = from + ITEMS
+  until #ids < ITEMS or is_full()
 end
 
 -- Unique keys that jobs have left behind and that still count.
