@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import NamedTuple
@@ -48,11 +48,6 @@ class Mark(NamedTuple):
         return self if self.to is None else Mark(self.to, self.changes + 1)
 
     @property
-    def shrinks(self) -> bool:
-        """Whether workspaces go from the last shards to others; else they go to the last ones."""
-        return self.to is not None and self.to < self.shards
-
-    @property
     def most(self) -> int:
         """How many there are now, those that come or go included."""
         return max(self.shards, self.to or 0)
@@ -65,13 +60,8 @@ def read_mark(text: bytes | str) -> Mark:
     return Mark(int(shards), int(changes or 0), int(to.partition(".")[0]) if to else None)
 
 
-def newest(marks: Iterable[Mark | None]) -> Mark | None:
-    """Return the newest; None: there is none."""
-    return max(marks, key=age_of, default=None)
-
-
 def age_of(mark: Mark | None) -> tuple[int, bool]:
-    """Say how new a mark is; it sorts those of a namespace."""
+    """Sort key: newer marks are larger."""
     return (-1, False) if mark is None else (mark.changes, mark.to is not None)
 
 

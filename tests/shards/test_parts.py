@@ -61,15 +61,6 @@ def test_a_capacity_is_divided(store: ShardedStore, stored: StoredLimits) -> Non
     ]
 
 
-def test_many_jobs_take_what_room_their_shards_have(store: ShardedStore) -> None:
-    """One by one, or together on each."""
-    store.set_limits("queue", "q", Limits(capacity=6))
-    queue = FairQueue(store=store, settings=Settings())
-    assert accepted(store, each=1) == [1, 1, 1]
-    assert accepted(store) == [1, 1, 1]
-    assert queue.depth("q") == 6
-
-
 def test_a_total_of_requests_is_divided(store: ShardedStore) -> None:
     """A place that ends is free for its shard."""
     store.set_limits("total", "", Limits(requests=4))

@@ -508,16 +508,3 @@ def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
     home.set_moves(None)
     assert queue.admin.list_pauses() == []
     assert queue.claim(["q"], 1).leases
-
-
-def test_requests_are_renewed_where_their_workspace_has_gone(processes: Namespace) -> None:
-    """By a process that has not heard of it; nothing of them counts where it has been."""
-    late = processes.open(FROM)
-    name = next(name for name in NAMES if shard_of(name, FROM) != shard_of(name, TO))
-    place = late.requests.admit(name)
-    assert processes.open(FROM).admin.reshard(TO).is_done
-    late.requests.renew(late.store)
-    counts = [processes.shard(n).count_requests(name)[1] for n in range(TO)]
-    assert counts == [int(n == shard_of(name, TO)) for n in range(TO)]
-    place.end()
-    assert late.requests.in_flight(name) == (0, 0, 0)

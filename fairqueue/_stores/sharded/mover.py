@@ -12,9 +12,9 @@ from fairqueue._shards import SHARDS_MOST
 from fairqueue._stores.layout import (
     LOOK_EVERY_SECONDS,
     Mark,
+    age_of,
     mark_of,
     moves_from,
-    newest,
 )
 from fairqueue._stores.limits_text import widened
 from fairqueue._stores.moves import SETTINGS_AT_ONCE
@@ -98,7 +98,7 @@ class Mover:
     def _read(self) -> Mark:
         """Return the change that is to be made, or that is under way; without one there is none."""
         first = self._store.shards[0].engine
-        mark = newest(mark_of(shard.engine) for shard in self._store.shards)
+        mark = max((mark_of(shard.engine) for shard in self._store.shards), key=age_of)
         if mark is None and self._store.layout.mark == Mark(1):
             mark = self._store.layout.mark  # there has never been another number than one
         if mark is None:
