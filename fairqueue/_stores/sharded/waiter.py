@@ -17,53 +17,34 @@ from fairqueue._threads import native_select
 from fairqueue.errors import StoreUnavailable
 
 
-class _Epoll:
-    """Descriptors that are watched, by one that is readable when one of them is."""
+class _Watch:
+    """Descriptors that are watched, by one that is readable when one of them is.
+
+    This is an epoll; on macOS and BSD it is a kqueue.
+    """
 
     def __init__(self) -> None:
-        self._epoll: Any = native_select("epoll")()
-        self.fileno, self.close = self._epoll.fileno, self._epoll.close
+        epoll = native_select("epoll")
+        self._is_epoll = epoll is not None
+        self._all: Any = (epoll or native_select("kqueue"))()
+        self.fileno, self.close = self._all.fileno, self._all.close
 
-    def add(self, fd: int) -> None:
-        """Watch this one."""
-        self._epoll.register(fd, select.POLLIN)
-
-    def remove(self, fd: int) -> None:
-        """Watch it no more."""
-        self._epoll.unregister(fd)
+    def watch(self, fd: int, *, is_on: bool = True) -> None:
+        """Watch this one, or no more."""
+        if not self._is_epoll:
+            kind, flag = "KQ_FILTER_READ", "KQ_EV_ADD" if is_on else "KQ_EV_DELETE"
+            event: Any = native_select("kevent")
+            self._all.control([event(fd, native_select(kind), native_select(flag))], 0)
+        elif is_on:
+            self._all.register(fd, select.POLLIN)
+        else:
+            self._all.unregister(fd)
 
     def readable(self) -> set[int]:
         """Return those that are readable now."""
-        return {fd for fd, _ in self._epoll.poll(0)}
-
-
-class _Kqueue:
-    """The same on macOS and BSD."""
-
-    def __init__(self) -> None:
-        self._queue: Any = native_select("kqueue")()
-        self._event: Any = native_select("kevent")
-        self.fileno, self.close = self._queue.fileno, self._queue.close
-
-    def add(self, fd: int) -> None:
-        """Watch this one."""
-        self._change(fd, "KQ_EV_ADD")
-
-    def remove(self, fd: int) -> None:
-        """Watch it no more."""
-        self._change(fd, "KQ_EV_DELETE")
-
-    def _change(self, fd: int, flag: str) -> None:
-        kind, how = native_select("KQ_FILTER_READ"), native_select(flag)
-        self._queue.control([self._event(fd, kind, how)], 0)
-
-    def readable(self) -> set[int]:
-        """Return those that are readable now."""
-        return {int(event.ident) for event in self._queue.control(None, 64, 0)}
-
-
-def _watch() -> _Epoll | _Kqueue:
-    return _Epoll() if native_select("epoll") else _Kqueue()
+        if self._is_epoll:
+            return {fd for fd, _ in self._all.poll(0)}
+        return {int(event.ident) for event in self._all.control(None, 64, 0)}
 
 
 class ShardedWaiter(Waiter):
@@ -85,7 +66,7 @@ class ShardedWaiter(Waiter):
         self._engines: list[list[Engine]] = []
         self._grow()
         self._armed: dict[int, int] = {}
-        self._watch: _Epoll | _Kqueue | None = None
+        self._watch: _Watch | None = None
         self.answered_by = 0.0
 
     def arm(self, seconds: float) -> None:
@@ -107,7 +88,7 @@ class ShardedWaiter(Waiter):
                     breaker.failed()
                 else:
                     breaker.answered()
-                    self._watched().add(fd)
+                    self._watched().watch(fd)
                     self._armed[fd] = number
         if away is not None and not self._armed:
             raise away
@@ -140,9 +121,9 @@ class ShardedWaiter(Waiter):
             self.close()
             raise
 
-    def _watched(self) -> _Epoll | _Kqueue:
+    def _watched(self) -> _Watch:
         if self._watch is None:
-            self._watch = _watch()
+            self._watch = _Watch()
         return self._watch
 
     def fileno(self) -> int:
@@ -157,7 +138,7 @@ class ShardedWaiter(Waiter):
         is_woken = False
         with self._whole_or_closed():
             for fd, number in armed.items():
-                self._watched().remove(fd)
+                self._watched().watch(fd, is_on=False)
                 if fd not in ready:
                     with self._noting(number, away):
                         self._waiters[number].begin_disarm()
