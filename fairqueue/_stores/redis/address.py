@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import redis
 
 from fairqueue._settings import ENCODED, mask_password
-from fairqueue._stores.redis.cluster import Slot, cluster_pool, is_cluster
+from fairqueue._stores.redis.cluster import SlotFinder, cluster_pool, is_cluster
 from fairqueue._stores.redis.looking import (
     SOCKET_TIMEOUT_SECONDS,
     Finder,
@@ -72,7 +72,7 @@ def server_of(pool: Any) -> str:
     Such a node may be another one by the next call.
     """
     options = pool.connection_kwargs
-    if isinstance(finder := options.get("finder"), Slot):
+    if isinstance(finder := options.get("finder"), SlotFinder):
         node = finder.known()
         return f"slot {finder.number}" if node is None else f"{node[0]}:{node[1]}"
     if finder is not None:

@@ -115,7 +115,7 @@ def _address(node: Sequence[Any], asked: str) -> Address:
     return host if host not in {"", "?"} else asked, int(node[1])
 
 
-class Slot:
+class SlotFinder:
     """Finds the node that has one slot."""
 
     has_slots = True
@@ -156,7 +156,7 @@ def cluster_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
     if "connection_class" in options:
         of_nodes["ssl"] = True
     nodes = _nodes(url, [_seed(host) for host in hosts.split(",")], of_nodes)
-    return pool_of(Slot(nodes, key_slot(f"{{{tag}}}".encode())), options, kind, changed)
+    return pool_of(SlotFinder(nodes, key_slot(f"{{{tag}}}".encode())), options, kind, changed)
 
 
 def _seed(text: str) -> Address:
