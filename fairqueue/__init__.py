@@ -1,7 +1,8 @@
 """Fair queues on Redis, shared by many workspaces: what users import.
 
-:class:`FairQueue` publishes, claims and acknowledges jobs; its attribute ``admin`` has what
-operators do. An integration of another framework also needs :mod:`fairqueue.adapters`.
+:class:`FairQueue` publishes, claims and acknowledges jobs; what operators do stands in its parts
+``limits``, ``pauses``, ``dead``, ``views``, ``jobs`` and ``doctor``. An integration of another
+framework also needs :mod:`fairqueue.adapters`.
 """
 
 from __future__ import annotations
@@ -12,22 +13,19 @@ from fairqueue._new_job import NewJob
 from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
 from fairqueue._types import (
-    Blocker,
     Cancelled,
     CancelledAll,
     DeadLetter,
     Delivery,
     Job,
     JobId,
-    JobState,
     Lease,
     Limit,
     Limits,
     Outcome,
     Pause,
-    QueuePosition,
+    Scope,
     Stats,
-    Why,
     WithoutWorkspace,
     WorkspaceStats,
 )
@@ -39,6 +37,7 @@ from fairqueue.errors import (
     StoreUnavailable,
     WorkspaceUnresolved,
 )
+from fairqueue.explained import Blocker, JobState, QueuePosition, Why
 
 __all__ = [
     "Blocker",
@@ -62,6 +61,7 @@ __all__ = [
     "Outcome",
     "Pause",
     "QueuePosition",
+    "Scope",
     "Settings",
     "Stats",
     "StoreUnavailable",

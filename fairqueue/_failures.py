@@ -83,11 +83,11 @@ class FailureReporter:
         queues = self._queues()
         if not queues:
             return 0
-        admin, lease_seconds = self._queue.admin, self._queue.settings.lease_seconds
-        notices = admin.take_failure_notices(queues, n=NOTICES_AT_ONCE, hold_seconds=lease_seconds)
+        dead, lease_seconds = self._queue.dead, self._queue.settings.lease_seconds
+        notices = dead.notices(queues, n=NOTICES_AT_ONCE, hold_seconds=lease_seconds)
         for letter in notices:
             if self._reported(letter):
-                admin.drop_failure_notices([letter])
+                dead.mark_reported([letter])
         return len(notices)
 
     def _reported(self, letter: DeadLetter) -> bool:

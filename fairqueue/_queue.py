@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -50,6 +49,7 @@ from fairqueue.errors import (
     LeaseLost,
     PublishInterrupted,
 )
+from fairqueue.operate import Operators
 
 
 def _outcome(outcome: Published | FairQueueError) -> JobId | FairQueueError:
@@ -91,12 +91,14 @@ class FairQueue:
         self.owed = self._claimer
         """Ends that wait for a server that is away (for adapters)."""
         self.introduction = self._claimer.introduction
-        """What ``queue.admin.list_workers()`` tells of what this queue claims (for adapters)."""
+        """What ``queue.views.workers()`` tells of what this queue claims (for adapters)."""
         self._connection = Connection(self.store, self._bring_limits if brings_limits else None)
         self._connected = self._connection.connected
         self._own_limits = OwnLimits(self.settings, self.store, authoritative=authoritative)
-        self.admin = Admin(self._connection.reached, self.settings)
-        """Operations: limits, pause and drain, cancel and purge, dead letters, ``why``."""
+        parts = Operators(self._connection.reached, self.settings)
+        self.limits, self.pauses, self.dead = parts.limits, parts.pauses, parts.dead
+        self.views, self.jobs, self.doctor = parts.views, parts.jobs, parts.doctor
+        self.admin = Admin(parts)
         self.missing_workspace = MissingWorkspace(self.settings)
         """What becomes of a publish whose workspace is not found (for adapters)."""
         self.tally = Tally(self.settings.metrics_workspaces)
@@ -443,10 +445,5 @@ class FairQueue:
     def __enter__(self) -> FairQueue:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

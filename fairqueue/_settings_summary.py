@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
-from fairqueue._types import Limit, Limits
+from fairqueue._types import Limit, Limits, Scope
 from fairqueue._workspace_from import shown_source
 from fairqueue.errors import StoreUnavailable
 
@@ -36,7 +36,7 @@ def settings_summary(core: FairQueue) -> str:
 def _limits(core: FairQueue) -> Iterator[str]:
     own = core.settings.stored_limits()
     try:
-        default, total = core.admin.default_limits(), core.admin.total_limits()
+        default, total = core.limits.get(Scope.default()), core.limits.get(Scope.total())
     except StoreUnavailable:
         default, total = _configured(own.default), _configured(own.total)
         yield "limits not read from the store, which is away"

@@ -6,6 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar, cast
+from uuid import UUID
+
+from fairqueue.plain import printable
 
 KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000
 """Default retention of dead letters; ``lua/modules/dead_letters.lua`` has the same numbers."""
@@ -240,6 +244,51 @@ class CancelledAll:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """What limits or a pause apply to: ``Scope.workspace("acme")``, ``Scope.total()``, …."""
+
+    kind: str
+    name: str = ""
+
+    KINDS: ClassVar = ("workspace", "task", "queue", "default", "total")
+
+    @classmethod
+    def workspace(cls, name: str | int | UUID) -> Scope:
+        """One workspace, or one group of workspaces."""
+        return cls("workspace", cast("str", name))  # checked where it is used
+
+    @classmethod
+    def task(cls, name: str) -> Scope:
+        """One task or actor, in all workspaces and queues."""
+        return cls("task", name)
+
+    @classmethod
+    def queue(cls, name: str) -> Scope:
+        """One queue, for all workspaces."""
+        return cls("queue", name)
+
+    @classmethod
+    def default(cls) -> Scope:
+        """Each workspace that has no limit of its own."""
+        return cls("default")
+
+    @classmethod
+    def total(cls) -> Scope:
+        """Everything together."""
+        return cls("total")
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it is one of several of its kind."""
+        return self.kind in {"workspace", "task", "queue"}
+
+    def __str__(self) -> str:
+        """In words, safe to print."""
+        words = {"default": "each workspace without its own", "total": "everything"}
+        return words.get(self.kind) or f"{self.kind} {printable(str(self.name))}"
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Limits of one workspace, task or queue, or of everything; None: not set here."""
 
@@ -354,132 +403,6 @@ class Stats:
     """Jobs that named no workspace, by their task; see the setting ``on_missing_workspace``."""
     set_aside: Mapping[str, int] = field(default_factory=dict)
     """What was passed because it could not be read, or failed: how much, by kind."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocker:
-    """One reason why a job cannot start now."""
-
-    kind: str
-    """``"pause"``, ``"concurrency"``, ``"rate"``, ``"time"`` (it is scheduled for later),
-    ``"move"`` (``fairqueue reshard`` moves it to another shard) or ``"worker"`` (no living worker
-    takes jobs from its queue, or none has come for 5 s)."""
-    scope: str
-    """``"workspace"``, ``"group"``, ``"task"``, ``"workspace_task"`` (a task in this workspace),
-    ``"queue"``, ``"total"`` or ``"job"``."""
-    name: str
-    """The name of that workspace, group, task or queue, or the job's id; empty for the total."""
-    limit: float | None = None
-    """Largest number of running jobs, or of starts per second; of ``"move"`` the new shard."""
-    used: int | None = None
-    """Jobs running there; of ``"worker"`` the processes that take its jobs; None: not known."""
-    since: float | None = None
-    """Since when, in seconds since 1970; of a full queue or total: its last start, if known."""
-    until: float | None = None
-    """When it ends by itself, exactly, by the store's clock; None: not known in advance."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueWorkers:
-    """The worker processes that live and take jobs from one queue."""
-
-    processes: int
-    """How many they are, by what each has said within half a minute."""
-    unknown: int
-    """How many others live that do not say which queues they take."""
-    others: int
-    """How many live that take jobs from other queues only."""
-    running: int
-    """How many jobs its processes run, those of other queues included."""
-    slots: int | None
-    """How many jobs they can run at once; None: not all of them say."""
-    last_seen: float | None
-    """The last sign of life of a process that took jobs from it, also of one that is gone, by the
-    store's clock; None: none did within a day."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueuePosition:
-    """Where jobs of a workspace wait on one queue.
-
-    Jobs of a task with limits of its own wait apart from the rest and have their own position.
-    """
-
-    queue: str
-    task: str
-    """The task of the job in question, else of the next job here."""
-    published: float
-    """When that job was published, by the store's clock, in seconds since 1970."""
-    waiting: int
-    """Number of jobs waiting here."""
-    jobs_ahead: int
-    """Number of this workspace's jobs that will be started first."""
-    turns_ahead: int
-    """Turns of other workspaces before this workspace's next turn. A group, or a task with limits
-    of its own, counts as one, so more jobs may be started first."""
-    blockers: tuple[Blocker, ...]
-    """Everything that keeps it from starting now; empty: it only waits for its turn."""
-    would_block: tuple[Blocker, ...]
-    """Limits that would block it, if limits are only observed."""
-    expected_seconds: float | None
-    """Estimated seconds until it starts, by what runs and how long its tasks took before, assuming
-    equal weights and durations of what waits and no new workspaces; never before the known end of
-    a blocker. None: no estimate is possible, such as behind a job that takes far longer."""
-    workers: QueueWorkers
-    """Which living workers take jobs from this queue."""
-
-
-class JobState(str, Enum):
-    """The state of a job or workspace, as ``queue.admin.why`` found it."""
-
-    WAITING = "waiting"
-    SCHEDULED = "scheduled"
-    """The job is not due yet. Of a workspace: none of its jobs is."""
-    RUNNING = "running"
-    DEAD = "dead"
-    ENDED = "ended"
-    """The job ended within the last one or two minutes; after that it is UNKNOWN."""
-    IDLE = "idle"
-    """The workspace has no waiting jobs."""
-    UNKNOWN = "unknown"
-    """There is no such job."""
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """Why a job or a workspace's jobs wait. Times are by the store's clock, seconds since 1970."""
-
-    state: JobState
-    workspace: str | None
-    """None if the job is unknown."""
-    job_id: str | None
-    now: float
-    """When this was found out."""
-    since: float | None
-    """Since when the job has been running or dead; None: neither."""
-    detail: str | None
-    """The owner that runs it (host, process id, random part), or the reason of its death."""
-    waiting: int
-    """Number of the workspace's jobs that are due and waiting."""
-    scheduled: int
-    running: int
-    dead: int
-    positions: tuple[QueuePosition, ...]
-    """Of a waiting job: its own position. Of a workspace: all of its positions."""
-    blockers: tuple[Blocker, ...]
-    """What blocks the job or all jobs of the workspace: what all positions share, or the time."""
-    observed: Mapping[str, int] | None
-    """What limits would have blocked or rejected of the workspace, if they are only observed:
-    counts by ``starts`` and ``publishes``, and by limit and scope such as ``concurrency.task``,
-    ``rate.workspace`` and ``capacity.queue``. None: limits are enforced."""
-    without_workspace: Mapping[str, WithoutWorkspace] = field(default_factory=dict)
-    """Of the default workspace: jobs that named no workspace, by their task; of a waiting job
-    there: those of its own task."""
-
-    @property
-    def observing(self) -> bool:
-        """Whether limits are only observed (``enforce="observe"``)."""
-        return self.observed is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from fairqueue._types import Scope
 from fairqueue.errors import ConfigurationError
 
 MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "namespace": 100, "unique key": 255}
@@ -38,6 +39,19 @@ def check_name(kind: str, name: object) -> str:
     if not name and kind not in EMPTY_ALLOWED:
         raise ConfigurationError(f"a {kind} name must not be empty")
     return _check_bytes(kind, name)
+
+
+def name_or_none(kind: str, name: object) -> str | None:
+    """Return a name that may be left out, checked."""
+    return None if name is None else check_name(kind, name)
+
+
+def checked_scope(scope: Scope) -> tuple[str, str]:
+    """Return the kind and the name of a scope, if both are possible."""
+    if scope.kind not in Scope.KINDS:
+        kinds = ", ".join(Scope.KINDS)
+        raise ConfigurationError(f"a scope is one of {kinds}, not {scope.kind!r}")
+    return scope.kind, check_name(scope.kind, scope.name) if scope.is_named else ""
 
 
 def text_of_id(value: object) -> object:

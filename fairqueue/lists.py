@@ -1,4 +1,4 @@
-"""What the lists of ``queue.admin`` have in their rows: running and waiting jobs, queues, workers.
+"""What the lists of ``queue.views`` have in their rows: running and waiting jobs, queues, workers.
 
 Times are by the store's clock, in seconds since 1970; ages and what is left are in seconds.
 """

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fairqueue._types import WorkspaceStats
 
 ALMOST = 1e-9
+ORDERS: dict[str, Callable[[WorkspaceStats], Any]] = {
+    "waiting": lambda row: (-row.waiting, -row.running, row.workspace),
+    "running": lambda row: (-row.running, -row.waiting, row.workspace),
+    "wait": lambda row: (-(row.oldest_wait_seconds or 0.0), row.workspace),
+    "dead": lambda row: (-row.dead, row.workspace),
+    "name": lambda row: row.workspace,
+}
+"""How workspaces may be sorted."""
 
 
 @dataclass(frozen=True, slots=True)

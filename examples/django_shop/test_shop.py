@@ -25,7 +25,7 @@ def client():
 def test_a_report_belongs_to_the_users_customer(client):
     """The view and the task do not name it."""
     assert client.post("/reports/", {"month": "May"}).status_code == 202
-    waiting = queue_of(app).admin.list_waiting(workspace="ada")
+    waiting = queue_of(app).views.waiting(workspace="ada")
     assert [job.task for job in waiting.jobs] == [report.name]
 
 

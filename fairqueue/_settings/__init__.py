@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from fairqueue._settings.model import (
-    DefaultSettings,
-    QueueSettings,
+    LIMITS,
     Settings,
-    TaskSettings,
-    TotalSettings,
-    WorkspaceSettings,
     live_limits,
 )
 from fairqueue._settings.url import ENCODED, mask_password, split_settings
 
 __all__ = [
     "ENCODED",
-    "DefaultSettings",
-    "QueueSettings",
+    "LIMITS",
     "Settings",
-    "TaskSettings",
-    "TotalSettings",
-    "WorkspaceSettings",
     "live_limits",
     "mask_password",
     "split_settings",

@@ -149,12 +149,19 @@ class DefaultSettings(TotalSettings):
         return replace(super().limits(), rate=self.rate, burst=self.burst)
 
 
-Scoped = type[WorkspaceSettings | TaskSettings | QueueSettings | DefaultSettings]
-"""The settings of one scope."""
+LIMITS: Mapping[str, type[WorkspaceSettings | TaskSettings | QueueSettings | DefaultSettings]] = {
+    "workspace": WorkspaceSettings,
+    "task": TaskSettings,
+    "queue": QueueSettings,
+    "default": DefaultSettings,
+    "total": TotalSettings,
+}
+"""The limits that each kind of scope has."""
 
 
-def live_limits(limits: Mapping[str, Any], of: Scoped) -> Limits:
-    """Validate live limits; ConfigurationError names what is wrong."""
+def live_limits(limits: Mapping[str, Any], kind: str) -> Limits:
+    """Validate live limits of a kind of scope; ConfigurationError names what is wrong."""
+    of = LIMITS[kind]
     unknown = [name for name in limits if name not in of.model_fields]
     if unknown:
         known = ", ".join(of.model_fields)

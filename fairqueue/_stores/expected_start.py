@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fairqueue._fairness import nth_start, seconds_left
 from fairqueue._stores.fleet import Fleet, TakenSlot
-from fairqueue._types import Blocker
+from fairqueue.explained import Blocker
 
 FRESH_SECONDS = 40.0
 """An idle worker gives a sign of life more often: one that did not may be gone."""

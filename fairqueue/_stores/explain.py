@@ -11,7 +11,7 @@ from fairqueue._stores import replies
 from fairqueue._stores.expected_start import Line, slot_wait
 from fairqueue._stores.fleet import Fleet
 from fairqueue._stores.permits import limit_of
-from fairqueue._types import Blocker, JobState, QueuePosition, QueueWorkers, Why
+from fairqueue.explained import Blocker, JobState, QueuePosition, QueueWorkers, Why
 
 TASKS = frozenset({"task", "workspace_task"})
 TaskName = Callable[[bytes], str]

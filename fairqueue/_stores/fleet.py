@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fairqueue._keys import decode
-from fairqueue._types import QueueWorkers
+from fairqueue.explained import QueueWorkers
 from fairqueue.lists import WorkerRow
 
 TaskName = Callable[[bytes], str]

@@ -13,7 +13,8 @@ from fairqueue._stores import explain, limits_text, list_rows, replies, samples
 from fairqueue._stores.fleet import Fleet, TakenSlot, fleet_of, taken_slot
 from fairqueue._stores.list_rows import Held
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._types import Stats, Why, WithoutWorkspace
+from fairqueue._types import Stats, WithoutWorkspace
+from fairqueue.explained import Why
 from fairqueue.lists import (
     JobPage,
     PauseRow,

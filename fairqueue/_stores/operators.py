@@ -288,55 +288,22 @@ class OperatorStore:
         pairs = zip(found[::2], found[1::2], strict=True)
         return [replies.dead_letter(*pair, decode) for pair in pairs]
 
-    def replay(
-        self,
-        workspace: str,
-        *,
-        job_id: str | None = None,
-        delay_seconds: float = 0.0,
-        spacing_seconds: float = 0.0,
-    ) -> Iterator[int]:
-        """Re-enqueue dead letters: one, or all that are dead when it starts, oldest first.
+    def replay(self, workspace: str, job_id: str, *, delay_seconds: float = 0.0) -> bool:
+        """Re-enqueue a dead letter; False: there is none, or its id is in use again.
 
-        Each keeps its workspace, queue, task and id and starts with no counted deliveries; no
-        capacity applies. With a spacing each is scheduled that long after the one before. One
-        whose id is in use again stays dead, and so does one whose unique key another job holds:
-        with ``job_id`` that raises UniqueKeyHeld. Items as in :meth:`purge`.
+        It keeps its workspace, queue, task and id and starts with no counted deliveries; no
+        capacity applies. One whose unique key another job holds stays dead: UniqueKeyHeld.
         """
-        until: Value = ""
-        replayed, skipped, moved = 0, 0, PAGE
-        while moved == PAGE:
-            until, some, living, *held = self._call(
-                "replay",
-                workspace=encode(workspace),
-                id=encode(job_id or ""),
-                until_then=until,
-                skip=skipped,
-                count=PAGE,
-                delay=delay_seconds + replayed * spacing_seconds,
-                spacing=spacing_seconds,
-            )
-            for one, holder in zip(held[::2], held[1::2], strict=True):
-                error = UniqueKeyHeld(decode(one), workspace, decode(holder))
-                if job_id is not None:
-                    raise error
-                log.warning("%s", error)
-            yield int(some)
-            replayed, skipped, moved = replayed + some, skipped + living, some + living
+        done = self._call(
+            "replay", workspace=encode(workspace), id=encode(job_id), delay=delay_seconds
+        )
+        if isinstance(done, bytes):
+            raise UniqueKeyHeld(job_id, workspace, decode(done))
+        return bool(done)
 
-    def purge_dead(self, workspace: str, *, job_id: str | None = None) -> Iterator[int]:
-        """Delete dead letters: one, or all that are dead when it starts; items as in purge."""
-        until: Value = ""
-        dropped = PAGE
-        while dropped == PAGE:
-            until, dropped = self._call(
-                "purge_dead",
-                workspace=encode(workspace),
-                id=encode(job_id or ""),
-                until_then=until,
-                count=PAGE,
-            )
-            yield int(dropped)
+    def purge_dead(self, workspace: str, job_id: str) -> bool:
+        """Delete a dead letter; False: there is none of this id."""
+        return bool(self._call("purge_dead", workspace=encode(workspace), id=encode(job_id)))
 
     def take_failure_notices(
         self, queues: Sequence[str], *, n: int, hold_seconds: float

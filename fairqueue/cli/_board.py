@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fairqueue import FairQueue, FairQueueError, WorkspaceStats
+from fairqueue import FairQueue, FairQueueError, Scope, WorkspaceStats
 from fairqueue.cli._format import counted, duration, printable
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_state, explain_wait
 from fairqueue.lists import Overview
-from fairqueue.shares import Share, shares_of, state_of
+from fairqueue.shares import ORDERS, Share, shares_of, state_of
 
-ORDERS: dict[str, Callable[[WorkspaceStats], Any]] = {
-    "waiting": lambda row: (-row.waiting, -row.running, row.workspace),
-    "running": lambda row: (-row.running, -row.waiting, row.workspace),
-    "wait": lambda row: (-(row.oldest_wait_seconds or 0.0), row.workspace),
-    "name": lambda row: row.workspace,
-}
 HEAD = ("workspace", "running", "limit", "waiting", "oldest wait", "share", "fair", "state")
 STYLES = {"paused": "yellow", "draining": "yellow", "at limit": "yellow", "running": "green"}
 HELP = "↑↓ row  s sort  / filter  p pause  r resume  Enter why  Esc back  q quit"
@@ -51,9 +44,9 @@ class Board:
     def look(self) -> None:
         """Read the numbers again; an error is said, and the old ones stay."""
         try:
-            self.overview = self.core.admin.overview(top=MOST)
+            self.overview = self.core.views.overview(top=MOST)
             if self.why is not None:
-                found = self.core.admin.why(workspace=self.why)
+                found = self.core.views.why(workspace=self.why)
                 self.lines = [explain_state(found), "", *map(as_typed, explain_wait(found))]
         except FairQueueError as error:
             self.said = printable(str(error))
@@ -78,8 +71,8 @@ class Board:
             "j": lambda: self._move(1),
             "s": self._sort,
             "/": self._filter,
-            "p": lambda: self._hold("pause"),
-            "r": lambda: self._hold("resume"),
+            "p": lambda: self._hold(self.core.pauses.pause, "paused"),
+            "r": lambda: self._hold(self.core.pauses.resume, "resumed"),
             "enter": self._explain,
         }
         if key in does:
@@ -116,13 +109,13 @@ class Board:
         rows = self.rows()
         return self.why or (rows[min(self.at, len(rows) - 1)].workspace if rows else None)
 
-    def _hold(self, verb: str) -> None:
+    def _hold(self, act: Callable[[Scope], object], done: str) -> None:
         name = self._chosen()
         if name is None:
             return
         try:
-            getattr(self.core.admin, verb)(workspace=name)
-            self.said = f"{verb}d: {printable(name)}"
+            act(Scope.workspace(name))
+            self.said = f"{done}: {printable(name)}"
         except FairQueueError as error:
             self.said = printable(str(error))
         self.look()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, Scope
+from fairqueue.cli._command import options
 from fairqueue.plain import WHEN, printable, seconds_in, time_in
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def as_seconds(_context: click.Context, _option: click.Parameter, value: Any) -> float | None:
@@ -35,38 +34,27 @@ def as_time(_context: click.Context, _option: click.Parameter, value: Any) -> fl
     return found
 
 
-def choice_options(command: Command) -> Command:
-    """Add ``--workspace``, ``--queue``, ``--task`` and ``--longer-than``."""
-    options = (
-        click.option("--workspace", help="Only jobs of this workspace."),
-        click.option("--queue", help="Only jobs of this queue."),
-        click.option("--task", help="Only jobs of this task or actor."),
-        click.option(
-            "--longer-than",
-            callback=as_seconds,
-            default="0",
-            help="Only jobs that have been so for longer, such as 90, 5m or 2h.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+choice_options = options(
+    click.option("--workspace", help="Only jobs of this workspace."),
+    click.option("--queue", help="Only jobs of this queue."),
+    click.option("--task", help="Only jobs of this task or actor."),
+    click.option(
+        "--longer-than",
+        callback=as_seconds,
+        default="0",
+        help="Only jobs that have been so for longer, such as 90, 5m or 2h.",
+    ),
+)
 
 
-def limit_option(command: Command) -> Command:
+def limit_option(default: int, told: str) -> Callable[..., Any]:
     """Add ``--limit``."""
-    option = click.option(
-        "--limit",
-        type=click.IntRange(min=1),
-        default=100,
-        show_default=True,
-        help="Print about this many.",
-    )
-    return option(command)
+    kind = click.IntRange(min=1)
+    return click.option("--limit", type=kind, default=default, show_default=True, help=told)
 
 
-def hint_at_unseen(core: FairQueue, **names: str | None) -> None:
+def hint_at_unseen(core: FairQueue, *scopes: Scope) -> None:
     """Say on standard error that a name is one that nothing has been seen of."""
-    hint = core.admin.hint(**names)
+    hint = core.views.hint(*scopes)
     if hint is not None:
         click.echo(printable(hint), err=True)

@@ -78,15 +78,19 @@ def connection_options(command: Command) -> Command:
 
 
 @contextmanager
-def opened_queue(url: str, namespace: str | None, **settings: Any) -> Iterator[FairQueue]:
+def opened_queue(
+    url: str, namespace: str | None, *, connects: bool = True, **settings: Any
+) -> Iterator[FairQueue]:
     """Open the queue at this URL. An error inside ends the command with its exit code.
 
-    The server is checked, but no limits are stored: a command must not configure the queue.
+    The server is checked, at once or with the first call if not ``connects``. No limits are stored:
+    a command must not configure the queue.
     """
     with _exit_codes(shown_url(url)):
         queue = _open(url, namespace, settings)
         try:
-            queue.connect()
+            if connects:
+                queue.connect()
             yield queue
         finally:
             queue.close()

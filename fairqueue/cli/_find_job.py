@@ -16,6 +16,6 @@ def texts_of(task_id: str) -> tuple[bytes, bytes]:
 def find_job(core: FairQueue, task_id: str, queue: str | None) -> str | None:
     """Return the id of the job whose message has this task or message id, or None."""
     texts = texts_of(task_id)
-    queues = core.admin.stats().queues if queue is None else [queue]
-    found = (job for name in queues for text in texts for job in core.admin.find(text, queue=name))
+    queues = core.views.stats().queues if queue is None else [queue]
+    found = (job for name in queues for text in texts for job in core.jobs.find(text, queue=name))
     return next(found, None)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate
+from fairqueue.tables import Column
 
 __all__ = ["count_jobs", "counted", "duration", "moment", "printable", "rate", "table", "width"]
 
@@ -24,6 +26,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) 
     rule = ["─" * columns for columns in widths]
     lines.insert(1, rule)
     return "\n".join(_line(line, widths, left) for line in lines)
+
+
+def listed(columns: Sequence[Column], rows: Sequence[Any], none: str) -> str:
+    """A table of these rows, or ``none``."""
+    head = [column.title for column in columns]
+    left = next((n for n, column in enumerate(columns) if column.kind == "num"), len(head))
+    cells = ([column.text(row) for column in columns] for row in rows)
+    return table(head, cells, left=left) if rows else none
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:

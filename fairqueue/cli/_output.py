@@ -1,26 +1,12 @@
-"""Output of commands: one JSON object or text for people, progress bars and questions."""
+"""Progress bars, and questions on a terminal."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
 import click
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def json_option(command: Command) -> Command:
-    """Add ``--json`` to a command."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
-
-
-def print_result(result: dict[str, Any], text: str, *, as_json: bool) -> None:
-    """Print the result as JSON, or as text."""
-    click.echo(json.dumps(result, indent=2) if as_json else text)
 
 
 @contextmanager

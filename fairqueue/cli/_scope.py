@@ -1,4 +1,4 @@
-"""What a command acts on: a workspace, a queue, a task or everything."""
+"""Options that say what a command acts on."""
 
 from __future__ import annotations
 
@@ -8,49 +8,75 @@ from typing import Any
 
 import click
 
-from fairqueue import FairQueue
-from fairqueue.cli._format import printable
+from fairqueue import FairQueue, Scope
+from fairqueue.cli._command import options
 
-Scope = Mapping[str, str | None]
+NAMED = ("workspace", "queue", "task")
+FLAGS = {"default": Scope.default(), "total": Scope.total(), "all": Scope.total()}
 
 
-def scope_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--workspace``, ``--queue``, ``--task`` and ``--all``, exactly one of which is given.
+def scope_options(
+    of: str, *flags: str, is_optional: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add ``--workspace``, ``--queue``, ``--task`` and these flags, of which one is given.
 
-    The command gets them as ``scope``.
+    ``of``: what the command does to it, such as "Pause". The command gets a Scope as ``scope``; if
+    it ``is_optional``, None where none is given.
     """
+    kinds = [*NAMED, *flags]
+    helps = {
+        "workspace": "this workspace.",
+        "queue": "this queue, for all workspaces.",
+        "task": "this task or actor, for all workspaces and queues.",
+        "default": "each workspace without its own.",
+    }
+    added = [
+        click.option(
+            f"--{kind}",
+            f"scope_{kind}",
+            is_flag=kind in FLAGS,
+            help=f"{of} {helps.get(kind, 'everything together.')}",
+        )
+        for kind in kinds
+    ]
+    must = f"pass exactly one of --{', --'.join(kinds[:-1])} and --{kinds[-1]}"
 
-    @click.option("--workspace", help="Act on this workspace.")
-    @click.option("--queue", help="Act on this queue, for all workspaces.")
-    @click.option("--task", help="Act on this task or actor, for all workspaces and queues.")
-    @click.option("--all", "everything", is_flag=True, help="Act on everything.")
-    @wraps(command)
-    def scoped(
-        workspace: str | None, queue: str | None, task: str | None, *, everything: bool, **rest: Any
-    ) -> None:
-        scope = {"workspace": workspace, "queue": queue, "task": task}
-        if sum(name is not None for name in scope.values()) + everything != 1:
-            raise click.UsageError("pass exactly one of --workspace, --queue, --task and --all")
-        command(scope=scope, **rest)
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def scoped(*args: Any, **given: Any) -> Any:
+            found = {kind: given.pop(f"scope_{kind}") for kind in kinds}
+            chosen = {kind: name for kind, name in found.items() if name not in {None, False}}
+            scopes = [FLAGS.get(kind) or Scope(kind, name) for kind, name in chosen.items()]
+            if len(scopes) > 1 or not (scopes or is_optional):
+                raise click.UsageError(must)
+            return command(*args, scope=scopes[0] if scopes else None, **given)
 
-    return scoped
+        decorated: Callable[..., Any] = options(*added)(scoped)
+        return decorated
 
-
-def describe(scope: Scope) -> str:
-    """The scope in words, safe to print."""
-    named = [f"{kind} {printable(name)}" for kind, name in scope.items() if name is not None]
-    return ", ".join(named) if named else "everything"
+    return decorate
 
 
-def count_remaining(core: FairQueue, scope: Scope) -> int | None:
+def as_names(scope: Scope) -> dict[str, str | None]:
+    """The scope in JSON: by its name, with nothing for the other kinds."""
+    return {kind: scope.name if kind == scope.kind else None for kind in NAMED}
+
+
+def describe(names: Mapping[str, str | None]) -> str:
+    """Several names in words, safe to print."""
+    named = [str(Scope(kind, name)) for kind, name in names.items() if name is not None]
+    return ", ".join(named) or str(Scope.total())
+
+
+def count_remaining(core: FairQueue, names: Mapping[str, str | None]) -> int | None:
     """Count jobs that wait, are scheduled or run; None for a task, which has no counter."""
-    if scope["task"] is not None:
+    if names["task"] is not None:
         return None
-    if scope["queue"] is not None:
-        return core.depth(scope["queue"], running=True)
-    rows = core.admin.stats().workspaces
+    if names["queue"] is not None:
+        return core.depth(names["queue"], running=True)
+    rows = core.views.stats().workspaces
     return sum(
         row.waiting + row.scheduled + row.running
         for row in rows
-        if scope["workspace"] in {None, row.workspace}
+        if names["workspace"] in {None, row.workspace}
     )

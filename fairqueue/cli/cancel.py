@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from fairqueue import Cancelled, CancelledAll, FairQueue
-from fairqueue.cli._connect import connection_options, opened_queue
+from fairqueue import Cancelled, FairQueue
+from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._find_job import find_job
 from fairqueue.cli._format import count_jobs, printable
-from fairqueue.cli._output import confirm, json_option, print_result, progress
+from fairqueue.cli._output import confirm, progress
+from fairqueue.cli._scope import count_remaining
 
 ALL_BUT_ONE = 2
 
@@ -25,19 +26,16 @@ OUTCOMES = {
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="Cancel all jobs of this workspace.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@json_option
-@connection_options
+@on_queue
 def cancel(
+    core: FairQueue,
     *,
-    url: str,
-    namespace: str | None,
     job: str | None,
     task_id: str | None,
     queue: str | None,
     workspace: str | None,
     yes: bool,
-    as_json: bool,
-) -> None:
+) -> Answer:
     """Cancel one job, or all jobs of a workspace.
 
     Name the JOB by its id or by --task-id. Waiting and scheduled jobs are removed at once. The
@@ -48,35 +46,22 @@ def cancel(
         raise click.UsageError(
             "pass a JOB or --task-id (--queue is optional with either), or --workspace alone"
         )
-    with opened_queue(url, namespace) as core:
-        if task_id is not None:
-            job = find_job(core, task_id, queue) or task_id
-        if job is None:
-            _cancel_all(core, workspace or "", yes=yes, as_json=as_json)
-        else:
-            _cancel_one(core, job, queue, as_json=as_json)
+    if workspace is not None:
+        return _cancel_all(core, workspace, yes=yes)
+    if task_id is not None:
+        job = find_job(core, task_id, queue) or task_id
+    outcome = core.jobs.cancel(job or "", queue=queue)
+    text = f"{printable(job or '')}: {OUTCOMES[outcome]}"
+    result = {"job": job, "outcome": outcome.value}
+    return Answer(result, text, 1 if outcome is Cancelled.NOT_FOUND else 0)
 
 
-def _cancel_one(core: FairQueue, job: str, queue: str | None, *, as_json: bool) -> None:
-    outcome = core.admin.cancel(job, queue=queue)
-    text = f"{printable(job)}: {OUTCOMES[outcome]}"
-    print_result({"job": job, "outcome": outcome.value}, text, as_json=as_json)
-    if outcome is Cancelled.NOT_FOUND:
-        raise SystemExit(1)
-
-
-def _cancel_all(core: FairQueue, workspace: str, *, yes: bool, as_json: bool) -> None:
+def _cancel_all(core: FairQueue, workspace: str, *, yes: bool) -> Answer:
     name = printable(workspace)
     confirm(f"Cancel all jobs of workspace {name}?", yes=yes)
-    rows = {row.workspace: row for row in core.admin.stats().workspaces}
-    row = rows.get(workspace)
-    total = row.waiting + row.scheduled + row.running if row else 0
+    total = count_remaining(core, {"workspace": workspace, "queue": None, "task": None})
     with progress(f"cancelling {name}", total) as advance:
-        found = core.admin.cancel_workspace(workspace, progress=advance)
+        found = core.jobs.cancel_workspace(workspace, progress=advance)
     result = {"workspace": workspace, "removed": found.removed, "signalled": found.signalled}
-    print_result(result, _summary(name, found), as_json=as_json)
-
-
-def _summary(name: str, found: CancelledAll) -> str:
     removed, signalled = count_jobs(found.removed), count_jobs(found.signalled)
-    return f"{name}: {removed} removed, {signalled} running and signalled"
+    return Answer(result, f"{name}: {removed} removed, {signalled} running and signalled")

@@ -7,29 +7,19 @@ from dataclasses import asdict
 
 import click
 
+from fairqueue import FairQueue
 from fairqueue.adapters import mask_password
 from fairqueue.audit import Checkup, Level, Repair, remedy_of
-from fairqueue.cli._connect import connection_options, opened_queue
+from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._format import counted, printable, table
-from fairqueue.cli._output import json_option, print_result
 from fairqueue.cli._typed import as_typed
 
 
 @click.command()
 @click.option("--repair", is_flag=True, help="Mend the keys, and name each repair.")
 @click.option("--forget", is_flag=True, help="First forget what was set aside (I13).")
-@json_option
-@connection_options
-@click.pass_context
-def doctor(
-    context: click.Context,
-    *,
-    url: str,
-    namespace: str | None,
-    repair: bool,
-    forget: bool,
-    as_json: bool,
-) -> None:
+@on_queue
+def doctor(core: FairQueue, *, repair: bool, forget: bool) -> Answer:
     """Check the server, the workers and every key.
 
     A server on which the scripts cannot run is refused; the message says what to change.
@@ -41,17 +31,12 @@ def doctor(
     was woken has claimed. I13 names what could not be read and was set aside, until --forget
     removes it. --repair may run beside workers; no job whose record can be read is lost.
     """
-    with opened_queue(url, namespace) as core:
-        if forget:
-            core.admin.drop_set_aside()
-        found = core.admin.checkup(repair=repair)
-    where = mask_password(url)
-    print_result({"url": where, **asdict(found)}, _as_text(found, where), as_json=as_json)
-    context.exit(0 if found.is_sound else 1)
-
-
-def _as_text(found: Checkup, url: str) -> str:
-    return "\n".join(_parts(found, url))
+    if forget:
+        core.doctor.drop_set_aside()
+    found = core.doctor.checkup(repair=repair)
+    url = mask_password(click.get_current_context().params["url"])
+    text = "\n".join(_parts(found, url))
+    return Answer({"url": url, **asdict(found)}, text, 0 if found.is_sound else 1)
 
 
 def _parts(found: Checkup, url: str) -> Iterator[str]:

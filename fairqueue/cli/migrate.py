@@ -12,6 +12,7 @@ import redis
 
 from fairqueue.adapters import mask_password
 from fairqueue.cli._broker_url import core_url, stock_url
+from fairqueue.cli._command import Answer, json_option
 from fairqueue.cli._connect import (
     BadUsage,
     NoConnection,
@@ -19,7 +20,7 @@ from fairqueue.cli._connect import (
     opened_queue,
 )
 from fairqueue.cli._format import count_jobs, printable
-from fairqueue.cli._output import json_option, print_result, progress
+from fairqueue.cli._output import progress
 
 
 @click.group()
@@ -71,7 +72,7 @@ def celery(
     move = _import_migration()
     if global_keyprefix and not namespace:
         namespace = f"{global_keyprefix}fairqueue"
-    settings = {"workspace_from": list(workspace_from)} if workspace_from else {}
+    settings: dict[str, Any] = {"workspace_from": list(workspace_from)} if workspace_from else {}
     with opened_queue(ours, namespace, **settings) as core, _stock_errors(theirs):
         layout = move.Layout(prefix=global_keyprefix)
         near = move.open_lists(core_url(ours), layout)
@@ -81,11 +82,8 @@ def celery(
         else:
             holders = [] if take_held else _holders(move, theirs, layout, far)
             found = _in(move.MoveIn(far, near, core), holders, queues, dry_run=dry_run)
-    print_result(
-        {**found.as_dict(), "back": back, "dry_run": dry_run},
-        _summary(found, dry_run=dry_run),
-        as_json=as_json,
-    )
+    result = {**found.as_dict(), "back": back, "dry_run": dry_run}
+    Answer(result, _summary(found, dry_run=dry_run)).print(as_json=as_json)
     if not found.complete and not dry_run:
         raise SystemExit(1)
 

@@ -6,9 +6,10 @@ from dataclasses import asdict
 
 import click
 
-from fairqueue.cli._connect import connection_options, opened_queue
+from fairqueue import FairQueue
+from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._format import count_jobs, printable
-from fairqueue.cli._output import json_option, print_result, progress
+from fairqueue.cli._output import progress
 
 
 @click.command()
@@ -22,38 +23,23 @@ from fairqueue.cli._output import json_option, print_result, progress
     show_default=True,
     help="Seconds that a workspace is paused for its running jobs to end, before it is left out.",
 )
-@json_option
-@connection_options
-@click.pass_context
-def reshard(
-    context: click.Context,
-    *,
-    url: str,
-    namespace: str | None,
-    to: int,
-    dry_run: bool,
-    wait_seconds: float,
-    as_json: bool,
-) -> None:
+@on_queue
+def reshard(core: FairQueue, *, to: int, dry_run: bool, wait_seconds: float) -> Answer:
     """Spread a namespace in use over another number of shards.
 
     Workspaces move one by one, and each is paused meanwhile. It may be interrupted and run again.
     Exit code 1: some workspaces have not moved, since their jobs ran for too long; run it again.
     Exit code 4: another process changes the number of shards; wait until it has ended.
     """
-    with opened_queue(url, namespace) as core:
-        planned = core.admin.reshard(to, dry_run=True)
-        found = planned
-        if not dry_run:
-            with progress(f"moving to {to} shards", planned.jobs) as advance:
-                found = core.admin.reshard(to, wait_seconds=wait_seconds, progress=advance)
+    planned = core.doctor.reshard(to, dry_run=True)
+    found = planned
+    if not dry_run:
+        with progress(f"moving to {to} shards", planned.jobs) as advance:
+            found = core.doctor.reshard(to, wait_seconds=wait_seconds, progress=advance)
     verb = "would move" if dry_run else "moved"
     way = f"from {found.shards} to {to} shards"
     lines = [f"{way}: workspaces that {verb}: {found.workspaces:,}, with {count_jobs(found.jobs)}"]
     if found.late:
-        lines.append(
-            f"{len(found.late):,} have not moved, run this again: "
-            + ", ".join(map(printable, found.late))
-        )
-    print_result({**asdict(found), "dry_run": dry_run}, "\n".join(lines), as_json=as_json)
-    context.exit(1 if found.late else 0)
+        late = ", ".join(map(printable, found.late))
+        lines.append(f"{len(found.late):,} have not moved, run this again: {late}")
+    return Answer({**asdict(found), "dry_run": dry_run}, "\n".join(lines), 1 if found.late else 0)

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from fairqueue import FairQueue, WorkspaceStats
+from fairqueue import FairQueue, Scope, WorkspaceStats
 from fairqueue.adapters import similar_names
 from fairqueue.cli._choose import as_seconds, hint_at_unseen
+from fairqueue.cli._command import Answer, json_option
 from fairqueue.cli._connect import connection_options, opened_queue, shown_url
 from fairqueue.cli._format import count_jobs, counted, duration, printable, table
-from fairqueue.cli._output import json_option, print_result
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_without_workspace
 from fairqueue.lists import Overview
@@ -67,13 +67,13 @@ def stats(
 def _show(
     core: FairQueue, where: dict[str, str], choice: dict[str, Any], *, as_json: bool, clears: bool
 ) -> None:
-    found = core.admin.overview(**choice)
+    found = core.views.overview(**choice)
     if clears:
         click.clear()  # only a terminal
-    print_result(_as_dict(found, where), _as_text(found, where), as_json=as_json)
+    Answer(_as_dict(found, where), _as_text(found, where)).print(as_json=as_json)
     for row in found.workspaces if choice["workspaces"] else ():
         if not (row.waiting or row.scheduled or row.running or row.dead):
-            hint_at_unseen(core, workspace=row.workspace)
+            hint_at_unseen(core, Scope.workspace(row.workspace))
 
 
 def _as_dict(found: Overview, where: dict[str, str]) -> dict[str, object]:

@@ -7,12 +7,11 @@ from dataclasses import asdict
 
 import click
 
-from fairqueue import FairQueue, JobState, Why
+from fairqueue import FairQueue, JobState, Scope, Why
 from fairqueue.cli._choose import hint_at_unseen
-from fairqueue.cli._connect import connection_options, opened_queue
+from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._find_job import find_job
 from fairqueue.cli._format import count_jobs, printable, table
-from fairqueue.cli._output import json_option, print_result
 from fairqueue.cli._typed import as_typed
 from fairqueue.cli.limits import HEAD, rows_of
 from fairqueue.explained import explain_state, explain_wait
@@ -26,18 +25,15 @@ TASK_ID_HINT = "for the id of a Celery task or a Dramatiq message, pass --task-i
 @click.option("--task-id", help="Celery task id or Dramatiq message id. Reads every job.")
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="Look for a dead job in this workspace only.")
-@json_option
-@connection_options
+@on_queue
 def why(
+    core: FairQueue,
     *,
-    url: str,
-    namespace: str | None,
     job: str | None,
     task_id: str | None,
     queue: str | None,
     workspace: str | None,
-    as_json: bool,
-) -> None:
+) -> Answer:
     """Explain why a job waits.
 
     The output has what blocks the job, since when, until when, and what is ahead of it. Name
@@ -46,47 +42,39 @@ def why(
     """
     if (job is None) == (task_id is None):
         raise click.UsageError("pass either a JOB or --task-id")
-    with opened_queue(url, namespace) as core:
-        if task_id is not None:
-            job = find_job(core, task_id, queue) or task_id
-        found = core.admin.why(job, queue=queue, workspace=workspace)
+    if task_id is not None:
+        job = find_job(core, task_id, queue) or task_id
+    found = core.views.why(job, queue=queue, workspace=workspace)
     is_unknown = found.state is JobState.UNKNOWN
     hint = [TASK_ID_HINT] if is_unknown and task_id is None else []
     text = "\n".join([explain_state(found), *map(as_typed, explain_wait(found)), *hint])
-    print_result(_as_dict(found), text, as_json=as_json)
-    if is_unknown:
-        raise SystemExit(1)
+    return Answer(_as_dict(found), text, int(is_unknown))
 
 
 @click.command()
 @click.argument("name")
-@json_option
-@connection_options
-def workspace(*, url: str, namespace: str | None, name: str, as_json: bool) -> None:
+@on_queue
+def workspace(core: FairQueue, *, name: str) -> Answer:
     """Show a workspace: its limits, its jobs, and why they wait."""
-    with opened_queue(url, namespace) as core:
-        found, limits = core.admin.why(workspace=name), core.admin.limits(name)
-        pause = core.admin.pauses().get(("workspace", name))
-        if found.state is JobState.IDLE and not (found.running or found.dead):
-            _hint_where_its_jobs_may_be(core, name)
-    result = _as_dict(found) | {
-        "limits": {limit: asdict(of) for limit, of in limits.items()},
-        "pause": pause and pause.value,
-    }
-    lines = [explain_state(found)]
-    if pause is not None:
-        lines.append(f"it is {pause.value}")
+    scope = Scope.workspace(name)
+    found, limits = core.views.why(workspace=name), core.limits.get(scope)
+    pauses = {(row.scope, row.name): row.state.value for row in core.pauses.list()}
+    pause = pauses.get(("workspace", name))
+    if found.state is JobState.IDLE and not (found.running or found.dead):
+        _hint_where_its_jobs_may_be(core, name)
+    lines = [explain_state(found), *([f"it is {pause}"] if pause else [])]
     if limits:
         lines += ["", table(HEAD[:3], [row[:3] for row in rows_of(limits)]), ""]
     lines += map(as_typed, explain_wait(found))
-    print_result(result, "\n".join(lines), as_json=as_json)
+    of_limits = {limit: asdict(of) for limit, of in limits.items()}
+    return Answer({**_as_dict(found), "limits": of_limits, "pause": pause}, "\n".join(lines))
 
 
 def _hint_where_its_jobs_may_be(core: FairQueue, name: str) -> None:
     """Say on standard error under which name the jobs of an empty workspace may stand."""
-    hint_at_unseen(core, workspace=name)
+    hint_at_unseen(core, Scope.workspace(name))
     default = core.settings.default_workspace
-    unnamed = core.admin.why(workspace=default).without_workspace if name != default else {}
+    unnamed = core.views.why(workspace=default).without_workspace if name != default else {}
     if unnamed:
         n, shown = sum(each.jobs for each in unnamed.values()), printable(default)
         last = moment(max(each.last for each in unnamed.values()))

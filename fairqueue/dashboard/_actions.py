@@ -6,70 +6,50 @@ from collections.abc import Callable, Mapping
 
 from fairqueue._types import Cancelled
 from fairqueue.dashboard._dead import filter_of, where_of
-from fairqueue.dashboard._limits import LimitScope
-from fairqueue.dashboard._pages import View, given
+from fairqueue.dashboard._pages import View, edited, given, scope_of
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import DeadFilter
 from fairqueue.plain import count_jobs, counted, printable
 
 Form = Mapping[str, str]
-SCOPES = ("workspace", "queue", "task")
-
-
-def _scope(form: Form) -> tuple[dict[str, str], str]:
-    """Return the scope of a pause, and its name in words."""
-    scope, name = form.get("scope", ""), form.get("name", "")
-    if scope == "total":
-        return {}, "everything"
-    if scope not in SCOPES:
-        raise ConfigurationError(f"the scope of a pause is {', '.join(SCOPES)} or total")
-    return {scope: name}, f"{scope} {printable(name)}"
 
 
 def _pause(view: View, form: Form) -> str:
-    scope, words = _scope(form)
-    view.queue.admin.pause(**scope)
-    return f"Paused {words}. Running jobs finish; new jobs are accepted."
+    view.queue.pauses.pause(scope := scope_of(form))
+    return f"Paused {scope}. Running jobs finish; new jobs are accepted."
 
 
 def _drain(view: View, form: Form) -> str:
-    scope, words = _scope(form)
-    view.queue.admin.drain(**scope)
-    return f"Draining {words}. New jobs are rejected; waiting jobs run."
+    view.queue.pauses.drain(scope := scope_of(form))
+    return f"Draining {scope}. New jobs are rejected; waiting jobs run."
 
 
 def _resume(view: View, form: Form) -> str:
-    scope, words = _scope(form)
-    before = view.queue.admin.resume(**scope)
-    return f"Resumed {words}." if before else f"Nothing was paused: {words}."
+    before = view.queue.pauses.resume(scope := scope_of(form))
+    return f"Resumed {scope}." if before else f"Nothing was paused: {scope}."
 
 
 def _set_limits(view: View, form: Form) -> str:
-    scope = LimitScope(form)
-    wanted = {limit: form[limit].strip() for limit in scope.edited if form.get(limit, "").strip()}
+    scope = scope_of(form)
+    entered = {limit: form.get(limit, "").strip() for limit in edited(scope)}
+    wanted = {limit: value for limit, value in entered.items() if value}
     if not wanted:
         raise ConfigurationError("no limit was entered: fill in at least one field")
-    scope.set(view.queue, wanted)
+    view.queue.limits.set(scope, **wanted)
     words = ", ".join(f"{limit} {printable(value)}" for limit, value in wanted.items())
     return f"Live limits of {scope}: {words}."
 
 
 def _unset_limits(view: View, form: Form) -> str:
-    scope = LimitScope(form)
-    scope.unset(view.queue)
+    view.queue.limits.unset(scope := scope_of(form))
     return f"Removed the live limits of {scope}."
 
 
 def _replay(view: View, form: Form) -> str:
     name, job = form.get("name", ""), given(form, "id", "the id of a dead job")
-    if view.queue.admin.replay(name, job):
+    if view.queue.dead.replay(name, job):
         return f"Job {printable(job)} waits again."
     raise ConfigurationError(f"there is no dead letter {job!r} in workspace {name!r} any more")
-
-
-def _replay_all(view: View, form: Form) -> str:
-    name = form.get("name", "")
-    return f"{count_jobs(view.queue.admin.replay_all(name))} of {printable(name)} replayed."
 
 
 def _chosen_dead(form: Form) -> DeadFilter:
@@ -81,16 +61,16 @@ def _chosen_dead(form: Form) -> DeadFilter:
 
 
 def _replay_dead(view: View, form: Form) -> str:
-    return f"{count_jobs(view.queue.admin.replay_dead(_chosen_dead(form)))} replayed."
+    return f"{count_jobs(view.queue.dead.replay_all(_chosen_dead(form)))} replayed."
 
 
 def _delete_dead(view: View, form: Form) -> str:
-    return f"{count_jobs(view.queue.admin.delete_dead(_chosen_dead(form)))} deleted."
+    return f"{count_jobs(view.queue.dead.purge(_chosen_dead(form)))} deleted."
 
 
 def _purge_dead(view: View, form: Form) -> str:
-    name, job = form.get("name", ""), given(form, "id", "the id of a dead job")
-    return f"{count_jobs(view.queue.admin.purge_dead(name, job))} deleted."
+    one = DeadFilter(form.get("name", ""), given(form, "id", "the id of a dead job"))
+    return f"{count_jobs(view.queue.dead.purge(one))} deleted."
 
 
 CANCELLED = {
@@ -102,7 +82,7 @@ CANCELLED = {
 
 def _cancel(view: View, form: Form) -> str:
     job, queue = given(form, "id", "the id of a job"), form.get("queue") or None
-    return f"Job {printable(job)} {CANCELLED[view.queue.admin.cancel(job, queue=queue)]}"
+    return f"Job {printable(job)} {CANCELLED[view.queue.jobs.cancel(job, queue=queue)]}"
 
 
 def _examine(view: View, _: Form) -> str:
@@ -114,7 +94,7 @@ def _repair(view: View, _: Form) -> str:
 
 
 def _forget_aside(view: View, _: Form) -> str:
-    return f"Forgotten: {counted(view.queue.admin.drop_set_aside(), 'record')}."
+    return f"Forgotten: {counted(view.queue.doctor.drop_set_aside(), 'record')}."
 
 
 ACTIONS: dict[str, Callable[[View, Form], str]] = {
@@ -124,7 +104,6 @@ ACTIONS: dict[str, Callable[[View, Form], str]] = {
     "set-limits": _set_limits,
     "unset-limits": _unset_limits,
     "replay": _replay,
-    "replay-all": _replay_all,
     "replay-dead": _replay_dead,
     "delete-dead": _delete_dead,
     "purge-dead": _purge_dead,

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fairqueue._queue import FairQueue
+from fairqueue._types import Scope
 from fairqueue.dashboard import _layout
 from fairqueue.dashboard._access import SESSION, SESSION_SECONDS, Access, Authorize
 from fairqueue.dashboard._actions import ACTIONS
@@ -148,7 +149,9 @@ class _Dashboard:
         text = given(request.query_params, "q", "the name of a workspace, or a job's id").strip()
         path = await run_in_threadpool(find, self._view.queue, text)
         if path is None:
-            hint = await run_in_threadpool(lambda: self._view.queue.admin.hint(workspace=text))
+            hint = await run_in_threadpool(
+                lambda: self._view.queue.views.hint(Scope.workspace(text))
+            )
             return self._problem(request, f"There is no job of the id {text!r}. {hint or ''}", 404)
         field = "name" if path == "/workspace" else "id"
         return RedirectResponse(f"{base_of(request)}{path}?{urlencode({field: text})}", 303)

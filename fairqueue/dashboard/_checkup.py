@@ -57,7 +57,7 @@ class Checkup:
         """Look, or mend and look, and keep what was found."""
         began, checked = time.monotonic(), Checked()
         try:
-            found = self._queue.admin.checkup(repair=repair)
+            found = self._queue.doctor.checkup(repair=repair)
             checked = Checked(remarks=found.remarks, findings=found.findings, repairs=found.repairs)
         except FairQueueError as failure:
             checked = Checked(error=str(failure))

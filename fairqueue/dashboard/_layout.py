@@ -11,6 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 
+from fairqueue import tables
+from fairqueue._types import Scope
 from fairqueue.audit import remedy_of
 from fairqueue.dashboard import _pictures
 from fairqueue.dashboard._access import Role
@@ -102,12 +104,15 @@ ENVIRONMENT.filters |= {
     "rate": rate,
     "query": urlencode,
     "remedy": remedy_of,
+    "cut": lambda text: _cut(text, MOST_OF_NAME),
 }
 ENVIRONMENT.globals |= {
     "bar": _pictures.bar,
     "state_of": state_of,
     "navigation": NAVIGATION,
     "version": VERSION,
+    "Scope": Scope,
+    "tables": tables,
 }
 
 

@@ -11,16 +11,21 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from fairqueue._queue import FairQueue
-from fairqueue._types import Blocker, DeadLetter, JobState, WorkspaceStats
+from fairqueue._settings import LIMITS
+from fairqueue._types import DeadLetter, Scope
+from fairqueue._validation import checked_scope
 from fairqueue.audit import can_be_mended
 from fairqueue.dashboard import _pictures
 from fairqueue.dashboard._checkup import Checkup
 from fairqueue.dashboard._dead import TEXTS, TIMES, filter_of, where_of
-from fairqueue.dashboard._limits import MODELS, WORDS, LimitScope
 from fairqueue.dashboard._remembered import Remembered
 from fairqueue.errors import ConfigurationError
 from fairqueue.explained import (
     OPTIONS,
+    Blocker,
+    JobState,
+    QueuePosition,
+    Why,
     explain_blocker,
     explain_position,
     explain_start,
@@ -28,7 +33,14 @@ from fairqueue.explained import (
     explain_workers,
 )
 from fairqueue.lists import Overview, Sample
-from fairqueue.shares import shares_of, state_of
+from fairqueue.shares import ORDERS, shares_of, state_of
+from fairqueue.tables import (
+    PAUSES,
+    TASKS,
+    WORKERS,
+    Column,
+    of_queues,
+)
 
 PAGE = 50
 SHOWN_BYTES = 4000
@@ -62,7 +74,7 @@ class View:
     checkup: Checkup
     remembered: Remembered
 
-    def _once(self, key: str, read: Callable[[], T]) -> T:
+    def once(self, key: str, read: Callable[[], T]) -> T:
         return self.remembered.get(key, read)
 
     def dead(self, where: Mapping[str, str], start: int) -> list[DeadLetter]:
@@ -70,7 +82,7 @@ class View:
 
         To find them may take many steps, so an open page looks again every ten seconds.
         """
-        found = self.queue.admin.list_dead
+        found = self.queue.dead.list
         key = f"dead {start} {sorted(where.items())}"
         page = slice(start, start + PAGE + 1)
         return self.remembered.get(
@@ -79,16 +91,16 @@ class View:
 
     def overview(self) -> Overview:
         """Return the workspaces and queues now."""
-        return self._once("overview", self.queue.admin.overview)
+        return self.once("overview", self.queue.views.overview)
 
     def history(self) -> list[Sample]:
         """Return the samples of the last hour."""
-        return self._once("history", self.queue.admin.history)
+        return self.once("history", self.queue.views.history)
 
-    def hint(self, scope: str, name: str) -> str | None:
+    def hint(self, scope: Scope) -> str | None:
         """Return which name is meant, if this one is not in use: many are read for that."""
-        read = partial(self.queue.admin.hint, **{scope: name})
-        return self.remembered.get(f"hint {scope} {name}", read, times=10)
+        read = partial(self.queue.views.hint, scope)
+        return self.remembered.get(f"hint {scope.kind} {scope.name}", read, times=10)
 
     def now(self) -> float:
         """Return the time that pictures end at: by the newest sample, else by this host."""
@@ -117,13 +129,15 @@ def _overview(view: View, _: Query) -> Context:
     }
 
 
-ORDERS: dict[str, Callable[[WorkspaceStats], Any]] = {
-    "waiting": lambda row: (-row.waiting, -row.running, row.workspace),
-    "running": lambda row: (-row.running, -row.waiting, row.workspace),
-    "wait": lambda row: (-(row.oldest_wait_seconds or 0.0), row.workspace),
-    "dead": lambda row: (-row.dead, row.workspace),
-    "name": lambda row: row.workspace,
-}
+def scope_of(given: Query) -> Scope:
+    """Return the scope that a form or an address names; what uses it checks it."""
+    scope = Scope(given.get("scope", "workspace"), given.get("name", ""))
+    return scope if scope.is_named else Scope(scope.kind)
+
+
+def edited(scope: Scope) -> tuple[str, ...]:
+    """The limits that may be set there."""
+    return tuple(LIMITS[checked_scope(scope)[0]].model_fields)
 
 
 def given(query: Query, field: str, what: str) -> str:
@@ -164,9 +178,9 @@ def _workspaces(view: View, query: Query) -> Context:
 
 
 def _workspace(view: View, query: Query) -> Context:
-    name, admin = query.get("name", ""), view.queue.admin
-    found = admin.why(workspace=name)
-    (row,) = admin.overview(workspaces=[name]).workspaces
+    name, views = query.get("name", ""), view.queue.views
+    scope, found = Scope.workspace(name), views.why(workspace=name)
+    (row,) = views.overview(workspaces=[name]).workspaces
     samples, now = view.history(), view.now()
     return {
         "name": name,
@@ -175,11 +189,11 @@ def _workspace(view: View, query: Query) -> Context:
         "why": found,
         "blockers": [_blocker(blocker, found.now) for blocker in found.blockers],
         "positions": [_position(position, found) for position in found.positions],
-        "limits": admin.limits(name),
-        "edited": LimitScope({"name": name}).edited,
-        "running": admin.list_running(workspace=name, n=20),
-        "waiting": admin.list_waiting(workspace=name, n=10),
-        "hint": view.hint("workspace", name) if found.state is JobState.IDLE else None,
+        "limits": view.queue.limits.get(scope),
+        "edited": edited(scope),
+        "running": views.running(workspace=name, n=20),
+        "waiting": views.waiting(workspace=name, n=10),
+        "hint": view.hint(scope) if found.state is JobState.IDLE else None,
         "running_picture": _pictures.lines(
             samples, now, "Running jobs", lambda s: _pictures.of_workspace(s, name).running
         ),
@@ -198,7 +212,7 @@ def _blocker(blocker: Blocker, now: float) -> Context:
     return {"sentence": explain_blocker(blocker, now), "href": href, "text": text}
 
 
-def _position(position: Any, found: Any) -> Context:
+def _position(position: QueuePosition, found: Why) -> Context:
     return {
         "head": explain_position(position, found),
         "blockers": [_blocker(blocker, found.now) for blocker in position.blockers],
@@ -208,23 +222,41 @@ def _position(position: Any, found: Any) -> Context:
     }
 
 
+def _listing(columns: Sequence[Column], none: str, pauses: str = "") -> Context:
+    """Say how a list is laid out; ``pauses``: what its rows are, where these may be paused."""
+    return {"columns": columns, "none": none, "pauses": pauses, "order": ""}
+
+
 def _queues(view: View, query: Query) -> Context:
-    return _paged(view._once("queues", view.queue.admin.list_queues), query)  # noqa: SLF001
+    rows = view.once("queues", view.queue.views.queues)
+    return _listing(of_queues(), "There is no queue.", "queue") | _paged(rows, query)
 
 
 def _tasks(view: View, query: Query) -> Context:
-    rows = view._once("tasks", view.queue.admin.list_tasks)  # noqa: SLF001
-    return _paged(sorted(rows, key=lambda row: (-row.running, row.task)), query)
+    rows = view.once("tasks", view.queue.views.tasks)
+    rows = sorted(rows, key=lambda row: (-row.running, row.task))
+    order = {"order": ": those that run most, then by name"}
+    return _listing(TASKS, "There is no task.", "task") | _paged(rows, query) | order
+
+
+def _workers(view: View, query: Query) -> Context:
+    rows = view.once("workers", view.queue.views.workers)
+    return _listing(WORKERS, "No worker was seen.") | _paged(rows, query)
+
+
+def _pauses(view: View, query: Query) -> Context:
+    rows = view.once("pauses", view.queue.pauses.list)
+    return _listing(PAUSES, "Nothing is paused or draining.") | _paged(rows, query)
 
 
 def _limits(view: View, query: Query) -> Context:
     """Show the limits of one scope, to edit, or all that are stored."""
     if "scope" not in query:
-        rows = view._once("limits", view.queue.admin.list_limits)  # noqa: SLF001
-        return {"scope": None, "words": WORDS, "editable": set(MODELS)} | _paged(rows, query)
-    scope = LimitScope(query)
-    hint = None if scope.kind in WORDS else view.hint(scope.kind, scope.name)
-    return {"scope": scope, "limits": scope.in_force(view.queue), "hint": hint, "words": WORDS}
+        rows = view.once("limits", view.queue.limits.list)
+        return {"scope": None, "unnamed": (Scope.default(), Scope.total())} | _paged(rows, query)
+    scope = scope_of(query)
+    limits = view.queue.limits.get(scope)
+    return {"scope": scope, "limits": limits, "edited": edited(scope), "hint": view.hint(scope)}
 
 
 CHOICES = ("workspace", "queue", "task")
@@ -236,12 +268,12 @@ def _choice(query: Query, *more: str) -> dict[str, str]:
 
 def _running(view: View, query: Query) -> Context:
     where = _choice(query, "worker")
-    return {"found": view.queue.admin.list_running(**where, n=100), "where": where}  # type: ignore[arg-type]
+    return {"found": view.queue.views.running(**where, n=100), "where": where}  # type: ignore[arg-type]
 
 
 def _waiting(view: View, query: Query) -> Context:
     where, cursor = _choice(query), query.get("cursor", "")
-    page = view.queue.admin.list_waiting(**where, cursor=cursor, n=PAGE)  # type: ignore[arg-type]
+    page = view.queue.views.waiting(**where, cursor=cursor, n=PAGE)  # type: ignore[arg-type]
     return {"page": page, "where": where}
 
 
@@ -262,14 +294,14 @@ def _dead(view: View, query: Query) -> Context:
 
 def _letter(view: View, query: Query) -> Context:
     name, job = query.get("workspace", ""), given(query, "id", "the id of a job")
-    letter = view.queue.admin.dead_letter(name, job)
+    letter = view.queue.dead.get(name, job)
     payload = letter.job.payload[:SHOWN_BYTES].decode("utf-8", "backslashreplace") if letter else ""
     return {"name": name, "job": job, "letter": letter, "payload": payload}
 
 
 def _job(view: View, query: Query) -> Context:
     job, name = given(query, "id", "the id of a job"), query.get("workspace") or None
-    found = view.queue.admin.why(job, workspace=name, queue=query.get("queue") or None)
+    found = view.queue.views.why(job, workspace=name, queue=query.get("queue") or None)
     return {
         "job": job,
         "why": found,
@@ -278,14 +310,6 @@ def _job(view: View, query: Query) -> Context:
         "blockers": [_blocker(blocker, found.now) for blocker in found.blockers],
         "may_cancel": found.state in {JobState.WAITING, JobState.SCHEDULED, JobState.RUNNING},
     }
-
-
-def _pauses(view: View, query: Query) -> Context:
-    return _paged(view._once("pauses", view.queue.admin.list_pauses), query)  # noqa: SLF001
-
-
-def _workers(view: View, query: Query) -> Context:
-    return _paged(view._once("workers", view.queue.admin.list_workers), query)  # noqa: SLF001
 
 
 def _doctor(view: View, _: Query) -> Context:
@@ -299,8 +323,8 @@ PAGES: dict[str, Page] = {
     "/": Page("overview.html", "Overview", _overview),
     "/workspaces": Page("workspaces.html", "Workspaces", _workspaces),
     "/workspace": Page("workspace.html", "Workspace", _workspace),
-    "/queues": Page("queues.html", "Queues", _queues),
-    "/tasks": Page("tasks.html", "Tasks", _tasks),
+    "/queues": Page("list.html", "Queues", _queues),
+    "/tasks": Page("list.html", "Tasks", _tasks),
     "/limits": Page("limits.html", "Limits", _limits),
     "/running": Page("running.html", "Running", _running),
     "/waiting": Page("waiting.html", "Waiting", _waiting),
@@ -308,13 +332,13 @@ PAGES: dict[str, Page] = {
     "/dead-letter": Page("letter.html", "Dead letter", _letter),
     "/job": Page("job.html", "Job", _job),
     "/pauses": Page("pauses.html", "Pauses", _pauses),
-    "/workers": Page("workers.html", "Workers", _workers),
+    "/workers": Page("list.html", "Workers", _workers),
     "/doctor": Page("doctor.html", "Doctor", _doctor),
 }
 
 
 def find(queue: FairQueue, text: str) -> str | None:
     """Return the page of the workspace or job of this name; None: there is none."""
-    if queue.admin.hint(workspace=text) is None:
+    if queue.views.hint(Scope.workspace(text)) is None:
         return "/workspace"
-    return None if queue.admin.why(text).state is JobState.UNKNOWN else "/job"
+    return None if queue.views.why(text).state is JobState.UNKNOWN else "/job"

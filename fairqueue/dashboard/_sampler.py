@@ -37,7 +37,7 @@ class Sampler:
     def sample(self) -> None:
         """Take one sample. A store that cannot be reached is looked at again next time."""
         try:
-            self._queue.admin.note_sample()
+            self._queue.views.note_sample()
         except FairQueueError as error:
             log.warning("no sample of the dashboard's history was taken: %s", error)
 

@@ -1,13 +1,9 @@
--- Drop dead letters for good: one, or a page of the oldest.
--- ARGV now workspace id until_then count
+-- Drop a dead letter for good.
+-- ARGV now workspace id
 -- ROUTE workspace
--- RETURNS {until_then, dropped}
-local _, name, id, until_then, count = unpack(ARGV)
-if until_then == '' then until_then = now_text end
+-- RETURNS 1; 0: there is none of this id
+local _, name, id = unpack(ARGV)
 
-local dropped = 0
-for _, one in ipairs(DeadLetters.chosen(name, id, until_then, 0, count)) do
-  if DeadLetters.take(name, one) then dropped = dropped + 1 end
-end
+local is_dropped = DeadLetters.take(name, id)
 DeadLetters.list_workspace(name)
-return { until_then, dropped }
+return is_dropped and 1 or 0

@@ -76,18 +76,18 @@ class _Reading:
     def read(self, queue: FairQueue, top: int) -> None:
         """Ask the store for all of it."""
         began = time.monotonic()
-        overview, totals = queue.admin.overview(top=top or 1), queue.admin.totals()
+        overview, totals = queue.views.overview(top=top or 1), queue.views.totals()
         self._add_whole(overview)
-        self.add("workers", len(queue.admin.list_workers()))
+        self.add("workers", len(queue.views.workers()))
         self.add("jobs_acked", totals.acked)
         self.add("acked_worker_seconds", totals.worker_seconds)
         self.add("leases_expired", totals.leases_expired)
         for reason, n in totals.dead.items():
             self.add("jobs_died", n, reason)
-        if memory := queue.admin.memory():
+        if memory := queue.views.memory():
             self.add("redis_memory_used_bytes", memory.used_bytes)
             self.add("redis_memory_max_bytes", memory.max_bytes)
-        if durability := queue.admin.durability():
+        if durability := queue.views.durability():
             self.add("redis_evicts_jobs", int(durability.evicts_jobs))
             self.add("redis_appendonly", int(durability.appends))
         self._add_queues(queue, overview.queues)
@@ -109,7 +109,7 @@ class _Reading:
     def _add_queues(self, queue: FairQueue, rows: Sequence[QueueRow]) -> None:
         fullest = sorted(rows, key=lambda row: (-row.waiting - row.running, row.queue))
         for row in fullest[:MOST_QUEUES]:
-            found = queue.admin.runnable(row.queue) if row.runnable else NONE_RUNNABLE
+            found = queue.views.runnable(row.queue) if row.runnable else NONE_RUNNABLE
             self._add_queue(row, found)
         others = fullest[MOST_QUEUES:]
         if others:

@@ -139,10 +139,10 @@ class Jobs(ABC):
         return sorted(map(self._read, self._waiting()), key=lambda job: job.due_in)
 
     def _waiting(self) -> Iterator[WaitingJob]:
-        page = self.queue.admin.list_waiting(n=1000)
+        page = self.queue.views.waiting(n=1000)
         yield from page.jobs
         while page.cursor:
-            page = self.queue.admin.list_waiting(n=1000, cursor=page.cursor)
+            page = self.queue.views.waiting(n=1000, cursor=page.cursor)
             yield from page.jobs
 
     def _read(self, job: WaitingJob) -> EnqueuedJob:
@@ -184,7 +184,7 @@ class Jobs(ABC):
         )
 
     def _queues(self) -> list[str]:
-        return [row.queue for row in self.queue.admin.list_queues()]
+        return [row.queue for row in self.queue.views.queues()]
 
     def _run(self, lease: Lease, *, propagate: bool) -> Run:
         begun = self.clock()

@@ -181,7 +181,7 @@ class MoveIn:
     def run(self, holders: Sequence[str], queues: Sequence[str], progress: Progress) -> Moved:
         """Move; what ``holders``, live workers, hold unacknowledged is left to them."""
         moved = Moved(holders=list(holders))
-        self._core.admin.suspend_imports(0)
+        self._core.jobs.suspend_imports(0)
         if self._spread:
             self._spread.finish_earlier(partial(self._note, moved, progress))
         self._restore(moved, queues)
@@ -226,7 +226,7 @@ class MoveBack:
 
     def survey(self, queues: Sequence[str]) -> Moved:
         """What :meth:`run` would do."""
-        stats = self._core.admin.stats()
+        stats = self._core.views.stats()
         names = queues or sorted(stats.queues)
         found = Moved(queues={queue: self._core.depth(queue) for queue in names})
         found.queues = {queue: count for queue, count in found.queues.items() if count}
@@ -241,10 +241,10 @@ class MoveBack:
     def run(self, queues: Sequence[str], progress: Progress) -> Moved:
         """Move; jobs that run are left to finish."""
         moved = self.survey(queues)
-        names, moved.queues = list(queues) or sorted(self._core.admin.stats().queues), {}
-        self._core.admin.suspend_imports(SUSPEND_SECONDS)
+        names, moved.queues = list(queues) or sorted(self._core.views.stats().queues), {}
+        self._core.jobs.suspend_imports(SUSPEND_SECONDS)
         for queue in names:
-            for moved_now in self._core.admin.export_jobs(queue, self._near.layout.lists(queue)):
+            for moved_now in self._core.jobs.export_jobs(queue, self._near.layout.lists(queue)):
                 if moved_now:
                     moved.queues[queue] = moved.queues.get(queue, 0) + moved_now
                     progress(moved_now)

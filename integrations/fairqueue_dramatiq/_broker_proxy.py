@@ -301,4 +301,4 @@ class BrokerProxy:
     def flush(self, queue_name: str) -> None:
         """Replace ``broker.flush``: drop what waits, here and in the user's broker."""
         self._own_flush(queue_name)
-        self.core.admin.purge(q_name(queue_name))
+        self.core.jobs.purge(q_name(queue_name))

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from fairqueue import Settings
-from fairqueue._admin import Admin
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
+from fairqueue.operate import Operators
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
 
@@ -37,6 +37,6 @@ def world(store: Store, clock: ManualClock) -> World:
 
 
 @pytest.fixture
-def admin(world: World) -> Admin:
+def admin(world: World) -> Operators:
     """What an operator has."""
-    return Admin(lambda: world.store, Settings())
+    return Operators(lambda: world.store, Settings())

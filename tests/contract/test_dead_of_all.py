@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue._admin import Admin
 from fairqueue._stores import dead
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import DeadFilter
+from fairqueue.operate import Operators
 from tests.contract.world import World, ids
 
 
@@ -33,15 +33,15 @@ def begun(world: World) -> float:
     return begun
 
 
-def found(admin: Admin, chosen: DeadFilter | None = None) -> list[str]:
+def found(admin: Operators, chosen: DeadFilter | None = None) -> list[str]:
     """Return the ids that match."""
-    return [letter.job.id for letter in admin.list_dead(chosen)]
+    return [letter.job.id for letter in admin.dead.list(chosen or DeadFilter())]
 
 
-def test_all_are_found_without_naming_a_workspace(admin: Admin, begun: float) -> None:
+def test_all_are_found_without_naming_a_workspace(admin: Operators, begun: float) -> None:
     """By workspace, those with the oldest first; a cancelled job is none of them."""
     assert found(admin) == ["d0", "d4", "d5", "d1", "d3", "d2"]
-    letter = next(admin.list_dead(DeadFilter(job_id="d3")))
+    letter = next(admin.dead.list(DeadFilter(job_id="d3")))
     job = letter.job
     assert (job.workspace, job.queue, job.task) == ("b: {x}", "q1", "mail")
     assert (job.payload, letter.reason, letter.deliveries) == (b"", "unknown task", 1)
@@ -61,28 +61,28 @@ def test_all_are_found_without_naming_a_workspace(admin: Admin, begun: float) ->
     ],
 )
 def test_a_filter_names_what_all_must_have(
-    admin: Admin, begun: float, chosen: DeadFilter, wanted: list[str]
+    admin: Operators, begun: float, chosen: DeadFilter, wanted: list[str]
 ) -> None:
     """What is not given is not asked."""
     assert found(admin, chosen) == wanted
 
 
-def test_a_filter_may_name_a_time(admin: Admin, begun: float) -> None:
+def test_a_filter_may_name_a_time(admin: Operators, begun: float) -> None:
     """When they died, both ends included."""
     assert sorted(found(admin, DeadFilter(since=begun + 40))) == ["d4", "d5"]
     assert sorted(found(admin, DeadFilter(until=begun + 10))) == ["d0", "d1"]
     assert found(admin, DeadFilter(since=begun + 20, until=begun + 30)) == ["d3", "d2"]
 
 
-def test_they_are_counted_by_reason_and_task(admin: Admin, begun: float) -> None:
+def test_they_are_counted_by_reason_and_task(admin: Operators, begun: float) -> None:
     """The most first, with the times of the first and the last."""
-    rows = [(row.reason, row.task, row.count) for row in admin.count_dead()]
+    rows = [(row.reason, row.task, row.count) for row in admin.dead.count()]
     assert rows == [("bad", "mail", 3), ("bad", "render", 2), ("unknown task", "mail", 1)]
-    first = admin.count_dead()[0]
+    first = admin.dead.count()[0]
     assert (first.oldest, first.newest) == pytest.approx((begun, begun + 50), abs=0.01)
 
 
-def test_a_count_has_the_last_error(world: World, admin: Admin) -> None:
+def test_a_count_has_the_last_error(world: World, admin: Operators) -> None:
     """The last line of the newest traceback; none where nothing was kept."""
     tracebacks = {"broken": ("T\n  x\nKeyError: 'old'\n", "T\nKeyError: 'new'"), "other": ("",)}
     for task, kept in tracebacks.items():
@@ -100,44 +100,48 @@ def test_a_count_has_the_last_error(world: World, admin: Admin) -> None:
                 details=details,
             )
             world.clock.advance(1)
-    assert {row.task: row.error for row in admin.count_dead()} == {
+    assert {row.task: row.error for row in admin.dead.count()} == {
         "broken": "KeyError: 'new'",
         "other": "",
     }
 
 
-def test_those_that_match_are_replayed(world: World, admin: Admin, begun: float) -> None:
+def test_those_that_match_are_replayed(world: World, admin: Operators, begun: float) -> None:
     """To their own workspace and queue, and no others."""
     shown: list[int] = []
-    assert admin.replay_dead(DeadFilter(task="mail", reason="bad"), progress=shown.append) == 3
+    assert admin.dead.replay_all(DeadFilter(task="mail", reason="bad"), progress=shown.append) == 3
     assert shown == [1, 1, 1]
     assert sorted(ids(world.worker("w2").take(9, "q0", "q1"))) == ["d0", "d1", "d5"]
     assert sorted(found(admin)) == ["d2", "d3", "d4"]
 
 
-def test_a_rate_spreads_them_over_all_workspaces(world: World, admin: Admin, begun: float) -> None:
+def test_a_rate_spreads_them_over_all_workspaces(
+    world: World, admin: Operators, begun: float
+) -> None:
     """One is due at once, and one more each two seconds."""
-    assert admin.replay_dead(per_second=0.5) == 6
-    due = sorted(job.due or world.clock() for job in admin.list_waiting(n=9).jobs)
+    assert admin.dead.replay_all(DeadFilter(), per_second=0.5) == 6
+    due = sorted(job.due or world.clock() for job in admin.views.waiting(n=9).jobs)
     assert [at - world.clock() for at in due] == pytest.approx([0, 2, 4, 6, 8, 10], abs=0.1)
 
 
-def test_one_whose_id_is_in_use_again_stays_dead(world: World, admin: Admin, begun: float) -> None:
+def test_one_whose_id_is_in_use_again_stays_dead(
+    world: World, admin: Operators, begun: float
+) -> None:
     """It is not counted as replayed."""
     world.pass_time(200)
     world.publish("a", "d0", queue="q0")
-    assert admin.replay_dead(DeadFilter(workspace="a")) == 2
+    assert admin.dead.replay_all(DeadFilter(workspace="a")) == 2
     assert found(admin, DeadFilter(workspace="a")) == ["d0"]
 
 
-def test_those_that_match_are_deleted(world: World, admin: Admin, begun: float) -> None:
+def test_those_that_match_are_deleted(world: World, admin: Operators, begun: float) -> None:
     """Nothing else is."""
-    assert admin.delete_dead(DeadFilter(task="render")) == 2
+    assert admin.dead.purge(DeadFilter(task="render")) == 2
     assert sorted(found(admin)) == ["d0", "d1", "d3", "d5"]
 
 
 def test_letters_beyond_their_retention_are_not_found(
-    world: World, admin: Admin, begun: float
+    world: World, admin: Operators, begun: float
 ) -> None:
     """They go with the next look at their workspace, or by the cleanup."""
     world.clock.advance(31 * 86_400)
@@ -145,7 +149,7 @@ def test_letters_beyond_their_retention_are_not_found(
 
 
 def test_pages_join(
-    world: World, admin: Admin, begun: float, monkeypatch: pytest.MonkeyPatch
+    world: World, admin: Operators, begun: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many letters a workspace has, each step looks at a few."""
     monkeypatch.setattr(dead, "LETTERS_AT_ONCE", 2)
@@ -155,7 +159,7 @@ def test_pages_join(
 
 
 @pytest.mark.parametrize("chosen", [DeadFilter(workspace="\ud800"), DeadFilter(since=float("nan"))])
-def test_what_is_impossible_is_refused(admin: Admin, chosen: DeadFilter) -> None:
+def test_what_is_impossible_is_refused(admin: Operators, chosen: DeadFilter) -> None:
     """The error names it."""
     with pytest.raises(ConfigurationError, match=r"workspace|since"):
         found(admin, chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import FairQueue, Limit, Limits, Settings
+from fairqueue import FairQueue, Limit, Limits, Scope, Settings
 from fairqueue.adapters import settings_summary
 from tests.contract.world import World
 
@@ -21,23 +21,23 @@ def test_the_stronger_source_is_listed(world: World, queue: FairQueue) -> None:
         default=Limits(concurrency=3, capacity=50),
         workspaces={"a": Limits(concurrency=4, weight=2.0), "b": Limits(parent="org: *")},
     )
-    queue.admin.set_default_limits(capacity=60)
-    queue.admin.set_limits("a", concurrency=5, rate="30/m")
-    assert queue.admin.limits("a") == {
+    queue.limits.set(Scope.default(), capacity=60)
+    queue.limits.set(Scope.workspace("a"), concurrency=5, rate="30/m")
+    assert queue.limits.get(Scope.workspace("a")) == {
         "concurrency": Limit(5, "live"),
         "capacity": Limit(60, "live default"),
         "weight": Limit(2.0, "configured"),
         "rate": Limit(0.5, "live"),
     }
-    assert queue.admin.limits("b")["parent"] == Limit("org: *", "configured")
-    assert queue.admin.limits("c") == {
+    assert queue.limits.get(Scope.workspace("b"))["parent"] == Limit("org: *", "configured")
+    assert queue.limits.get(Scope.workspace("c")) == {
         "concurrency": Limit(3, "default"),
         "capacity": Limit(60, "live default"),
     }
-    queue.admin.unset_limits("a")
-    queue.admin.unset_default_limits()
-    assert queue.admin.limits("a")["concurrency"] == Limit(4, "configured")
-    assert queue.admin.default_limits()["capacity"] == Limit(50, "configured")
+    queue.limits.unset(Scope.workspace("a"))
+    queue.limits.unset(Scope.default())
+    assert queue.limits.get(Scope.workspace("a"))["concurrency"] == Limit(4, "configured")
+    assert queue.limits.get(Scope.default())["capacity"] == Limit(50, "configured")
 
 
 def test_the_line_of_a_worker_names_the_limits_in_force(world: World, queue: FairQueue) -> None:
@@ -57,8 +57,8 @@ def test_the_line_of_a_worker_names_the_limits_in_force(world: World, queue: Fai
     assert line(**own, total_concurrency=8) == (
         "workspace_concurrency 2, queue_capacity 9, total_concurrency 8, total_capacity 50"
     )
-    queue.admin.set_default_limits(concurrency=4)
-    queue.admin.set_total_limits(capacity=60)
+    queue.limits.set(Scope.default(), concurrency=4)
+    queue.limits.set(Scope.total(), capacity=60)
     assert line(**own) == (
         "workspace_concurrency 4 (set live; 2 here), queue_capacity 9, "
         "total_capacity 60 (set live; 50 here), total_concurrency 8 (configured by another process)"
@@ -72,9 +72,9 @@ def test_the_line_of_a_worker_names_the_limits_in_force(world: World, queue: Fai
 def test_the_default_workspace_is_under_no_default(world: World, queue: FairQueue) -> None:
     """The default limits are listed for it only if it has its own limits."""
     world.configure(default=Limits(concurrency=3))
-    assert queue.admin.limits("default") == {}
-    queue.admin.set_limits("default", weight=2.0)
-    assert queue.admin.limits("default")["concurrency"] == Limit(3, "default")
+    assert queue.limits.get(Scope.workspace("default")) == {}
+    queue.limits.set(Scope.workspace("default"), weight=2.0)
+    assert queue.limits.get(Scope.workspace("default"))["concurrency"] == Limit(3, "default")
 
 
 def test_tasks_queues_and_the_total(world: World, queue: FairQueue) -> None:
@@ -84,23 +84,23 @@ def test_tasks_queues_and_the_total(world: World, queue: FairQueue) -> None:
         queue_default=Limits(capacity=9),
         total=Limits(capacity=99),
     )
-    queue.admin.set_task_limits("t", rate=2)
-    queue.admin.set_queue_limits("q", concurrency=7)
-    queue.admin.set_total_limits(concurrency=70)
-    assert queue.admin.task_limits("t") == {
+    queue.limits.set(Scope.task("t"), rate=2)
+    queue.limits.set(Scope.queue("q"), concurrency=7)
+    queue.limits.set(Scope.total(), concurrency=70)
+    assert queue.limits.get(Scope.task("t")) == {
         "concurrency": Limit(2, "configured"),
         "rate": Limit(2.0, "live"),
     }
-    assert queue.admin.task_limits("never") == {}
-    assert queue.admin.queue_limits("q") == {
+    assert queue.limits.get(Scope.task("never")) == {}
+    assert queue.limits.get(Scope.queue("q")) == {
         "concurrency": Limit(7, "live"),
         "capacity": Limit(9, "default"),
     }
-    assert queue.admin.total_limits() == {
+    assert queue.limits.get(Scope.total()) == {
         "concurrency": Limit(70, "live"),
         "capacity": Limit(99, "configured"),
     }
-    for unset in (queue.admin.unset_total_limits, lambda: queue.admin.unset_queue_limits("q")):
-        unset()
-    assert queue.admin.queue_limits("q") == {"capacity": Limit(9, "default")}
-    assert queue.admin.total_limits() == {"capacity": Limit(99, "configured")}
+    for scope in (Scope.total(), Scope.queue("q")):
+        queue.limits.unset(scope)
+    assert queue.limits.get(Scope.queue("q")) == {"capacity": Limit(9, "default")}
+    assert queue.limits.get(Scope.total()) == {"capacity": Limit(99, "configured")}

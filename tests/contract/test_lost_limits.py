@@ -71,7 +71,7 @@ def test_limits_that_were_removed_stay_removed(world: World, monotonic: Monotoni
     """An operator took them away; a worker that runs leaves it so."""
     old = worker(world.store, workspace_concurrency=1)
     assert running(old, world) == 1
-    old.admin.unset_configured_limits()
+    old.limits.unset_configured()
     monotonic.now += LEASE_SECONDS
     assert running(old, world) == 3
 

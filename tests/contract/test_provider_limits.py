@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import FairQueue, Limit, Limits
+from fairqueue import FairQueue, Limit, Limits, Scope
 from tests.contract.world import World
 
 
@@ -15,7 +15,7 @@ def test_provider_limits_rank_between_runtime_and_configured_ones(world: World) 
     world.store.put_provider_limits("a", Limits(concurrency=2, capacity=8))
     world.limit("a", concurrency=3)
     queue = FairQueue(store=world.store, brings_limits=False)
-    assert queue.admin.limits("a") == {
+    assert queue.limits.get(Scope.workspace("a")) == {
         "rate": Limit(9.0, "default"),
         "weight": Limit(2.0, "configured"),
         "capacity": Limit(8, "limit_provider"),
@@ -100,7 +100,7 @@ def test_old_answers_for_idle_workspaces_are_forgotten(world: World) -> None:
 
     def limited() -> list[str]:
         queue = FairQueue(store=world.store, brings_limits=False)
-        return [name for name in busy + idle if queue.admin.limits(name)]
+        return [name for name in busy + idle if queue.limits.get(Scope.workspace(name))]
 
     world.clock.advance(3599)
     world.store.put_provider_limits("other", None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import FairQueue, Limits, Pause
+from fairqueue import FairQueue, Limits, Pause, Scope
 from fairqueue._stores.store import Store
 from tests.contract.world import World
 
@@ -36,13 +36,13 @@ def test_a_worker_that_names_no_limit_leaves_what_is_stored(
     caplog.clear()
     queue = boot(world.store)
     assert [text for text in caplog.messages if "names no limit, so those stored" in text]
-    assert queue.admin.default_limits()["concurrency"].value == 1
+    assert queue.limits.get(Scope.default())["concurrency"].value == 1
     key = world.store.engine.keys.key("retention")
     assert world.store.engine.command("EXISTS", key) == 1
-    queue.admin.set_limits("a", weight=2)
-    queue.admin.unset_configured_limits()
-    assert queue.admin.default_limits() == {}
-    assert queue.admin.limits("a")["weight"].source == "live"
+    queue.limits.set(Scope.workspace("a"), weight=2)
+    queue.limits.unset_configured()
+    assert queue.limits.get(Scope.default()) == {}
+    assert queue.limits.get(Scope.workspace("a"))["weight"].source == "live"
     assert world.store.engine.command("EXISTS", key) == 0
 
 
@@ -98,9 +98,9 @@ def test_a_limit_says_when_and_by_which_process_it_was_stored(world: World) -> N
     queue = boot(world.store, workspace_concurrency=4, workspaces={"a": {"weight": 2}})
     first = world.clock()
     world.clock.advance(60)
-    queue.admin.set_limits("a", capacity=9)
+    queue.limits.set(Scope.workspace("a"), capacity=9)
     boot(world.store, workspace_concurrency=5, workspaces={"a": {"weight": 2}})
-    found = queue.admin.limits("a")
+    found = queue.limits.get(Scope.workspace("a"))
     assert found["weight"].stored_at == pytest.approx(first, abs=0.01)
     assert found["capacity"].stored_at == pytest.approx(first + 60, abs=0.01)
     assert found["concurrency"].stored_at == pytest.approx(first + 60, abs=0.01)
@@ -117,10 +117,10 @@ def test_all_limits_are_listed(world: World) -> None:
         workspaces={f"w {n}": {"weight": 3} for n in range(150)},
         tasks={"t: *": {"rate": 0.5}},
     )
-    queue.admin.set_total_limits(concurrency=9)
+    queue.limits.set(Scope.total(), concurrency=9)
     world.store.put_provider_limits("p", Limits(concurrency=2))
     world.store.pause("workspace", "a", Pause.PAUSED)
-    rows = {(row.scope, row.name, row.source): row for row in queue.admin.list_limits()}
+    rows = {(row.scope, row.name, row.source): row for row in queue.limits.list()}
     assert len(rows) == 156
     assert rows["default", "", "configured"].limits == {"concurrency": 4}
     assert rows["queue_default", "", "configured"].limits == {"capacity": 7}
@@ -131,6 +131,6 @@ def test_all_limits_are_listed(world: World) -> None:
     provided = rows["workspace", "p", "limit_provider"]
     assert (provided.limits, provided.stored_at) == ({"concurrency": 2}, None)
     assert rows["total", "", "live"].stored_at == pytest.approx(world.clock(), abs=0.01)
-    queue.admin.unset_total_limits()
+    queue.limits.unset(Scope.total())
     key = world.store.engine.keys.key("stored_by")
     assert b"live:total:" not in world.store.engine.command("HKEYS", key)

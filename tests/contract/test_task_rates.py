@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, Pause
+from fairqueue import ConfigurationError, FairQueue, Pause, Scope
 from tests.contract.world import Worker, World, sound
 
 
@@ -94,12 +94,12 @@ def test_settings_and_live_limits() -> None:
         "memory://", tasks={"t": {"workspace_rate": "30/m", "workspace_burst": 2}}
     ) as queue:
         queue.connect()
-        assert queue.admin.task_limits("t")["workspace_rate"].value == 0.5
-        queue.admin.set_task_limits("t", workspace_rate="100/h", workspace_burst=5)
-        found = queue.admin.task_limits("t")["workspace_rate"]
+        assert queue.limits.get(Scope.task("t"))["workspace_rate"].value == 0.5
+        queue.limits.set(Scope.task("t"), workspace_rate="100/h", workspace_burst=5)
+        found = queue.limits.get(Scope.task("t"))["workspace_rate"]
         assert found.value == pytest.approx(100 / 3600)
         assert found.source == "live"
         with pytest.raises(ConfigurationError, match="workspace_burst has no effect without"):
-            queue.admin.set_task_limits("t", workspace_burst=5)
+            queue.limits.set(Scope.task("t"), workspace_burst=5)
     with pytest.raises(ConfigurationError, match="workspace_burst has no effect without"):
         FairQueue("memory://", tasks={"t": {"workspace_burst": 2}})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fairqueue._admin import Admin
+from fairqueue.lists import DeadFilter
+from fairqueue.operate import Operators
 from tests.contract.world import World
 
 
-def test_an_expired_lease_is_counted(world: World, admin: Admin) -> None:
+def test_an_expired_lease_is_counted(world: World, admin: Operators) -> None:
     """Each that was reaped, and the job that died of it; a release is none."""
     world.max_deliveries = 2
     world.publish("a", "j")
@@ -15,13 +16,13 @@ def test_an_expired_lease_is_counted(world: World, admin: Admin) -> None:
     for _ in range(2):
         worker.take_one()
         world.pass_time(40)
-    totals = admin.totals()
+    totals = admin.views.totals()
     assert totals.leases_expired == 2
     assert totals.dead == {"max_deliveries": 1, "expired": 0, "rejected": 0}
     assert totals.acked == 0
 
 
-def test_dead_letters_are_counted_by_why(world: World, admin: Admin) -> None:
+def test_dead_letters_are_counted_by_why(world: World, admin: Operators) -> None:
     """Whatever reason a reject gives; a purge takes nothing back, and a cancelled job is none."""
     worker = world.worker()
     for reason in ("bad", "worse"):
@@ -33,12 +34,12 @@ def test_dead_letters_are_counted_by_why(world: World, admin: Admin) -> None:
     world.publish("a", "cancelled")
     world.store.cancel("cancelled", "q")
     expected = {"max_deliveries": 0, "expired": 1, "rejected": 2}
-    assert admin.totals().dead == expected
-    admin.purge_dead("a")
-    assert admin.totals().dead == expected
+    assert admin.views.totals().dead == expected
+    admin.dead.purge(DeadFilter("a"))
+    assert admin.views.totals().dead == expected
 
 
-def test_a_damaged_count_stops_nothing(world: World, admin: Admin) -> None:
+def test_a_damaged_count_stops_nothing(world: World, admin: Operators) -> None:
     """What it would count happens all the same."""
     engine = world.store.engine
     engine.command("HSET", engine.keys.key("totals"), "dead_rejected", "no number")
@@ -47,4 +48,4 @@ def test_a_damaged_count_stops_nothing(world: World, admin: Admin) -> None:
     worker = world.worker()
     assert worker.reject(worker.take_one())
     assert [letter.job.id for letter in world.dead()] == ["j"]
-    assert (admin.totals().dead["rejected"], admin.totals().acked) == (0, 0)
+    assert (admin.views.totals().dead["rejected"], admin.views.totals().acked) == (0, 0)

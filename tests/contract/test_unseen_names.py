@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fairqueue import FairQueue, Limits
+from fairqueue import FairQueue, Limits, Scope
 from fairqueue._stores.store import Store
-from fairqueue._unseen_names import _closest
+from fairqueue.operate.unseen_names import _closest
 from tests.contract.world import World
 
 
@@ -22,12 +22,12 @@ def queue(store: Store, caplog: pytest.LogCaptureFixture) -> FairQueue:
 
 
 ACTIONS: list[tuple[str, Callable[[Any, str], object]]] = [
-    ("workspace", lambda admin, name: admin.set_limits(name, concurrency=1)),
-    ("task", lambda admin, name: admin.set_task_limits(name, concurrency=1)),
-    ("queue", lambda admin, name: admin.set_queue_limits(name, concurrency=1)),
-    ("workspace", lambda admin, name: admin.pause(workspace=name)),
-    ("task", lambda admin, name: admin.pause(task=name)),
-    ("queue", lambda admin, name: admin.drain(queue=name)),
+    ("workspace", lambda admin, name: admin.limits.set(Scope.workspace(name), concurrency=1)),
+    ("task", lambda admin, name: admin.limits.set(Scope.task(name), concurrency=1)),
+    ("queue", lambda admin, name: admin.limits.set(Scope.queue(name), concurrency=1)),
+    ("workspace", lambda admin, name: admin.pauses.pause(Scope.workspace(name))),
+    ("task", lambda admin, name: admin.pauses.pause(Scope.task(name))),
+    ("queue", lambda admin, name: admin.pauses.drain(Scope.queue(name))),
 ]
 
 
@@ -41,15 +41,15 @@ def test_a_typo_is_told(
 ) -> None:
     """The warning suggests the name that is meant; the second time the name is known."""
     world.publish("Acme", queue="Acme", task="Acme")
-    act(queue.admin, "Acme")
+    act(queue, "Acme")
     assert caplog.messages == []
-    act(queue.admin, "acme ")
-    act(queue.admin, "acme ")
+    act(queue, "acme ")
+    act(queue, "acme ")
     assert caplog.messages == [
         f"no job, limit or pause names the {scope} 'acme ' now; did you mean 'Acme'?"
     ]
     caplog.clear()
-    act(queue.admin, "zzz")
+    act(queue, "zzz")
     assert caplog.messages == [f"no job, limit or pause names the {scope} 'zzz' now"]
 
 
@@ -61,10 +61,10 @@ def test_what_ended_is_known(
     world.publish("dead")
     worker = world.worker()
     worker.reject(worker.take_one())
-    queue.admin.set_limits("dead", concurrency=1)
-    queue.admin.set_limits("group", concurrency=1)
-    queue.admin.set_queue_limits("q", concurrency=1)
-    queue.admin.set_task_limits("t", concurrency=1)
+    queue.limits.set(Scope.workspace("dead"), concurrency=1)
+    queue.limits.set(Scope.workspace("group"), concurrency=1)
+    queue.limits.set(Scope.queue("q"), concurrency=1)
+    queue.limits.set(Scope.task("t"), concurrency=1)
     assert caplog.messages == []
 
 
@@ -82,22 +82,22 @@ def test_among_many_names_one_is_known_all_the_same(
     queue: FairQueue, world: World, caplog: pytest.LogCaptureFixture, monkeypatch: Any
 ) -> None:
     """Up to 20 are compared here; that of a group is found, which only limits name."""
-    monkeypatch.setattr("fairqueue._unseen_names.MOST_COMPARED", 20)
+    monkeypatch.setattr("fairqueue.operate.unseen_names.MOST_COMPARED", 20)
     for n in range(300):
         world.limit(f"w{n}", parent=f"group {n}")
         world.publish(f"w{n}")
     for n in range(0, 300, 60):
-        assert queue.admin.hint(workspace=f"group {n}") is None
-    assert "the workspace 'zzz' now" in (queue.admin.hint(workspace="zzz") or "")
+        assert queue.views.hint(Scope.workspace(f"group {n}")) is None
+    assert "the workspace 'zzz' now" in (queue.views.hint(Scope.workspace("zzz")) or "")
     assert caplog.messages == []
 
 
 def test_a_known_name_is_told_of_its_twin(queue: FairQueue, world: World) -> None:
     """A customer's own limit makes the name known, but its jobs stand under the other one."""
-    queue.admin.set_limits("acme", concurrency=3)
-    assert queue.admin.hint(workspace="acme") is None
+    queue.limits.set(Scope.workspace("acme"), concurrency=3)
+    assert queue.views.hint(Scope.workspace("acme")) is None
     world.publish("Acme ")
-    assert queue.admin.hint(workspace="acme") == (
+    assert queue.views.hint(Scope.workspace("acme")) == (
         "there is also the workspace 'Acme '; did you mean that?"
     )
 
@@ -106,6 +106,6 @@ def test_a_resume_and_an_unset_are_silent(
     queue: FairQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They take something away."""
-    queue.admin.resume(workspace="acme")
-    queue.admin.unset_limits("acme")
+    queue.pauses.resume(Scope.workspace("acme"))
+    queue.limits.unset(Scope.workspace("acme"))
     assert caplog.messages == []

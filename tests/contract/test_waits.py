@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fairqueue import Lease, Pause, Settings
-from fairqueue._admin import Admin
 from fairqueue.adapters import Finish
+from fairqueue.operate import Operators
 from tests.contract.world import World
 
 
@@ -88,7 +88,7 @@ def test_nor_is_time_in_which_its_queue_is_paused(world: World, scope: str, name
     world.clock.advance(2)
     waits = [_waits(lease) for lease in worker.take(3)]
     assert waits == [_about(107, 2)] * 3
-    oldest = Admin(lambda: world.store, Settings()).runnable("q").oldest_seconds
+    oldest = Operators(lambda: world.store, Settings()).views.runnable("q").oldest_seconds
     assert oldest == pytest.approx(2, abs=0.01)
 
 

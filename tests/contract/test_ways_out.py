@@ -336,7 +336,7 @@ def take_away(world: World, worker: Worker) -> None:
     world.pass_time(60)
     run(world, worker)
     for n in range(0, ONE_SHOT, 26):
-        sum(world.store.purge_dead(f"once{n}"))
+        world.purge_all(f"once{n}")
 
 
 @pytest.mark.slow

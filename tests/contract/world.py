@@ -11,6 +11,8 @@ from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Claimed, Ending, Finish, Renewed
 from fairqueue.audit import audit
+from fairqueue.lists import DeadFilter
+from fairqueue.operate import DeadLetters
 from fairqueue.testing import ManualClock
 
 LEASE_SECONDS = 30.0
@@ -197,6 +199,15 @@ class World:
     def dead(self, workspace: str = "a") -> list[DeadLetter]:
         """Return the dead letters of a workspace."""
         return self.store.dead_letters(workspace)
+
+    def replay_all(self, workspace: str = "a", *, per_second: float | None = None) -> int:
+        """Publish all dead letters of a workspace again; return how many."""
+        dead = DeadLetters(lambda: self.store)
+        return dead.replay_all(DeadFilter(workspace), per_second=per_second)
+
+    def purge_all(self, workspace: str = "a") -> int:
+        """Drop all dead letters of a workspace; return how many."""
+        return DeadLetters(lambda: self.store).purge(DeadFilter(workspace))
 
     def paused(self) -> dict[tuple[str, str], Pause]:
         """Return what is paused or draining, by scope and name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from random import Random
 
-from fairqueue import FairQueue, Lease
+from fairqueue import FairQueue, Lease, Scope
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
 from fairqueue.testing import ManualClock
@@ -34,9 +34,9 @@ def busy_queue(namespace: str = "shop", *, hour: float = 3600.0) -> FairQueue:
     clock.advance(time.time() - hour - clock())
     queue = FairQueue(store=Store(MemoryEngine(namespace=namespace), clock=clock))
     queue.introduction.describe("celery@worker-1", software="celery/5.5.0")
-    queue.admin.set_limits("acme", concurrency=10, weight=2.0, capacity=5000)
-    queue.admin.set_limits("umbrella", concurrency=2)
-    queue.admin.set_limits("hooli", rate="6/m", burst=2)
+    queue.limits.set(Scope.workspace("acme"), concurrency=10, weight=2.0, capacity=5000)
+    queue.limits.set(Scope.workspace("umbrella"), concurrency=2)
+    queue.limits.set(Scope.workspace("hooli"), rate="6/m", burst=2)
     _play(queue, clock, hour)
     return queue
 
@@ -61,8 +61,8 @@ def _play(queue: FairQueue, clock: ManualClock, hour: float) -> None:
         if running:
             queue.renew([(lease.fence, 1.0) for lease in running])
         running += queue.claim(["default", "mail"], SLOTS - len(running)).leases
-        queue.admin.note_sample()
+        queue.views.note_sample()
         if step == int(0.93 * hour / STEP_SECONDS):
-            queue.admin.pause(workspace="initech")
+            queue.pauses.pause(Scope.workspace("initech"))
         clock.advance(STEP_SECONDS)
     queue.publish(b"", queue="mail", workspace="wonka", task="report", delay_seconds=900)

@@ -18,6 +18,7 @@ from fairqueue.dashboard import Role, app, only_this_host
 from fairqueue.dashboard._access import Access
 from fairqueue.errors import ConfigurationError
 from tests.dashboard.serving import Visitor, served
+from tests.pauses import paused
 
 TOKEN, READ_TOKEN = "operator-token-0123", "support-token-01234"
 PAUSED = {("workspace", "acme"): Pause.PAUSED}
@@ -117,7 +118,7 @@ def test_a_form_without_its_field_is_refused(
 ) -> None:
     """And changes nothing."""
     assert visitor.post("/act/pause", data=_form(visitor, **changed)).status_code == 403
-    assert queue.admin.pauses() == {}
+    assert paused(queue) == {}
 
 
 @pytest.mark.parametrize(
@@ -135,13 +136,13 @@ def test_a_form_of_another_site_is_refused(
     """Even if it knew the field."""
     answer = visitor.post("/act/pause", data=_form(visitor), headers=headers)
     assert answer.status_code == 403
-    assert queue.admin.pauses() == {}
+    assert paused(queue) == {}
 
 
 def test_a_link_changes_nothing(queue: FairQueue, visitor: Visitor) -> None:
     """Only a form does."""
     assert visitor.get("/act/pause", params=_form(visitor)).status_code == 405
-    assert queue.admin.pauses() == {}
+    assert paused(queue) == {}
 
 
 def test_a_long_form_is_refused(visitor: Visitor) -> None:
@@ -171,7 +172,7 @@ def test_a_token_signs_in(queue: FairQueue) -> None:
         visitor.post("/sign-in", data={"csrf": visitor.csrf(), "token": TOKEN})
         assert TOKEN not in str(dict(visitor.cookies))
         visitor.act("pause", scope="workspace", name="acme")
-    assert queue.admin.pauses() == PAUSED
+    assert paused(queue) == PAUSED
 
 
 def test_a_session_ends_on_the_server(queue: FairQueue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +268,7 @@ def test_a_reader_sees_and_changes_nothing(queue: FairQueue) -> None:
             assert "/act/" not in page
             assert "read only" in page
         assert visitor.post("/act/pause", data=_form(visitor)).status_code == 403
-    assert queue.admin.pauses() == {}
+    assert paused(queue) == {}
 
 
 def test_read_only_is_for_all(queue: FairQueue) -> None:
@@ -304,4 +305,4 @@ def test_it_is_mounted_in_another_app(queue: FairQueue) -> None:
         answer = visitor.post("/act/pause", data=_form(visitor, back="/pauses"))
         assert answer.headers["location"] == "/admin/queues/pauses"
         assert "Paused workspace acme" in visitor.page("/pauses")
-    assert queue.admin.pauses() == PAUSED
+    assert paused(queue) == PAUSED

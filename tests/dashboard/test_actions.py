@@ -8,10 +8,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fairqueue import FairQueue, Pause
+from fairqueue import FairQueue, Pause, Scope
 from fairqueue.dashboard._remembered import MOST, Remembered
 from fairqueue.dashboard._sampler import Sampler
 from tests.dashboard.serving import Visitor
+from tests.pauses import paused
 from tests.system.ledger import wait_for
 
 
@@ -21,10 +22,10 @@ def test_pause_drain_and_resume(queue: FairQueue, visitor: Visitor) -> None:
     assert "Draining workspace a." in visitor.act("drain", scope="workspace", name="a")
     assert "Paused everything." in visitor.act("pause", scope="total")
     held = {("queue", "q"): Pause.PAUSED, ("workspace", "a"): Pause.DRAINING}
-    assert queue.admin.pauses() == held | {("total", ""): Pause.PAUSED}
+    assert paused(queue) == held | {("total", ""): Pause.PAUSED}
     for scope, name in (("queue", "q"), ("workspace", "a"), ("total", "")):
         assert "Resumed" in visitor.act("resume", scope=scope, name=name)
-    assert queue.admin.pauses() == {}
+    assert paused(queue) == {}
     assert "Nothing was paused" in visitor.act("resume", scope="queue", name="q")
 
 
@@ -39,17 +40,17 @@ def test_limits_are_edited_in_place(queue: FairQueue, visitor: Visitor) -> None:
         back="/workspace?name=acme",
     )
     assert "10/m" in page
-    found = {name: limit.value for name, limit in queue.admin.limits("acme").items()}
+    found = {name: limit.value for name, limit in queue.limits.get(Scope.workspace("acme")).items()}
     assert found == {"concurrency": 4, "rate": pytest.approx(1 / 6)}
     visitor.act("unset-limits", name="acme")
-    assert queue.admin.limits("acme") == {}
+    assert queue.limits.get(Scope.workspace("acme")) == {}
 
 
 SCOPES = {
     "queue": ("concurrency", "queue q"),
     "task": ("workspace_rate", "task q"),
     "default": ("concurrency", "each workspace without its own"),
-    "total": ("capacity", "everything together"),
+    "total": ("capacity", "everything"),
 }
 
 
@@ -63,12 +64,12 @@ def test_limits_of_any_scope_are_edited(queue: FairQueue, visitor: Visitor, scop
     form = {"scope": scope, "name": "q", "back": page, limit: "4"}
     told = visitor.act("set-limits", code=200, **form)
     assert f"Live limits of {words}: {limit} 4." in told
-    (row,) = queue.admin.list_limits()
+    (row,) = queue.limits.list()
     assert (row.scope, row.limits) == (scope, {limit: 4})
     assert limit.replace("_", " ") in visitor.page("/limits")
     told = visitor.act("unset-limits", scope=scope, name="q")
     assert f"Removed the live limits of {words}." in told
-    assert queue.admin.list_limits() == []
+    assert queue.limits.list() == []
 
 
 def test_dead_letters_are_replayed_and_deleted(queue: FairQueue, visitor: Visitor) -> None:
@@ -80,7 +81,7 @@ def test_dead_letters_are_replayed_and_deleted(queue: FairQueue, visitor: Visito
         queue.reject(lease, reason="bad")
     assert "waits again" in visitor.act("replay", name="acme", id=leases[0].job.id)
     assert "1 job deleted" in visitor.act("purge-dead", name="acme", id=leases[1].job.id)
-    assert "2 jobs of acme replayed" in visitor.act("replay-all", name="acme")
+    assert "2 jobs replayed" in visitor.act("replay-dead", workspace="acme")
     assert queue.depth("q") == 3
 
 
@@ -99,16 +100,16 @@ def test_dead_letters_of_all_workspaces_are_chosen(queue: FairQueue, visitor: Vi
     assert "2 jobs replayed" in visitor.act("replay-dead", reason="bad", since="1h")
     assert queue.depth("q") == 2
     assert "1 job deleted" in visitor.act("delete-dead", task="b", workspace="initech")
-    assert [letter.job.id for letter in queue.admin.list_dead()] == ["dead-2"]
+    assert [letter.job.id for letter in queue.dead.list()] == ["dead-2"]
 
 
 def test_what_blocks_leads_to_where_it_is_ended(queue: FairQueue, visitor: Visitor) -> None:
     """A pause to the pauses, a limit to the form of its scope."""
     for _ in range(2):
         queue.publish(b"", queue="q", workspace="acme", task="a&b")
-    queue.admin.set_task_limits("a&b", concurrency=0)
-    queue.admin.set_limits("acme", concurrency=0)
-    queue.admin.pause(queue="q")
+    queue.limits.set(Scope.task("a&b"), concurrency=0)
+    queue.limits.set(Scope.workspace("acme"), concurrency=0)
+    queue.pauses.pause(Scope.queue("q"))
     page = visitor.page("/workspace?name=acme")
     assert '<a href="/pauses">Resume</a>' in page
     assert '<a href="/limits?scope=task&amp;name=a%26b">Limits</a>' in page
@@ -153,11 +154,11 @@ def test_a_form_acts_on_the_name_that_its_page_shows(
     page = _Forms(visitor.page(f"/workspace?{urlencode({'name': name})}")).found
     visitor.post("/act/pause", data=page["/act/pause"])
     visitor.post("/act/set-limits", data=page["/act/set-limits"] | {"concurrency": "3"})
-    assert queue.admin.pauses() == {("workspace", name): Pause.PAUSED}
-    assert queue.admin.limits(name)["concurrency"].value == 3
+    assert paused(queue) == {("workspace", name): Pause.PAUSED}
+    assert queue.limits.get(Scope.workspace(name))["concurrency"].value == 3
     page = _Forms(visitor.page(f"/dead?{urlencode({'workspace': name})}")).found
     visitor.post("/act/delete-dead", data=page["/act/delete-dead"])
-    assert [letter.job.id for letter in queue.admin.list_dead()] == ["other"]
+    assert [letter.job.id for letter in queue.dead.list()] == ["other"]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ def test_the_doctor_mends_what_it_has_found(queue: FairQueue, visitor: Visitor) 
     visitor.act("examine")  # what was read is remembered for a second, until something is done
     assert "Forget them" in visitor.page("/doctor")
     assert "Forgotten: 1 record." in visitor.act("forget-aside")
-    assert queue.admin.stats().set_aside == {}
+    assert queue.views.stats().set_aside == {}
 
 
 def _wait_for(visitor: Visitor, text: str) -> str:
@@ -234,7 +235,7 @@ def test_the_sampler_takes_a_sample(queue: FairQueue, visitor: Visitor) -> None:
     """It begins with the first request at the latest, and goes on where the store is away."""
     visitor.page("/")
     Sampler(queue).sample()
-    assert len(queue.admin.history()) == 1
+    assert len(queue.views.history()) == 1
 
 
 def test_what_was_read_is_remembered_for_a_second() -> None:

@@ -8,12 +8,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fairqueue import FairQueue, Pause
+from fairqueue import FairQueue, Pause, Scope
 from fairqueue.dashboard import app
 from tests.dashboard import chromium
 from tests.dashboard.busy import busy_queue
 from tests.dashboard.chromium import Chromium
 from tests.dashboard.serving import served
+from tests.pauses import paused
 
 pytestmark = pytest.mark.system
 
@@ -94,9 +95,9 @@ def test_a_click_pauses_and_resumes(browser: Chromium, site: str, busy: FairQueu
     browser.load(f"{site}/workspace?name=acme")
     browser.click("form[action='/act/pause'] button")
     assert "Paused workspace acme" in browser.text()
-    assert busy.admin.pauses()["workspace", "acme"] is Pause.PAUSED
+    assert paused(busy)["workspace", "acme"] is Pause.PAUSED
     browser.click("form[action='/act/resume'] button")
-    assert ("workspace", "acme") not in busy.admin.pauses()
+    assert ("workspace", "acme") not in paused(busy)
 
 
 def test_a_question_is_asked_before_harm(browser: Chromium, site: str) -> None:
@@ -114,7 +115,7 @@ def test_limits_of_a_queue_are_set_by_typing(browser: Chromium, site: str, busy:
     browser.run("document.querySelector('[name=capacity]').value = '9000'")
     browser.click("form[action='/act/set-limits'] button")
     assert "capacity 9000" in browser.text()
-    assert busy.admin.queue_limits("default")["capacity"].value == 9000
+    assert busy.limits.get(Scope.queue("default"))["capacity"].value == 9000
 
 
 def test_dead_letters_are_chosen_by_typing(browser: Chromium, site: str, busy: FairQueue) -> None:

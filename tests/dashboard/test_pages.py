@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, Scope
 from fairqueue.dashboard import app
 from tests.dashboard.serving import Visitor, served
 
@@ -48,11 +48,11 @@ def _fill(queue: FairQueue, name: str) -> str:
     queue.publish(b"", queue=name, workspace=name, task=name, job_id=name, delay_seconds=60)
     lease, _ = queue.claim([name], 2).leases
     queue.reject(lease, reason=name)
-    queue.admin.note_sample()
-    queue.admin.pause(workspace=name)
-    queue.admin.drain(queue=name)
-    for limited in (queue.admin.set_queue_limits, queue.admin.set_task_limits):
-        limited(name, concurrency=9)
+    queue.views.note_sample()
+    queue.pauses.pause(Scope.workspace(name))
+    queue.pauses.drain(Scope.queue(name))
+    for scope in (Scope.queue(name), Scope.task(name)):
+        queue.limits.set(scope, concurrency=9)
     return lease.job.id
 
 
@@ -75,8 +75,8 @@ def test_long_lists_are_shown_in_pages(
     monkeypatch.setattr("fairqueue.dashboard._pages.PAGE", 3)
     for n in range(7):
         queue.publish(b"", queue=f"q{n}", workspace=f"w{n}", task=f"t{n}")
-        queue.admin.pause(queue=f"q{n}")
-        queue.admin.set_task_limits(f"t{n}", concurrency=1)
+        queue.pauses.pause(Scope.queue(f"q{n}"))
+        queue.limits.set(Scope.task(f"t{n}"), concurrency=1)
     queue.claim([f"q{n}" for n in range(7)])
     for path in ("/queues", "/tasks", "/pauses", "/limits", "/workspaces"):
         starts, seen, address = [0, 3, 6], list[str](), path
@@ -172,7 +172,7 @@ def test_the_search_finds_workspaces_and_jobs(queue: FairQueue, visitor: Visitor
 
 def test_a_workspace_says_why_it_waits(queue: FairQueue, visitor: Visitor) -> None:
     """Its limits with their sources, its blockers, what runs, and what is next."""
-    queue.admin.set_limits("acme", concurrency=1)
+    queue.limits.set(Scope.workspace("acme"), concurrency=1)
     for _ in range(3):
         queue.publish(b"", queue="q", workspace="acme", task="render")
     queue.claim(["q"], 2)
@@ -196,7 +196,7 @@ def test_pictures_survive_a_restart(queue: FairQueue) -> None:
     """The history is with the queue, not in the dashboard."""
     queue.publish(b"", queue="q", workspace="acme")
     queue.claim(["q"], 1)
-    queue.admin.note_sample()
+    queue.views.note_sample()
     for _ in range(2):
         with served(app(queue, allow_anyone=True)) as url, Visitor(base_url=url) as visitor:
             assert '<polygon class="c0"' in visitor.page("/")

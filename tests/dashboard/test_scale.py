@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from fairqueue import FairQueue, NewJob
+from fairqueue import FairQueue, NewJob, Scope
 from fairqueue.dashboard import app
 from tests.dashboard.serving import Visitor, served
 
@@ -44,7 +44,7 @@ def crowded(redis_url: str) -> Iterator[FairQueue]:
             ]
             queue.publish_many(jobs)
         for n in range(0, WORKSPACES, 100):
-            queue.admin.set_limits(f"w{n}", concurrency=1)
+            queue.limits.set(Scope.workspace(f"w{n}"), concurrency=1)
         queue.claim([f"q{n}" for n in range(5)], 100)
         yield queue
 

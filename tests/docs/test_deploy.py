@@ -253,7 +253,7 @@ def test_the_users_file_lets_the_shop_in_and_no_other() -> None:
         with FairQueue(f"redis://shop:hunter2@127.0.0.1:{server.port}/0") as queue:
             queue.publish(b"", queue="q", workspace="acme")
             queue.ack(queue.claim(["q"]).leases[0])
-            assert queue.admin.checkup().findings == ()
+            assert queue.doctor.checkup().findings == ()
 
 
 def test_commands_exist(compose: Compose) -> None:

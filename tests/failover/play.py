@@ -172,7 +172,7 @@ def _drain(settings: dict[str, Any]) -> int:
     with FairQueue(settings["url"], brings_limits=False, **known) as queue:
         while True:
             with contextlib.suppress(StoreUnavailable):
-                rows = queue.admin.stats().workspaces
+                rows = queue.views.stats().workspaces
                 left = sum(row.waiting + row.running for row in rows)
                 if not left or time.monotonic() > until:
                     return left

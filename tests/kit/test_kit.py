@@ -141,9 +141,9 @@ def test_a_failure_is_raised_or_returned(jobs):
 
 def test_a_pause_holds(jobs):
     send("May", tenant_id="acme")
-    jobs.queue.admin.pause(workspace="acme")
+    jobs.queue.pauses.pause(fairqueue.Scope.workspace("acme"))
     assert jobs.run_until_idle(within_seconds=60) == []
-    jobs.queue.admin.resume(workspace="acme")
+    jobs.queue.pauses.resume(fairqueue.Scope.workspace("acme"))
     assert len(jobs.run_until_idle()) == 1
 
 
@@ -211,7 +211,7 @@ def test_a_rejected_job_is_a_dead_letter(fairqueue_jobs):
     jobs = fairqueue_jobs(app)
     refused.delay(False, tenant_id="acme")
     assert [run.outcome for run in jobs.run_until_idle()] == ["rejected"]
-    assert len(jobs.queue.admin.dead_letters("acme")) == 1
+    assert len(jobs.queue.dead.page("acme")) == 1
 
 
 def test_an_unknown_task_is_named(fairqueue_jobs):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import CapacityExceeded, FairQueue
+from fairqueue import CapacityExceeded, FairQueue, Scope
 from fairqueue.metrics import collector, process_collector, serve, serve_worker
 from fairqueue.metrics._families import OF_PROCESS, OF_STORE
 from fairqueue.testing import embedded_redis
@@ -35,7 +35,7 @@ def _publish(queue: FairQueue, n: int = 1, workspace: str = "a", name: str = "q"
 
 def test_a_scrape_says_how_queues_stand(queue: FairQueue) -> None:
     """What waits, could run, runs, and how many worker slots could be used."""
-    queue.admin.set_limits("a", concurrency=3)
+    queue.limits.set(Scope.workspace("a"), concurrency=3)
     _publish(queue, 5, "a")
     _publish(queue, 2, "b")
     queue.publish(b"", queue="q", workspace="b", delay_seconds=100)
@@ -59,7 +59,7 @@ def test_a_scrape_says_how_queues_stand(queue: FairQueue) -> None:
 def test_what_is_held_raises_no_alert(queue: FairQueue) -> None:
     """Of a paused queue, and of a workspace at its limit, nothing is runnable."""
     _publish(queue, 5, "a")
-    queue.admin.pause(queue="q")
+    queue.pauses.pause(Scope.queue("q"))
     found = scrape(collector(queue))
     assert found["fairqueue_paused", "queue"] == 1
     assert found["fairqueue_jobs_queued", "q"] == 5
@@ -90,7 +90,7 @@ def test_memory_is_told_as_redis_tells_it() -> None:
 def test_memory_of_this_process_is_not_told() -> None:
     """Where the keys are in this process."""
     with FairQueue("memory://") as queue:
-        assert queue.admin.memory() is None
+        assert queue.views.memory() is None
 
 
 def test_labels_are_bounded(queue: FairQueue) -> None:
@@ -140,7 +140,7 @@ def test_a_store_that_is_away_is_down(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_process_counts_what_it_sees(queue: FairQueue) -> None:
     """Publishes, starts, ends, worker-seconds, waits and runs, by queue and workspace."""
     found = process_collector(queue)
-    queue.admin.set_limits("b", capacity=0)
+    queue.limits.set(Scope.workspace("b"), capacity=0)
     _publish(queue, 2, "a")
     with pytest.raises(CapacityExceeded):
         _publish(queue, 1, "b")

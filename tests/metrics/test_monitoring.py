@@ -15,7 +15,7 @@ import click
 import pytest
 import yaml
 
-from fairqueue import FairQueue, Lease
+from fairqueue import FairQueue, Lease, Scope
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Finish
@@ -204,7 +204,7 @@ def test_workers_come_with_the_work_and_go_after_it(play: Play) -> None:
     play.go_on(61)
     assert play.workers_at(75) == 20  # as many as there may be
     play.go_on(900)
-    assert play.queue.admin.totals().acked == 440
+    assert play.queue.views.totals().acked == 440
     ended = max(at for at, _, running in play.log if running)
     assert play.workers_at(ended + 15) == 20
     assert play.workers_at(ended + 331) == 0
@@ -212,12 +212,12 @@ def test_workers_come_with_the_work_and_go_after_it(play: Play) -> None:
 
 def test_what_a_limit_holds_back_starts_no_worker(play: Play) -> None:
     """A million jobs of a workspace with a limit of 5 want 5 slots: one worker, here 200 jobs."""
-    play.queue.admin.set_limits("a", concurrency=5)
+    play.queue.limits.set(Scope.workspace("a"), concurrency=5)
     play.publish(200, "a")
     play.go_on(300)
     assert {workers for _, workers, _ in play.log} == {1}
     assert max(running for _, _, running in play.log) == 5
-    play.queue.admin.set_limits("a", concurrency=20)
+    play.queue.limits.set(Scope.workspace("a"), concurrency=20)
     play.go_on(60)
     assert play.scaler.workers == 3
 
@@ -225,14 +225,14 @@ def test_what_a_limit_holds_back_starts_no_worker(play: Play) -> None:
 def test_neither_a_pause_nor_a_schedule_starts_a_worker(play: Play) -> None:
     """Nor does a queue that is paused keep more workers than its jobs that run."""
     play.publish(50, "later", delay_seconds=120)
-    play.queue.admin.pause(workspace="held")
+    play.queue.pauses.pause(Scope.workspace("held"))
     play.publish(50, "held")
     play.go_on(100)
     assert play.scaler.workers == 0
     play.go_on(60)
     assert play.scaler.workers == 7
-    play.queue.admin.resume(workspace="held")
+    play.queue.pauses.resume(Scope.workspace("held"))
     play.go_on(16)
     assert play.scaler.workers >= 7
     play.go_on(600)
-    assert (play.queue.admin.totals().acked, play.scaler.workers) == (100, 0)
+    assert (play.queue.views.totals().acked, play.scaler.workers) == (100, 0)

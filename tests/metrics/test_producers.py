@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 import fairqueue
 import fairqueue_celery
 import fairqueue_dramatiq
+from fairqueue import Scope
 from fairqueue.metrics import process_collector
 from tests.celery_state import kept
 
@@ -21,7 +22,7 @@ PUBLISHED, REJECTED = "fairqueue_jobs_published_total", "fairqueue_publishes_rej
 def _registry(queue: fairqueue.FairQueue) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(process_collector(queue))
-    queue.admin.set_limits("full", capacity=0)
+    queue.limits.set(Scope.workspace("full"), capacity=0)
     return registry
 
 

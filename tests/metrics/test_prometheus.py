@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, Scope
 from fairqueue.metrics import collector, process_collector, serve
 from fairqueue.metrics._families import OF_PROCESS, OF_STORE
 from tests.metrics.scraping import free_port
@@ -112,9 +112,9 @@ def prometheus(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def _do_something(queue: FairQueue) -> None:
-    queue.admin.set_limits("full", capacity=0)
-    queue.admin.set_limits("a", concurrency=40)
-    queue.admin.set_queue_limits("q", concurrency=50)
+    queue.limits.set(Scope.workspace("full"), capacity=0)
+    queue.limits.set(Scope.workspace("a"), concurrency=40)
+    queue.limits.set(Scope.queue("q"), concurrency=50)
     for workspace in ("a", "b", HOSTILE):
         for _ in range(5):
             queue.publish(b"", queue="q", workspace=workspace)

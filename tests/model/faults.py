@@ -19,6 +19,8 @@ from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Ending, Finish
 from fairqueue.audit import audit
 from fairqueue.audit.keyspace import Keyspace
+from fairqueue.lists import DeadFilter
+from fairqueue.operate import DeadLetters
 from fairqueue.testing import ManualClock
 from tests.contract.world import Worker
 from tests.lost_writes import restore
@@ -197,8 +199,8 @@ class Play:
 
     def replay(self) -> None:
         """Publish all dead letters of a workspace again."""
-        for _ in self.store.replay(self.random.choice(WORKSPACES)):
-            pass
+        workspace = self.random.choice(WORKSPACES)
+        DeadLetters(lambda: self.store).replay_all(DeadFilter(workspace))
 
     def adopt(self) -> None:
         """Import the next message of another system's list."""

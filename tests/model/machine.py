@@ -40,6 +40,8 @@ from fairqueue.adapters import Admission, Claimed, Ending, Finish, Published
 from fairqueue.audit.checks import findings
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
+from fairqueue.lists import DeadFilter
+from fairqueue.operate import DeadLetters
 from fairqueue.testing import ManualClock
 from tests.lost_writes import restore
 from tests.model.accounts import Accounts
@@ -727,13 +729,16 @@ class Moves(RuleBasedStateMachine):
         for letter in letters:
             self.model.check_dead_letter(letter)
         job_id = letters[len(letters) // 2].job.id if one and letters else None
+        chosen = DeadFilter(workspace, job_id or "")
         if drop:
-            dropped = self.both(lambda store: sum(store.purge_dead(workspace, job_id=job_id)))
+            dropped = self.both(lambda store: DeadLetters(lambda: store).purge(chosen))
             assert dropped == self.model.purge_dead(workspace, job_id)
             return
         spacing += next(self.serial) / 4096 if spacing else 0.0
-        how: dict[str, Any] = {"job_id": job_id, "spacing_seconds": spacing}
-        done = self.both(lambda store: sum(store.replay(workspace, **how)))
+        rate = 1 / spacing if spacing else None
+        done = self.both(
+            lambda store: DeadLetters(lambda: store).replay_all(chosen, per_second=rate)
+        )
         order = [each.job.id for each in letters]
         assert done == self.model.replay(workspace, job_id, order, spacing)
 

@@ -130,4 +130,4 @@ class TestFailover(common.BaseFailover):  # type: ignore[name-defined]
 def test_the_core_ran_them(ports: dict[str, int]) -> None:
     """The queues that kombu's tests declare are task queues of the core."""
     with FairQueue(f"redis://localhost:{ports[OURS]}") as core:
-        assert {"test", "direct1", "priority_test", "test_ack"} <= set(core.admin.stats().queues)
+        assert {"test", "direct1", "priority_test", "test_ack"} <= set(core.views.stats().queues)

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import Cancelled, ConfigurationError, FairQueue, StoreUnavailable
+from fairqueue import Cancelled, ConfigurationError, FairQueue, Scope, StoreUnavailable
 from fairqueue._stores.redis import dangers
 from fairqueue._stores.redis.permissions import calls, commands_of_scripts, missing_permissions
 from fairqueue.adapters import Ending, Finish
 from fairqueue.dashboard import Role, app
+from fairqueue.lists import DeadFilter
 from fairqueue.metrics import collector
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.dashboard.serving import Visitor, served
@@ -132,7 +133,7 @@ def test_evicting_what_expires(
         for lease in leases:
             another.ack(lease)
         assert len(leases) == 17
-        assert {mark.about for mark in queue.admin.checkup().remarks} >= {"eviction"}
+        assert {mark.about for mark in queue.doctor.checkup().remarks} >= {"eviction"}
     warned = [record for record in caplog.records if record.name == "fairqueue.redis"]
     assert len(warned) == 1
     assert policy in warned[0].getMessage()
@@ -313,9 +314,9 @@ def test_a_server_that_hides_commands() -> None:
             _lives(queue)
             with pytest.MonkeyPatch.context() as patch:
                 WAYS["function"](patch, [])
-                queue.admin.set_limits("a", concurrency=3)
+                queue.limits.set(Scope.workspace("a"), concurrency=3)
                 _lives(queue)
-            assert any("INFO is refused" in one.text for one in queue.admin.checkup().remarks)
+            assert any("INFO is refused" in one.text for one in queue.doctor.checkup().remarks)
     finally:
         server.stop()
 
@@ -382,7 +383,7 @@ def test_out_of_memory(own_server: EmbeddedServer) -> None:
             with pytest.raises(StoreUnavailable, match=r"out of memory.*raise maxmemory"):
                 queue.publish(b"y", queue="q", workspace=workspace, task=task, delay_seconds=delay)
         assert queue.depth("q") == 40
-        assert {w.workspace for w in queue.admin.stats().workspaces} == {f"w{i}" for i in range(5)}
+        assert {w.workspace for w in queue.views.stats().workspaces} == {f"w{i}" for i in range(5)}
         done = 0
         while leases := queue.claim(["q"], 3).leases:
             assert not queue.renew([(lease.fence, 0.1) for lease in leases]).lost
@@ -428,7 +429,7 @@ def test_giving_back_while_out_of_memory(own_server: EmbeddedServer) -> None:
         queue.release(second, delay_seconds=60)
         queue.reject(third, reason="bad")
         queue.reap()
-        (workspace,) = queue.admin.stats().workspaces
+        (workspace,) = queue.views.stats().workspaces
         assert (workspace.waiting, workspace.scheduled, workspace.dead) == (1, 1, 1)
 
 
@@ -438,7 +439,7 @@ def test_permits_are_given_at_a_full_redis(own_server: EmbeddedServer) -> None:
         for n in range(20):
             queue.publish(b"x" * 1000, queue="q", workspace=f"w{n}")
         own_server.client().config_set("maxmemory", 1)
-        queue.admin.set_queue_limits("q", concurrency=3)
+        queue.limits.set(Scope.queue("q"), concurrency=3)
         assert len(queue.claim(["q"], 16).leases) == 3
 
 
@@ -462,35 +463,37 @@ def test_brakes_work_at_a_full_redis(own_server: EmbeddedServer) -> None:
         queue.reject(dead, reason="bad")
         client.script_flush()
         client.config_set("maxmemory", 1)
-        admin = queue.admin
-        admin.pause(workspace="w0")
-        admin.pause(task="t1")  # its leases are indexed first
-        admin.drain(queue="q")
-        admin.pause()
-        assert len(admin.list_pauses()) == 4
-        admin.set_limits("w1", concurrency=1)
-        admin.set_task_limits("t0", rate=1)
-        admin.set_queue_limits("q", concurrency=1)
-        admin.set_default_limits(concurrency=0)
-        admin.set_total_limits(concurrency=1)
-        assert len(admin.list_limits()) == 5
-        assert admin.cancel(leases[0].job.id) is Cancelled.SIGNALLED
-        assert admin.cancel("j39") is Cancelled.REMOVED
-        assert admin.cancel_workspace("w2").removed > 0
-        assert admin.withdraw("j37", queue="q") is not None
-        assert admin.purge(task="t0") > 0
-        assert admin.purge() > 0
+        admin = queue
+        admin.pauses.pause(Scope.workspace("w0"))
+        admin.pauses.pause(Scope.task("t1"))  # its leases are indexed first
+        admin.pauses.drain(Scope.queue("q"))
+        admin.pauses.pause(Scope.total())
+        assert len(admin.pauses.list()) == 4
+        admin.limits.set(Scope.workspace("w1"), concurrency=1)
+        admin.limits.set(Scope.task("t0"), rate=1)
+        admin.limits.set(Scope.queue("q"), concurrency=1)
+        admin.limits.set(Scope.default(), concurrency=0)
+        admin.limits.set(Scope.total(), concurrency=1)
+        assert len(admin.limits.list()) == 5
+        assert admin.jobs.cancel(leases[0].job.id) is Cancelled.SIGNALLED
+        assert admin.jobs.cancel("j39") is Cancelled.REMOVED
+        assert admin.jobs.cancel_workspace("w2").removed > 0
+        assert admin.jobs.withdraw("j37", queue="q") is not None
+        assert admin.jobs.purge(task="t0") > 0
+        assert admin.jobs.purge() > 0
         with pytest.raises(StoreUnavailable, match="out of memory"):
-            admin.replay(dead.job.workspace, dead.job.id)
-        assert admin.purge_dead(dead.job.workspace) == 1
+            admin.dead.replay(dead.job.workspace, dead.job.id)
+        assert admin.dead.purge(DeadFilter(dead.job.workspace)) == 1
         assert queue.depth("q") == 0
-        for scope in ({"workspace": "w0"}, {"task": "t1"}, {"queue": "q"}, {}):
-            assert admin.resume(**scope) is not None
-        admin.unset_limits("w1")
-        admin.unset_task_limits("t0")
-        assert [row.running for row in admin.list_queues()] == [7]
+        for scope in (Scope.workspace("w0"), Scope.task("t1"), Scope.queue("q"), Scope.total()):
+            assert admin.pauses.resume(scope) is not None
+        admin.limits.unset(Scope.workspace("w1"))
+        admin.limits.unset(Scope.task("t0"))
+        assert [row.running for row in admin.views.queues()] == [7]
         client.config_set("maxmemory", 0)
-        assert {finding.invariant for finding in admin.audit()} == {"I2"}  # limits that drain
+        assert {finding.invariant for finding in admin.doctor.audit()} == {
+            "I2"
+        }  # limits that drain
 
 
 def test_a_worker_with_other_limits_boots_at_a_full_redis(own_server: EmbeddedServer) -> None:
@@ -508,5 +511,5 @@ def test_a_worker_with_other_limits_boots_at_a_full_redis(own_server: EmbeddedSe
         worker.declare("other")
         (lease,) = worker.claim(["q"]).leases
         worker.ack(lease)
-        assert [row.worker for row in worker.admin.list_workers()] == ["celery@new"]
-        assert worker.admin.default_limits()["concurrency"].value == 1
+        assert [row.worker for row in worker.views.workers()] == ["celery@new"]
+        assert worker.limits.get(Scope.default())["concurrency"].value == 1

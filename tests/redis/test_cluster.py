@@ -86,7 +86,7 @@ def test_the_number_of_shards_changes(
         for n in range(3):
             queue.publish(b"x", queue="q", workspace=name, job_id=f"{name}-{n}")
     for to in (13, 5):
-        assert queue.admin.reshard(to).is_done
+        assert queue.doctor.reshard(to).is_done
         leases = queue.claim(["q"], 100).leases
         assert sorted(lease.job.workspace for lease in leases) == sorted(NAMES)
         assert {lease.fence % 64 for lease in leases} == {shard_of(name, to) for name in NAMES}
@@ -95,7 +95,7 @@ def test_the_number_of_shards_changes(
     for name in NAMES:
         owner = nodes.owner(slot_of(namespace, shard_of(name, 5)))
         assert owner.run("EXISTS", f"{{{namespace}:{shard_of(name, 5)}}}:jobs:q") == 1
-    assert queue.admin.audit() == []
+    assert queue.doctor.audit() == []
 
 
 def of_shard(number: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import FairQueue, Lease, Limits, NewJob
+from fairqueue import FairQueue, Lease, Limits, NewJob, Scope
 from fairqueue.adapters import Finish
 from tests.redis.counting import commands
 
@@ -48,7 +48,7 @@ def _queue(url: str, namespace: str, **limits: Any) -> FairQueue:
 def test_commands_of_a_limit(redis_url: str, namespace: str, count: Count) -> None:
     """On one shard none of them looks for what only several have."""
     with _queue(redis_url, namespace) as queue:
-        queue.admin.set_total_limits(concurrency=3)
+        queue.limits.set(Scope.total(), concurrency=3)
         store = queue.store
         most = Limits(concurrency=4)
         assert count(lambda: store.set_limits("total", "", most)) == 22

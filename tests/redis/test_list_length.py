@@ -8,10 +8,10 @@ from typing import Literal
 import pytest
 import redis
 
-from fairqueue import Pause, Settings
-from fairqueue._admin import Admin
+from fairqueue import Pause, Scope, Settings
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
+from fairqueue.operate import Operators
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
 from tests.redis.counting import commands, longest_page
@@ -55,32 +55,34 @@ def test_leases_are_read_in_few_calls(
 
 def test_no_page_of_a_list_is_long(redis_client: redis.Redis, world: World) -> None:
     """Each costs at most 30 plain claims, in commands."""
-    admin = Admin(lambda: world.store, Settings())
+    admin = Operators(lambda: world.store, Settings())
     lists: dict[str, Callable[[], object]] = {
-        "running": admin.list_running,
-        "waiting": lambda: admin.list_waiting(n=1000),
-        "waiting of a workspace": lambda: admin.list_waiting(workspace="a", n=1000),
-        "queues": admin.list_queues,
-        "tasks": admin.list_tasks,
-        "workers": admin.list_workers,
-        "pauses": admin.list_pauses,
-        "history": admin.history,
-        "sample": admin.note_sample,
-        "overview": admin.overview,
-        "everything": lambda: admin.overview(everything=True),
-        "names": lambda: admin.hint(workspace="none", queue="none", task="none"),
-        "limits": admin.list_limits,
-        "why": lambda: admin.why(workspace="a"),
-        "a workspace": lambda: admin.overview(workspaces=["w1"]),
+        "running": admin.views.running,
+        "waiting": lambda: admin.views.waiting(n=1000),
+        "waiting of a workspace": lambda: admin.views.waiting(workspace="a", n=1000),
+        "queues": admin.views.queues,
+        "tasks": admin.views.tasks,
+        "workers": admin.views.workers,
+        "pauses": admin.pauses.list,
+        "history": admin.views.history,
+        "sample": admin.views.note_sample,
+        "overview": admin.views.overview,
+        "everything": lambda: admin.views.overview(everything=True),
+        "names": lambda: admin.views.hint(
+            Scope.workspace("none"), Scope.queue("none"), Scope.task("none")
+        ),
+        "limits": admin.limits.list,
+        "why": lambda: admin.views.why(workspace="a"),
+        "a workspace": lambda: admin.views.overview(workspaces=["w1"]),
     }
     worker = world.worker("one")
     worker.take_one()
     claim = sum(commands(redis_client, worker.take_one).values())
     pages = {name: longest_page(redis_client, world.store, read) for name, read in lists.items()}
     assert {name: n for name, n in pages.items() if n > MOST_CLAIMS * claim} == {}
-    assert len(admin.list_running(n=1000).jobs) == 602
-    assert len(admin.list_workers()) == 601
-    assert len(admin.list_pauses()) == 600
+    assert len(admin.views.running(n=1000).jobs) == 602
+    assert len(admin.views.workers()) == 601
+    assert len(admin.pauses.list()) == 600
 
 
 def test_an_overview_costs_the_same_beside_more_workspaces(
@@ -90,8 +92,8 @@ def test_an_overview_costs_the_same_beside_more_workspaces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Beyond the number up to which all are looked at, it runs no more commands."""
-    monkeypatch.setattr("fairqueue._lists.ALL_UP_TO", 50)
-    monkeypatch.setattr("fairqueue._lists.SAMPLED", 100)
+    monkeypatch.setattr("fairqueue.operate.views.ALL_UP_TO", 50)
+    monkeypatch.setattr("fairqueue.operate.views.SAMPLED", 100)
     counts = []
     for crowd in (300, 900):
         engine = RedisEngine(redis_client, namespace=f"{namespace}-{crowd}")
@@ -103,6 +105,6 @@ def test_an_overview_costs_the_same_beside_more_workspaces(
 
 
 def _cost_of_an_overview(client: redis.Redis, store: Store) -> int:
-    admin = Admin(lambda: store, Settings())
-    admin.overview(top=10)
-    return sum(commands(client, lambda: admin.overview(top=10)).values())
+    admin = Operators(lambda: store, Settings())
+    admin.views.overview(top=10)
+    return sum(commands(client, lambda: admin.views.overview(top=10)).values())

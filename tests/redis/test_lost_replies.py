@@ -13,7 +13,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue import FairQueue, Lease, NewJob, Outcome, StoreUnavailable
+from fairqueue import FairQueue, Lease, NewJob, Outcome, Scope, StoreUnavailable
 from fairqueue.adapters import Finish
 from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import EmbeddedServer
@@ -47,12 +47,12 @@ def _again(call: Callable[[], object]) -> object:
 
 
 def _running(queue: FairQueue) -> int:
-    return sum(w.running for w in queue.admin.stats().workspaces)
+    return sum(w.running for w in queue.views.stats().workspaces)
 
 
 def test_a_repeated_publish_of_many_stores_each_once(queue: FairQueue, proxy: Proxy) -> None:
     """Its reply was lost; repeated with its ids, also all or none where no more would fit."""
-    queue.admin.set_limits("w", capacity=6)
+    queue.limits.set(Scope.workspace("w"), capacity=6)
     jobs = [NewJob(b"x", "q", workspace="w", job_id=f"new{n}") for n in range(3)]
     proxy.lose_reply_to_operation()
     _again(lambda: queue.publish_many(jobs, all_or_none=True))

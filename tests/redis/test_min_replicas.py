@@ -48,7 +48,7 @@ def test_what_was_confirmed_survives_its_primary(name: MovedName) -> None:
         name.primary.kill()
     name.replica.replicate(None)
     with FairQueue(f"redis://127.0.0.1:{name.replica.port}/0") as after:
-        (row,) = after.admin.stats().workspaces
+        (row,) = after.views.stats().workspaces
         assert (row.waiting, row.running) == (10, 5)
 
 
@@ -92,7 +92,7 @@ def test_a_replica_that_is_gone(name: MovedName) -> None:
         with pytest.raises(StoreUnavailable, match="nothing was sent"):
             queue.claim(["q"], 2)
         assert queue.depth("q", running=True) == 2
-        (row,) = queue.admin.stats().workspaces
+        (row,) = queue.views.stats().workspaces
         assert (row.waiting, row.running) == (2, 0)
         name.replica.start()
         name.replica.replicate(name.primary)
@@ -112,7 +112,7 @@ def test_a_full_primary(name: MovedName) -> None:
         for lease in queue.claim(["q"], 3).leases:
             queue.ack(lease)
         assert queue.depth("q", running=True) == 0
-        assert queue.admin.audit() == []
+        assert queue.doctor.audit() == []
 
 
 def test_a_policy_that_evicts_what_expires(name: MovedName) -> None:

@@ -55,10 +55,10 @@ def test_a_look_at_a_silent_server_is_refused_at_once(queue: FairQueue, nodes: l
     nodes[SILENT].freeze()
     queue.claim(["q"], 100)
     began = time.monotonic()
-    for look in (queue.admin.audit, queue.admin.memory, queue.admin.durability):
+    for look in (queue.doctor.audit, queue.views.memory, queue.views.durability):
         with pytest.raises(StoreUnavailable, match="nor did it just now"):
             look()
-    told = queue.admin.checkup()
+    told = queue.doctor.checkup()
     [problem] = (one for one in told.remarks if one.level is Level.PROBLEM)
     assert f"not looked at: shard {', '.join(map(str, AWAY))}" in problem.text
     assert not told.findings

@@ -9,13 +9,13 @@ from functools import partial
 import pytest
 
 from fairqueue import Settings, StoreUnavailable
-from fairqueue._admin import Admin
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store
+from fairqueue.operate import Operators
 from fairqueue.testing import ManualClock
 from tests.contract.world import Worker, World
 
@@ -36,9 +36,11 @@ class Both:
         self._workers: dict[tuple[int, str], Worker] = {}
 
     @property
-    def admins(self) -> tuple[Admin, Admin]:
+    def admins(self) -> tuple[Operators, Operators]:
         """What an operator has: of the sharded store, and of the plain one."""
-        return Admin(lambda: self.sharded, Settings()), Admin(lambda: self.plain, Settings())
+        return Operators(lambda: self.sharded, Settings()), Operators(
+            lambda: self.plain, Settings()
+        )
 
     def world_of(self, workspace: str) -> World:
         """Return the shard of a workspace, with its clock."""

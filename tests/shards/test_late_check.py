@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
+from fairqueue import ConfigurationError, FairQueue, Scope, StoreUnavailable
 from fairqueue._shards import shard_of
 from tests.nodes import Spread, spread
 
@@ -33,7 +33,7 @@ def test_it_uses_the_other_one(servers: Spread, namespace: str) -> None:
             queue.publish(b"x", queue="q", workspace=there)
         with queue.clone() as other:
             assert len(other.claim(["q"], 2).leases) == 1
-        assert queue.admin.limits(there)["concurrency"].value == 1
+        assert queue.limits.get(Scope.workspace(there))["concurrency"].value == 1
 
 
 def test_a_second_look_forgets_nothing(servers: Spread, namespace: str) -> None:
@@ -61,7 +61,7 @@ def test_limits_of_a_new_release_replace_those_of_the_one_before(
         servers.nodes[1].start()
         [there] = servers.workspaces(1, 1)
         worker.publish(b"x", queue="q", workspace=there)
-        assert worker.admin.limits(there)["concurrency"].value == 3
+        assert worker.limits.get(Scope.workspace(there))["concurrency"].value == 3
 
 
 def test_without_any_server_it_does_not_start(servers: Spread, namespace: str) -> None:

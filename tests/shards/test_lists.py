@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from fairqueue import JobState
-from fairqueue._admin import Admin
+from fairqueue import JobState, Why
 from fairqueue._stores.fleet import TakenSlot
 from fairqueue._stores.sharded import merges
-from fairqueue._types import Why
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.lists import DeadFilter, Memory, QueueRow
+from fairqueue.operate import Operators
 from tests.shards.conftest import Both
 
 WORKSPACES = [f"w{n}" for n in range(9)]
@@ -38,31 +37,31 @@ def busy(both: Both) -> Both:
 def same(both: Both, read: str) -> tuple[Any, Any]:
     """What both say."""
     sharded, plain = both.admins
-    return getattr(sharded, read)(), getattr(plain, read)()
+    return getattr(sharded.views, read)(), getattr(plain.views, read)()
 
 
 def test_running_jobs_are_merged_by_their_start(busy: Both) -> None:
     """The longest of all shards come first; those of a filter are counted on each."""
     sharded, plain = busy.admins
     for where in ({}, {"task": "t1"}, {"queue": "r"}, {"workspace": "w4"}, {"worker": "owner3"}):
-        found, wanted = (admin.list_running(n=4, **where) for admin in (sharded, plain))  # type: ignore[arg-type]
+        found, wanted = (admin.views.running(n=4, **where) for admin in (sharded, plain))  # type: ignore[arg-type]
         assert [job.job_id for job in found.jobs] == [job.job_id for job in wanted.jobs]
         assert [job.seconds for job in found.jobs] == pytest.approx(
             [job.seconds for job in wanted.jobs], abs=0.01
         )
         assert found.total == wanted.total
-    assert sharded.list_running(n=4).total == 9
+    assert sharded.views.running(n=4).total == 9
 
 
-def _all(admin: Admin, n: int, **where: str) -> list[str]:
+def _all(admin: Operators, n: int, **where: str) -> list[str]:
     return list(chain.from_iterable(_pages(admin, n, **where)))
 
 
-def _pages(admin: Admin, n: int, **where: str) -> Iterator[list[str]]:
-    page = admin.list_waiting(n=n, **where)  # type: ignore[arg-type]
+def _pages(admin: Operators, n: int, **where: str) -> Iterator[list[str]]:
+    page = admin.views.waiting(n=n, **where)  # type: ignore[arg-type]
     yield [job.job_id for job in page.jobs]
     while page.cursor:
-        page = admin.list_waiting(n=n, cursor=page.cursor, **where)  # type: ignore[arg-type]
+        page = admin.views.waiting(n=n, cursor=page.cursor, **where)  # type: ignore[arg-type]
         yield [job.job_id for job in page.jobs]
 
 
@@ -90,22 +89,22 @@ def test_queues_are_added_up(busy: Both) -> None:
     def shown(row: QueueRow) -> QueueRow:
         return replace(row, last_start=None, idle_seconds=None)
 
-    assert [*map(shown, sharded.list_queues())] == [*map(shown, plain.list_queues())]
-    for found, wanted in zip(sharded.list_queues(), plain.list_queues(), strict=True):
+    assert [*map(shown, sharded.views.queues())] == [*map(shown, plain.views.queues())]
+    for found, wanted in zip(sharded.views.queues(), plain.views.queues(), strict=True):
         assert (found.last_start is None) == (wanted.last_start is None)
         if found.idle_seconds is not None:
             assert found.idle_seconds == pytest.approx(wanted.idle_seconds, abs=0.01)
-    assert sharded.runnable("q") == plain.runnable("q")
-    assert sharded.demand() == plain.demand()
+    assert sharded.views.runnable("q") == plain.views.runnable("q")
+    assert sharded.views.demand() == plain.views.demand()
 
 
 def test_tasks_and_workers_are_merged_by_name(busy: Both) -> None:
     """Each comes once, with what it runs on all shards."""
     for world in busy.worlds:
         world.store.introduce("owner0", "celery@a", "fairqueue/1", queues=["q"], slots=2)
-    tasks, same_tasks = same(busy, "list_tasks")
+    tasks, same_tasks = same(busy, "tasks")
     assert tasks == same_tasks
-    for found, wanted in zip(*same(busy, "list_workers"), strict=True):
+    for found, wanted in zip(*same(busy, "workers"), strict=True):
         assert replace(found, last_seen=0, silent_seconds=0) == replace(
             wanted, last_seen=0, silent_seconds=0
         )
@@ -172,7 +171,10 @@ def test_stats_and_overview_are_those_of_one_store(busy: Both) -> None:
     shown, expected = same(busy, "overview")
     for field in ("workspaces", "running", "queued", "known_workspaces", "is_complete"):
         assert getattr(shown, field) == getattr(expected, field)
-    assert busy.admins[0].overview(top=2).workspaces == busy.admins[1].overview(top=2).workspaces
+    assert (
+        busy.admins[0].views.overview(top=2).workspaces
+        == busy.admins[1].views.overview(top=2).workspaces
+    )
 
 
 def test_a_sample_is_of_all_shards(both: Both) -> None:
@@ -227,4 +229,4 @@ def test_memory_is_that_of_the_fullest_server(
     """It refuses publishes first; how much the others have left does not help its workspaces."""
     for shard, memory in zip(both.sharded.shards, servers, strict=True):
         monkeypatch.setattr(shard.engine, "memory", lambda memory=memory: memory)
-    assert both.admins[0].memory() == shown
+    assert both.admins[0].views.memory() == shown

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError
+from fairqueue import ConfigurationError, Scope
 from fairqueue._shards import shard_of
 from fairqueue._stores.layout import Mark, mark_of, read_mark
 from fairqueue._stores.sharded import mover
@@ -35,8 +35,8 @@ def test_a_mark_is_read_as_it_was_written(text: str, mark: Mark) -> None:
 def test_a_shard_that_was_dropped_is_not_believed(processes: Namespace) -> None:
     """It keeps the mark of the change by which it went, and none after that concerns it."""
     queue, old = processes.open(4), processes.open(4)
-    assert queue.admin.reshard(2).is_done
-    assert processes.open(2).admin.reshard(3).is_done
+    assert queue.doctor.reshard(2).is_done
+    assert processes.open(2).doctor.reshard(3).is_done
     store: Any = old.store
     store._told_by = 3
     name = next(n for n in NAMES if shard_of(n, 2) != shard_of(n, 3))
@@ -53,10 +53,10 @@ def test_a_publisher_slept_until_the_number_goes_back(
     name = moving()
     queue, late = processes.open(FROM), processes.open(FROM)
     if not is_plain:
-        queue.admin.set_default_limits(capacity=100)
+        queue.limits.set(Scope.default(), capacity=100)
     queue.publish(b"", queue="q", workspace=name, task="t")
     asleep(late)
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     move_all, found = mover.Mover._move_all, dict[int, int]()
 
     def meanwhile(self: mover.Mover, moved: mover.Moved) -> None:
@@ -66,7 +66,7 @@ def test_a_publisher_slept_until_the_number_goes_back(
         move_all(self, moved)
 
     monkeypatch.setattr(mover.Mover, "_move_all", meanwhile)
-    assert queue.admin.reshard(FROM).is_done
+    assert queue.doctor.reshard(FROM).is_done
     assert found == {shard_of(name, TO): 2}
     assert places(processes) == {shard_of(name, FROM): 2}
 
@@ -88,14 +88,14 @@ def test_a_change_that_was_killed_while_it_began_goes_on_to_no_other_number(
 
         shard.engine.command = dies
     with pytest.raises(Killed):
-        killed.admin.reshard(TO)
+        killed.doctor.reshard(TO)
     clock.advance(31)
     assert [mark_of(processes.shard(n).engine) for n in (0, 1)] == [Mark(FROM, to=TO), Mark(FROM)]
     with pytest.raises(ConfigurationError, match=f"let that end first, with --to {TO}"):
-        processes.open(FROM).admin.reshard(TO - 1)
+        processes.open(FROM).doctor.reshard(TO - 1)
     queue = processes.open(FROM)
     queue.publish(b"", queue="q", workspace=moving())
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     assert places(processes) == {shard_of(moving(), TO): 1}
     assert processes.findings(TO) == []
 
@@ -106,7 +106,7 @@ def test_a_shard_that_has_lost_its_mark_misleads_none(
 ) -> None:
     """Others know better, and give it theirs if it has none."""
     queue = processes.open(FROM)
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     engine = processes.shard(0).engine
     key = engine.keys.key("shards")
     engine.command(*(("UNLINK", key) if lost is None else ("SET", key, lost)))
@@ -123,7 +123,7 @@ def test_a_shard_that_has_lost_its_mark_misleads_none(
 def test_a_namespace_that_was_emptied_begins_again(processes: Namespace) -> None:
     """By a process that runs, too: what it knew is older than that."""
     queue = processes.open(FROM)
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     for n in range(TO):
         engine = processes.shard(n).engine
         for entry in list(engine.dump()):

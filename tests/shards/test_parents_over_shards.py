@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue
+from fairqueue import ConfigurationError, FairQueue, Scope
 from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
 from fairqueue._stores.memory import MemoryEngine
@@ -16,6 +16,7 @@ from fairqueue._stores.replies import ticket
 from fairqueue._stores.sharded import ShardedStore, mover, parents
 from fairqueue._types import Limits, StoredLimits
 from fairqueue.audit.shards import of_layout
+from fairqueue.lists import DeadFilter
 from fairqueue.testing import ManualClock
 from tests.shards.test_reshard import FROM, Executioner, Killed, Namespace, processes, shards_now
 
@@ -71,13 +72,13 @@ def ended(queue: FairQueue) -> None:
 def group(queue: FairQueue, *names: str, parent: str = ORG) -> None:
     """Let these have one parent."""
     for name in names:
-        queue.admin.set_limits(name, parent=parent)
+        queue.limits.set(Scope.workspace(name), parent=parent)
 
 
 def test_the_concurrency_of_a_group_is_exact(processes: Namespace) -> None:
     """Its workspaces are of different shards by their names."""
     queue = processes.open(FROM)
-    queue.admin.set_limits(ORG, concurrency=4)
+    queue.limits.set(Scope.workspace(ORG), concurrency=4)
     group(queue, *MEMBERS)
     put(queue, *MEMBERS, n=5)
     assert places(processes) == {AT: 15}
@@ -105,22 +106,22 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     put(late, name)
     ended(late)
     group(processes.open(FROM), name)
-    admin = late.admin
+    admin = late
     assert [at(late, each) for each in (name, ORG)] == [AT, AT]
-    assert admin.why(workspace=name).workspace == name
+    assert admin.views.why(workspace=name).workspace == name
     assert parents.parents_in(processes.shard(AT), name) == {"live": ORG}
     put(late, name)
-    assert [(row.workspace, row.waiting) for row in admin.stats().workspaces] == [(name, 1)]
+    assert [(row.workspace, row.waiting) for row in admin.views.stats().workspaces] == [(name, 1)]
     [row] = late.store.snapshot([name]).workspaces
     assert row.waiting == 1
-    admin.pause(workspace=name)
+    admin.pauses.pause(Scope.workspace(name))
     assert ran(late) == []
-    admin.resume(workspace=name)
-    admin.set_limits(name, concurrency=1)
+    admin.pauses.resume(Scope.workspace(name))
+    admin.limits.set(Scope.workspace(name), concurrency=1)
     put(late, name, job_id="two")
     assert ran(late) == [name]
     assert len(late.store.running(9, workspace=name).jobs) == 1
-    assert admin.cancel("two").name == "REMOVED"
+    assert admin.jobs.cancel("two").name == "REMOVED"
     [found] = processes.shard(AT).snapshot([name]).workspaces
     assert (found.running, found.limit) == (1, 1)
     admitted = late.store.admit_request(ticket("web", name, 1), lease_seconds=9, waiting_most=0)
@@ -131,10 +132,10 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
 def test_a_parent_that_is_unset_moves_nothing(processes: Namespace) -> None:
     """Its workspace stays there alone; another parent takes it along once its jobs have ended."""
     queue, name = processes.open(FROM), OTHERS[0]
-    queue.admin.set_limits(ORG, concurrency=1)
+    queue.limits.set(Scope.workspace(ORG), concurrency=1)
     group(queue, name)
     put(queue, name)
-    queue.admin.unset_limits(name)
+    queue.limits.unset(Scope.workspace(name))
     put(processes.open(FROM), name)
     assert places(processes) == {AT: 2}
     for parent in (OTHER, ORG, OTHER, name):  # also back to where it has been
@@ -150,9 +151,9 @@ def test_what_is_known_of_a_workspace_goes_along(processes: Namespace, clock: Ma
     """Its limits, its pause, its rate, and unique keys that outlive their jobs."""
     queue, name = processes.open(FROM), OTHERS[0]
     put(queue, name, unique_key="k", unique_for=900)
-    queue.admin.set_limits(name, rate="1/h", capacity=7)
+    queue.limits.set(Scope.workspace(name), rate="1/h", capacity=7)
     ended(queue)
-    queue.admin.pause(workspace=name)
+    queue.pauses.pause(Scope.workspace(name))
     group(queue, name)
     late = processes.open(FROM)
     assert late.publish(b"", queue="q", workspace=name, task="t", unique_key="k").outcome == (
@@ -163,7 +164,7 @@ def test_what_is_known_of_a_workspace_goes_along(processes: Namespace, clock: Ma
         parent=ORG, capacity=7, rate=1 / 3600
     )
     assert ran(late) == []
-    late.admin.resume(workspace=name)
+    late.pauses.resume(Scope.workspace(name))
     assert ran(late) == []
     clock.advance(3600)
     assert ran(late) == [name]
@@ -190,8 +191,8 @@ def test_a_workspace_with_jobs_stays(processes: Namespace, has: str) -> None:
     assert parents.parents_in(queue.store.shards[at(queue, name)], name) == {}
     put(queue, name)
     assert set(places(processes)) == {shard_of(name, FROM)}
-    queue.admin.purge(workspace=name)
-    queue.admin.purge_dead(workspace=name)
+    queue.jobs.purge(workspace=name)
+    queue.dead.purge(DeadFilter(name))
     queue.store.end_request(tickets)
     if has == "running":
         queue.ack(leases[0])
@@ -228,7 +229,7 @@ def test_of_two_parents_the_one_in_force_counts(processes: Namespace) -> None:
     queue = configured(processes, **{name: {"parent": ORG}})
     group(queue, name, parent=OTHER)
     assert at(queue, name) == shard_of(OTHER, FROM)
-    queue.admin.unset_limits(name)
+    queue.limits.unset(Scope.workspace(name))
     assert at(queue, name) == AT
     assert queue.store.put_provider_limits(name, Limits(parent=OTHER))
     put(queue, name)
@@ -266,7 +267,7 @@ def test_it_goes_on_wherever_it_was_killed(
         step += 1
         known = Namespace(f"{namespace}-{step}", partial(MemoryEngine, Database()), clock)
         queue = known.open(FROM)
-        queue.admin.set_limits(name, concurrency=1)
+        queue.limits.set(Scope.workspace(name), concurrency=1)
         killed, doom = known.open(FROM), Executioner(step, after=after)
         doom.watch(killed, FROM)
         try:
@@ -290,17 +291,17 @@ def test_another_number_of_shards(processes: Namespace, clock: ManualClock) -> N
     queue = processes.open(FROM)
     org = next(n for n in map("o{}".format, range(99)) if shard_of(n, 5) != shard_of(n, FROM))
     names = [f"w{n}" for n in range(12)]
-    queue.admin.set_limits(org, concurrency=4)
+    queue.limits.set(Scope.workspace(org), concurrency=4)
     group(queue, *names, parent=org)
     put(queue, *names[:6], n=2)
     alone = [f"a{n}" for n in range(6)]
     group(queue, alone[0], parent=org)
     put(queue, *names, *alone)
-    queue.admin.unset_limits(alone[0])
+    queue.limits.unset(Scope.workspace(alone[0]))
     slept = processes.open(FROM)
     put(slept, *names)
     for to in (5, FROM):
-        assert queue.admin.reshard(to).is_done
+        assert queue.doctor.reshard(to).is_done
         there = shard_of(org, to)
         put(slept, *names)
         put(processes.open(to), *names, delay_seconds=1)
@@ -340,11 +341,11 @@ def test_a_change_of_shards_goes_on_wherever_it_was_killed(
         killed, doom = known.open(FROM), Executioner(step, after=bool(step % 2))
         doom.watch(killed, 5)
         try:
-            killed.admin.reshard(5)
+            killed.doctor.reshard(5)
             is_over = True
         except Killed:
             clock.advance(31)
-            assert known.open(shards_now(known)).admin.reshard(5).is_done
+            assert known.open(shards_now(known)).doctor.reshard(5).is_done
         put(queue, *OTHERS)
         put(known.open(5), *OTHERS)
         assert places(known, 5) == {shard_of(org, 5): 3 * len(OTHERS)}, step

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from fairqueue import Lease, Limits, Settings, _permits, _shard_order
-from fairqueue._admin import Admin
 from fairqueue._claimers import Claimers
 from fairqueue._permits import LIFE
 from fairqueue._shards import shard_of
@@ -25,6 +24,7 @@ from fairqueue._stores.store import Store
 from fairqueue._types import Admission, Claimed, Finish, Job, StoredLimits
 from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
+from fairqueue.operate import Operators
 from fairqueue.testing import ManualClock
 
 SHARDS, LEASE_SECONDS = 3, 60.0
@@ -381,19 +381,21 @@ def test_people_see_the_whole_limit(fleet: Fleet) -> None:
     fleet.store.set_limits("total", "", Limits(concurrency=2))
     fleet.store.set_limits("task", "t", Limits(concurrency=9))
     fleet.publish(3)
-    admin = Admin(lambda: fleet.store, Settings())
+    admin = Operators(lambda: fleet.store, Settings())
     process = fleet.process()
-    assert admin.runnable("q").startable == 2
+    assert admin.views.runnable("q").startable == 2
     process.start()
-    assert admin.runnable("q").startable == 0
+    assert admin.views.runnable("q").startable == 0
     running = {lease.job.workspace for lease in process.running}
     waiting = next(name for name in fleet.published if name not in running)
-    found = admin.why(workspace=waiting)
+    found = admin.views.why(workspace=waiting)
     assert [(each.kind, each.scope, each.limit, each.used) for each in found.blockers] == [
         ("concurrency", "total", 2.0, 2)
     ]
     process.claim(0, process.running[:1])
-    assert not [each for each in admin.why(workspace=waiting).blockers if each.kind != "worker"]
+    assert not [
+        each for each in admin.views.why(workspace=waiting).blockers if each.kind != "worker"
+    ]
 
 
 def test_a_job_needs_the_permits_of_all_its_limits(fleet: Fleet) -> None:

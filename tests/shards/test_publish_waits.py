@@ -69,7 +69,7 @@ def moving(processes: Namespace, pauses: Pauses, clock: ManualClock) -> FairQueu
     with pytest.raises(KeyboardInterrupt):
         _Killed(killed.store, TO, wait_seconds=60, progress=_kill).run()
     clock.advance(31)  # it is forgotten
-    pauses.then = lambda: processes.open(FROM).admin.reshard(TO)
+    pauses.then = lambda: processes.open(FROM).doctor.reshard(TO)
     queue.store.look()
     return queue
 

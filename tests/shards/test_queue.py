@@ -15,6 +15,7 @@ from fairqueue import (
     FairQueue,
     LeaseLost,
     NewJob,
+    Scope,
     StoreUnavailable,
 )
 from fairqueue._shards import shard_of, shard_of_fence
@@ -93,7 +94,7 @@ def test_every_job_runs_once_within_its_limit(queue: FairQueue) -> None:
         for lease in leases:
             queue.ack(lease)
     assert sorted(ran) == sorted(f"{name}-{n}" for name in WORKSPACES for n in range(4))
-    assert [row.owner for row in queue.admin.list_workers()] == [queue._claimer.owner]
+    assert [row.owner for row in queue.views.workers()] == [queue._claimer.owner]
     assert queue.depth("q", running=True) == 0
 
 
@@ -119,12 +120,12 @@ def test_leases_are_renewed_released_and_rejected(queue: FairQueue) -> None:
     with pytest.raises(LeaseLost):
         queue.release(leases["w0"])
     assert queue.depth("q", running=True) == len(WORKSPACES) - 1
-    assert [letter.reason for letter in queue.admin.dead_letters("w1")] == ["broken"]
+    assert [letter.reason for letter in queue.dead.page("w1")] == ["broken"]
 
 
 def test_many_are_published_with_an_outcome_for_each(queue: FairQueue) -> None:
     """In their order, wherever each lives."""
-    queue.admin.set_limits("w3", capacity=1)
+    queue.limits.set(Scope.workspace("w3"), capacity=1)
     jobs = [NewJob(b"x", "q", name, job_id=f"{name}-{n}") for n in (0, 1) for name in WORKSPACES]
     outcomes = queue.publish_many(jobs)
     refused = [type(each) is CapacityExceeded for each in outcomes]
@@ -245,7 +246,7 @@ def test_what_is_given_back_while_its_shard_is_away_is_kept(queue: FairQueue, aw
     queue.owed.pay()
     assert queue.owed.owed() == []
     assert [lease.job.id for lease in queue.claim(["q"], 2).leases] == ["back"]
-    assert [letter.job.id for letter in queue.admin.dead_letters(name)] == ["dead"]
+    assert [letter.job.id for letter in queue.dead.page(name)] == ["dead"]
 
 
 def test_what_an_interrupt_left_holds_up_no_other_shard(

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, FairQueueError, Settings, StoreUnavailable
+from fairqueue import (
+    ConfigurationError,
+    FairQueue,
+    FairQueueError,
+    Scope,
+    Settings,
+    StoreUnavailable,
+)
 from fairqueue._new_job import NewJob
 from fairqueue._shards import shard_of
 from fairqueue._stores import replies
@@ -82,7 +89,7 @@ def processes(
 
 def fill(queue: FairQueue, clock: ManualClock) -> None:
     """Give each workspace a job in each state but running, and what else it may have."""
-    queue.admin.set_task_limits("t1", workspace_concurrency=1)
+    queue.limits.set(Scope.task("t1"), workspace_concurrency=1)
     for name in NAMES:
         put = partial(queue.publish, queue="q", workspace=name)
         for n in range(4):
@@ -93,24 +100,24 @@ def fill(queue: FairQueue, clock: ManualClock) -> None:
             queue.release(lease, counted=True)
         for n in range(6):
             put(f"job {n}".encode(), task=f"t{n % 2}", priority=n % 3, job_id=f"{name}-{n}")
-        queue.admin.cancel(f"{name}-3")
+        queue.jobs.cancel(f"{name}-3")
         queue.publish(b"", queue="other", workspace=name, task="t1", job_id=f"{name}-other")
         put(b"later", task="t0", delay_seconds=50, job_id=f"{name}-later")
         put(b"ends", task="t0", expires_seconds=500, job_id=f"{name}-ends")
         put(b"one", task="t0", unique_key="a key: 1", job_id=f"{name}-unique")
         put(b"gone", task="t1", unique_key="k", unique_for=900, job_id=f"{name}-gone")
-        queue.admin.cancel(f"{name}-gone")
+        queue.jobs.cancel(f"{name}-gone")
         clock.advance(0.01)
-    queue.admin.set_limits("w1", concurrency=2, weight=3)
-    queue.admin.set_default_limits(capacity=1000)
-    queue.admin.pause(workspace="w2")
-    queue.admin.drain(workspace="w3")
-    queue.admin.pause(queue="other")
+    queue.limits.set(Scope.workspace("w1"), concurrency=2, weight=3)
+    queue.limits.set(Scope.default(), capacity=1000)
+    queue.pauses.pause(Scope.workspace("w2"))
+    queue.pauses.drain(Scope.workspace("w3"))
+    queue.pauses.pause(Scope.queue("other"))
 
 
 def picture(queue: FairQueue) -> dict[str, Any]:
     """Tell all that is to stay as it is."""
-    admin = queue.admin
+    admin = queue
     waiting = {
         (name, of): [
             replace(job, seconds=0) for job in queue.store.waiting(of, workspace=name, n=100).jobs
@@ -118,13 +125,13 @@ def picture(queue: FairQueue) -> dict[str, Any]:
         for name in NAMES
         for of in ("q", "other")
     }
-    dead = {name: admin.dead_letters(name) for name in NAMES}
+    dead = {name: admin.dead.page(name) for name in NAMES}
     return {
         "waiting": waiting,
         "dead": dead,
         "stats": {
             row.workspace: (row.waiting, row.scheduled, row.dead, row.limit)
-            for row in admin.stats().workspaces
+            for row in admin.views.stats().workspaces
         },
         "limits": {name: queue.store.get_limits("workspace", name) for name in NAMES},
         "task": queue.store.get_limits("task", "t1"),
@@ -143,7 +150,7 @@ def test_everything_of_a_workspace_is_as_before(
     queue = processes.open(shards)
     fill(queue, clock)
     before = picture(queue)
-    found = queue.admin.reshard(to)
+    found = queue.doctor.reshard(to)
     moving = {name for name in NAMES if shard_of(name, shards) != shard_of(name, to)}
     assert (found.is_done, found.late, found.workspaces) == (True, [], len(moving))
     assert picture(queue) == before
@@ -221,11 +228,11 @@ def test_it_goes_on_wherever_it_was_killed(
         killed, doom = known.open(shards), Executioner(at, after=after)
         doom.watch(killed, max(shards, to))
         try:
-            killed.admin.reshard(to)
+            killed.doctor.reshard(to)
             is_over = True
         except Killed:
             clock.advance(31)
-            assert known.open(shards_now(known)).admin.reshard(to).is_done
+            assert known.open(shards_now(known)).doctor.reshard(to).is_done
         assert picture(known.open(to)) == before, at
         assert known.findings(max(shards, to)) == [], at
         known.close()
@@ -274,7 +281,7 @@ def test_processes_that_run_follow(
 
     publish(old, *NAMES * 3)
     monkeypatch.setattr(Store, "drop_moved", meanwhile)
-    found = old.admin.reshard(TO)
+    found = old.doctor.reshard(TO)
     monkeypatch.undo()
     assert found.is_done
     publish(old, *NAMES)
@@ -298,15 +305,15 @@ def test_a_workspace_waits_for_its_running_jobs(processes: Namespace) -> None:
     for _ in range(3):
         queue.publish(b"", queue="q", workspace=name)
     [lease] = queue.claim(["q"], 1).leases
-    found = queue.admin.reshard(TO, wait_seconds=0.2)
+    found = queue.doctor.reshard(TO, wait_seconds=0.2)
     assert (found.is_done, found.late, found.workspaces) == (False, [name], 0)
-    assert queue.admin.list_pauses() == []
+    assert queue.pauses.list() == []
     queue.publish(b"", queue="q", workspace=name, exempt=True, parent_fence=lease.fence)
     [second] = queue.claim(["q"], 1).leases
     queue.ack(lease)
     queue.ack(second)
     keeper = queue.store.clone()
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     assert processes.shard(4).depth("q") == 2
     leases = queue.claim(["q"], 2).leases
     assert [lease.fence % 64 for lease in leases] == [4, 4]
@@ -320,10 +327,10 @@ def test_one_at_a_time(processes: Namespace, clock: ManualClock) -> None:
     queue.publish(b"", queue="q", workspace=NAMES[0])
     assert processes.shard(0).hold_moves("another", 30.0)
     with pytest.raises(FairQueueError, match="another process changes the number"):
-        queue.admin.reshard(TO)
+        queue.doctor.reshard(TO)
     clock.advance(31)
-    assert queue.admin.reshard(TO).is_done
-    assert queue.admin.reshard(TO).workspaces == 0
+    assert queue.doctor.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).workspaces == 0
 
 
 def test_processes_must_agree(processes: Namespace) -> None:
@@ -332,19 +339,19 @@ def test_processes_must_agree(processes: Namespace) -> None:
     for name in NAMES:
         queue.publish(b"", queue="q", workspace=name)
     leases = [lease for _ in NAMES for lease in queue.claim(["q"], 1).leases]
-    assert not queue.admin.reshard(TO, wait_seconds=0).is_done
-    [told] = [one for one in queue.admin.checkup().remarks if one.about == "shards"]
+    assert not queue.doctor.reshard(TO, wait_seconds=0).is_done
+    [told] = [one for one in queue.doctor.checkup().remarks if one.about == "shards"]
     assert "from 3 to 5 shards" in told.text
     for shards in (FROM, TO):
         processes.open(shards).publish(b"", queue="q", workspace="late", job_id="the same")
     with pytest.raises(ConfigurationError, match="on their way from 3 to 5 shards"):
         processes.open(4)
     with pytest.raises(ConfigurationError, match="let that end first, with --to 5"):
-        queue.admin.reshard(4)
+        queue.doctor.reshard(4)
     for lease in leases:
         queue.ack(lease)
-    assert queue.admin.reshard(TO).is_done
-    assert not [one for one in queue.admin.checkup().remarks if one.about == "shards"]
+    assert queue.doctor.reshard(TO).is_done
+    assert not [one for one in queue.doctor.checkup().remarks if one.about == "shards"]
     assert processes.open(TO).store.depth("q") == 1
     with pytest.raises(ConfigurationError, match="on 5 shards, and this process is set up for 3"):
         processes.open(FROM)
@@ -354,28 +361,28 @@ def test_processes_must_agree(processes: Namespace) -> None:
 def test_one_shard_becomes_several(processes: Namespace) -> None:
     """Limits wider than a shard hold before, meanwhile and afterwards; there is no way back."""
     queue, late = processes.open(1, total_concurrency=4), processes.open(1)
-    queue.admin.set_task_limits("t", concurrency=3)
+    queue.limits.set(Scope.task("t"), concurrency=3)
     for name in NAMES * 2:
         queue.publish(b"", queue="q", workspace=name, task="t")
     with pytest.raises(ConfigurationError, match="run 'fairqueue reshard --to 3'"):
         processes.open(FROM)
     leases = queue.claim(["q"], 9).leases
     assert len(leases) == 3
-    assert not late.admin.reshard(FROM, wait_seconds=0).is_done
+    assert not late.doctor.reshard(FROM, wait_seconds=0).is_done
     assert late.store.get_limits("total", "")[0].limits == Limits(concurrency=4)
-    late.admin.set_task_limits("t", concurrency=2)
+    late.limits.set(Scope.task("t"), concurrency=2)
     assert [shard.get_limits("task", "t") for shard in late.store.shards] == [
         late.store.get_limits("task", "t")
     ] * FROM
     for lease in leases:
         queue.ack(lease)
-    assert late.admin.reshard(FROM).is_done
+    assert late.doctor.reshard(FROM).is_done
     fresh = processes.open(FROM, total_concurrency=4)
     assert fresh.connect()  # the limits are its own
     assert processes.findings(FROM) == []
     for to in (1, 65):
         with pytest.raises(ConfigurationError, match=r"never become one|there may be 2 to 64"):
-            queue.admin.reshard(to)
+            queue.doctor.reshard(to)
 
 
 def test_a_unique_key_still_counts(processes: Namespace) -> None:
@@ -387,7 +394,7 @@ def test_a_unique_key_still_counts(processes: Namespace) -> None:
     while leases := queue.claim(["q"], 9).leases:
         for lease in leases:
             queue.ack(lease)
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     for name in NAMES:
         for key, task in (("k", ""), ("l", "t")):
             again = queue.publish(b"", queue="q", workspace=name, unique_key=key, task=task)
@@ -416,14 +423,14 @@ def test_an_id_that_has_ended_is_refused_meanwhile(
     monkeypatch.setattr(mover.Mover, "_end", repeat)
     for name in NAMES:  # something to move
         queue.publish(b"", queue="q", workspace=name)
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
 
 
 def test_requests_in_flight_go_with_their_workspace(processes: Namespace) -> None:
     """They count on the new shard at once, are renewed there, and end there."""
     queue = processes.open(FROM)
     [name] = [name for name in NAMES if (shard_of(name, FROM), shard_of(name, TO)) == (0, 4)][:1]
-    queue.admin.set_limits(name, requests=2)
+    queue.limits.set(Scope.workspace(name), requests=2)
     tickets = [replies.ticket("web", name, n) for n in range(3)]
 
     def admit(ticket: str) -> bool:
@@ -431,7 +438,7 @@ def test_requests_in_flight_go_with_their_workspace(processes: Namespace) -> Non
         return asked.state == "in_flight"
 
     assert [admit(ticket) for ticket in tickets] == [True, True, False]
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     assert processes.findings(TO) == []
     assert processes.shard(4).count_requests(name) == (2, 2, 0)
     assert queue.store.renew_requests(tickets[:2], lease_seconds=30) == []
@@ -458,13 +465,13 @@ def test_many_jobs_move_in_their_order(processes: Namespace, clock: ManualClock)
     for n in range(450):
         task, of = f"t{n % 3}", f"q{n % 2}"
         queue.publish(b"x" * n, queue=of, workspace=name, task=task, job_id=f"{n}")
-    assert queue.admin.purge(workspace=name, task="t0") == 150
+    assert queue.jobs.purge(workspace=name, task="t0") == 150
     for n in range(0, 300, 7):
-        queue.admin.cancel(f"{n}")
+        queue.jobs.cancel(f"{n}")
     clock.advance(1)
     before = [waiting(queue, of, name) for of in ("q0", "q1")]
     assert sum(map(len, before)) == 300 - 28
-    found = queue.admin.reshard(TO)
+    found = queue.doctor.reshard(TO)
     assert (found.workspaces, found.jobs > 250) == (1, True)
     assert [waiting(queue, of, name) for of in ("q0", "q1")] == before
     assert processes.findings(TO) == []
@@ -479,7 +486,7 @@ def test_a_job_waits_for_another_one_of_its_id(processes: Namespace) -> None:
     stays = next(name for name in names if shard_of(name, FROM) == to)
     for name in (stays, moves):
         queue.publish(name.encode(), queue="q", workspace=name, job_id="x")
-    assert queue.admin.reshard(2).late == [moves]
+    assert queue.doctor.reshard(2).late == [moves]
     with pytest.raises(StoreUnavailable, match="moves to another shard"):
         queue.publish(b"", queue="q", workspace=moves)
     run = []
@@ -487,7 +494,7 @@ def test_a_job_waits_for_another_one_of_its_id(processes: Namespace) -> None:
         [lease] = queue.claim(["q"], 9).leases
         run.append(lease.job.payload.decode())
         queue.ack(lease)
-        assert queue.admin.reshard(2).is_done
+        assert queue.doctor.reshard(2).is_done
     assert run == [stays, moves]
 
 
@@ -506,5 +513,5 @@ def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
             search(home.waiting("q", workspace="w7").jobs[0].job_id, "q")
     assert not queue.claim(["q"], 1).leases
     home.set_moves(None)
-    assert queue.admin.list_pauses() == []
+    assert queue.pauses.list() == []
     assert queue.claim(["q"], 1).leases

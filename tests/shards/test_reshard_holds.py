@@ -14,6 +14,7 @@ from fairqueue import (
     FairQueue,
     FairQueueError,
     LeaseLost,
+    Scope,
     StoreUnavailable,
 )
 from fairqueue._new_job import NewJob
@@ -69,11 +70,11 @@ def test_a_publisher_that_slept_through_it_finds_its_shard(
     name = moving(to)
     queue, late = processes.open(FROM), processes.open(FROM)
     if not is_plain:
-        queue.admin.set_default_limits(capacity=100)
+        queue.limits.set(Scope.default(), capacity=100)
     for each in (queue, late, queue):
         each.publish(b"", queue="q", workspace=name, task="t")
     asleep(late)
-    assert queue.admin.reshard(to).is_done
+    assert queue.doctor.reshard(to).is_done
     for _ in range(2):  # now the short way is open again
         queue.publish(b"", queue="q", workspace=name, task="t")
     late.publish(b"", queue="q", workspace=name, task="t")
@@ -96,7 +97,7 @@ def test_a_worker_that_slept_through_it_has_lost_its_job(
     while not reaped:
         clock.advance(10)
         reaped = queue.store.reap(max_deliveries=None)
-    assert queue.admin.reshard(2).is_done
+    assert queue.doctor.reshard(2).is_done
     [again] = queue.claim(["q"], 1).leases
     assert (again.job.id, again.fence % 64) == (lease.job.id, shard_of(name, 2))
     with pytest.raises(LeaseLost):
@@ -120,7 +121,7 @@ def test_jobs_of_others_are_found_beside_one_that_moves(processes: Namespace) ->
     queue.publish(b"", queue="q", workspace=name, job_id="x")
     queue.publish(b"", queue="q", workspace=other, job_id="x")
     assert queue.store.shards[left].hold_workspace(name, shard_of(name, TO)) == 0
-    assert queue.admin.cancel("x") == "removed"
+    assert queue.jobs.cancel("x") == "removed"
     assert places(processes) == {left: 1}
 
 
@@ -131,23 +132,23 @@ def test_what_is_set_while_it_begins_holds_on_new_shards(
     """Also where the process that sets it does not know of them yet."""
     queue, other = processes.open(FROM), processes.open(FROM)
     if change == "resume":
-        other.admin.pause(queue="q")
+        other.pauses.pause(Scope.queue("q"))
     open_ = mover.Mover._open
 
     def opened(self: mover.Mover, mark: Mark) -> None:
         asleep(other)
         if change == "pause":
-            other.admin.pause(queue="q")
+            other.pauses.pause(Scope.queue("q"))
         elif change == "resume":
-            other.admin.resume(queue="q")
+            other.pauses.resume(Scope.queue("q"))
         elif change == "limit":
-            other.admin.set_default_limits(concurrency=1)
+            other.limits.set(Scope.default(), concurrency=1)
         else:
-            other.admin.set_task_limits("t", workspace_concurrency=1)
+            other.limits.set(Scope.task("t"), workspace_concurrency=1)
         open_(self, mark)
 
     monkeypatch.setattr(mover.Mover, "_open", opened)
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     name = next(n for n in NAMES if shard_of(n, TO) >= FROM)
     for _ in range(3):
         queue.publish(b"", queue="q", workspace=name, task="t")
@@ -173,9 +174,9 @@ def test_a_command_that_was_killed_at_the_end_may_be_repeated(
 
         patch.setattr(mover.Mover, "_mark", last)
         with pytest.raises(Killed):
-            killed.admin.reshard(TO)
+            killed.doctor.reshard(TO)
     clock.advance(31)
-    assert processes.open(FROM).admin.reshard(TO).is_done
+    assert processes.open(FROM).doctor.reshard(TO).is_done
     with pytest.raises(ConfigurationError, match="set up for 3"):
         processes.open(FROM)
 
@@ -183,21 +184,21 @@ def test_a_command_that_was_killed_at_the_end_may_be_repeated(
 def test_lists_have_the_new_shards(processes: Namespace) -> None:
     """Also in a process that only looks, such as a dashboard or an exporter."""
     queue, reader = processes.open(FROM), processes.open(FROM)
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     name = next(n for n in NAMES if shard_of(n, TO) >= FROM)
     queue.publish(b"", queue="q", workspace=name, job_id="x")
-    assert [row.workspace for row in reader.admin.stats().workspaces] == [name]
+    assert [row.workspace for row in reader.views.stats().workspaces] == [name]
     readers = [processes.open(TO) for _ in range(5)]
     for each in readers:
         each.store.layout.mark, each.store.layout.most = Mark(FROM), FROM
         each.store._all = each.store._all[:FROM]
     first, second, third, fourth, fifth = readers
     assert first.store.depth("q") == 1
-    assert [row.queue for row in second.admin.list_queues()] == ["q"]
+    assert [row.queue for row in second.views.queues()] == ["q"]
     assert [job.job_id for job in third.store.waiting("q").jobs] == []
     assert third.store.waiting("q", cursor=str(shard_of(name, TO))).jobs[0].job_id == "x"
-    assert fourth.admin.why("x").workspace == name
-    assert fifth.admin.cancel("x") == "removed"
+    assert fourth.views.why("x").workspace == name
+    assert fifth.jobs.cancel("x") == "removed"
 
 
 def test_a_process_that_was_idle_for_long_asks_again(processes: Namespace) -> None:
@@ -235,12 +236,12 @@ def test_a_workspace_goes_on_where_its_new_server_is_away(
     with monkeypatch.context() as patch:
         patch.setattr(mover.Mover, "_move_all", lose)
         with pytest.raises(StoreUnavailable, match="refused"):
-            changing.admin.reshard(TO)
-    assert queue.admin.list_pauses() == []
+            changing.doctor.reshard(TO)
+    assert queue.pauses.list() == []
     queue.publish(b"", queue="q", workspace=name)
     [lease] = queue.claim(["q"], 1).leases
     queue.ack(lease)
-    assert changing.admin.reshard(TO).is_done
+    assert changing.doctor.reshard(TO).is_done
     assert places(processes) == {shard_of(name, TO): 1}
 
 
@@ -249,16 +250,16 @@ def test_a_rate_is_not_used_twice(processes: Namespace, clock: ManualClock, of: 
     """Also where nothing else is known of its workspace any more."""
     queue, name = processes.open(FROM), moving()
     if of == "task":
-        queue.admin.set_task_limits("t", workspace_rate="1/h")
+        queue.limits.set(Scope.task("t"), workspace_rate="1/h")
     else:
-        queue.admin.set_default_limits(rate="1/h")
+        queue.limits.set(Scope.default(), rate="1/h")
     queue.publish(b"", queue="q", workspace=name, task="t")
     [lease] = queue.claim(["q"], 1).leases
     queue.ack(lease)
     for _ in range(30):
         clock.advance(1)
         queue.claim(["q"], 1)
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     queue.publish(b"", queue="q", workspace=name, task="t")
     assert queue.claim(["q"], 1).leases == ()
     clock.advance(3600)
@@ -272,7 +273,7 @@ def test_an_idle_worker_is_woken_by_a_new_shard(processes: Namespace) -> None:
     waiter = queue.waiter(["q"])
     waiter.arm(0.05)
     assert not waiter.disarm()
-    assert other.admin.reshard(TO).is_done
+    assert other.doctor.reshard(TO).is_done
     assert queue.claim(["q"], 1).leases == ()
     waiter.arm(30.0)
     other.publish(b"", queue="q", workspace=name)
@@ -287,7 +288,7 @@ def test_the_rest_of_a_group_is_let_in(
 ) -> None:
     """Where its workspace has moved since the first of it, and is full."""
     queue, name = processes.open(FROM), moving()
-    queue.admin.set_limits(name, capacity=1)
+    queue.limits.set(Scope.workspace(name), capacity=1)
     queue.publish(b"", queue="q", workspace=name, group="g")
     end = mover.Mover._end
 
@@ -307,7 +308,7 @@ def test_the_rest_of_a_group_is_let_in(
         end(self, change, found)
 
     monkeypatch.setattr(mover.Mover, "_end", meanwhile)
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     assert places(processes) == {shard_of(name, TO): 3 if is_many else 2}
     assert processes.findings(TO) == []
 
@@ -318,8 +319,8 @@ def test_a_process_that_moves_too_late_changes_nothing(processes: Namespace) -> 
     queue.publish(b"", queue="q", workspace=name)
     left, at = (processes.shard(shard_of(name, n)) for n in (FROM, TO))
     first = next(left.pages(name))
-    assert queue.admin.reshard(TO).is_done
-    queue.admin.set_limits(name, concurrency=2)
+    assert queue.doctor.reshard(TO).is_done
+    queue.limits.set(Scope.workspace(name), concurrency=2)
     for late in (
         lambda: left.hold_workspace(name, at.engine.shard),
         lambda: at.take_in(name, first),
@@ -327,7 +328,7 @@ def test_a_process_that_moves_too_late_changes_nothing(processes: Namespace) -> 
     ):
         with pytest.raises(FairQueueError, match="moved by another process"):
             late()
-    assert queue.admin.list_pauses() == []
+    assert queue.pauses.list() == []
     assert queue.store.get_limits("workspace", name)[-1].limits.concurrency == 2
 
 
@@ -343,7 +344,7 @@ def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> No
 
     def told() -> str:
         clock.advance(3)
-        found = queue.admin.why(workspace=name)
+        found = queue.views.why(workspace=name)
         [moves] = found.blockers
         assert (moves.kind, moves.scope, moves.limit) == ("move", "workspace", at.engine.shard)
         return "\n".join(explain_wait(found))
@@ -365,15 +366,15 @@ def test_others_are_listed_and_reported_beside_one_that_moves(
     for one in (name, other):
         for n in range(150):
             queue.publish(b"", queue="q", workspace=one, job_id=f"{one}-{n}")
-        queue.admin.cancel(f"{one}-0")
+        queue.jobs.cancel(f"{one}-0")
     letters = queue.store.take_failure_notices(["q"], n=9, hold_seconds=60)
     assert sorted(letter.job.workspace for letter in letters) == sorted([name, other])
     begin(processes)
     half_moved(processes, name)
-    for found in (queue.admin.stats().workspaces, queue.store.snapshot([name, other]).workspaces):
+    for found in (queue.views.stats().workspaces, queue.store.snapshot([name, other]).workspaces):
         assert {row.workspace: row.waiting for row in found} == {name: 149, other: 149}
     assert queue.store.drop_failure_notices(letters) == 1
-    assert queue.admin.reshard(TO).is_done
+    assert queue.doctor.reshard(TO).is_done
     clock.advance(60)
     [again] = queue.store.take_failure_notices(["q"], n=9, hold_seconds=60)
     assert again.job.workspace == name
@@ -385,7 +386,7 @@ def test_the_doctor_finds_jobs_on_a_wrong_shard(processes: Namespace) -> None:
     wrong = processes.shard((shard_of(name, FROM) + 1) % FROM)
     queue.store.layout.away[name] = wrong.engine.shard
     queue.publish(b"", queue="q", workspace=name)
-    [found] = queue.admin.checkup().findings
+    [found] = queue.doctor.checkup().findings
     at = shard_of(name, FROM)
     assert found.invariant == "I16"
     assert f"{name!r} has jobs here, and belongs on shard {at}" in found.text

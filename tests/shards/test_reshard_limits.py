@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, Lease
+from fairqueue import ConfigurationError, FairQueue, Lease, Scope
 from fairqueue._stores.engine import Engine
 from tests.shards.test_reshard import FROM, NAMES, TO, Namespace, processes
 
@@ -70,7 +70,7 @@ def test_a_limit_holds_while_the_number_changes(
 
     runs.end(LIMIT)
     monkeypatch.setattr(Engine, "call", beside)
-    assert old.admin.reshard(to).is_done
+    assert old.doctor.reshard(to).is_done
     monkeypatch.setattr(Engine, "call", call)
     assert new
     while len(runs.done) < len(put):
@@ -85,7 +85,7 @@ def test_a_limit_holds_while_the_number_changes(
 def test_more_shards_than_a_capacity_are_refused(processes: Namespace) -> None:
     """Nothing has changed then."""
     queue = processes.open(FROM)
-    queue.admin.set_queue_limits("q", capacity=4)
+    queue.limits.set(Scope.queue("q"), capacity=4)
     with pytest.raises(ConfigurationError, match="queue 'q': capacity is 4, and each of 5 shards"):
-        queue.admin.reshard(TO)
-    assert queue.admin.reshard(4).is_done
+        queue.doctor.reshard(TO)
+    assert queue.doctor.reshard(4).is_done

@@ -11,7 +11,6 @@ from fairqueue import FairQueue, Settings
 from fairqueue._stores.engine import Engine, Level, Remark
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.redis.address import client_at
-from fairqueue._unseen_names import hint_of_unseen
 from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
 from fairqueue.lists import Durability
@@ -35,16 +34,16 @@ def damaged(both: Both) -> Both:
 def test_a_finding_says_on_which_shard_it_is(damaged: Both) -> None:
     """In a store of one shard it does not."""
     sharded, plain = damaged.admins
-    texts = [finding.text for finding in sharded.audit()]
+    texts = [finding.text for finding in sharded.doctor.audit()]
     assert [text.partition(": ")[0] for text in texts] == ["shard 1", "shard 2"]
     _lose_a_token(damaged.plain.engine)
-    (finding,) = plain.audit()
+    (finding,) = plain.doctor.audit()
     assert finding.text == texts[0].removeprefix("shard 1: ")
 
 
 def test_every_shard_is_mended(damaged: Both) -> None:
     """Each repair says where; afterwards all is sound."""
-    mended = damaged.admins[0].mend()
+    mended = damaged.admins[0].doctor.mend()
     assert [one.text.partition(": ")[0] for one in mended.repairs] == ["shard 1", "shard 2"]
     assert all(one.is_mended for one in mended.repairs)
     assert not mended.findings
@@ -55,7 +54,7 @@ def test_a_checkup_looks_at_every_shard(damaged: Both) -> None:
     """Its remarks say which; the fleet is that of all, and told once."""
     damaged.sharded.shards[0].suspend_imports(60)
     damaged.sharded.introduce("o", "n", "fairqueue/1")
-    checkup = damaged.admins[0].checkup(repair=True)
+    checkup = damaged.admins[0].doctor.checkup(repair=True)
     assert not checkup.findings
     assert len(checkup.repairs) == 2
     told = {remark.about: remark.text for remark in checkup.remarks if remark.about != "queues"}
@@ -73,7 +72,9 @@ def test_each_server_is_asked_once(both: Both, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(kind, "remarks", remarks)
 
     def told() -> list[str]:
-        return [one.text for one in both.admins[0].checkup().remarks if one.about == "server"]
+        return [
+            one.text for one in both.admins[0].doctor.checkup().remarks if one.about == "server"
+        ]
 
     assert told() == ["asked as shard 0"]
     monkeypatch.setattr(kind, "server", property(lambda engine: f"h{engine.shard % 2}:6379"))
@@ -136,4 +137,4 @@ def test_of_several_servers_the_least_durable_is_told(
     ]
     for shard, answer in zip(both.sharded.shards, answers, strict=True):
         monkeypatch.setattr(shard.engine, "durability", lambda answer=answer: answer)
-    assert queue.admin.durability() == Durability("allkeys-lru", evicts_jobs=True, appends=False)
+    assert queue.views.durability() == Durability("allkeys-lru", evicts_jobs=True, appends=False)

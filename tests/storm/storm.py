@@ -386,7 +386,7 @@ def play(plan: Plan, folder: Path, said: Callable[[str], object]) -> judge.Verdi
         producer.stop()
         with FairQueue(server.url, namespace=fleet.settings["namespace"]) as queue:
             left = _drain(queue, fleet)
-            died_early = sum(row.lost for row in queue.admin.stats().workspaces)
+            died_early = sum(row.lost for row in queue.views.stats().workspaces)
         read = results.told_by_celery if plan.is_celery else results.told_by_dramatiq
         states = read(fleet.results, producer.accepted)
         (folder / "told").write_text(json.dumps(states))
@@ -397,7 +397,7 @@ def _drain(queue: FairQueue, fleet: Fleet) -> tuple[int, int]:
     """Wait until all jobs are done; return how many wait and how many slots are taken even so."""
     until = time.monotonic() + DRAIN_SECONDS
     while True:
-        rows = queue.admin.stats().workspaces
+        rows = queue.views.stats().workspaces
         waiting, running = sum(row.waiting for row in rows), sum(row.running for row in rows)
         if not waiting + running or time.monotonic() > until:
             return waiting, running

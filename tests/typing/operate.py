@@ -1,8 +1,8 @@
-"""An operator's program must type-check: everything on ``queue.admin``."""
+"""An operator's program must type-check: every part of a queue."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from typing_extensions import assert_type
 
@@ -17,18 +17,20 @@ from fairqueue import (
     Limit,
     Pause,
     QueuePosition,
+    Scope,
     Stats,
     WorkspaceStats,
 )
+from fairqueue.lists import DeadFilter, PauseRow
 
 
 def look(queue: FairQueue) -> list[str]:
     """Statistics and reasons are plain values."""
-    stats = queue.admin.stats()
+    stats = queue.views.stats()
     assert_type(stats, Stats)
     assert_type(stats.workspaces, tuple[WorkspaceStats, ...])
     assert_type(stats.queues, Mapping[str, int])
-    why = queue.admin.why("some-id")
+    why = queue.views.why("some-id")
     assert_type(why.state, JobState)
     assert_type(why.positions, tuple[QueuePosition, ...])
     assert_type(why.blockers, tuple[Blocker, ...])
@@ -39,44 +41,44 @@ def look(queue: FairQueue) -> list[str]:
 
 def limit(queue: FairQueue) -> dict[str, Limit]:
     """Limits are set by name and read with their source."""
-    queue.admin.set_limits("acme", concurrency=2, rate="100/m", parent=None)
-    queue.admin.set_task_limits("report", workspace_concurrency=1)
-    queue.admin.set_limits("acme", 2)  # type: ignore[call-arg]
-    limits = queue.admin.limits("acme")
+    queue.limits.set(Scope.workspace("acme"), concurrency=2, rate="100/m", parent=None)
+    queue.limits.set(Scope.task("report"), workspace_concurrency=1)
+    queue.limits.set(Scope.workspace("acme"), 2)  # type: ignore[call-arg]
+    limits = queue.limits.get(Scope.workspace("acme"))
     assert_type(limits["concurrency"].source, str)
     return limits
 
 
 def hold(queue: FairQueue) -> None:
     """Scopes are named; the previous state is returned."""
-    assert_type(queue.admin.pause(workspace="acme"), Pause | None)
-    assert_type(queue.admin.drain(queue="mail"), Pause | None)
-    assert_type(queue.admin.resume(), Pause | None)
-    assert_type(queue.admin.pauses(), dict[tuple[str, str], Pause])
-    queue.admin.pause("acme")  # type: ignore[call-arg]
+    assert_type(queue.pauses.pause(Scope.workspace("acme")), Pause | None)
+    assert_type(queue.pauses.drain(Scope.queue("mail")), Pause | None)
+    assert_type(queue.pauses.resume(Scope.total()), Pause | None)
+    assert_type(queue.pauses.list(), list[PauseRow])
+    queue.pauses.pause("acme")  # type: ignore[arg-type]
 
 
 def remove(queue: FairQueue) -> int:
     """What was cancelled is told apart; removals are counted."""
-    assert_type(queue.admin.cancel("some-id"), Cancelled)
-    assert_type(queue.admin.withdraw("some-id", queue="mail"), Job | None)
-    cancelled = queue.admin.cancel_workspace("acme", progress=print)
+    assert_type(queue.jobs.cancel("some-id"), Cancelled)
+    assert_type(queue.jobs.withdraw("some-id", queue="mail"), Job | None)
+    cancelled = queue.jobs.cancel_workspace("acme", progress=print)
     assert_type(cancelled, CancelledAll)
-    return cancelled.removed + queue.admin.purge("mail", task="send")
+    return cancelled.removed + queue.jobs.purge("mail", task="send")
 
 
 def revive(queue: FairQueue) -> bool:
     """Dead letters are listed by page, and replayed one by one or all at a rate."""
-    letters = queue.admin.dead_letters("acme", start=100)
-    assert_type(letters, list[DeadLetter])
-    assert_type(queue.admin.dead_letter("acme", "some-id"), DeadLetter | None)
-    assert_type(queue.admin.replay_all("acme", per_second=10), int)
-    return queue.admin.replay("acme", letters[0].job.id)
+    letters = queue.dead.page("acme", start=100)
+    assert_type(letters, Sequence[DeadLetter])
+    assert_type(queue.dead.get("acme", "some-id"), DeadLetter | None)
+    assert_type(queue.dead.replay_all(DeadFilter("acme"), per_second=10), int)
+    return queue.dead.replay("acme", letters[0].job.id)
 
 
 def move(queue: FairQueue) -> int:
     """An export is an iterator of counts, one for each step."""
-    steps = queue.admin.export_jobs("mail", [(0, "mail"), (5, "mail.urgent")])
+    steps = queue.jobs.export_jobs("mail", [(0, "mail"), (5, "mail.urgent")])
     assert_type(steps, Iterator[int])
-    assert_type(queue.admin.import_message("mail", b"hello", queue="mail"), bool)
+    assert_type(queue.jobs.import_message("mail", b"hello", queue="mail"), bool)
     return sum(steps)

@@ -17,9 +17,10 @@ from celery import Celery
 from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, Scope
 from fairqueue.cli import main, of_celery
 from fairqueue.cli._typed import PREFIX, as_typed
+from tests.pauses import paused as held
 
 BROKER = """
 import os
@@ -139,7 +140,7 @@ def _remedy(said: str) -> str:
 @pytest.fixture
 def paused(queue: FairQueue) -> FairQueue:
     """The queue of the job is paused."""
-    queue.admin.pause(queue="q")
+    queue.pauses.pause(Scope.queue("q"))
     return queue
 
 
@@ -168,7 +169,7 @@ def test_a_remedy_of_celery_is_a_command_of_celery(
     words = shlex.split(remedy)
     assert words[0] == "python"
     subprocess.run([sys.executable, *words[1:]], cwd=tmp_path, check=True, capture_output=True)
-    assert paused.admin.pauses() == {}
+    assert held(paused) == {}
 
 
 def test_a_remedy_has_the_broker_of_dramatiq(paused: FairQueue, shop_module: str) -> None:
@@ -180,7 +181,7 @@ def test_a_remedy_has_the_broker_of_dramatiq(paused: FairQueue, shop_module: str
     assert said == f"fairqueue --broker {reference} resume --queue q"
     again = [sys.executable, "-m", "fairqueue.cli", *shlex.split(said)[1:]]
     subprocess.run(again, check=True, capture_output=True)
-    assert paused.admin.pauses() == {}
+    assert held(paused) == {}
 
 
 def test_a_remedy_has_the_url_that_was_given(paused: FairQueue, redis_url: str) -> None:
@@ -194,8 +195,8 @@ def test_a_remedy_has_the_url_that_was_given(paused: FairQueue, redis_url: str) 
     assert _remedy(told.output) == shlex.join(resume)
     by_name = runner.invoke(main, ["workspace", "acme"], env={"FAIRQUEUE_URL": redis_url})
     assert "--url" not in by_name.output
-    paused.admin.resume(queue="q")
-    paused.admin.set_limits("acme", concurrency=0)
+    paused.pauses.resume(Scope.queue("q"))
+    paused.limits.set(Scope.workspace("acme"), concurrency=0)
     with click.Context(main, info_name="fairqueue") as root:
         parser = main.commands["workspace"].make_context("workspace", ["acme", *where], root)
         with parser:

@@ -19,7 +19,7 @@ def keys(redis_url: str, namespace: str) -> Keys:
             queue.publish(b"", queue="q", workspace="acme \x1b")
         rejected, _ = queue.claim(["q"], 2).leases
         queue.reject(rejected, reason="broken")
-        queue.admin.suspend_imports(60)
+        queue.jobs.suspend_imports(60)
     return Keys(namespace)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, Scope
 from tests.unit.conftest import Shell
 
 ODD = "\x1b[2J"
@@ -90,10 +90,10 @@ def test_queues_tasks_workers_and_pauses_are_listed(shell: Shell, queue: FairQue
     _publish(queue, 3, queue=ODD)
     queue.publish(b"", queue="q", workspace="acme", task=ODD)
     queue.claim([ODD], 1)
-    queue.admin.set_queue_limits(ODD, concurrency=2)
-    queue.admin.set_task_limits("t", rate="5/m")
-    queue.admin.pause(workspace="acme")
-    queue.admin.drain(queue=ODD)
+    queue.limits.set(Scope.queue(ODD), concurrency=2)
+    queue.limits.set(Scope.task("t"), rate="5/m")
+    queue.pauses.pause(Scope.workspace("acme"))
+    queue.pauses.drain(Scope.queue(ODD))
     assert "\\x1b[2J" in shell.run("queues").stdout
     (row,) = [row for row in shell.json("queues")["queues"] if row["queue"] == ODD]
     assert (row["waiting"], row["running"], row["concurrency"]) == (2, 1, 2)
@@ -133,8 +133,8 @@ def test_stats_say_where_they_looked_and_what_is_paused(shell: Shell, queue: Fai
     _publish(queue, 3)
     _publish(queue, 1, "globex")
     queue.claim(["q"], 1)
-    queue.admin.pause(workspace="acme")
-    queue.admin.drain()
+    queue.pauses.pause(Scope.workspace("acme"))
+    queue.pauses.drain(Scope.total())
     first, *lines = shell.run("stats").stdout.splitlines()
     assert first == f"{shell.url}, namespace {shell.namespace}"
     assert lines[0].startswith("paused: workspace acme, for 0.")

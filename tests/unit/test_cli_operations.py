@@ -101,7 +101,7 @@ def test_dead_letters_are_replayed(shell: Shell, queue: FairQueue, dead_letters:
     shell.run("dead", "replay", "b", *where, code=1)
     shell.run("dead", "replay", *where, code=2)
     assert shell.json("dead", "replay", "--all", "--rate", "0.1", "--yes", *where)["replayed"] == 2
-    (row,) = queue.admin.stats().workspaces
+    (row,) = queue.views.stats().workspaces
     assert (row.waiting, row.scheduled, row.dead) == (2, 1, 0)
 
 

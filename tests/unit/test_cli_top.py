@@ -12,10 +12,11 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from fairqueue import FairQueue, Pause, WorkspaceStats
+from fairqueue import FairQueue, Pause, Scope, WorkspaceStats
 from fairqueue.cli._board import Board
 from fairqueue.cli.top import keys_of
 from fairqueue.shares import shares_of
+from tests.pauses import paused
 from tests.unit.conftest import Shell
 
 HOSTILE = "\x1b[2J[red]x[/red]"
@@ -70,15 +71,15 @@ def test_keys_pause_and_resume(board: Board) -> None:
     """The chosen row; its state follows at once."""
     _press(board, "down", "p")
     name = board.rows()[board.at].workspace
-    assert board.core.admin.pauses() == {("workspace", name): Pause.PAUSED}
+    assert paused(board.core) == {("workspace", name): Pause.PAUSED}
     assert "paused" in _text(board)
     _press(board, "r")
-    assert board.core.admin.pauses() == {}
+    assert paused(board.core) == {}
 
 
 def test_enter_tells_why(board: Board) -> None:
     """What ``fairqueue workspace`` says; Escape goes back."""
-    board.core.admin.pause(workspace="acme")
+    board.core.pauses.pause(Scope.workspace("acme"))
     _press(board, "/", "a", "c", "m", "enter", "enter")
     assert "paused: workspace acme" in _text(board)
     _press(board, "escape", "q")

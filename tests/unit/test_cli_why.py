@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, Scope
 from tests.unit.conftest import Shell
 
 NASTY = "acme\x1b[2J\n"
@@ -66,12 +66,12 @@ def test_a_job_by_its_framework_s_id(shell: Shell, queue: FairQueue) -> None:
 
 def test_every_blocker_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
     """A pause, a rate, and every level that is at its limit."""
-    queue.admin.set_limits(NASTY, parent="org", rate=0.001)
-    queue.admin.set_limits("org", concurrency=1)
-    queue.admin.set_task_limits("send \x1b", concurrency=1, workspace_concurrency=1, rate=0.001)
-    queue.admin.set_queue_limits("q", concurrency=1)
-    queue.admin.set_total_limits(concurrency=1)
-    queue.admin.pause()
+    queue.limits.set(Scope.workspace(NASTY), parent="org", rate=0.001)
+    queue.limits.set(Scope.workspace("org"), concurrency=1)
+    queue.limits.set(Scope.task("send \x1b"), concurrency=1, workspace_concurrency=1, rate=0.001)
+    queue.limits.set(Scope.queue("q"), concurrency=1)
+    queue.limits.set(Scope.total(), concurrency=1)
+    queue.pauses.pause(Scope.total())
     blockers = shell.json("why", "j1\x1b")["blockers"]
     scopes = {(blocker["kind"], blocker["scope"]) for blocker in blockers}
     at_limit = ("workspace", "workspace_task", "task", "group", "queue", "total")
@@ -109,14 +109,14 @@ def test_an_empty_workspace_may_be_another_one(
 
 def test_a_rate_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
     """With the time of the next start, and the rate as settings take it."""
-    queue.admin.set_limits("r", rate="36/h")
+    queue.limits.set(Scope.workspace("r"), rate="36/h")
     for _ in range(2):
         queue.publish(b"", queue="other", workspace="r")
     queue.claim(["other"], 1)
     text = shell.run("workspace", "r").stdout
     assert re.search(r"rate limit of 36/h: workspace r, for [\d.]+ s; next start in 1 m", text)
     assert "    to raise it: fairqueue limits set rate=N/m --workspace r\n" in text
-    queue.admin.set_limits("r", rate="10/m")
+    queue.limits.set(Scope.workspace("r"), rate="10/m")
     assert "10/m" in shell.run("limits", "get", "--workspace", "r").stdout
 
 
@@ -151,7 +151,7 @@ def test_limits_are_set_read_and_unset(shell: Shell, queue: FairQueue) -> None:
     assert found["limits"]["rate"]["stored_by"].endswith(f":{os.getpid()}")
     assert " UTC by " in shell.run("limits", "get", *of).stdout
     assert "live" in shell.run("limits", "get", *of).stdout
-    assert queue.admin.limits(NASTY)["concurrency"].value == 2
+    assert queue.limits.get(Scope.workspace(NASTY))["concurrency"].value == 2
     assert shell.json("limits", "unset", *of)["limits"]["concurrency"]["source"] == "default"
 
 
@@ -169,8 +169,8 @@ def test_every_scope_has_limits(shell: Shell, scope: tuple[str, ...]) -> None:
 
 def test_all_limits_are_shown_and_configured_ones_unset(shell: Shell, queue: FairQueue) -> None:
     """Of every scope and source, with when and by which process each was stored."""
-    queue.admin.set_limits(NASTY, rate="5/m")
-    queue.admin.set_task_limits("send \x1b", concurrency=2)
+    queue.limits.set(Scope.workspace(NASTY), rate="5/m")
+    queue.limits.set(Scope.task("send \x1b"), concurrency=2)
     found = shell.json("limits", "get")["limits"]
     assert [(row["scope"], row["source"]) for row in found] == [
         ("default", "configured"),

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from fairqueue._keys import LAYOUT
-from fairqueue._settings import QueueSettings, Settings, TaskSettings, WorkspaceSettings
+from fairqueue._settings import LIMITS, Settings
 from fairqueue._stores.library import MODULES
 from tests.pages import PAGES, ROOT, check_command, label
 
 
-@pytest.mark.parametrize("model", [Settings, WorkspaceSettings, TaskSettings, QueueSettings])
+@pytest.mark.parametrize("model", [Settings, *map(LIMITS.get, ("workspace", "task", "queue"))])
 def test_every_setting_has_its_row(model: type[Settings]) -> None:
     """The reference has the name, the default and the meaning of each setting, as in the code."""
     page = (ROOT / "docs" / "settings.md").read_text()

@@ -124,7 +124,7 @@ def test_a_cancel_is_reported_once(queue: FairQueue, keeper: LeaseKeeper) -> Non
     (lease, *_) = queue.claim(["q"], 1).leases
     reported: list[str] = []
     keeper.hold(lease, on_cancelled=lambda lease: reported.append(lease.job.id))
-    queue.admin.cancel("a")
+    queue.jobs.cancel("a")
     _until(lambda: reported)
     time.sleep(LEASE_SECONDS)
     assert reported == ["a"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
+from fairqueue import ConfigurationError, FairQueue, Scope, StoreUnavailable
 from fairqueue import _limit_provider as provider
 
 SOURCE = "limits_of_the_app:ask"
@@ -104,7 +104,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 def limit(queue: FairQueue, workspace: str = "a") -> float | str | None:
     """The concurrency that is in force."""
-    found = queue.admin.limits(workspace).get("concurrency")
+    found = queue.limits.get(Scope.workspace(workspace)).get("concurrency")
     return None if found is None else found.value
 
 

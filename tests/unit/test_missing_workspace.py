@@ -26,7 +26,7 @@ def queue(request: pytest.FixtureRequest, namespace: str) -> Iterator[FairQueue]
 
 
 def missing(queue: FairQueue) -> dict[str, int]:
-    counts = queue.admin.stats().without_workspace
+    counts = queue.views.stats().without_workspace
     return {task: found.jobs for task, found in counts.items()}
 
 
@@ -34,7 +34,7 @@ def test_one_warning_per_task(queue: FairQueue, caplog: pytest.LogCaptureFixture
     """The job goes to the default workspace; a warning names the task, once."""
     for task in ("mail", "mail", "render"):
         queue.publish(b"", queue="q", task=task)
-    assert [row.workspace for row in queue.admin.stats().workspaces] == ["default"]
+    assert [row.workspace for row in queue.views.stats().workspaces] == ["default"]
     warnings = [record.getMessage() for record in caplog.records]
     assert [text.split(" names no workspace")[0] for text in warnings] == [
         "task 'mail'",
@@ -82,9 +82,9 @@ def test_why_counts_them(queue: FairQueue) -> None:
     job = queue.publish(b"", queue="q", task="mail")
     queue.publish(b"", queue="q", task="render")
     queue.publish(b"", queue="q", workspace="acme", task="mail")
-    assert set(queue.admin.why(job).without_workspace) == {"mail"}
-    assert set(queue.admin.why(workspace="default").without_workspace) == {"mail", "render"}
-    assert queue.admin.why(workspace="acme").without_workspace == {}
+    assert set(queue.views.why(job).without_workspace) == {"mail"}
+    assert set(queue.views.why(workspace="default").without_workspace) == {"mail", "render"}
+    assert queue.views.why(workspace="acme").without_workspace == {}
 
 
 def test_the_command_line_shows_them(shell: Shell, redis_url: str, namespace: str) -> None:

@@ -52,7 +52,7 @@ def test_a_workspace_is_found_as_for_a_publish() -> None:
     with fairqueue.workspace("around"):
         queue.publish_many([*some(1), *some(1, workspace=None)])
     queue.publish_many(iter(some(1, workspace=None)))
-    names = {row.workspace for row in queue.admin.stats().workspaces}
+    names = {row.workspace for row in queue.views.stats().workspaces}
     assert names == {"a", "around", "common"}
 
 

@@ -8,11 +8,20 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, JobContext, LeaseLost, current, workspace
+from fairqueue import (
+    ConfigurationError,
+    FairQueue,
+    JobContext,
+    LeaseLost,
+    Scope,
+    current,
+    workspace,
+)
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
 from fairqueue._validation import MOST_DELAY_SECONDS
 from fairqueue.adapters import current_workspace, run_context
+from fairqueue.lists import DeadFilter
 from fairqueue.testing import ManualClock
 
 
@@ -24,7 +33,7 @@ def queue(clock: ManualClock) -> Iterator[FairQueue]:
 
 
 def _workspaces(queue: FairQueue) -> dict[str, int]:
-    return {w.workspace: w.waiting for w in queue.admin.stats().workspaces}
+    return {w.workspace: w.waiting for w in queue.views.stats().workspaces}
 
 
 def test_the_life_of_a_job(queue: FairQueue) -> None:
@@ -39,7 +48,7 @@ def test_the_life_of_a_job(queue: FairQueue) -> None:
     assert not lease.redelivered
     queue.ack(lease)
     assert queue.depth("mail") == 0
-    assert queue.admin.stats().workspaces == ()
+    assert queue.views.stats().workspaces == ()
 
 
 def test_a_payload_may_be_too_large(clock: ManualClock) -> None:
@@ -125,7 +134,7 @@ def test_an_invalid_publish_is_rejected(queue: FairQueue, asked: dict[str, Any],
     """The error names the bad argument, and nothing is stored."""
     with pytest.raises(ConfigurationError, match=said):
         queue.publish(b"x", **{"queue": "q", **asked})
-    assert queue.admin.stats().workspaces == ()
+    assert queue.views.stats().workspaces == ()
 
 
 @pytest.mark.parametrize("queues", ["mail", [], [""], ["q", 3]])
@@ -159,9 +168,9 @@ def test_impossible_limits_are_rejected(
 ) -> None:
     """A live limit is validated like a configured one."""
     task, limits = limits.get("task"), {k: v for k, v in limits.items() if k != "task"}
-    change = queue.admin.set_task_limits if task else queue.admin.set_limits
+    scope = Scope.task(task) if task else Scope.workspace("acme")
     with pytest.raises(ConfigurationError, match=said):
-        change(task or "acme", **limits)
+        queue.limits.set(scope, **limits)
 
 
 def test_a_blank_workspace_is_refused() -> None:
@@ -282,12 +291,12 @@ def test_an_id_that_is_not_utf8_is_rejected(queue: FairQueue) -> None:
     """Every method that takes an id rejects what a shell passes for invalid UTF-8."""
     bad = "\udcff"
     for act in (
-        lambda: queue.admin.cancel(bad),
-        lambda: queue.admin.withdraw(bad, queue="q"),
-        lambda: queue.admin.why(bad),
-        lambda: queue.admin.dead_letter("w", bad),
-        lambda: queue.admin.replay("w", bad),
-        lambda: queue.admin.purge_dead("w", bad),
+        lambda: queue.jobs.cancel(bad),
+        lambda: queue.jobs.withdraw(bad, queue="q"),
+        lambda: queue.views.why(bad),
+        lambda: queue.dead.get("w", bad),
+        lambda: queue.dead.replay("w", bad),
+        lambda: queue.dead.get("w", bad),
     ):
         with pytest.raises(ConfigurationError, match=r"job id .* is not valid UTF-8"):
             act()
@@ -297,10 +306,10 @@ def test_an_id_that_is_not_utf8_is_rejected(queue: FairQueue) -> None:
 def test_a_replay_must_not_be_too_slow(queue: FairQueue, rate: float) -> None:
     """A rate at which no job would ever be due is rejected."""
     with pytest.raises(ConfigurationError, match="per_second must be at least"):
-        queue.admin.replay_all("w", per_second=rate)
+        queue.dead.replay_all(DeadFilter("w"), per_second=rate)
 
 
 def test_an_error_about_several_limits_names_no_setting(queue: FairQueue) -> None:
     """It begins with what is wrong."""
     with pytest.raises(ConfigurationError, match=r"^burst has no effect without rate"):
-        queue.admin.set_limits("w", burst=5)
+        queue.limits.set(Scope.workspace("w"), burst=5)

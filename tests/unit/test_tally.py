@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairqueue import CapacityExceeded, FairQueue, LeaseLost
+from fairqueue import CapacityExceeded, FairQueue, LeaseLost, Scope
 from fairqueue._tally import OTHERS, Busiest, Counts, Tally
 from fairqueue.adapters import Ending, Finish
 from fairqueue.lists import Totals
@@ -35,7 +35,7 @@ def test_nothing_is_counted_before_it_begins(namespace: str) -> None:
 
 def test_publishes_are_counted_by_queue(queue: FairQueue) -> None:
     """A repeated or rejected one is no new job; a rejection has the scope that was full."""
-    queue.admin.set_limits("a", capacity=1)
+    queue.limits.set(Scope.workspace("a"), capacity=1)
     queue.publish(b"", queue="q", workspace="a", job_id="j")
     queue.publish(b"", queue="q", workspace="a", job_id="j")
     with pytest.raises(CapacityExceeded):
@@ -142,10 +142,10 @@ def test_a_job_s_lease_is_forgotten_at_last() -> None:
 def test_the_store_s_totals(queue: FairQueue) -> None:
     """Acked jobs and their worker-seconds since it began."""
     nothing = {"max_deliveries": 0, "expired": 0, "rejected": 0}
-    assert queue.admin.totals() == Totals(0, 0, 0, nothing)
+    assert queue.views.totals() == Totals(0, 0, 0, nothing)
     queue.publish(b"", queue="q", workspace="a")
     (lease,) = queue.claim(["q"]).leases
     queue.ack(lease)
-    totals = queue.admin.totals()
+    totals = queue.views.totals()
     assert totals.acked == 1
     assert 0 < totals.worker_seconds < 60

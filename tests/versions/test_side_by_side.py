@@ -126,7 +126,7 @@ def _pairs(lines: list[Line]) -> Counter[tuple[str, str]]:
 
 
 def _left(queue: FairQueue) -> Iterator[int]:
-    for row in queue.admin.stats().workspaces:
+    for row in queue.views.stats().workspaces:
         yield row.waiting + row.scheduled + row.running
 
 
@@ -161,7 +161,7 @@ def test_an_earlier_release_runs_beside_this_one(
         killed = _play(earlier, ledger, {"url": redis_url, "settings": settings}, queue)
         assert not any(_left(queue))
         assert audit(queue.store.shards[0].engine) == []
-        assert all(row.dead == 0 for row in queue.admin.stats().workspaces)
+        assert all(row.dead == 0 for row in queue.views.stats().workspaces)
     lines = _read(ledger)
     _check_releases(lines, earlier)
     _check_jobs(lines, killed)

@@ -18,8 +18,9 @@ from fairqueue._stores.sharded.asking import each, first
 from fairqueue._stores.sharded.merges import added, joined
 from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import AnyStore, Store
-from fairqueue._types import AdmittedRequest, DeadLetter, Job, JobState, Stats, Why
+from fairqueue._types import AdmittedRequest, DeadLetter, Job, Stats
 from fairqueue.errors import ConfigurationError, StoreUnavailable
+from fairqueue.explained import JobState, Why
 from fairqueue.lists import DeadFilter, JobPage, Runnable
 
 NOT_HERE = {JobState.ENDED: 1, JobState.UNKNOWN: 2}

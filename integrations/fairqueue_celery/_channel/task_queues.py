@@ -178,7 +178,7 @@ class TaskQueues(virtual.Channel):
     def _purge_core(self, queue: str) -> int:
         if not self.broker.kinds.is_task_queue(queue):
             return 0
-        return self.broker.core.admin.purge(queue)
+        return self.broker.core.jobs.purge(queue)
 
     def _delete(self, queue: str, exchange: str, *args: Any, **kwargs: Any) -> None:
         self._purge_core(queue)

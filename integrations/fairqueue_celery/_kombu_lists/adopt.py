@@ -114,7 +114,7 @@ class Adoption:
     def _import(
         self, key: str, queue: str, message: bytes, job: Adopted, job_id: str | None = None
     ) -> bool:
-        return self._core.admin.import_message(
+        return self._core.jobs.import_message(
             key,
             message,
             queue=queue,

@@ -78,7 +78,7 @@ def test_messages_are_consumed_in_order_and_gone_once_acked(
 
     assert got == list(range(25))
     assert core.depth(queue.name) == 0
-    assert sum(row.running for row in core.admin.stats().workspaces) == 0
+    assert sum(row.running for row in core.views.stats().workspaces) == 0
 
 
 def test_a_requeued_message_is_redelivered_first(connection: Connection, queue: Queue) -> None:
@@ -314,7 +314,7 @@ def test_a_script_that_exits_without_closing_has_acked(
     subprocess.run([sys.executable, "-c", script, url, queue.name], check=True, timeout=60)
 
     assert core.depth(queue.name) == 13
-    assert sum(row.running for row in core.admin.stats().workspaces) == 0
+    assert sum(row.running for row in core.views.stats().workspaces) == 0
 
 
 def test_an_idle_consumer_gives_back_what_it_claimed_ahead(
@@ -328,7 +328,7 @@ def test_an_idle_consumer_gives_back_what_it_claimed_ahead(
         time.sleep(0.5)
 
         assert core.depth(queue.name) == 20
-        assert sum(row.running for row in core.admin.stats().workspaces) == 0
+        assert sum(row.running for row in core.views.stats().workspaces) == 0
 
 
 def test_a_payload_that_is_no_message_becomes_a_dead_letter(
@@ -343,4 +343,4 @@ def test_a_payload_that_is_no_message_becomes_a_dead_letter(
         drain(connection, 1, got)
         time.sleep(0.2)
 
-    assert {row.workspace: row.dead for row in core.admin.stats().workspaces}["odd"] == 1
+    assert {row.workspace: row.dead for row in core.views.stats().workspaces}["odd"] == 1

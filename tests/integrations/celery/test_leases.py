@@ -53,7 +53,7 @@ def begin(leases: HeldLeases, held: HeldLease, *, acknowledged: bool = False) ->
 
 
 def state(core: FairQueue) -> dict[str, int]:
-    [row] = core.admin.stats().workspaces
+    [row] = core.views.stats().workspaces
     return {"waiting": row.waiting, "running": row.running, "dead": row.dead, "lost": row.lost}
 
 

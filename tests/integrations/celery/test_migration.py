@@ -94,10 +94,10 @@ def test_waiting_messages_are_imported(server: EmbeddedServer, old: Celery) -> N
     assert found["queues"] == {"celery": 4, "other": 1}
     assert (found["moved"], found["unread"], found["complete"]) == (5, 0, True)
     with FairQueue(server.url) as core:
-        rows = {row.workspace: row.waiting for row in core.admin.stats().workspaces}
+        rows = {row.workspace: row.waiting for row in core.views.stats().workspaces}
         assert rows == {"acme": 4, "zeta": 1}
         assert claimed(core) == [*first, *late]
-        assert core.admin.imported() == {"read": 5}
+        assert core.jobs.imported() == {"read": 5}
 
 
 def test_a_dry_run_counts_jobs_without_a_workspace(server: EmbeddedServer, old: Celery) -> None:
@@ -115,7 +115,7 @@ def test_a_dry_run_counts_jobs_without_a_workspace(server: EmbeddedServer, old: 
     assert (found["moved"], found["without_workspace"], found["scheduled"]) == (5, 5, 1)
     assert {**found, "dry_run": False} == moved
     with FairQueue(server.url) as core:
-        assert core.admin.stats().without_workspace["shop.work"].jobs == 5
+        assert core.views.stats().without_workspace["shop.work"].jobs == 5
 
 
 def test_the_option_of_an_old_producer(server: EmbeddedServer, old: Celery) -> None:
@@ -123,7 +123,7 @@ def test_the_option_of_an_old_producer(server: EmbeddedServer, old: Celery) -> N
     send(old, 1, workspace="zeta")
     migrate("--from", server.url, "--to", server.url, *SOURCES)
     with FairQueue(server.url) as core:
-        assert [row.workspace for row in core.admin.stats().workspaces] == ["zeta"]
+        assert [row.workspace for row in core.views.stats().workspaces] == ["zeta"]
 
 
 def test_a_dry_run_says_where_a_workspace_was_looked_for(
@@ -152,7 +152,7 @@ def test_messages_of_a_killed_worker_are_imported_at_once(
     assert (found["held"], found["scheduled"], found["moved"]) == (3, 1, 3)
     assert client.hlen("unacked") == client.zcard("unacked_index") == 0
     with FairQueue(server.url) as core:
-        [row] = core.admin.stats().workspaces
+        [row] = core.views.stats().workspaces
         assert (row.workspace, row.waiting, row.scheduled) == ("acme", 2, 1)
         assert sorted(claimed(core)) == sorted(now_due)
     again = migrate("--from", server.url, "--to", server.url, *SOURCES)
@@ -183,8 +183,8 @@ def test_a_body_that_is_not_json_goes_to_the_default_workspace(
 
     assert (found["moved"], found["unread"]) == (1, 1)
     with FairQueue(server.url) as core:
-        assert [row.workspace for row in core.admin.stats().workspaces] == ["default"]
-        assert core.admin.imported() == {"unread": 1}
+        assert [row.workspace for row in core.views.stats().workspaces] == ["default"]
+        assert core.jobs.imported() == {"unread": 1}
 
 
 def test_protocol_1_is_read(server: EmbeddedServer) -> None:
@@ -232,7 +232,7 @@ def test_between_two_servers(
     assert migrate("--from", server.url, "--to", to)["moved"] == 5
     with FairQueue(redis_server.url, namespace=namespace) as core:
         assert core.depth("celery") == 5
-        assert [row.workspace for row in core.admin.stats().workspaces] == ["acme"]
+        assert [row.workspace for row in core.views.stats().workspaces] == ["acme"]
         assert migrate("--back", "--from", to, "--to", server.url)["moved"] == 5
         assert core.depth("celery") == 0
 
@@ -381,7 +381,7 @@ def test_priorities_are_read_as_kombu_reads_them(
     with FairQueue(server.url) as core:
         Adoption(core, KombuLists(client, Layout())).adopt("celery", most=100)
         claimed = [lease.job.priority for lease in core.claim(["celery"], 100).leases]
-        assert core.admin.audit() == []
+        assert core.doctor.audit() == []
     assert claimed == sorted(core_priority for _, core_priority in PRIORITIES)
 
 
@@ -393,7 +393,7 @@ def test_an_import_checks_its_numbers_as_a_publish_does(
     client.lpush("celery", b"1")
     with FairQueue(server.url) as core:
         with pytest.raises(ConfigurationError):
-            core.admin.import_message("celery", b"1", queue="celery", **wrong)
+            core.jobs.import_message("celery", b"1", queue="celery", **wrong)
         assert (client.llen("celery"), core.depth("celery")) == (1, 0)
 
 

@@ -52,7 +52,7 @@ def send_all(old: Celery, each: int = 3) -> dict[str, list[str]]:
 
 
 def waiting(core: FairQueue) -> Counter[str]:
-    return Counter({row.workspace: row.waiting for row in core.admin.stats().workspaces})
+    return Counter({row.workspace: row.waiting for row in core.views.stats().workspaces})
 
 
 def test_messages_go_to_the_shards_of_their_workspaces(
@@ -70,7 +70,7 @@ def test_messages_go_to_the_shards_of_their_workspaces(
     assert found["queues"]["celery"] == len(WORKSPACES) * 3 + 1
     assert found["scheduled"] == 1
     with FairQueue(spread) as core:
-        assert sum(core.admin.imported().values()) == found["moved"]
+        assert sum(core.jobs.imported().values()) == found["moved"]
         got = claimed(core)
         assert len(core.store.shards) == SHARDS
         assert sum(shard.depth("celery", running=True) > 0 for shard in core.store.shards) > 1

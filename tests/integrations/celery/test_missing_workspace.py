@@ -31,11 +31,11 @@ def make_app(namespace: str) -> Iterator[MakeApp]:
 
 def found(app: Celery) -> dict[str, int]:
     """The waiting jobs per workspace."""
-    return {row.workspace: row.waiting for row in queue_of(app).admin.stats().workspaces}
+    return {row.workspace: row.waiting for row in queue_of(app).views.stats().workspaces}
 
 
 def missing(app: Celery) -> dict[str, int]:
-    counts = queue_of(app).admin.stats().without_workspace
+    counts = queue_of(app).views.stats().without_workspace
     return {task: unnamed.jobs for task, unnamed in counts.items()}
 
 

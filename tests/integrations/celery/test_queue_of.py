@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from celery import Celery
 
-from fairqueue import ConfigurationError, JobState
+from fairqueue import ConfigurationError, JobState, Scope
 from fairqueue_celery import CapacityExceeded, queue_of
 from tests.celery_state import kept
 
@@ -33,18 +33,20 @@ def test_it_has_the_app_s_settings_and_jobs(app: Celery) -> None:
     queue = queue_of(app)
     for _ in range(2):
         app.send_task("work", headers={"workspace": "acme"})
-    found = queue.admin.why(workspace="acme")
+    found = queue.views.why(workspace="acme")
     assert (found.state, found.waiting) == (JobState.WAITING, 2)
-    limits = {name: limit.value for name, limit in queue.admin.limits("acme").items()}
+    limits = {
+        name: limit.value for name, limit in queue.limits.get(Scope.workspace("acme")).items()
+    }
     assert limits == {"concurrency": 2, "weight": 3.0}
-    queue.admin.pause(workspace="acme")
-    assert queue.admin.why(workspace="acme").blockers[0].kind == "pause"
-    queue.admin.set_limits("acme", capacity=2)
+    queue.pauses.pause(Scope.workspace("acme"))
+    assert queue.views.why(workspace="acme").blockers[0].kind == "pause"
+    queue.limits.set(Scope.workspace("acme"), capacity=2)
     with pytest.raises(CapacityExceeded):
         app.send_task("work", headers={"workspace": "acme"})
-    assert queue.admin.cancel_workspace("acme").removed == 2
-    queue.admin.resume(workspace="acme")
-    queue.admin.unset_limits("acme")
+    assert queue.jobs.cancel_workspace("acme").removed == 2
+    queue.pauses.resume(Scope.workspace("acme"))
+    queue.limits.unset(Scope.workspace("acme"))
 
 
 def test_an_app_on_another_broker_is_refused() -> None:

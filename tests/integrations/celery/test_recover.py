@@ -97,6 +97,6 @@ def test_a_late_ack_changes_nothing(redis_url: str, namespace: str, queue: Queue
         before.ack()
 
         connection.transport.broker.leases.flush()
-        assert sum(row.running for row in core.admin.stats().workspaces) == 1
+        assert sum(row.running for row in core.views.stats().workspaces) == 1
         again.ack()
-        wait_for(lambda: not sum(row.running for row in core.admin.stats().workspaces))
+        wait_for(lambda: not sum(row.running for row in core.views.stats().workspaces))

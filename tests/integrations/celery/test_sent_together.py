@@ -23,6 +23,7 @@ from fairqueue import (
     ConfigurationError,
     FairQueue,
     JobContext,
+    Scope,
     StoreUnavailable,
 )
 from fairqueue.adapters import run_context
@@ -232,10 +233,10 @@ def test_a_group_is_accepted_exactly(make_app: Make, kind: str) -> None:
     assert isinstance(caught.value, OperationalError)
     assert (caught.value.jobs, caught.value.limit, caught.value.waiting) == (6, 5, 0)
     assert core(app).depth("celery") == 0
-    core(app).admin.set_limits("ada", capacity=6)
+    core(app).limits.set(Scope.workspace("ada"), capacity=6)
     work.apply_async()
-    assert core(app).admin.stats().workspaces[0].workspace in {"ada", "default"}
-    assert {r.workspace: r.waiting for r in core(app).admin.stats().workspaces}["ada"] == 6
+    assert core(app).views.stats().workspaces[0].workspace in {"ada", "default"}
+    assert {r.workspace: r.waiting for r in core(app).views.stats().workspaces}["ada"] == 6
 
 
 def test_a_batch_tells_what_was_refused(make_app: Make) -> None:

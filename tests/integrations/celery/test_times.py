@@ -63,8 +63,8 @@ def test_times_are_those_of_stock(
         now = datetime.now(timezone.utc)
         app.send_task("work", **options(way, now + NOW, naive=naive), queue=f"{way} {naive}")
         with FairQueue(redis_url, namespace=namespace) as core:
-            due = core.admin.find(b"", queue=f"{way} {naive}")
-            job = core.admin.withdraw(next(iter(due)), queue=f"{way} {naive}")
+            due = core.jobs.find(b"", queue=f"{way} {naive}")
+            job = core.jobs.withdraw(next(iter(due)), queue=f"{way} {naive}")
             assert job is not None
             about = describe(loads(job.payload), core)
         request = request_of(app, job.payload)

@@ -39,7 +39,7 @@ def work(*_: Any, tenant_id: str | None = None) -> str | None:
 
 def found(app: Celery) -> dict[str, int]:
     """The waiting jobs per workspace."""
-    return {row.workspace: row.waiting for row in queue_of(app).admin.stats().workspaces}
+    return {row.workspace: row.waiting for row in queue_of(app).views.stats().workspaces}
 
 
 def by_beat(app: Celery, **options: Any) -> None:

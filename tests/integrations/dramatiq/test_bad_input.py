@@ -55,7 +55,7 @@ def test_the_broker_url_of_a_celery_app_is_taken(redis_url: str, namespace: str)
 
         work.send_with_options(workspace="acme")
         with FairQueue(redis_url, namespace=namespace) as core:
-            (row,) = core.admin.stats().workspaces
+            (row,) = core.views.stats().workspaces
         assert (row.workspace, row.limit) == ("acme", 2)
 
 
@@ -179,7 +179,7 @@ def test_an_undecodable_body_goes_to_the_dead_letters(
         start(broker)
         broker.join("default", timeout=60_000)
         with FairQueue(url) as core:
-            [letter] = core.admin.dead_letters("ada")
+            [letter] = core.dead.page("ada")
     assert ran == [1]
     assert letter.reason.startswith("undecodable: DecodeError")
     assert "workspace 'ada' on queue 'default' cannot be decoded" in caplog.text
@@ -201,7 +201,7 @@ def test_a_custom_broker_has_its_dead_letters_in_the_core(
         start(broker)
         broker.join("default", timeout=60_000, fail_fast=False)
         with FairQueue(url) as core:
-            assert [letter.reason for letter in core.admin.dead_letters("ada")] == ["failed"]
+            assert [letter.reason for letter in core.dead.page("ada")] == ["failed"]
 
 
 @pytest.mark.parametrize("eta", [None, "tomorrow", 5.5, -1])
@@ -241,7 +241,7 @@ def test_what_dramatiq_cannot_process_ends_no_thread(
         work.send_with_options(args=(n,), workspace="ada")
     broker.join("default", timeout=60_000)
     worker.join()
-    [letter] = queue_of(broker).admin.dead_letters("ada")
+    [letter] = queue_of(broker).dead.page("ada")
     assert "unreadable" in letter.reason
     assert ran == [2]
 

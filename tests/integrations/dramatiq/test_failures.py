@@ -52,7 +52,7 @@ def broker(redis_url: str, namespace: str) -> Iterator[StubBroker]:
 def die(core: FairQueue, workspace: str = "ada") -> None:
     """Claim the job and let its lease expire, as a killed worker does."""
     assert core.claim(["default"]).leases
-    wait_for(lambda: core.reap() or core.admin.dead_letters(workspace))
+    wait_for(lambda: core.reap() or core.dead.page(workspace))
 
 
 def test_a_job_whose_workers_died_is_reported(
@@ -107,7 +107,7 @@ def test_a_job_whose_workers_died_is_reported(
     broker.join("default", timeout=60_000)
     names = ["before", "JobLost", "nack", "on_failure JobLost", "on_retry_exhausted"]
     assert sorted(seen) == sorted((name, "ada") for name in names)
-    [letter] = core.admin.dead_letters("ada")
+    [letter] = core.dead.page("ada")
     assert letter.reason == "max_deliveries"
 
 
@@ -129,8 +129,8 @@ def test_a_job_with_retry_when_is_not_retried(
         sent.get_result(block=True, timeout=60_000)
     broker.join("default", timeout=60_000)
     assert ran == []
-    [letter] = core.admin.dead_letters("ada")
-    assert core.admin.replay("ada", letter.job.id)
+    [letter] = core.dead.page("ada")
+    assert core.dead.replay("ada", letter.job.id)
     broker.join("default", timeout=60_000)
     assert ran == [1]
     assert sent.get_result() == 7
@@ -179,7 +179,7 @@ def test_a_failure_of_an_unknown_actor_is_left_to_other_workers(
     die(core)
     start(broker)
     time.sleep(0.2)
-    wait_for(lambda: core.admin.take_failure_notices(["default"]))
+    wait_for(lambda: core.dead.notices(["default"]))
 
 
 def test_a_cancelled_job_has_failed(broker: StubBroker, start: Start, core: FairQueue) -> None:
@@ -196,14 +196,14 @@ def test_a_cancelled_job_has_failed(broker: StubBroker, start: Start, core: Fair
             time.sleep(0.01)
 
     waiting = work.send_with_options(workspace="bea", delay=60_000)
-    [job_id] = core.admin.find(waiting.message_id.encode(), queue="default")
-    assert core.admin.cancel(job_id) is Cancelled.REMOVED
+    [job_id] = core.jobs.find(waiting.message_id.encode(), queue="default")
+    assert core.jobs.cancel(job_id) is Cancelled.REMOVED
     assert core.depth("default") == 0
 
     sent = work.send_with_options(workspace="ada")
     start(broker)
     wait_for(lambda: started)
-    assert core.admin.cancel(started[0], queue="default") is Cancelled.SIGNALLED
+    assert core.jobs.cancel(started[0], queue="default") is Cancelled.SIGNALLED
     with pytest.raises(ResultFailure, match="JobCancelled"):
         waiting.get_result(block=True, timeout=60_000)
     with pytest.raises(ResultFailure, match="CancelledInterrupt"):
@@ -211,7 +211,7 @@ def test_a_cancelled_job_has_failed(broker: StubBroker, start: Start, core: Fair
     broker.join("default", timeout=60_000)
     assert len(started) == 1
     assert broker.dead_letters == []
-    assert core.admin.dead_letters("ada") == []
+    assert core.dead.page("ada") == []
 
 
 def test_a_job_cancelled_before_it_began_has_failed(

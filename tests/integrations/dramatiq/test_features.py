@@ -31,7 +31,7 @@ from dramatiq.results import ResultFailure, Results
 from dramatiq.results.backends import StubBackend
 
 import fairqueue
-from fairqueue import adapters
+from fairqueue import Scope, adapters
 from fairqueue_dramatiq import FairQueueMiddleware, queue_of
 from fairqueue_dramatiq._messages import LeasedMessage
 from tests.integrations.dramatiq.conftest import Start, brokers
@@ -143,7 +143,7 @@ def test_callbacks_and_pipelines(full: StubBroker, start: Start) -> None:
 
 def test_a_group_with_callbacks_is_admitted_whole(full: StubBroker, start: Start) -> None:
     """Five members are accepted where five may wait, then the callback; a new group is not."""
-    queue_of(full).admin.set_limits("ada", capacity=5)
+    queue_of(full).limits.set(Scope.workspace("ada"), capacity=5)
     calls: list[str] = []
 
     @dramatiq.actor

@@ -69,7 +69,7 @@ def test_no_message_brings_a_worker_down(start: Start) -> None:
             worker = start(broker, threads=2)
 
             def is_over() -> bool:
-                rows = {row.workspace: row for row in core.admin.stats().workspaces}
+                rows = {row.workspace: row for row in core.views.stats().workspaces}
                 row = rows.get("stranger")
                 return row is None or not (row.waiting or row.running)
 
@@ -79,5 +79,5 @@ def test_no_message_brings_a_worker_down(start: Start) -> None:
             wait_for(lambda: 1000 in ran, seconds=20)
             assert all(thread.is_alive() for thread in worker.workers)
             assert all(thread.is_alive() for thread in worker.consumers.values())
-            reasons = [letter.reason for letter in core.admin.dead_letters("stranger")]
+            reasons = [letter.reason for letter in core.dead.page("stranger")]
     assert all(reason and len(reason) <= 500 for reason in reasons)

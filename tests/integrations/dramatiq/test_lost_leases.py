@@ -18,7 +18,7 @@ from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
 import fairqueue
-from fairqueue import FairQueue, StoreUnavailable, adapters
+from fairqueue import FairQueue, Scope, StoreUnavailable, adapters
 from fairqueue_dramatiq import (
     CancelledInterrupt,
     FairQueueMiddleware,
@@ -182,7 +182,7 @@ def test_a_job_whose_end_is_swallowed_holds_no_slot(
 
     broker.add_middleware(Obstacle())
     with FairQueue(url) as core:
-        core.admin.set_limits("ada", concurrency=1)
+        core.limits.set(Scope.workspace("ada"), concurrency=1)
         start(broker, threads=1)
         for n in (1, 2):
             work.send_with_options(args=(n,), workspace="ada")
@@ -251,7 +251,7 @@ def test_a_cancelled_job_ends(broker: StubBroker, start: Start, url: str) -> Non
         assert job is not None
         seen.append("start")
         with FairQueue(url) as core:
-            core.admin.cancel(job.job_id)
+            core.jobs.cancel(job.job_id)
         try:
             while True:
                 time.sleep(0.01)

@@ -23,7 +23,7 @@ def _warnings_are_seen(caplog: pytest.LogCaptureFixture) -> None:
 
 def found(broker: StubBroker) -> tuple[dict[str, int], dict[str, int]]:
     """The waiting jobs per workspace, and the jobs without one per actor."""
-    stats = queue_of(broker).admin.stats()
+    stats = queue_of(broker).views.stats()
     unnamed = {task: jobs.jobs for task, jobs in stats.without_workspace.items()}
     return {row.workspace: row.waiting for row in stats.workspaces}, unnamed
 

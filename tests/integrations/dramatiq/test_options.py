@@ -75,7 +75,7 @@ def test_a_retry_keeps_the_key_of_its_message(broker: StubBroker, start: Start) 
     first = nightly.send(1)
     start(broker)
     assert failed.wait(60)
-    wait_for(lambda: sum(row.scheduled for row in queue_of(broker).admin.stats().workspaces))
+    wait_for(lambda: sum(row.scheduled for row in queue_of(broker).views.stats().workspaces))
     assert unique_outcome(nightly.send(2)) == Unique(Outcome.EXISTING, first.message_id)
     broker.join("default", timeout=60_000)
     assert outcome_of(nightly.send(3)) is Outcome.CREATED
@@ -121,7 +121,7 @@ def test_an_expired_message_is_not_run(broker: StubBroker, start: Start) -> None
     start(broker)
     broker.join("default", timeout=60_000)
     assert sorted(ran) == ["in time", "patient"]
-    letters = queue_of(broker).admin.dead_letters("default")
+    letters = queue_of(broker).dead.page("default")
     assert [(letter.reason, letter.deliveries) for letter in letters] == [("expired", 0)] * 3
 
 

@@ -132,7 +132,7 @@ def test_django_dramatiq(monkeypatch: pytest.MonkeyPatch) -> None:
     broker.declare_queue("default")
     broker.enqueue(Message("default", "work", (), {"tenant_id": "ada"}, {}))
     with FairQueue("memory://django") as core:
-        assert [row.workspace for row in core.admin.stats().workspaces if row.waiting] == ["ada"]
+        assert [row.workspace for row in core.views.stats().workspaces if row.waiting] == ["ada"]
 
 
 def test_closing_a_broker_closes_the_cores_connections(

@@ -8,7 +8,7 @@ import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
 
-from fairqueue import JobState
+from fairqueue import JobState, Scope
 from fairqueue_dramatiq import CapacityExceeded, ConfigurationError, queue_of
 from tests.integrations.dramatiq.conftest import Start
 
@@ -26,16 +26,18 @@ def test_it_has_the_settings_and_jobs_of_the_broker(broker: StubBroker) -> None:
     queue = queue_of(broker)
     for _ in range(2):
         work.send_with_options(workspace="acme")
-    found = queue.admin.why(workspace="acme")
+    found = queue.views.why(workspace="acme")
     assert (found.state, found.waiting) == (JobState.WAITING, 2)
-    limits = {name: limit.value for name, limit in queue.admin.limits("acme").items()}
+    limits = {
+        name: limit.value for name, limit in queue.limits.get(Scope.workspace("acme")).items()
+    }
     assert limits == {"concurrency": 2, "weight": 3.0}
-    queue.admin.pause(workspace="acme")
-    assert queue.admin.why(workspace="acme").blockers[0].kind == "pause"
-    queue.admin.set_limits("acme", capacity=2)
+    queue.pauses.pause(Scope.workspace("acme"))
+    assert queue.views.why(workspace="acme").blockers[0].kind == "pause"
+    queue.limits.set(Scope.workspace("acme"), capacity=2)
     with pytest.raises(CapacityExceeded):
         work.send_with_options(workspace="acme")
-    assert queue.admin.cancel_workspace("acme").removed == 2
+    assert queue.jobs.cancel_workspace("acme").removed == 2
 
 
 def test_its_worker_is_listed(broker: StubBroker, start: Start) -> None:
@@ -50,8 +52,8 @@ def test_its_worker_is_listed(broker: StubBroker, start: Start) -> None:
     work.send_with_options(workspace="acme")
     start(broker)
     runs.wait(30)
-    (worker,) = queue_of(broker).admin.list_workers()
-    (job,) = queue_of(broker).admin.list_running().jobs
+    (worker,) = queue_of(broker).views.workers()
+    (job,) = queue_of(broker).views.running().jobs
     ends.set()
     assert worker.software.endswith(f" dramatiq/{dramatiq.__version__}")
     assert (worker.queues, worker.slots) == (("default",), 4)

@@ -79,7 +79,7 @@ def test_workspace_from_a_function_itself() -> None:
 
         work.send(5)
         work.send(tenant_id="acme")
-        found = {row.workspace for row in queue_of(broker).admin.stats().workspaces}
+        found = {row.workspace for row in queue_of(broker).views.stats().workspaces}
         assert found == {"customer-5", "acme"}
     for broker in brokers(FairQueueMiddleware()):
 
@@ -88,7 +88,7 @@ def test_workspace_from_a_function_itself() -> None:
 
         with fairqueue.workspace(42):
             plain.send()
-        assert [row.workspace for row in queue_of(broker).admin.stats().workspaces] == ["42"]
+        assert [row.workspace for row in queue_of(broker).views.stats().workspaces] == ["42"]
 
 
 def test_a_resolver_that_raises_loses_no_retry(start: Start, seen: list[Any]) -> None:
@@ -213,8 +213,8 @@ def test_long_jobs_are_not_claimed_ahead(start: Start) -> None:
             work.send_with_options(workspace="ada")
         start(broker, threads=2)
         with fairqueue.FairQueue(url) as core:
-            wait_for(lambda: core.admin.stats().workspaces[0].running == 2)
+            wait_for(lambda: core.views.stats().workspaces[0].running == 2)
             time.sleep(0.1)
-            assert core.admin.stats().workspaces[0].running == 2
+            assert core.views.stats().workspaces[0].running == 2
         go.set()
         broker.join("default", timeout=60_000)

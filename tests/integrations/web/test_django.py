@@ -13,7 +13,7 @@ from django.core.management import call_command, load_command_class
 from django.core.management.base import SystemCheckError
 
 import fairqueue
-from fairqueue import CapacityExceeded, FairQueue
+from fairqueue import CapacityExceeded, FairQueue, Scope
 from fairqueue.adapters import current_workspace
 from fairqueue_web.django import on_commit
 from tests.integrations.web import django_site
@@ -190,7 +190,7 @@ def test_a_remedy_is_a_command_of_the_site(
     """It begins as the user began."""
     with FairQueue(redis_url, namespace=namespace) as queue:
         queue.publish(b"", queue="q", workspace="acme")
-        queue.admin.pause(queue="q")
+        queue.pauses.pause(Scope.queue("q"))
     command = load_command_class("fairqueue_web.django", "fairqueue")
     with (
         override_settings(FAIRQUEUE={"url": redis_url, "namespace": namespace}),

@@ -119,7 +119,7 @@ class Shop:
     def row(self, workspace: str) -> Any:
         """The store's stats of a workspace."""
         with self.core() as core:
-            return {row.workspace: row for row in core.admin.stats().workspaces}.get(workspace)
+            return {row.workspace: row for row in core.views.stats().workspaces}.get(workspace)
 
     def running(self, workspace: str) -> int:
         row = self.row(workspace)

@@ -90,7 +90,7 @@ def test_a_bad_message_becomes_a_dead_letter(inn: Any, name: str) -> None:
     with inn.core() as core:
         core.publish(payload, queue="celery", workspace=stranger)
 
-        [letter] = wait_for(lambda: core.admin.dead_letters(stranger))
+        [letter] = wait_for(lambda: core.dead.page(stranger))
 
     assert any(letter.reason.startswith(word) for word in expected.split("|")), letter.reason
     assert len(letter.reason) <= 500
@@ -107,7 +107,7 @@ def test_a_kombu_message_that_is_no_task_becomes_a_dead_letter(inn: Any) -> None
         producer.publish({"hello": "world"}, routing_key="celery", headers={"workspace": "other"})
 
     with inn.core() as core:
-        [letter] = wait_for(lambda: core.admin.dead_letters("other"))
+        [letter] = wait_for(lambda: core.dead.page("other"))
     assert letter.reason.startswith("not_a_task")
 
 
@@ -135,7 +135,7 @@ def test_no_lease_is_left(inn: Any) -> None:
 
     def is_empty() -> bool:
         with inn.core() as core:
-            stats = core.admin.stats()
+            stats = core.views.stats()
         running = sum(row.running for row in stats.workspaces)
         return bool(running == 0 and sum(stats.queues.values()) == 0)
 

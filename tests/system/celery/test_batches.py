@@ -66,7 +66,7 @@ def test_sighup_gives_back_what_was_gathered(shop: Any) -> None:
     assert "Restarting celery worker" in worker.log.read_text()
     assert (shop.row("ada").running, shop.row("ada").waiting) == (0, 5)
     with shop.core() as core:
-        assert not any(row.is_alive for row in core.admin.list_workers())
+        assert not any(row.is_alive for row in core.views.workers())
 
 
 def test_a_batch_whose_process_dies_runs_again(shop: Any) -> None:

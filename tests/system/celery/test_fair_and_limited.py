@@ -70,10 +70,10 @@ def test_tasks_that_expired_while_no_worker_ran_delay_no_other_workspace(
     shop.worker("-P", "threads", "-c", "1", url=shop.url())
     shop.ledger.wait("start", 1)
     with shop.core() as core:
-        found = core.admin.why(job_id=find_job(core, held.id, "celery"))
+        found = core.views.why(job_id=find_job(core, held.id, "celery"))
         latch.touch()
-        wait_for(lambda: len(core.admin.dead_letters("late", count=EXPIRED)) == EXPIRED)
-        died = [letter.died for letter in core.admin.dead_letters("late", count=EXPIRED)]
+        wait_for(lambda: len(core.dead.page("late", count=EXPIRED)) == EXPIRED)
+        died = [letter.died for letter in core.dead.page("late", count=EXPIRED)]
     assert found.since is not None, found
     assert sum(at < found.since for at in died) < EXPIRED / 2
     assert shop.ledger.lines("start", workspace="late") == []

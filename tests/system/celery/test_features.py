@@ -78,7 +78,7 @@ def test_nothing_stays_behind(open_shop: Any) -> None:
 
     def is_empty() -> bool:
         with open_shop.core() as core:
-            stats = core.admin.stats()
+            stats = core.views.stats()
         return not (any(row.running for row in stats.workspaces) or any(stats.queues.values()))
 
     wait_for(is_empty)

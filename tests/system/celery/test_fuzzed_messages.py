@@ -114,7 +114,7 @@ def test_no_message_brings_a_worker_down(shop: Any, pool: str) -> None:
             return left() in (None, (0, 0))
 
         wait_for(is_over, seconds=40)
-        reasons = [letter.reason for letter in core.admin.dead_letters("stranger")]
+        reasons = [letter.reason for letter in core.dead.page("stranger")]
         shop.publisher(url).send("work", 1000, workspace="ada")
         shop.ledger.wait("end", 1, n=1000, seconds=20)
 

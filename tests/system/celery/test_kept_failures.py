@@ -35,17 +35,17 @@ def test_a_task_that_failed_for_good_is_kept(shop: Any, pool: str, task: str) ->
     publisher.send("work", 3, workspace="ada")
     shop.ledger.wait("end", 2, workspace="ada", seconds=30)
     with shop.core(brings_limits=False) as core:
-        wait_for(lambda: core.admin.dead_letters("ada"), seconds=30)
-        (letter,) = core.admin.dead_letters("ada")
+        wait_for(lambda: core.dead.page("ada"), seconds=30)
+        (letter,) = core.dead.page("ada")
         assert letter.reason == "failed"
         assert "MaxRetriesExceededError" in letter.details
         assert "Traceback" in letter.details
         assert letter.job.task.endswith(task)
-        assert core.admin.audit() == []
+        assert core.doctor.audit() == []
         begun = len(shop.ledger.lines("start"))
-        assert core.admin.replay("ada", letter.job.id)
+        assert core.dead.replay("ada", letter.job.id)
         shop.ledger.wait("start", begun + 1, seconds=30)
-        wait_for(lambda: core.admin.dead_letters("ada"), seconds=30)
+        wait_for(lambda: core.dead.page("ada"), seconds=30)
     wait_for(lambda: not shop.running("ada"), seconds=10)
 
 
@@ -60,4 +60,4 @@ def test_without_the_setting_nothing_is_kept(shop: Any) -> None:
     shop.ledger.wait("end", 1, workspace="ada", seconds=30)
     wait_for(lambda: not shop.running("ada"), seconds=10)
     with shop.core(brings_limits=False) as core:
-        assert core.admin.dead_letters("ada") == []
+        assert core.dead.page("ada") == []

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairqueue import Scope
 from tests.system.tariff import Tariff
 
 pytestmark = pytest.mark.system
@@ -31,7 +32,7 @@ def test_a_provider_s_limit_holds_and_changes_in_flight(
     tariff.says(ada={"concurrency": 0})
     with shop.core(limit_provider=tariff.source) as core:
         core.invalidate_limits("ada")
-        assert core.admin.limits("ada")["concurrency"].value == 0
+        assert core.limits.get(Scope.workspace("ada"))["concurrency"].value == 0
         publisher.send("work", 6, workspace="ada")
         publisher.send("work", 6, workspace="bea")
         shop.ledger.wait("end", 7, workspace="bea")

@@ -40,7 +40,7 @@ def test_a_cancelled_task_is_stopped(shop: Any) -> None:
     publisher.send("work", 3, workspace="bob")
     shop.ledger.wait("start", 1, n=1)
     with shop.core(lease_seconds=2) as core:
-        found = core.admin.cancel_workspace("ada")
+        found = core.jobs.cancel_workspace("ada")
     assert (found.removed, found.signalled) == (1, 1)
 
     with pytest.raises(TaskRevokedError):
@@ -61,16 +61,16 @@ def test_what_runs_is_listed_by_the_node_of_its_worker(shop: Any) -> None:
         shop.ledger.wait("start", 1, n=n)
 
     with shop.core(lease_seconds=2) as core:
-        jobs = core.admin.list_running().jobs
+        jobs = core.views.running().jobs
         assert {job.worker for job in jobs} == {worker.name for worker in workers}
-        rows = core.admin.list_workers()
+        rows = core.views.workers()
         assert [(row.worker, row.running) for row in rows] == [(w.name, 1) for w in workers]
         assert all(row.software.endswith(f" celery/{celery.__version__}") for row in rows)
         workers[0].kill()
-        wait_for(lambda: core.admin.list_running().total == 1)
-        (job,) = core.admin.list_running(worker=workers[1].name).jobs
+        wait_for(lambda: core.views.running().total == 1)
+        (job,) = core.views.running(worker=workers[1].name).jobs
         assert job.task == "shop.work_late"
-        wait_for(lambda: [w.worker for w in core.admin.list_workers()] == [workers[1].name])
+        wait_for(lambda: [w.worker for w in core.views.workers()] == [workers[1].name])
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_workers_name_their_queues_and_slots(shop: Any, pool: str, slots: int) -
     with shop.core(lease_seconds=2) as core:
 
         def told() -> Any:
-            return [(w.worker, w.slots, w.queues, w.running) for w in core.admin.list_workers()]
+            return [(w.worker, w.slots, w.queues, w.running) for w in core.views.workers()]
 
         wait_for(lambda: told() == [(worker.name, slots, ("celery", "mail"), 0)])
         if pool == "solo":  # it hears nothing while it runs a task
@@ -183,7 +183,7 @@ def test_a_task_that_is_cancelled_while_it_waits_is_revoked(shop: Any) -> None:
     shop.ledger.wait("end", 1)
     assert {line["n"] for line in shop.ledger.lines("start")} == {1}
     with shop.core() as core:
-        assert core.admin.dead_letters("ada") == []
+        assert core.dead.page("ada") == []
 
 
 def test_a_task_is_revoked_though_the_reply_was_lost(
@@ -197,12 +197,12 @@ def test_a_task_is_revoked_though_the_reply_was_lost(
     with proxy_before(redis_server.socket_path) as proxy:
         client = redis.Redis(port=proxy.port, retry=Retry(NoBackoff(), 0))
         with FairQueue(client=client, namespace=shop.namespace) as core:
-            (job_id,) = core.admin.find(sent.id.encode(), queue="celery")
-            assert core.admin.withdraw("another", queue="celery") is None  # loads the script
+            (job_id,) = core.jobs.find(sent.id.encode(), queue="celery")
+            assert core.jobs.withdraw("another", queue="celery") is None  # loads the script
             proxy.lose_reply_to_operation()
             with pytest.raises(StoreUnavailable):
-                core.admin.withdraw(job_id, queue="celery")
-            assert core.admin.withdraw(job_id, queue="celery") is None
+                core.jobs.withdraw(job_id, queue="celery")
+            assert core.jobs.withdraw(job_id, queue="celery") is None
     shop.worker("-P", "prefork", "-c", "1", url=url).ready()
 
     with pytest.raises(TaskRevokedError, match="revoked"):
@@ -217,10 +217,10 @@ def test_a_task_in_a_thread_sees_that_it_was_cancelled(shop: Any) -> None:
     shop.publisher(url).send("patient", 1, kwargs={"seconds": 30}, workspace="ada")
     shop.ledger.wait("start", 1)
     with shop.core() as core:
-        (job,) = [fence for fence in core.admin.stats().workspaces if fence.running]
+        (job,) = [fence for fence in core.views.stats().workspaces if fence.running]
         assert job.workspace == "ada"
-        assert core.admin.cancel_workspace("ada").signalled == 1
-        assert core.admin.cancel("no such job") is Cancelled.NOT_FOUND
+        assert core.jobs.cancel_workspace("ada").signalled == 1
+        assert core.jobs.cancel("no such job") is Cancelled.NOT_FOUND
     shop.ledger.wait("cancelled", 1)
 
 
@@ -241,7 +241,7 @@ def test_a_job_that_crashes_every_time_fails(shop: Any) -> None:
     assert len(shop.ledger.lines("start")) == 2
     assert len(shop.ledger.lines("on_failure")) == len(shop.ledger.lines("errback")) == 1
     with shop.core() as core:
-        (letter,) = core.admin.dead_letters("ada")
+        (letter,) = core.dead.page("ada")
     assert [start.outcome for start in letter.history] == ["returned", "returned"]
 
 
@@ -259,7 +259,7 @@ def test_another_worker_reports_a_job_that_killed_its_workers(shop: Any) -> None
     with pytest.raises(WorkerLostError):
         AsyncResult(sent.id, app=publisher.app).get(timeout=60)
     with shop.core() as core:
-        (letter,) = core.admin.dead_letters("ada")
+        (letter,) = core.dead.page("ada")
         assert [start.outcome for start in letter.history] == ["lost"]
-        assert core.admin.replay("ada", letter.job.id)
+        assert core.dead.replay("ada", letter.job.id)
     shop.ledger.wait("start", 2)

@@ -57,7 +57,7 @@ def test_protocol_1(depot: Any, app: Celery) -> None:
 
     later = app.send_task("shop.work", (1,), {"tenant_id": "bea"}, countdown=0.7)
     with FairQueue(depot._server.url, namespace=f"mine:{depot.namespace}") as core:
-        assert {row.workspace: row.scheduled for row in core.admin.stats().workspaces}["bea"] == 1
+        assert {row.workspace: row.scheduled for row in core.views.stats().workspaces}["bea"] == 1
     assert later.get(timeout=60) == 1
 
 

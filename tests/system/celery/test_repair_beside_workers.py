@@ -56,7 +56,7 @@ def test_it_takes_nothing_from_busy_workers(shop: Any, *, is_damaged: bool) -> N
             runs += 1
         wait_for(lambda: not any(map(shop.running, WORKSPACES)))
         CliRunner().invoke(main, ["doctor", "--repair", *where])
-        wait_for(lambda: core.admin.audit() == [], seconds=10)
+        wait_for(lambda: core.doctor.audit() == [], seconds=10)
 
     assert runs >= 3
     assert bool(mended) == is_damaged, mended

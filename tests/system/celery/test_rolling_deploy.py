@@ -102,7 +102,7 @@ def test_a_rolling_deploy_runs_each_job_once(shop: Shop, server: EmbeddedServer)
     twice = {n for n, count in runs(shop).items() if count != 1}
     assert twice <= acks_that_stock_may_lose(shop, old_pids, stopping)
     with shop.core() as core:
-        taken = core.admin.imported()
+        taken = core.jobs.imported()
     assert set(taken) == {"read"}
     with server.client() as client:
         assert client.hlen("unacked") == 0

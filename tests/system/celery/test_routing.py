@@ -46,7 +46,7 @@ def settled(shop: Any, count: int) -> Counter[str]:
     """The workers that ran it, once this many runs are over and no job waits."""
     shop.ledger.wait("seen", count)
     with shop.core() as core:
-        wait_for(lambda: not sum(core.admin.stats().queues.values()))
+        wait_for(lambda: not sum(core.views.stats().queues.values()))
     return hosts(shop)
 
 

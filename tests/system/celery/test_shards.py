@@ -14,6 +14,7 @@ import pytest
 from celery import chord, group
 from kombu.exceptions import OperationalError
 
+from fairqueue import Scope
 from tests.nodes import Spread, spread
 from tests.resharded import judge, play
 from tests.system.celery.conftest import Shop
@@ -48,7 +49,7 @@ class SpreadShop(Shop):
 
     def running(self, workspace: str) -> int:
         with self.core() as core:
-            rows = core.admin.stats().workspaces
+            rows = core.views.stats().workspaces
         return next((row.running for row in rows if row.workspace == workspace), 0)
 
     def ran_once(self, *numbers: int) -> bool:
@@ -131,9 +132,9 @@ def test_a_group_of_workspaces_of_both_servers(wide_shop: SpreadShop) -> None:
     publisher = wide_shop.publisher(url)
     wide_shop.worker("-P", "prefork", "-c", "4", url=url).ready()
     with wide_shop.core() as core:
-        core.admin.set_limits("org", concurrency=2)
+        core.limits.set(Scope.workspace("org"), concurrency=2)
         for name in members:
-            core.admin.set_limits(name, parent="org")
+            core.limits.set(Scope.workspace(name), parent="org")
     for n in range(JOBS_EACH):
         for name in members:
             publisher.send("work", n, kwargs={"seconds": 0.1}, workspace=name)
@@ -143,7 +144,9 @@ def test_a_group_of_workspaces_of_both_servers(wide_shop: SpreadShop) -> None:
     with wide_shop.core() as core:
         depths = [shard.depth("celery", running=True) for shard in core.store.shards]
         assert depths == [0, 0]
-        assert {core.admin.limits(name)["parent"].value for name in members} == {"org"}
+        assert {core.limits.get(Scope.workspace(name))["parent"].value for name in members} == {
+            "org"
+        }
 
 
 def test_the_rate_of_a_task_holds_over_both_servers(wide_shop: SpreadShop) -> None:
@@ -151,7 +154,7 @@ def test_the_rate_of_a_task_holds_over_both_servers(wide_shop: SpreadShop) -> No
     url = wide_shop.url()
     publisher = wide_shop.publisher(url)
     with wide_shop.core() as core:
-        core.admin.set_task_limits("shop.work", rate=10, burst=2)
+        core.limits.set(Scope.task("shop.work"), rate=10, burst=2)
     for n in range(JOBS_EACH):
         for name in wide_shop.workspaces:
             publisher.send("work", n, workspace=name)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from celery import chord, group
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, Scope
 from fairqueue._stores.redis.permissions import calls
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.system.ledger import wait_for
@@ -64,19 +64,19 @@ def test_the_core_needs_no_more_than_its_page_says(
         queue.connect()
         queue.publish(b"x", queue="q", workspace="a")
         queue.publish(b"x", queue="q", workspace="a", delay_seconds=60.0)
-        queue.admin.pause(queue="q")
-        queue.admin.set_limits("a", concurrency=2)
+        queue.pauses.pause(Scope.queue("q"))
+        queue.limits.set(Scope.workspace("a"), concurrency=2)
         assert queue.claim(["q"]).leases == ()
         with contextlib.closing(queue.waiter(["q"])) as waiter:
             assert not waiter.wait(0.01)
             waiter.arm(60.0)
-        queue.admin.resume(queue="q")
+        queue.pauses.resume(Scope.queue("q"))
         (lease,) = queue.claim(["q"]).leases
         queue.renew([(lease.fence, 0.1)])
         queue.ack(lease)
-        assert queue.admin.stats().workspaces
-        assert queue.admin.checkup().is_sound
-        queue.admin.purge()
+        assert queue.views.stats().workspaces
+        assert queue.doctor.checkup().is_sound
+        queue.jobs.purge()
     assert refused(server) == ({"fcall"} if instead else set())
     asked = {"|".join(call[:2]) if call[0] == "FUNCTION" else call[0] for call in calls("k")}
     needed = asked - {"EVAL", "EVALSHA", "SCRIPT"}

@@ -114,6 +114,6 @@ def test_a_task_that_no_worker_knows_becomes_a_dead_letter(shop: Shop) -> None:
     wait_for(lambda: shop.row("acme").dead == 1)
 
     with shop.core() as core:
-        assert [letter.reason for letter in core.admin.dead_letters("acme")] == ["unknown_task"]
+        assert [letter.reason for letter in core.dead.page("acme")] == ["unknown_task"]
     publisher.send("work", 1, workspace="acme")
     shop.ledger.wait("end", 1)

@@ -151,7 +151,7 @@ class Mill:
     def row(self, workspace: str) -> Any:
         """What the store says about a workspace."""
         with self.core() as core:
-            return {row.workspace: row for row in core.admin.stats().workspaces}.get(workspace)
+            return {row.workspace: row for row in core.views.stats().workspaces}.get(workspace)
 
     def is_idle(self, workspace: str) -> bool:
         """Whether no job of a workspace runs."""

@@ -22,12 +22,12 @@ def test_an_actor_that_failed_for_good_is_kept(mill: Any) -> None:
     mill.ledger.wait("end", 1, n=2, seconds=30)
     mill.ledger.wait("start", 6, n=1, seconds=30)
     with mill.core() as core:
-        wait_for(lambda: core.admin.dead_letters("ada"), seconds=30)
-        (letter,) = core.admin.dead_letters("ada")
+        wait_for(lambda: core.dead.page("ada"), seconds=30)
+        (letter,) = core.dead.page("ada")
         assert (letter.reason, letter.job.task) == ("failed", "fails_twice")
         assert letter.details.rstrip().endswith("RuntimeError: not yet")
         assert "Traceback" in letter.details
-        assert core.admin.audit() == []
-        assert core.admin.replay("ada", letter.job.id)
+        assert core.doctor.audit() == []
+        assert core.dead.replay("ada", letter.job.id)
         mill.ledger.wait("start", 7, n=1, seconds=30)
-        wait_for(lambda: core.admin.dead_letters("ada"), seconds=30)
+        wait_for(lambda: core.dead.page("ada"), seconds=30)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairqueue import Scope
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
 
@@ -36,7 +37,7 @@ def test_a_worker_killed_while_adopting_duplicates_no_message(mill: Any) -> None
         old.enqueue(message("work", n, workspace="ada"))
     settings = mill.settings()
     with mill.core() as core:
-        core.admin.pause()
+        core.pauses.pause(Scope.total())
         first = mill.worker("-p", "1", "-t", "2", settings=settings)
         wait_for(lambda: core.depth("default") > 20)
         first.kill()
@@ -44,7 +45,7 @@ def test_a_worker_killed_while_adopting_duplicates_no_message(mill: Any) -> None
         wait_for(lambda: core.depth("default") >= 600)
         time.sleep(0.5)
         assert core.depth("default") == 600
-        core.admin.resume()
+        core.pauses.resume(Scope.total())
 
     mill.ledger.wait("end", 600)
 

@@ -40,7 +40,7 @@ def test_a_job_that_no_worker_can_run_becomes_a_dead_letter(mill: Any) -> None:
         core.publish(b"\xff no message", queue="default", workspace="ada")
         broker.enqueue(message("unheard_of", 1, workspace="ada"))
         wait_for(lambda: mill.row("ada").dead == 2)
-        undecodable, unknown = core.admin.dead_letters("ada")
+        undecodable, unknown = core.dead.page("ada")
     assert undecodable.reason.startswith("undecodable")
     assert unknown.reason == "unknown_task"
     broker.enqueue(message("work", 2, workspace="ada"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import CapacityExceeded
+from fairqueue import CapacityExceeded, Scope
 from fairqueue.testing import embedded_redis
 from tests.system.ledger import wait_for
 from tests.system.stories.conftest import OFFICES, TASK, Operator
@@ -25,7 +25,7 @@ def test_acmes_jobs_do_not_start(office: Any, operator: Operator) -> None:
     """The queue is paused, then acme is at its limit, then the task is at its own."""
     office.worker("reports", 8).ready()
     with office.core() as colleague:
-        colleague.admin.pause(queue="reports")
+        colleague.pauses.pause(Scope.queue("reports"))
         office.send(1, "acme", seconds=60)
         told = operator.run("fairqueue workspace acme")
         assert "paused: queue reports" in told
@@ -33,7 +33,7 @@ def test_acmes_jobs_do_not_start(office: Any, operator: Operator) -> None:
         operator.run("fairqueue resume --queue reports")
         office.ledger.wait("start", 1, n=1)
 
-        colleague.admin.set_limits("acme", concurrency=1)
+        colleague.limits.set(Scope.workspace("acme"), concurrency=1)
         office.send(2, "acme", seconds=60)
         wait_for(lambda: "concurrency limit" in operator.run("fairqueue workspace acme"))
         told = operator.run("fairqueue workspace acme")
@@ -42,7 +42,7 @@ def test_acmes_jobs_do_not_start(office: Any, operator: Operator) -> None:
         operator.run("fairqueue limits set concurrency=4 --workspace acme")
         office.ledger.wait("start", 1, n=2)
 
-        colleague.admin.set_task_limits(TASK, concurrency=2)
+        colleague.limits.set(Scope.task(TASK), concurrency=2)
         office.send(3, "acme")
         wait_for(lambda: "concurrency limit" in operator.run("fairqueue workspace acme"))
         told = operator.run("fairqueue workspace acme")
@@ -121,7 +121,7 @@ def test_a_deploy_poisoned_jobs(office: Any, operator: Operator) -> None:
     for n in range(4):
         office.send(n, ("acme", "globex")[n % 2])
     with office.core() as core:
-        wait_for(lambda: sum(row.count for row in core.admin.count_dead()) == 4)
+        wait_for(lambda: sum(row.count for row in core.dead.count()) == 4)
 
     told = operator.run("fairqueue dead count --since 1h")
     assert TASK in told
@@ -179,7 +179,7 @@ def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) 
 def test_workers_are_scaled_by_what_waits(office: Any, operator: Operator) -> None:
     """More slots are wanted than there are: a worker more; what a limit holds back wants none."""
     with office.core() as colleague:
-        colleague.admin.set_limits("slow", concurrency=1)
+        colleague.limits.set(Scope.workspace("slow"), concurrency=1)
     first = office.worker("reports", 1).ready()
     for n in range(20):
         office.send(n, f"w{n % 4}", seconds=1.0) if n < 8 else office.send(n, "slow", seconds=0.1)

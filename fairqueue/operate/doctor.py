@@ -1,18 +1,26 @@
-"""See whether everything is sound, and mend it: the part of ``queue.admin`` for ``doctor``."""
+"""See whether everything is sound, mend it, and change the number of shards: ``queue.doctor``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
-from fairqueue._lists import Lists
-from fairqueue._stores.store import Store
+from fairqueue._settings import Settings
+from fairqueue._stores.sharded.limits import refuse_small_parts
+from fairqueue._stores.sharded.mover import Moved, Mover
+from fairqueue._stores.store import AnyStore, Store
 from fairqueue.audit import Audit, Checkup, Finding, Mended, certain_findings, checkup, mend
 from fairqueue.audit.shards import named, of_away, of_layout, of_servers, servers_away
+from fairqueue.operate.limits import LiveLimits
+from fairqueue.operate.progress import Progress, ignore
+from fairqueue.operate.views import Views
 
 
-class Upkeep(Lists):
-    """Check the keys, the server and the workers."""
+class Doctor:
+    """Checks the keys, the server and the workers."""
+
+    def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
+        self._connected, self._settings = connected, settings
 
     def audit(self) -> list[Finding]:
         """Check every key against the invariants; return what does not hold.
@@ -44,13 +52,14 @@ class Upkeep(Lists):
         away = servers_away(store)
         there = [shard for shard in store.shards if shard.engine.server not in away]
         seen = _looks(there)
-        lists = Lists(lambda: store.of_these(there), self._settings) if away else self
+        here = store.of_these(there) if away else store
+        workers = Views(lambda: here, self._settings).workers()
         told = chain(
             of_away(store, away),
             of_servers(there),
             of_layout(there),
-            checkup.remarks([look for look, _ in seen], lists.list_workers()),
-            checkup.limits_remark(lists.list_limits()),
+            checkup.remarks([look for look, _ in seen], workers),
+            checkup.limits_remark(LiveLimits(lambda: here).list()),
         )
         found = named([of_shard for _, of_shard in seen], [one.engine.shard for one in there])
         return Checkup(self._settings.namespace, tuple(told), tuple(found), mended.repairs)
@@ -61,6 +70,30 @@ class Upkeep(Lists):
         An audit names each of them until then.
         """
         return self._connected().drop_set_aside()
+
+    def reshard(
+        self,
+        to: int,
+        *,
+        dry_run: bool = False,
+        wait_seconds: float = 60.0,
+        progress: Progress = ignore,
+    ) -> Moved:
+        """Move workspaces one by one until they are spread over ``to`` shards; return what moved.
+
+        Nothing of a workspace starts while it moves, and its publishes wait, or raise
+        StoreUnavailable after 2 s. One whose jobs still run after ``wait_seconds`` stays, and is
+        ``late``: call this again. So it may be after any error. Processes that run follow by
+        themselves; new ones may come with either number until it is done. ``dry_run`` counts what
+        would move.
+
+        Raises ConfigurationError for a namespace without shards, an impossible number, a capacity
+        below it, or another one than a change that has not ended; FairQueueError while another
+        process does this.
+        """
+        mover = Mover(self._connected(), to, wait_seconds=wait_seconds, progress=progress)
+        refuse_small_parts(self._connected().shards[0], to)
+        return mover.survey() if dry_run else mover.run()
 
 
 def _looks(shards: Sequence[Store]) -> list[tuple[Audit, list[Finding]]]:

@@ -1,4 +1,4 @@
-"""Lists of what runs, waits and is paused: one reader for the command line and for programs."""
+"""What runs, waits, and why, for every reader: ``queue.views``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from fairqueue._settings import Settings
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.list_rows import Held
 from fairqueue._stores.store import AnyStore
-from fairqueue._types import Pause, Stats, WorkspaceStats
-from fairqueue._validation import check_name
+from fairqueue._types import Scope, Stats, WithoutWorkspace, WorkspaceStats
+from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
+from fairqueue.explained import Why
 from fairqueue.lists import (
     Demand,
     Durability,
@@ -27,13 +28,13 @@ from fairqueue.lists import (
     Runnable,
     RunningJobs,
     Sample,
-    StoredLimitsRow,
     TaskRow,
     Totals,
     WaitingJob,
     WorkerRow,
     WorkspaceSample,
 )
+from fairqueue.operate.unseen_names import hint_of_name
 
 ALL_UP_TO = 1000
 """Workspaces that an overview looks at one by one; of more it shows those with the most jobs."""
@@ -56,8 +57,8 @@ def _checked(**names: str | None) -> dict[str, str]:
     return {kind: "" if name is None else check_name(kind, name) for kind, name in names.items()}
 
 
-class Lists:
-    """The lists of ``queue.admin``. They change nothing, and no page of them blocks the store.
+class Views:
+    """Lists, counts and reasons. They change nothing, and no page of them blocks the store.
 
     Their rows are those of :mod:`fairqueue.lists`. While jobs come and go, a list is no picture of
     one moment: each of its pages is.
@@ -65,6 +66,43 @@ class Lists:
 
     def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
         self._connected, self._settings = connected, settings
+
+    def why(
+        self, job_id: str | None = None, *, workspace: str | None = None, queue: str | None = None
+    ) -> Why:
+        """Explain why a job waits, by its id, or why a workspace's jobs do. Changes nothing.
+
+        The answer names every limit, pause, rate or time that blocks it, since when and until when
+        (if known), how many jobs are ahead, and in how many seconds it is expected to start. The
+        cost does not grow with the number of workspaces. Two bounds apply: at most 10,000 jobs
+        ahead in a lane are counted, and a dead job is searched for in the given workspace, else in
+        the 1,000 with the oldest dead letters.
+        """
+        if job_id is None and workspace is None:
+            raise ConfigurationError("why needs a job id or a workspace")
+        found = self._connected().why(
+            workspace=name_or_none("workspace", workspace),
+            job_id=None if job_id is None else check_text("job id", job_id),
+            queue=name_or_none("queue", queue),
+        )
+        if found.workspace != self._settings.default_workspace:
+            return found
+        return replace(found, without_workspace=self._without_workspace(found))
+
+    def _without_workspace(self, found: Why) -> Mapping[str, WithoutWorkspace]:
+        """The counts of the tasks in question, else of all tasks."""
+        counts = self._connected().without_workspace()
+        tasks = {position.task for position in found.positions} if found.job_id else counts.keys()
+        return {task: counts[task] for task in sorted(tasks & counts.keys())}
+
+    def hint(self, *scopes: Scope) -> str | None:
+        """Say so if no job, limit or pause names one of these now, with a name that is similar.
+
+        Also of one that is known, if another differs only in case or surrounding spaces. None: all
+        of them are known, and there is no such other.
+        """
+        store = self._connected()
+        return next(filter(None, (hint_of_name(store, scope) for scope in scopes)), None)
 
     def stats(self) -> Stats:
         """Return how many jobs wait, run and are dead, per workspace and queue.
@@ -90,7 +128,7 @@ class Lists:
         """
         names = [check_name("workspace", name) for name in workspaces]
         store = self._connected()
-        queues, pauses = self.list_queues(), self.list_pauses()
+        queues, pauses = self.queues(), store.pauses()
         known = _known_workspaces(store)
         is_whole = not names and (everything or known <= ALL_UP_TO)
         paused = [] if top else [pause.name for pause in pauses if _is_of_workspace(pause)]
@@ -114,7 +152,7 @@ class Lists:
             set_aside=found.set_aside,
         )
 
-    def list_running(
+    def running(
         self,
         *,
         workspace: str | None = None,
@@ -142,7 +180,7 @@ class Lists:
         jobs = (replace(job, worker=nodes.get(job.owner, job.owner)) for job in found.jobs)
         return RunningJobs(tuple(jobs), found.total)
 
-    def list_waiting(
+    def waiting(
         self,
         *,
         workspace: str | None = None,
@@ -169,7 +207,7 @@ class Lists:
             cursor, pages = page.cursor, pages + 1
         return JobPage(tuple(found.values()), cursor)
 
-    def list_queues(self) -> list[QueueRow]:
+    def queues(self) -> list[QueueRow]:
         """Return all queues by name."""
         rows = {row.queue: row for page in self._connected().queues() for row in page}
         return [rows[name] for name in sorted(rows)]
@@ -187,7 +225,7 @@ class Lists:
 
         Of more than 100 queues, or ``rows`` of them, for those with the most jobs.
         """
-        rows, workers = self.list_queues() if rows is None else rows, self.list_workers()
+        rows, workers = self.queues() if rows is None else rows, self.workers()
         fullest = sorted(rows, key=lambda row: (-row.waiting - row.running, row.queue))
         return {row.queue: self._demand_of(row, workers) for row in fullest[:MOST_DEMANDS]}
 
@@ -231,7 +269,7 @@ class Lists:
             dead={why: sum(each.dead[why] for each in found) for why in DEATHS},
         )
 
-    def list_tasks(self) -> list[TaskRow]:
+    def tasks(self) -> list[TaskRow]:
         """Return all tasks by name. How many of each run is counted, lease by lease."""
         store, running = self._connected(), Counter[str]()
         for held in chain.from_iterable(store.held("task")):
@@ -239,7 +277,7 @@ class Lists:
         rows = {row.task: row for page in store.tasks() for row in page}
         return [replace(rows[name], running=running[name]) for name in sorted(rows)]
 
-    def list_workers(self, *, gone: bool = False) -> list[WorkerRow]:
+    def workers(self, *, gone: bool = False) -> list[WorkerRow]:
         """Return the owners of leases by name: those that live, or with ``gone`` all of a day.
 
         The last sign of life is a claim, to within half a minute, or a renewal. An owner that runs
@@ -252,18 +290,13 @@ class Lists:
         alive = [row for row in rows.values() if gone or row.is_alive]
         return sorted(alive, key=lambda row: (row.worker, row.owner))
 
-    def list_limits(self) -> list[StoredLimitsRow]:
-        """Return all limits that are stored, by scope, name and source, in force or not.
+    def note_sample(self, overview: Overview | None = None) -> bool:
+        """Add what runs and waits now to the short history, of an hour, that a dashboard shows.
 
-        It has one row for each source of each scope, those of a limit provider included.
+        False: another process did so less than 30 seconds ago. It keeps the workspaces that run or
+        wait most; ``overview`` spares reading one.
         """
-        found = chain.from_iterable(self._connected().stored_limits())
-        rows = {(row.scope, row.name, row.source): row for row in found}
-        return [rows[key] for key in sorted(rows)]
-
-    def list_pauses(self) -> list[PauseRow]:
-        """Return what is paused or draining, the longest first."""
-        return self._connected().pauses()
+        return self._connected().note_sample(sample_of(overview or self.overview()))
 
     def history(self) -> list[Sample]:
         """Return samples of the last hour, the oldest first.
@@ -272,13 +305,6 @@ class Lists:
         none.
         """
         return self._connected().history()
-
-    def pauses(self) -> dict[tuple[str, str], Pause]:
-        """Return what is paused or draining, by (scope, name).
-
-        Scopes are ``"workspace"``, ``"queue"``, ``"task"`` and ``"total"``, whose name is empty.
-        """
-        return {(row.scope, row.name): row.state for row in self.list_pauses()}
 
 
 def sample_of(overview: Overview) -> Sample:

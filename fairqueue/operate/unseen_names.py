@@ -11,6 +11,8 @@ from itertools import chain, islice
 from fairqueue._keys import encode_in
 from fairqueue._similar_names import folded
 from fairqueue._stores.store import AnyStore
+from fairqueue._types import Scope
+from fairqueue._validation import checked_scope
 from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.admin")
@@ -28,14 +30,16 @@ MOST_STEPS = 400_000
 their beginnings and ends."""
 
 
-def warn_of_unseen(store: AnyStore, scope: str, name: str) -> None:
+def warn_of_unseen(store: AnyStore, scope: Scope) -> None:
     """Log a warning if no job, limit or pause names this workspace, queue or task now.
 
     It is no error: limits may be set before the first job comes. Where one of several shards is
     away, there is no hint: what is to be done can be done on the others.
     """
+    if not scope.is_named:
+        return
     try:
-        hint = hint_of_unseen(store, scope, name)
+        hint = hint_of_unseen(store, *checked_scope(scope))
     except StoreUnavailable:
         if len(store.shards) == 1:
             raise
@@ -82,10 +86,12 @@ def _shared_start(one: str, other: str) -> int:
     return next((n for n in range(shortest) if one[n] != other[n]), shortest)
 
 
-def hint_of_name(store: AnyStore, scope: str, name: str) -> str | None:
+def hint_of_name(store: AnyStore, of: Scope) -> str | None:
     """Say which name is meant, where nothing is found of this one; None: there is no other."""
-    hint = hint_of_unseen(store, scope, name)
-    if hint is not None:
+    scope, name = checked_scope(of)
+    if not of.is_named:
+        return None
+    if (hint := hint_of_unseen(store, scope, name)) is not None:
         return hint
     for known in store.names(PLACES[scope][0], scope):
         for each in known:

@@ -1,0 +1,32 @@
+"""What operators do to a queue: a part for each kind of thing, such as ``queue.limits``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairqueue._settings import Settings
+from fairqueue._stores.store import AnyStore
+from fairqueue.operate.dead import DeadLetters
+from fairqueue.operate.doctor import Doctor
+from fairqueue.operate.jobs import Jobs
+from fairqueue.operate.limits import LiveLimits
+from fairqueue.operate.pauses import Pauses
+from fairqueue.operate.views import Views
+
+__all__ = ["DeadLetters", "Doctor", "Jobs", "LiveLimits", "Operators", "Pauses", "Views"]
+
+
+class Operators:
+    """All parts; a :class:`fairqueue.FairQueue` has them by the same names.
+
+    Every call applies to waiting jobs at once. It raises ConfigurationError for a name, id or value
+    that is not allowed, and StoreUnavailable if the store cannot be reached.
+    """
+
+    def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
+        self.limits = LiveLimits(connected)
+        self.pauses = Pauses(connected)
+        self.dead = DeadLetters(connected)
+        self.views = Views(connected, settings)
+        self.jobs = Jobs(connected, settings)
+        self.doctor = Doctor(connected, settings)

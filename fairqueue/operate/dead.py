@@ -1,0 +1,146 @@
+"""Dead letters: ``queue.dead``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import isnan
+
+from fairqueue._stores.store import AnyStore
+from fairqueue._types import DeadLetter
+from fairqueue._validation import check_name, check_text
+from fairqueue.errors import ConfigurationError, UniqueKeyHeld
+from fairqueue.lists import DeadCount, DeadFilter
+from fairqueue.operate.progress import Progress, ignore
+
+log = logging.getLogger("fairqueue")
+
+EVERY = DeadFilter()
+SLOWEST_REPLAY = 1e-6
+"""Per second: one in eleven days. Anything slower is a mistake and would never be due."""
+
+
+def _spacing_of(per_second: float | None) -> float:
+    """Return the seconds between two replayed jobs; ConfigurationError: they would never be due."""
+    if per_second is not None and not per_second >= SLOWEST_REPLAY:
+        raise ConfigurationError(
+            f"per_second must be at least {SLOWEST_REPLAY}, not {per_second!r}"
+        )
+    return 1 / per_second if per_second else 0.0
+
+
+def _checked(chosen: DeadFilter) -> DeadFilter:
+    """Return the filter, if its names and times are possible."""
+    for kind in ("workspace", "queue", "task"):
+        if name := getattr(chosen, kind):
+            check_name(kind, name)
+    check_text("job id", chosen.job_id)
+    check_text("reason", chosen.reason)
+    for name in ("since", "until"):
+        if isnan(getattr(chosen, name)):
+            raise ConfigurationError(f"{name} must be a time in seconds since 1970, not nan")
+    return chosen
+
+
+def _error_of(letter: DeadLetter) -> str:
+    """Return the last line of its traceback; nothing, if none was kept."""
+    return letter.details.rstrip().rpartition("\n")[2].strip()
+
+
+class DeadLetters:
+    """Lists, replays and deletes dead letters: of all workspaces, or those that match a filter."""
+
+    def __init__(self, connected: Callable[[], AnyStore]) -> None:
+        self._connected = connected
+
+    def list(self, chosen: DeadFilter = EVERY) -> Iterator[DeadLetter]:
+        """Give the dead letters that match, without payloads: by workspace, the oldest first.
+
+        They are read page by page as they are taken; :meth:`get` returns one with its payload.
+        """
+        return self._connected().choose_dead(_checked(chosen))
+
+    def page(self, workspace: str, *, start: int = 0, count: int = 100) -> Sequence[DeadLetter]:
+        """Return a page of a workspace's dead letters, oldest first, from position ``start``."""
+        name = check_name("workspace", workspace)
+        return self._connected().dead_letters(name, start=start, count=count)
+
+    def get(self, workspace: str, job_id: str) -> DeadLetter | None:
+        """Return one dead letter; None: there is none of this id."""
+        name = check_name("workspace", workspace)
+        found = self._connected().dead_letters(name, job_id=check_text("job id", job_id))
+        return found[0] if found else None
+
+    def count(self, chosen: DeadFilter = EVERY) -> Sequence[DeadCount]:
+        """Count the dead letters that match by reason and task, the most first."""
+        counts: dict[tuple[str, str], DeadCount] = {}
+        for letter in self.list(chosen):
+            key = letter.reason, letter.job.task
+            known = counts.get(key) or DeadCount(*key, 0, letter.died, letter.died)
+            if letter.died >= known.newest:
+                known = replace(known, newest=letter.died, error=_error_of(letter))
+            oldest = min(known.oldest, letter.died)
+            counts[key] = replace(known, count=known.count + 1, oldest=oldest)
+        return sorted(counts.values(), key=lambda row: (-row.count, row.reason, row.task))
+
+    def replay(self, workspace: str, job_id: str) -> bool:
+        """Re-enqueue one dead letter to its original workspace and queue, with its id.
+
+        Its deliveries are counted from 0 again, and no capacity applies. False: there is no such
+        dead letter, or a job with that id exists again. UniqueKeyHeld: another job took over its
+        unique key, and holds it.
+        """
+        name, job = check_name("workspace", workspace), check_text("job id", job_id)
+        return self._connected().replay(name, job)
+
+    def replay_all(
+        self, chosen: DeadFilter, *, per_second: float | None = None, progress: Progress = ignore
+    ) -> int:
+        """Re-enqueue the dead letters that match when it starts; return how many.
+
+        With ``per_second`` they are scheduled to become due at that rate, whatever their workspace;
+        the call itself does not wait. One that a job has the id of again stays dead, and so does
+        one whose unique key another job holds: that is logged or, of a ``job_id``, raised as
+        UniqueKeyHeld. ``progress`` is called with 1 for each.
+        """
+        spacing, store = _spacing_of(per_second), self._connected()
+        replayed = 0
+        for letter in [*self.list(chosen)]:
+            job, delay = letter.job, replayed * spacing
+            try:
+                if not store.replay(job.workspace, job.id, delay_seconds=delay):
+                    continue
+            except UniqueKeyHeld as error:
+                if chosen.job_id:
+                    raise
+                log.warning("%s", error)
+                continue
+            replayed += 1
+            progress(1)
+        return replayed
+
+    def purge(self, chosen: DeadFilter, *, progress: Progress = ignore) -> int:
+        """Delete the dead letters that match when it starts, for good; return how many."""
+        store, deleted = self._connected(), 0
+        for letter in [*self.list(chosen)]:
+            if store.purge_dead(letter.job.workspace, letter.job.id):
+                deleted += 1
+                progress(1)
+        return deleted
+
+    def notices(
+        self, queues: Sequence[str], *, n: int = 16, hold_seconds: float = 30.0
+    ) -> Sequence[DeadLetter]:
+        """Take up to ``n`` notices of failed jobs of these queues (for adapters).
+
+        There is a notice for each job that died, or was cancelled, without a worker that could
+        report it. The caller runs the framework's failure handling and then calls
+        :meth:`mark_reported`. If it does not, the notice becomes available again after
+        ``hold_seconds``, so every failure is reported at least once.
+        """
+        return self._connected().take_failure_notices(queues, n=n, hold_seconds=hold_seconds)
+
+    def mark_reported(self, letters: Sequence[DeadLetter]) -> int:
+        """Mark these failures as reported; return how many were not reported before."""
+        return self._connected().drop_failure_notices(letters)

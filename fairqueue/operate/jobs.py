@@ -1,0 +1,146 @@
+"""Cancel, find, purge and move jobs: ``queue.jobs``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from fairqueue._settings import Settings
+from fairqueue._stores.store import AnyStore
+from fairqueue._types import Cancelled, CancelledAll, Job
+from fairqueue._validation import (
+    check_name,
+    check_priority,
+    check_text,
+    name_or_none,
+    new_job_id,
+    seconds_of_delay,
+)
+from fairqueue.errors import ConfigurationError
+from fairqueue.operate.progress import Progress, counted_steps, ignore
+
+
+class Jobs:
+    """What operators do to single jobs, and to all that match."""
+
+    def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
+        self._connected, self._settings = connected, settings
+
+    def cancel(self, job_id: str, *, queue: str | None = None) -> Cancelled:
+        """Cancel one job: remove it if it waits, signal its worker if it runs.
+
+        The worker learns of it at its next lease renewal (``fairqueue.current().cancelled``).
+        However that run ends, the job is neither run again nor kept as a dead letter. Where no
+        worker ran it, a worker of its queue tells its framework: in Celery its result becomes
+        REVOKED. Without ``queue`` all queues are searched.
+        """
+        name = name_or_none("queue", queue)
+        return self._connected().cancel(check_text("job id", job_id), name)
+
+    def withdraw(self, job_id: str, *, queue: str) -> Job | None:
+        """Remove and return a waiting or scheduled job; None: there is none of this id.
+
+        A running job is left alone. The returned job has neither its delay nor its expiry. A worker
+        tells its framework that it was cancelled, as with :meth:`cancel`.
+        """
+        return self._connected().withdraw(check_text("job id", job_id), check_name("queue", queue))
+
+    def find(self, text: bytes, *, queue: str, followed_by: Collection[bytes] = ()) -> list[str]:
+        """Return ids of a queue's waiting, scheduled or running jobs whose payload contains a text.
+
+        This finds a job by its framework's id. To find several at once, pass the ids as
+        ``followed_by``: one of them must stand between the first occurrence of the text and the
+        next quote. Every job of the queue is examined, in steps of bounded length.
+        """
+        if any(b"\n" in word or b'"' in word for word in followed_by):
+            raise ConfigurationError("followed_by must not contain quotes or line breaks")
+        steps = self._connected().find(check_name("queue", queue), text, followed_by)
+        return list(dict.fromkeys(job_id for found in steps for job_id in found))
+
+    def cancel_workspace(self, workspace: str, *, progress: Progress = ignore) -> CancelledAll:
+        """Cancel all jobs of a workspace, in steps of bounded length; return how many.
+
+        Jobs that are published meanwhile may be left. ``progress`` is called after each step with
+        the number of jobs it cancelled.
+        """
+        store, name = self._connected(), check_name("workspace", workspace)
+        # Running jobs first, so that none of them is redelivered behind the purge; then those that
+        # were started meanwhile.
+        signalled = counted_steps(store.cancel_running(name), progress)
+        removed = counted_steps(store.purge(None, name, cancelled=True), progress)
+        signalled += counted_steps(store.cancel_running(name), progress)
+        return CancelledAll(removed=removed, signalled=signalled)
+
+    def purge(
+        self,
+        queue: str | None = None,
+        *,
+        workspace: str | None = None,
+        task: str | None = None,
+        progress: Progress = ignore,
+    ) -> int:
+        """Remove waiting and scheduled jobs; return how many. Running jobs go on.
+
+        Removes the jobs that match all of queue, workspace and task that are given, or all jobs.
+        It works in steps of bounded length and calls ``progress`` after each with the number of
+        jobs it removed.
+        """
+        given = {"queue": queue, "workspace": workspace, "task": task}
+        named = (name_or_none(kind, name) for kind, name in given.items())
+        return counted_steps(self._connected().purge(*named), progress)
+
+    def import_message(
+        self,
+        source: str,
+        message: bytes,
+        *,
+        queue: str,
+        workspace: str | None = None,
+        task: str = "",
+        priority: int = 0,
+        delay_seconds: float = 0.0,
+        kind: str = "message",
+        job_id: str | None = None,
+    ) -> bool:
+        """Replace the next message of another system's list with a job, in one step.
+
+        ``source`` is the list's key in the same Redis; its last element is the next message. It
+        must equal ``message``, which becomes the payload. False: it does not, so nothing was done.
+        ``source=""`` imports a message that you have taken from its list and keep until this
+        returns; with several shards there is no other way. Name a ``job_id`` then: a repeat under
+        the same one does nothing while that job lives, and for a minute after it.
+        No capacity applies, since the message was accepted elsewhere. ConfigurationError: a bad
+        name or number, as for a publish; then the message stays. ``kind`` is counted, see
+        :meth:`imported`. Raises FairQueueError while imports are suspended, see
+        :meth:`suspend_imports`.
+        """
+        unnamed = workspace is None and self._settings.on_missing_workspace != "default"
+        job = Job(
+            id=check_text("job id", job_id) if job_id else new_job_id(),
+            workspace=check_name("workspace", workspace or self._settings.default_workspace),
+            queue=check_name("queue", queue),
+            task=check_name("task", task),
+            payload=message,
+            priority=check_priority(priority),
+            delay_seconds=seconds_of_delay(delay_seconds, must_take=True),
+        )
+        store = self._connected()
+        return store.import_message(source, job, kind=kind, without_workspace=unnamed)
+
+    def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
+        """Move a queue's waiting and scheduled jobs into another system's lists in the same Redis.
+
+        ``lists`` holds (least priority, key) pairs in rising order: a payload is pushed to the
+        left of the last list whose least priority the job's reaches. Each item is the number of
+        jobs moved in that step; each job moves atomically. Workspaces take turns. Running jobs go
+        on. With several shards each has lists of its own, whose keys begin with its
+        ``engine.keys.exported()``; ConfigurationError while their number changes.
+        """
+        return self._connected().export_jobs(check_name("queue", queue), lists)
+
+    def suspend_imports(self, seconds: float) -> None:
+        """Refuse imports for this many seconds, while jobs are being exported; 0: allow them."""
+        self._connected().suspend_imports(seconds)
+
+    def imported(self) -> Mapping[str, int]:
+        """Return how many messages were ever imported, by kind."""
+        return self._connected().imported()

@@ -1,0 +1,73 @@
+"""Limits at runtime: ``queue.limits``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from itertools import chain
+
+from fairqueue._settings import live_limits
+from fairqueue._stores.store import AnyStore
+from fairqueue._types import Limit, Limits, Scope, StoredLimits
+from fairqueue._validation import checked_scope
+from fairqueue.lists import StoredLimitsRow
+from fairqueue.operate.unseen_names import warn_of_unseen
+
+
+class LiveLimits:
+    """Live limits are stored in Redis and override configured ones.
+
+    A raised limit starts waiting jobs; a lowered one stops no running job. For example
+    ``queue.limits.set(Scope.workspace("acme"), concurrency=2)``.
+    """
+
+    def __init__(self, connected: Callable[[], AnyStore]) -> None:
+        self._connected = connected
+
+    def get(self, scope: Scope) -> dict[str, Limit]:
+        """Return the limits that are in force, by name, each with its source.
+
+        Those of :meth:`Scope.default` apply to each workspace without its own.
+        """
+        kind, name = checked_scope(scope)
+        found: dict[str, Limit] = {}
+        for source, limits, stamp in self._connected().get_limits(kind, name):
+            named = ((f.name, getattr(limits, f.name)) for f in fields(Limits))
+            known = stamp or (None, None)
+            found |= {limit: Limit(n, source, *known) for limit, n in named if n is not None}
+        return found
+
+    def set(self, scope: Scope, **limits: float | str | None) -> None:
+        """Set live limits by name; what is not named, or None, stays as it is.
+
+        The names are those of the settings of a workspace, task or queue. Of everything together
+        there are ``concurrency``, ``capacity`` and ``requests``; of the default of workspaces
+        ``rate`` and ``burst`` as well. ConfigurationError: an unknown limit, an impossible value,
+        or a reserve above the concurrency. A name that no job, limit or pause names is taken with
+        a warning.
+        """
+        (kind, name), store = checked_scope(scope), self._connected()
+        wanted = live_limits(limits, kind)
+        warn_of_unseen(store, scope)
+        store.set_limits(kind, name, wanted)
+
+    def unset(self, scope: Scope) -> None:
+        """Remove all live limits of a scope, so that configured ones apply again."""
+        kind, name = checked_scope(scope)
+        self._connected().set_limits(kind, name, None)
+
+    def unset_configured(self) -> None:
+        """Remove all limits that processes have configured, and a limit provider's answers.
+
+        Live limits stay. A worker that boots and names a limit stores its own again.
+        """
+        self._connected().configure(StoredLimits(), authoritative=True)
+
+    def list(self) -> list[StoredLimitsRow]:
+        """Return all limits that are stored, by scope, name and source, in force or not.
+
+        It has one row for each source of each scope, those of a limit provider included.
+        """
+        found = chain.from_iterable(self._connected().stored_limits())
+        rows = {(row.scope, row.name, row.source): row for row in found}
+        return [rows[key] for key in sorted(rows)]

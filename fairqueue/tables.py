@@ -1,0 +1,193 @@
+"""The lists as people see them: the columns of each, for the command line and the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fairqueue.lists import Demand, PauseRow, QueueRow, RunningJob, TaskRow, WaitingJob, WorkerRow
+from fairqueue.plain import duration, moment, printable, rate
+
+NOTHING = "–"
+SHOWN_QUEUES = 5
+
+
+class Link(NamedTuple):
+    """A page of the dashboard, and what it is asked for."""
+
+    page: str
+    query: Mapping[str, str]
+
+
+class Column(NamedTuple):
+    """One column of a list."""
+
+    title: str
+    text: Callable[[Any], str]
+    """Of a row, safe to print."""
+    link: Callable[[Any], Link] | None = None
+    hover: Callable[[Any], float | None] | None = None
+    """A point in time behind the text."""
+    kind: str = "num"
+    """``"num"``, ``"name"``, ``"state"`` or ``""``; numbers are aligned to the right."""
+    is_wide: bool = False
+    """Left out on a narrow screen."""
+
+
+def number(value: float | None) -> str:
+    """A number, or a limit that may not be set."""
+    return NOTHING if value is None else f"{value:,g}"
+
+
+def _starts(per_second: float | None) -> str:
+    return NOTHING if per_second is None else rate(per_second)
+
+
+def _ago(seconds: float | None) -> str:
+    return NOTHING if seconds is None else f"{duration(seconds)} ago"
+
+
+def _state(row: QueueRow | TaskRow) -> str:
+    return row.pause.value if row.pause else "running" if row.running else "idle"
+
+
+def _lease_left(job: RunningJob) -> str:
+    left = duration(job.lease_seconds_left) if job.lease_seconds_left >= 0 else "ended"
+    return "cancelled, " * job.cancelled + "acked early, " * job.acked_early + left
+
+
+def _state_of_waiting(job: WaitingJob) -> str:
+    left = 0 if job.due is None else max(0.0, job.due - job.published - job.seconds)
+    return "waiting" if job.due is None else f"due in {duration(left)}"
+
+
+def _taken(row: WorkerRow) -> str:
+    if row.queues is None:
+        return NOTHING
+    shown = [printable(queue) for queue in row.queues[:SHOWN_QUEUES]]
+    more = len(row.queues) - len(shown) + row.more_queues
+    return ", ".join(shown + [f"{more:,} more"] * (more > 0)) or "none"
+
+
+def _name(title: str, field: str, **more: Any) -> Column:
+    return Column(
+        title, lambda row: printable(getattr(row, field)) or "(none)", kind="name", **more
+    )
+
+
+WORKSPACE = _name(
+    "workspace", "workspace", link=lambda row: Link("/workspace", {"name": row.workspace})
+)
+OF_JOB = (
+    _name(
+        "job",
+        "job_id",
+        link=lambda row: Link("/job", {"id": row.job_id, "workspace": row.workspace}),
+    ),
+    _name("task", "task"),
+    WORKSPACE,
+    _name("queue", "queue", is_wide=True),
+)
+RUNNING = (
+    *OF_JOB,
+    _name("worker", "worker", is_wide=True),
+    Column("runs for", lambda row: duration(row.seconds), hover=lambda row: row.since),
+    Column("delivery", lambda row: str(row.deliveries), is_wide=True),
+    Column("lease left", _lease_left),
+)
+WAITING = (
+    *OF_JOB,
+    Column("state", _state_of_waiting, hover=lambda row: row.due, kind="state"),
+    Column("waited", lambda row: duration(row.seconds), hover=lambda row: row.published),
+    Column("priority", lambda row: str(row.priority), is_wide=True),
+    Column("deliveries", lambda row: str(row.deliveries), is_wide=True),
+)
+STATE = Column("state", _state, kind="state")
+
+
+def of_queues(demand: Mapping[str, Demand] | None = None) -> Sequence[Column]:
+    """The columns of queues; with a demand, the worker slots that they want and have."""
+    wanted = demand or {}
+    slots = (
+        Column("slots wanted", lambda row: _slots(wanted.get(row.queue), "slots_wanted")),
+        Column("worker slots", lambda row: _slots(wanted.get(row.queue), "worker_slots")),
+    )
+    return (
+        _name("queue", "queue", link=lambda row: Link("/waiting", {"queue": row.queue})),
+        Column("waiting", lambda row: number(row.waiting)),
+        Column("running", lambda row: number(row.running)),
+        *(() if demand is None else slots),
+        Column(
+            "limit",
+            lambda row: number(row.concurrency),
+            link=lambda row: Link("/limits", {"scope": "queue", "name": row.queue}),
+        ),
+        Column("capacity", lambda row: number(row.capacity), is_wide=True),
+        Column("in line", lambda row: number(row.runnable), is_wide=True),
+        Column("last start", lambda row: _ago(row.idle_seconds), hover=lambda row: row.last_start),
+        STATE,
+    )
+
+
+def _slots(demand: Demand | None, field: str) -> str:
+    return NOTHING if demand is None else number(getattr(demand, field))
+
+
+TASKS = (
+    _name("task", "task", link=lambda row: Link("/limits", {"scope": "task", "name": row.task})),
+    Column("running", lambda row: number(row.running)),
+    Column("average", lambda row: duration(row.average_seconds), is_wide=True),
+    Column("limit", lambda row: number(row.concurrency)),
+    Column("per workspace", lambda row: number(row.workspace_concurrency), is_wide=True),
+    Column("rate", lambda row: _starts(row.rate)),
+    Column("rate per workspace", lambda row: _starts(row.workspace_rate), is_wide=True),
+    STATE,
+)
+WORKERS = (
+    _name("worker", "worker", link=lambda row: Link("/running", {"worker": row.owner})),
+    Column("takes", _taken, kind="name"),
+    Column("software", lambda row: printable(row.software) or NOTHING, kind="name", is_wide=True),
+    _name("owner", "owner", is_wide=True),
+    Column("running", lambda row: number(row.running)),
+    Column("slots", lambda row: number(row.slots)),
+    Column(
+        "last seen",
+        lambda row: "stopped " * (row.lease_seconds == 0) + _ago(row.silent_seconds),
+        hover=lambda row: row.last_seen,
+    ),
+)
+
+
+def _page_of(row: PauseRow) -> Link:
+    if row.scope == "workspace":
+        return Link("/workspace", {"name": row.name})
+    return Link("/limits", {"scope": row.scope, "name": row.name})
+
+
+PAUSES = (
+    Column("scope", lambda row: row.scope, kind=""),
+    Column("name", lambda row: printable(row.name), link=_page_of, kind="name"),
+    Column("state", lambda row: row.state.value, kind="state"),
+    Column("by", lambda row: printable(row.stored_by or NOTHING), kind="name", is_wide=True),
+    Column("for", lambda row: duration(row.seconds), hover=lambda row: row.since),
+    Column("waiting", lambda row: number(row.waiting)),
+)
+DEAD_LETTERS = (
+    Column(
+        "job",
+        lambda row: printable(row.job.id),
+        link=lambda row: Link("/dead-letter", {"workspace": row.job.workspace, "id": row.job.id}),
+        kind="name",
+    ),
+    Column(
+        "workspace",
+        lambda row: printable(row.job.workspace),
+        link=lambda row: Link("/workspace", {"name": row.job.workspace}),
+        kind="name",
+    ),
+    Column("queue", lambda row: printable(row.job.queue), kind="name", is_wide=True),
+    Column("task", lambda row: printable(row.job.task), kind="name"),
+    Column("reason", lambda row: printable(row.reason), kind="name reason"),
+    Column("starts", lambda row: str(row.deliveries), is_wide=True),
+    Column("died", lambda row: moment(row.died)),
+)
