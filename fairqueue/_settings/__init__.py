@@ -7,7 +7,7 @@ from fairqueue._settings.model import (
     Settings,
     live_limits,
 )
-from fairqueue._settings.url import ENCODED, mask_password, split_settings
+from fairqueue._settings.url import ENCODED, mask_password, servers_of, split_settings
 
 __all__ = [
     "ENCODED",
@@ -15,5 +15,6 @@ __all__ = [
     "Settings",
     "live_limits",
     "mask_password",
+    "servers_of",
     "split_settings",
 ]

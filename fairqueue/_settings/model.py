@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from fairqueue._settings import parsing, problems
 from fairqueue._types import Limits, StoredLimits
@@ -33,7 +31,7 @@ ByName = BeforeValidator(parsing.mapping)
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @model_validator(mode="after")
     def _burst_needs_rate(self) -> _Entry:
@@ -42,6 +40,13 @@ class _Entry(BaseModel):
             if getattr(self, burst, None) is not None and getattr(self, rate, None) is None:
                 raise ValueError(f"{burst} has no effect without {rate}: set {rate}, too")
         return self
+
+    def limits(self) -> Limits:
+        """Return these settings as limits for the store; a weight only if it was given."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        if "weight" not in self.model_fields_set:
+            given.pop("weight", None)
+        return Limits(**given)
 
 
 class WorkspaceSettings(_Entry):
@@ -68,20 +73,6 @@ class WorkspaceSettings(_Entry):
         None, description="largest number of its web requests in flight, from 0; None: the default"
     )
 
-    def limits(self) -> Limits:
-        """Return these settings as limits for the store."""
-        weight = self.weight if "weight" in self.model_fields_set else None
-        return Limits(
-            concurrency=self.concurrency,
-            capacity=self.capacity,
-            weight=weight,
-            rate=self.rate,
-            burst=self.burst,
-            reserve=self.reserve,
-            parent=self.parent,
-            requests=self.requests,
-        )
-
 
 class TaskSettings(_Entry):
     """Limits of one task."""
@@ -105,17 +96,6 @@ class TaskSettings(_Entry):
         None, description="its starts allowed at once in each workspace, from 1"
     )
 
-    def limits(self) -> Limits:
-        """Return these settings as limits for the store."""
-        return Limits(
-            concurrency=self.concurrency,
-            workspace_concurrency=self.workspace_concurrency,
-            rate=self.rate,
-            burst=self.burst,
-            workspace_rate=self.workspace_rate,
-            workspace_burst=self.workspace_burst,
-        )
-
 
 class QueueSettings(_Entry):
     """Limits of one queue."""
@@ -123,19 +103,11 @@ class QueueSettings(_Entry):
     concurrency: Count = Field(None, description="largest number of its running jobs, from 0")
     capacity: Count = Field(None, description="largest number of its waiting jobs, from 0")
 
-    def limits(self) -> Limits:
-        """Return these settings as limits for the store."""
-        return Limits(concurrency=self.concurrency, capacity=self.capacity)
-
 
 class TotalSettings(QueueSettings):
     """Live limits of everything together."""
 
     requests: Count = Field(None, description="largest number of web requests in flight, from 0")
-
-    def limits(self) -> Limits:
-        """Return these settings as limits for the store."""
-        return replace(super().limits(), requests=self.requests)
 
 
 class DefaultSettings(TotalSettings):
@@ -144,12 +116,8 @@ class DefaultSettings(TotalSettings):
     rate: Rate = Field(None, description='largest number of starts per second, or as "100/m"')
     burst: Starts = Field(None, description="starts allowed at once after an idle time, from 1")
 
-    def limits(self) -> Limits:
-        """Return these settings as limits for the store."""
-        return replace(super().limits(), rate=self.rate, burst=self.burst)
 
-
-LIMITS: Mapping[str, type[WorkspaceSettings | TaskSettings | QueueSettings | DefaultSettings]] = {
+LIMITS: Mapping[str, type[_Entry]] = {
     "workspace": WorkspaceSettings,
     "task": TaskSettings,
     "queue": QueueSettings,
@@ -172,16 +140,14 @@ def live_limits(limits: Mapping[str, Any], kind: str) -> Limits:
         raise problems.explain(error, of) from None
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """All settings by name. Immutable.
 
     :meth:`load` makes one. Explicit options take precedence over ``FAIRQUEUE_*`` environment
     variables. The reference is ``docs/settings.md``.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=problems.ENV_PREFIX, extra="forbid", frozen=True, env_ignore_empty=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     namespace: Annotated[str, BeforeValidator(check_namespace)] = Field(
         "fairqueue", description="key prefix, printable, at most 100 bytes, without braces"
@@ -191,7 +157,6 @@ class Settings(BaseSettings):
     )
     workspace_from: Annotated[
         tuple[str | Callable[..., Any], ...],
-        NoDecode,
         BeforeValidator(parsing.workspace_sources),
     ] = Field(
         ("header:workspace",),
@@ -230,13 +195,13 @@ class Settings(BaseSettings):
     total_requests: Count = Field(
         None, description="largest number of web requests in flight in all, from 0; None: no limit"
     )
-    workspaces: Annotated[dict[WorkspaceName, WorkspaceSettings], NoDecode, ByName] = Field(
+    workspaces: Annotated[dict[WorkspaceName, WorkspaceSettings], ByName] = Field(
         default_factory=dict, description="limits per workspace name"
     )
-    tasks: Annotated[dict[TaskName, TaskSettings], NoDecode, ByName] = Field(
+    tasks: Annotated[dict[TaskName, TaskSettings], ByName] = Field(
         default_factory=dict, description="limits per task name"
     )
-    queues: Annotated[dict[QueueName, QueueSettings], NoDecode, ByName] = Field(
+    queues: Annotated[dict[QueueName, QueueSettings], ByName] = Field(
         default_factory=dict, description="limits per queue name"
     )
     on_full: Literal["reject", "block"] = Field(
@@ -311,7 +276,7 @@ class Settings(BaseSettings):
         explicit = dict(options or {})
         problems.refuse_unknown(explicit, cls)
         try:
-            settings = cls(**explicit)
+            settings = cls(**{**problems.from_environment(cls.model_fields), **explicit})
         except ValidationError as error:
             raise problems.explain(error, cls) from None
         problems.refuse_reserves(settings)

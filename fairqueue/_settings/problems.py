@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,13 @@ def refuse_unknown(options: Mapping[str, Any], model: type[BaseModel]) -> None:
     problems = [_unknown(str(name), names) for name in options if name not in names]
     problems += [_unknown(name, names, ENV_PREFIX) for name in _strange_variables(names)]
     _raise(problems)
+
+
+def from_environment(names: Collection[str]) -> dict[str, str]:
+    """Return the settings that variables give; an empty one gives none."""
+    given = {variable.lower(): value for variable, value in os.environ.items() if value}
+    variables = {name: f"{ENV_PREFIX.lower()}{name}" for name in names}
+    return {name: given[variable] for name, variable in variables.items() if variable in given}
 
 
 def _strange_variables(names: list[str]) -> Iterator[str]:

@@ -42,6 +42,16 @@ def mask_password(url: str) -> str:
     return head + at + _SECRET_OPTION.sub(r"\1**", rest)
 
 
+def servers_of(url: str) -> list[str]:
+    """Split a URL that names several servers; each gets the same login, database and query."""
+    scheme, mark, rest = url.partition("://")
+    if scheme not in {"redis", "rediss"}:  # Sentinels are several hosts of one primary
+        return [url]
+    end = min((at for at in map(rest.find, "/?") if at >= 0), default=len(rest))
+    login, at, hosts = rest[:end].rpartition("@")
+    return [f"{scheme}{mark}{login}{at}{host}{rest[end:]}" for host in hosts.split(",")]
+
+
 def split_settings(url: str) -> tuple[str, dict[str, Any]]:
     """Take settings out of a URL's query; return the remaining URL and the settings.
 

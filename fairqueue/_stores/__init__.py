@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairqueue._settings import Settings, mask_password
+from fairqueue._settings import Settings, mask_password, servers_of
 from fairqueue._stores.engine import Engine
-from fairqueue._stores.redis import RedisEngine
-from fairqueue._stores.redis.address import servers_of
-from fairqueue._stores.redis.cluster import is_cluster
-from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue.errors import ConfigurationError
@@ -46,7 +42,7 @@ def open_store(url: str, *, settings: Settings, client: Any = None) -> AnyStore:
     """
     urls = [""] if client is not None else _servers(url)
     is_given = "shards" in settings.model_fields_set
-    if is_cluster(urls[0]) and not is_given:
+    if "+cluster://" in urls[0] and not is_given:
         raise ConfigurationError(
             "the URL names a Redis Cluster: say over how many shards the workspaces are spread, "
             "such as shards=16; some more than it may ever have primaries"
@@ -87,18 +83,19 @@ def _open_engine(
     url: str, client: Any, settings: Settings, shard: int, opened: Engine | None
 ) -> Engine:
     """Open a shard over the connections of one that is ``opened`` at the same URL."""
-    beside = opened if isinstance(opened, RedisEngine) else None
-    namespace = settings.namespace
-    replicas = Replicas(settings.min_replicas, settings.replica_wait_seconds)
-    if client is not None:
-        return RedisEngine(
-            client, namespace=namespace, replicas=replicas, shard=shard, beside=beside
-        )
-    if url.startswith("memory://"):
-        return _open_memory(url, namespace, shard)
-    return RedisEngine.from_url(
-        url, namespace=namespace, replicas=replicas, shard=shard, beside=beside
-    )
+    if client is None and url.startswith("memory://"):
+        return _open_memory(url, settings.namespace, shard)
+    # To import redis-py takes a tenth of a second, and not each process needs it.
+    from fairqueue._stores.redis import RedisEngine  # noqa: PLC0415
+    from fairqueue._stores.redis.replicas import Replicas  # noqa: PLC0415
+
+    how: dict[str, Any] = {
+        "namespace": settings.namespace,
+        "replicas": Replicas(settings.min_replicas, settings.replica_wait_seconds),
+        "shard": shard,
+        "beside": opened if isinstance(opened, RedisEngine) else None,
+    }
+    return RedisEngine.from_url(url, **how) if client is None else RedisEngine(client, **how)
 
 
 def _open_memory(url: str, namespace: str, shard: int) -> Engine:

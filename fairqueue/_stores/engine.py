@@ -93,7 +93,7 @@ class Engine(ABC):
         """Set where other shards are on other servers: this one is then not waited for in vain."""
         self.shards_on_server = 1
         """How many shards of the namespace are on its server."""
-        self.late_check: LateCheck | None = None
+        self.late_check: LateCheck[Any] | None = None
         """Set for one of several shards that was away when its process connected."""
         self._library = load(read)
 

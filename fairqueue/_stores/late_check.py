@@ -5,31 +5,29 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from fairqueue._stores.store import Store
-
+S = TypeVar("S")  # a store of one shard
 log = logging.getLogger("fairqueue")
 
 
-class LateCheck:
+class LateCheck(Generic[S]):
     """What was not done with one shard when the process connected; its engine does it first.
 
     Each clone of the store does it over its own connections, which may be those of a thread, with
     a time-out of their own.
     """
 
-    def __init__(self, shard: Store, todo: Iterable[Callable[[Store], object]]) -> None:
-        self._shard, self._todo = shard, list(todo)
+    def __init__(self, shard: S, number: int, todo: Iterable[Callable[[S], object]]) -> None:
+        self._shard, self._number, self._todo = shard, number, list(todo)
         self._lock = threading.RLock()
         self._is_busy = self._is_done = False
 
-    def over(self, clone: Store) -> LateCheck:
+    def over(self, clone: S) -> LateCheck[S]:
         """The same for a clone of the shard's store."""
-        return LateCheck(clone, self._todo)
+        return LateCheck(clone, self._number, self._todo)
 
-    def then(self, call: Callable[[Store], object]) -> None:
+    def then(self, call: Callable[[S], object]) -> None:
         """Make this call when the check has passed, before any other."""
         with self._lock:
             if not self._is_done:
@@ -53,5 +51,5 @@ class LateCheck:
                 self._is_done = True
             finally:
                 self._is_busy = False
-        log.info("shard %d answers again", self._shard.engine.shard)
+        log.info("shard %d answers again", self._number)
         return True

@@ -96,6 +96,7 @@ redis.register_function({{
 """
 
 
+@cache
 def read_source(name: str) -> str:
     """Return the text of one Lua file of this package: ``claim``, or ``modules/lanes``."""
     return (files("fairqueue") / "lua" / f"{name}.lua").read_text(encoding="utf-8")

@@ -26,17 +26,6 @@ _SAFE = re.compile(
 """What the client says that quotes neither user, password nor host."""
 
 
-def servers_of(url: str) -> list[str]:
-    """Split a URL that names several servers; each gets the same login, database and query."""
-    scheme, mark, rest = url.partition("://")
-    if scheme not in {"redis", "rediss"}:  # Sentinels are several hosts of one primary
-        return [url]
-    ends = [at for at in map(rest.find, "/?") if at >= 0]
-    end = min(ends, default=len(rest))
-    login, at, hosts = rest[:end].rpartition("@")
-    return [f"{scheme}{mark}{login}{at}{host}{rest[end:]}" for host in hosts.split(",")]
-
-
 def is_looked_for(url: str) -> bool:
     """Whether the server of a core URL is found at each connect: by Sentinels, or in a Cluster."""
     return is_sentinel(url) or is_cluster(url)

@@ -7,7 +7,8 @@ from typing import Any
 import redis
 from redis.exceptions import ResponseError
 
-from fairqueue._stores.redis.address import client_at, servers_of
+from fairqueue._settings import servers_of
+from fairqueue._stores.redis.address import client_at
 from fairqueue._stores.redis.errors import is_from_wrong_server, remedy_of
 
 

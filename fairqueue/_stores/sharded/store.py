@@ -90,7 +90,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
             if shard.engine not in there and shard.engine.late_check is None:
                 log.warning("shard %d does not answer: %s", shard.engine.shard, errors.found[-1])
                 late = partial(self._check_late, strict=strict)
-                shard.engine.late_check = LateCheck(shard, [late])
+                shard.engine.late_check = LateCheck(shard, shard.engine.shard, [late])
 
     def _check_late(self, shard: Store, *, strict: bool) -> None:
         shard.engine.check(strict=strict)
