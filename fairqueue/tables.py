@@ -78,6 +78,20 @@ def _name(title: str, field: str, **more: Any) -> Column:
 WORKSPACE = _name(
     "workspace", "workspace", link=lambda row: Link("/workspace", {"name": row.workspace})
 )
+WORKSPACES = (
+    WORKSPACE,
+    Column("waiting", lambda row: number(row.waiting)),
+    Column("scheduled", lambda row: number(row.scheduled)),
+    Column("running", lambda row: number(row.running)),
+    Column("limit", lambda row: number(row.limit)),
+    Column("oldest wait", lambda row: duration(row.oldest_wait_seconds)),
+    Column("dead", lambda row: number(row.dead)),
+    Column("lost", lambda row: number(row.lost)),
+)
+OBSERVED = (
+    Column("would block", lambda row: number(row.would_block)),
+    Column("would reject", lambda row: number(row.would_reject)),
+)
 OF_JOB = (
     _name(
         "job",

@@ -30,13 +30,8 @@ class HandoverStore(OperatorStore):
     ) -> bool:
         """Replace the next message of another system's list with a job, in one step.
 
-        ``source`` is the list's key in the same store; its last element is the next message and
-        must equal the job's payload. False: it does not, so nothing was done. ``""``: the caller
-        has taken the message from a list, and forgets it once this returns; a repeat under the same
-        job id does nothing while that job lives, and for a minute after it. No capacity applies,
-        since the message was accepted elsewhere. ``kind`` is counted, see :meth:`imported`. Raises
-        FairQueueError while imports are suspended, see :meth:`suspend_imports`; WorkspaceMoves, as
-        :meth:`publish` does.
+        See :meth:`fairqueue.operate.Jobs.import_message`. Raises FairQueueError while imports are
+        suspended; WorkspaceMoves, as :meth:`publish` does.
         """
         done = self._call(
             "import_message",
@@ -58,11 +53,7 @@ class HandoverStore(OperatorStore):
         return bool(done)
 
     def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
-        """Move a queue's waiting and scheduled jobs into another system's lists in this store.
-
-        ``lists`` holds (least priority, key) pairs in rising order. Items as in :meth:`purge`;
-        workspaces take turns. Running jobs go on.
-        """
+        """Move a queue's waiting and scheduled jobs into other lists; items as in purge."""
         text = " ".join(f"{least} {encode(name)}" for least, name in lists)
         moved = 1
         while moved:

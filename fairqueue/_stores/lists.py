@@ -100,11 +100,9 @@ class ListStore(OperatorStore):
     def waiting(
         self, queue: str, *, workspace: str = "", task: str = "", cursor: str = "", n: int = PAGE
     ) -> JobPage:
-        """Return a page of about ``n`` jobs, at most 100, that wait or are scheduled.
+        """Return a page of about ``n`` jobs, at most 100; those of a queue come in no order.
 
-        Those of a workspace come in the order of its lanes, on all queues if ``queue`` is empty.
-        Those of a queue come in no order. What starts between two pages may make the second pass
-        over others of its lane.
+        What starts between two pages may make the second pass over others of its lane.
         """
         now, following, *rows = self._call(
             "waiting",
@@ -158,10 +156,8 @@ class ListStore(OperatorStore):
     ) -> None:
         """Note that an owner of leases lives; ``node``: its framework's name for it, or empty.
 
-        ``queues`` are those that it takes jobs from (None: not known), of which the first 4,000
-        bytes are kept, and ``slots`` is how many jobs it can run at once. ``lease_seconds`` is
-        the length of its leases; 0: it has stopped. ``limits`` is a digest of those that it
-        configures.
+        Of ``queues`` (None: not known) the first 4,000 bytes are kept. ``lease_seconds`` 0: it has
+        stopped. ``limits`` is a digest of those that it configures.
         """
         about = f"{encode(node) or '-'} {encode(software) or '-'}"
         takes = list_rows.takes(queues, slots, lease_seconds, limits)
@@ -177,11 +173,8 @@ class ListStore(OperatorStore):
     ) -> Why:
         """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.
 
-        Without a queue the job is searched for on all queues. The cost grows with the queues
-        and lanes of that workspace, not with the number of workspaces. Three bounds apply: at most
-        10,000 jobs ahead in a lane are counted, 1,000 leases are looked at for when it may start,
-        and a dead job is searched for in the given workspace, else in the 1,000 with the oldest
-        dead letters. ``fleet`` gives the workers and leases, if not those of this store alone.
+        At most 10,000 jobs ahead in a lane are counted, and 1,000 leases looked at for when it may
+        start. ``fleet`` gives the workers and leases, if not those of this store alone.
         """
         where = {"workspace": workspace, "queue": queue, "id": job_id}
         named = {argument: encode(name or "") for argument, name in where.items()}

@@ -133,13 +133,9 @@ class OperatorStore:
     def set_limits(
         self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
     ) -> None:
-        """Set live limits, which override configured ones; None removes them.
+        """Set live limits; None removes them. Others stay, unless it ``replaces`` them.
 
-        Those that it does not set stay as they are, unless it ``replaces`` all of this scope.
-
-        ``scope``: ``"workspace"``, ``"task"``, ``"queue"``, ``"default"`` or ``"total"``. They
-        apply to jobs already waiting. Raises ConfigurationError, and changes nothing, if the
-        workspace's reserve would exceed its concurrency.
+        ConfigurationError, with nothing changed: the reserve would exceed the concurrency.
         """
         wide = limits_text.WIDE.get(scope, ()) if self.is_spread else ()
         unset = "-" if replaces else None
@@ -157,7 +153,7 @@ class OperatorStore:
             self.settle_change()
 
     def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
-        """Return the limits stored for a scope (as above) and name, with the source of each.
+        """Return the limits stored for a scope and name, each with its source.
 
         Sources, in rising precedence: ``"default"``, ``"live default"``, ``"configured"``,
         ``"limit_provider"``, ``"live"``; only those that apply and set something.
@@ -201,7 +197,7 @@ class OperatorStore:
         *,
         cancelled: bool = False,
     ) -> Iterator[int]:
-        """Remove waiting and scheduled jobs that match everything given; running jobs go on.
+        """Remove waiting and scheduled jobs that match everything given.
 
         Each item is one atomic step of bounded length: the number of jobs it removed. With
         ``task`` every job of the queues concerned is examined. With ``cancelled`` each leaves a
@@ -226,30 +222,23 @@ class OperatorStore:
     def cancel(self, job_id: str, queue: str | None = None) -> Cancelled:
         """Cancel one job: remove it if it waits, signal its worker if it runs.
 
-        A running job that was cancelled is removed however its lease ends: it is neither run
-        again nor kept as a dead letter. Without a queue all queues are searched. In the same step
-        a waiting job leaves a failure notice with the reason ``cancelled``; so does a running one
-        when its lease expires or is released. A notice counts against the retention of dead
-        letters, in a store of its own per workspace.
+        In the same step a waiting job leaves a failure notice with the reason ``cancelled``; so
+        does a running one when its lease expires or is released. A notice counts against the
+        retention of dead letters, in a store of its own per workspace.
         """
         found = self._call("cancel", queue=encode(queue or ""), id=encode(job_id))
         return Cancelled(found.decode())
 
     def withdraw(self, job_id: str, queue: str) -> Job | None:
-        """Cancel and return a waiting or scheduled job; None: there is none of this id.
+        """Cancel and return a waiting or scheduled job; None: there is none, or no more.
 
-        It leaves a failure notice like :meth:`cancel`, so its end is reported whether or not the
-        reply arrives. A repeated call returns None. The delay and the expiry are not returned.
+        It leaves a failure notice, so its end is reported whether or not the reply arrives.
         """
         found = self._call("withdraw", queue=encode(queue), id=encode(job_id))
         return replies.job(job_id, queue, found[0], decode) if found else None
 
     def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
-        """Yield ids of a queue's waiting, scheduled or running jobs whose payload contains a text.
-
-        With ``words``, one of them must stand between the first occurrence of the text and the
-        next quote. Every job is examined, in steps of bounded length; an id may come twice.
-        """
+        """Yield ids of jobs whose payload contains a text, in bounded steps; one may come twice."""
         cursor = b""
         while cursor != b"0":
             cursor, *found = self._call(
@@ -274,10 +263,7 @@ class OperatorStore:
     def dead_letters(
         self, workspace: str, *, job_id: str | None = None, start: int = 0, count: int = 100
     ) -> list[DeadLetter]:
-        """Return a page of a workspace's dead letters, oldest first, or the one with this id.
-
-        Dead letters beyond their retention are removed; other jobs never are.
-        """
+        """Return a page of a workspace's dead letters, oldest first, or the one with this id."""
         found = self._call(
             "dead_letters",
             workspace=encode(workspace),
@@ -291,8 +277,7 @@ class OperatorStore:
     def replay(self, workspace: str, job_id: str, *, delay_seconds: float = 0.0) -> bool:
         """Re-enqueue a dead letter; False: there is none, or its id is in use again.
 
-        It keeps its workspace, queue, task and id and starts with no counted deliveries; no
-        capacity applies. One whose unique key another job holds stays dead: UniqueKeyHeld.
+        UniqueKeyHeld: another job holds its unique key, so it stays dead.
         """
         done = self._call(
             "replay", workspace=encode(workspace), id=encode(job_id), delay=delay_seconds
@@ -308,12 +293,9 @@ class OperatorStore:
     def take_failure_notices(
         self, queues: Sequence[str], *, n: int, hold_seconds: float
     ) -> list[DeadLetter]:
-        """Take up to ``n`` notices of dead or cancelled jobs of these queues.
+        """Take up to ``n`` notices of these queues, reserved for ``hold_seconds``.
 
-        There is a notice for each job that ended without a worker that could report it. It is
-        reserved for this caller for ``hold_seconds`` and then available again until
-        :meth:`drop_failure_notices`, so every failure is reported at least once. Replaying or
-        purging a dead letter removes its notice.
+        Replaying or purging a dead letter removes its notice.
         """
         found = self._call(
             "take_failure_notices",
@@ -325,19 +307,14 @@ class OperatorStore:
         return [replies.dead_letter(*pair, decode) for pair in pairs]
 
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
-        """Mark these failures as reported; return how many were not reported before.
-
-        A dead letter stays; nothing stays of a cancelled job.
-        """
+        """Mark failures as reported; a dead letter stays, nothing stays of a cancelled job."""
         text = " ".join(map(replies.notice_text, letters))
         return int(self._call("drop_failure_notices", notices=text))
 
     def pause(self, scope: str, name: str, how: Pause | None) -> Pause | None:
         """Pause, drain or, with None, resume a scope; return its previous state.
 
-        ``scope``: ``"workspace"``, ``"queue"``, ``"task"`` or ``"total"``. Running jobs finish. The
-        state lasts until it is resumed, whatever limits are set meanwhile. A pause earns no credit
-        in the fair order. A paused task does not hold back other tasks.
+        A pause earns no credit in the fair order. A paused task does not hold back other tasks.
         """
         wanted = how.value if how else ""
         before = self._call_indexed(

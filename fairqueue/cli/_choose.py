@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import click
 
 from fairqueue import FairQueue, Scope
 from fairqueue.cli._command import options
-from fairqueue.plain import WHEN, printable, seconds_in, time_in
+from fairqueue.plain import printable, seconds_in
 
 
 def as_seconds(_context: click.Context, _option: click.Parameter, value: Any) -> float | None:
@@ -21,16 +20,6 @@ def as_seconds(_context: click.Context, _option: click.Parameter, value: Any) ->
     if found is None:
         shown = printable(str(value))
         raise click.BadParameter(f"{shown!r} is no duration, such as 90, 90s, 5m or 2h")
-    return found
-
-
-def as_time(_context: click.Context, _option: click.Parameter, value: Any) -> float | None:
-    """Read a point in time: ISO 8601, in UTC unless it names a zone, or a duration before now."""
-    if value is None:
-        return None
-    found = time_in(str(value), time.time())
-    if found is None:
-        raise click.BadParameter(f"{printable(str(value))!r} is not {WHEN}")
     return found
 
 

@@ -11,13 +11,14 @@ from typing import Any
 import click
 
 from fairqueue import DeadLetter, Delivery, FairQueue
-from fairqueue.cli._choose import as_time, limit_option
+from fairqueue.cli._choose import limit_option
 from fairqueue.cli._command import Answer, on_queue, options
 from fairqueue.cli._connect import Problem
 from fairqueue.cli._find_job import texts_of
 from fairqueue.cli._format import count_jobs, duration, listed, moment, printable, table
 from fairqueue.cli._output import confirm, progress
 from fairqueue.lists import DeadFilter
+from fairqueue.operate.dead import filter_of
 from fairqueue.plain import WHEN
 from fairqueue.tables import DEAD_LETTERS
 
@@ -38,8 +39,8 @@ filter_options = options(
     click.option("--task", help="Only jobs of this task or actor."),
     click.option("--reason", help="Only those that died for this reason."),
     click.option("--task-id", help="The one of this Celery task id or Dramatiq message id."),
-    click.option("--since", callback=as_time, help=f"Only those that died since {WHEN}."),
-    click.option("--until", callback=as_time, help=f"Only those that died until {WHEN}."),
+    click.option("--since", help=f"Only those that died since {WHEN}."),
+    click.option("--until", help=f"Only those that died until {WHEN}."),
 )
 choice_options = options(
     click.argument("job", required=False),
@@ -87,9 +88,7 @@ def _shortened(error: str) -> str:
 
 def _filters(given: Mapping[str, Any], job: str | None = None) -> list[DeadFilter]:
     """Return the filters whose matches are meant; a framework's id is spelt in one of two ways."""
-    named = {name: value for name, value in given.items() if value and name != "task_id"}
-    chosen = DeadFilter(**named, job_id=job or "")
-    task_id = given.get("task_id")
+    chosen, task_id = filter_of({**given, "job_id": job or ""}), given["task_id"]
     return [replace(chosen, text=text) for text in texts_of(task_id)] if task_id else [chosen]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -14,13 +14,12 @@ from fairqueue.adapters import similar_names
 from fairqueue.cli._choose import as_seconds, hint_at_unseen
 from fairqueue.cli._command import Answer, json_option
 from fairqueue.cli._connect import connection_options, opened_queue, shown_url
-from fairqueue.cli._format import count_jobs, counted, duration, printable, table
+from fairqueue.cli._format import count_jobs, counted, duration, listed, printable
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_without_workspace
 from fairqueue.lists import Overview
+from fairqueue.tables import OBSERVED, WORKSPACES
 
-OBSERVED = ("would block", "would reject")
-HEAD = ("workspace", "waiting", "scheduled", "running", "limit", "oldest wait", "dead", "lost")
 SUMMED = ("waiting", "scheduled", "running", "dead", "lost", "would_block", "would_reject")
 NONE = "No workspace has jobs, limits or history."
 
@@ -124,10 +123,18 @@ def _explain_rest(found: Overview) -> Iterator[str]:
 
 
 def _workspaces(found: Overview) -> str:
-    rows = [[*_row(entry), *_observed([entry])] for entry in found.workspaces]
-    rows.append([*_total(found), *_observed(found.workspaces)])
-    columns = len(HEAD) + len(OBSERVED) * any(row[len(HEAD) :] != ["0", "0"] for row in rows)
-    return table((*HEAD, *OBSERVED)[:columns], [row[:columns] for row in rows])
+    rows = [*found.workspaces, _total(found)]
+    observed = OBSERVED if rows[-1].would_block or rows[-1].would_reject else ()
+    return listed((*WORKSPACES, *observed), rows, NONE)
+
+
+def _total(found: Overview) -> WorkspaceStats:
+    """Add up the rows."""
+    rows = found.workspaces
+    waits = [row.oldest_wait_seconds for row in rows if row.oldest_wait_seconds is not None]
+    sums = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}
+    name, oldest = "(all)" if found.is_complete else "(these)", max(waits, default=None)
+    return WorkspaceStats(name, limit=None, oldest_wait_seconds=oldest, **sums)
 
 
 def _explain_set_aside(found: Overview) -> Iterator[str]:
@@ -140,33 +147,3 @@ def _explain_similar(found: Overview) -> Iterator[str]:
     for names in similar_names(entry.workspace for entry in found.workspaces):
         shown = ", ".join(repr(printable(name)) for name in names)
         yield f"similar names: {shown} differ only in case or surrounding spaces"
-
-
-def _observed(entries: Sequence[WorkspaceStats]) -> list[str]:
-    return [
-        f"{sum(entry.would_block for entry in entries):,}",
-        f"{sum(entry.would_reject for entry in entries):,}",
-    ]
-
-
-def _row(entry: WorkspaceStats) -> list[str]:
-    return [
-        printable(entry.workspace),
-        f"{entry.waiting:,}",
-        f"{entry.scheduled:,}",
-        f"{entry.running:,}",
-        "–" if entry.limit is None else f"{entry.limit:,}",
-        duration(entry.oldest_wait_seconds),
-        f"{entry.dead:,}",
-        f"{entry.lost:,}",
-    ]
-
-
-def _total(found: Overview) -> list[str]:
-    names = ("waiting", "scheduled", "running", "dead", "lost")
-    sums = {name: sum(getattr(entry, name) for entry in found.workspaces) for name in names}
-    waits = [entry.oldest_wait_seconds for entry in found.workspaces]
-    oldest = max((wait for wait in waits if wait is not None), default=None)
-    waiting, scheduled, running, dead, lost = (f"{sums[name]:,}" for name in names)
-    label = "(all)" if found.is_complete else "(these)"
-    return [label, waiting, scheduled, running, "", duration(oldest), dead, lost]

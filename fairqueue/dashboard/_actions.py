@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fairqueue._types import Cancelled
-from fairqueue.dashboard._dead import filter_of, where_of
 from fairqueue.dashboard._pages import View, edited, given, scope_of
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import DeadFilter
+from fairqueue.operate.dead import EVERY, filter_of
 from fairqueue.plain import count_jobs, counted, printable
 
 Form = Mapping[str, str]
@@ -54,10 +54,10 @@ def _replay(view: View, form: Form) -> str:
 
 def _chosen_dead(form: Form) -> DeadFilter:
     """Return the dead letters that a form means: without a filter it means none."""
-    where = where_of(form)
-    if not where:
+    chosen = filter_of(form)
+    if chosen == EVERY:
         raise ConfigurationError("nothing chooses the dead letters: fill in at least one field")
-    return filter_of(where)
+    return chosen
 
 
 def _replay_dead(view: View, form: Form) -> str:

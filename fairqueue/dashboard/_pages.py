@@ -17,7 +17,6 @@ from fairqueue._validation import checked_scope
 from fairqueue.audit import can_be_mended
 from fairqueue.dashboard import _pictures
 from fairqueue.dashboard._checkup import Checkup
-from fairqueue.dashboard._dead import TEXTS, TIMES, filter_of, where_of
 from fairqueue.dashboard._remembered import Remembered
 from fairqueue.errors import ConfigurationError
 from fairqueue.explained import (
@@ -33,6 +32,7 @@ from fairqueue.explained import (
     explain_workers,
 )
 from fairqueue.lists import Overview, Sample
+from fairqueue.operate.dead import filter_of
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
     PAUSES,
@@ -278,11 +278,11 @@ def _waiting(view: View, query: Query) -> Context:
 
 
 def _dead(view: View, query: Query) -> Context:
-    where, start = where_of(query), _start(query)
+    where, start = _choice(query, "reason", "since", "until"), _start(query)
     overview, found = view.overview(), view.dead(where, start)
     return {
         "where": where,
-        "fields": TEXTS + TIMES,
+        "fields": (*CHOICES, "reason", "since", "until"),
         "start": start,
         "page": PAGE,
         "letters": found[:PAGE],

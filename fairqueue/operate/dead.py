@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isnan
 
@@ -13,10 +14,13 @@ from fairqueue._validation import check_name, check_text
 from fairqueue.errors import ConfigurationError, UniqueKeyHeld
 from fairqueue.lists import DeadCount, DeadFilter
 from fairqueue.operate.progress import Progress, ignore
+from fairqueue.plain import WHEN, printable, time_in
 
 log = logging.getLogger("fairqueue")
 
 EVERY = DeadFilter()
+TEXTS = ("workspace", "queue", "task", "reason", "job_id")
+TIMES = ("since", "until")
 SLOWEST_REPLAY = 1e-6
 """Per second: one in eleven days. Anything slower is a mistake and would never be due."""
 
@@ -28,6 +32,21 @@ def _spacing_of(per_second: float | None) -> float:
             f"per_second must be at least {SLOWEST_REPLAY}, not {per_second!r}"
         )
     return 1 / per_second if per_second else 0.0
+
+
+def filter_of(given: Mapping[str, str | None]) -> DeadFilter:
+    """Read a filter as people write it; what is empty does not count, nor blanks around times."""
+    texts = {name: text for name in TEXTS if (text := given.get(name))}
+    words = {name: (given.get(name) or "").strip() for name in TIMES}
+    times = {name: _time(name, word) for name, word in words.items() if word}
+    return DeadFilter(**texts, **times)  # type: ignore[arg-type]
+
+
+def _time(name: str, text: str) -> float:
+    found = time_in(text, time.time())
+    if found is None:
+        raise ConfigurationError(f"{name}: {printable(text)!r} is not {WHEN}")
+    return found
 
 
 def _checked(chosen: DeadFilter) -> DeadFilter:
