@@ -39,6 +39,13 @@ def number(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,g}"
 
 
+def limit_value(name: str, value: float | str | None) -> str:
+    """The value of a limit of this name, safe to print."""
+    if isinstance(value, str):
+        return printable(value)
+    return _starts(value) if name in {"rate", "workspace_rate"} else number(value)
+
+
 def _starts(per_second: float | None) -> str:
     return NOTHING if per_second is None else rate(per_second)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import nsmallest
-from itertools import islice
+from itertools import count, islice
 from typing import Any, Literal
 
 from fairqueue._keys import decode, encode
@@ -13,9 +13,10 @@ from fairqueue._stores import explain, limits_text, list_rows, replies, samples
 from fairqueue._stores.fleet import Fleet, TakenSlot, fleet_of, taken_slot
 from fairqueue._stores.list_rows import Held
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._types import Stats, WithoutWorkspace
+from fairqueue._types import DeadLetter, Stats, WithoutWorkspace
 from fairqueue.explained import Why
 from fairqueue.lists import (
+    DeadFilter,
     JobPage,
     PauseRow,
     QueueRow,
@@ -29,6 +30,8 @@ from fairqueue.lists import (
 )
 
 PAGE = 100
+WORKSPACES_AT_ONCE = 200
+LETTERS_AT_ONCE = 100
 LEASES_AT_ONCE = 500  # they have no payload
 NAMES_AT_ONCE = 500
 FLOWS_AT_ONCE = 50  # of a ready set: each has lanes and limits
@@ -270,3 +273,42 @@ class ListStore(OperatorStore):
             found = self._call("sample", queue=encode(queue), count=min(PAGE, n - first))
             counted.update(map(decode, found))
         return counted
+
+    def dead_workspaces(self) -> Iterator[tuple[float, str]]:
+        """Give the workspaces with dead letters, each with the time of its oldest; some twice."""
+        cursor = b""
+        while cursor != b"0":
+            cursor, *found = self._call(
+                "dead_workspaces", cursor=cursor or b"0", count=WORKSPACES_AT_ONCE
+            )
+            for name, oldest in zip(found[::2], found[1::2], strict=True):
+                yield float(oldest), decode(name)
+
+    def choose_dead(self, choice: DeadFilter) -> Iterator[DeadLetter]:
+        """Give the dead letters that match, without payloads: by workspace, the oldest first.
+
+        Each step looks at a bounded number of letters. While they are given, others may come.
+        """
+        names = [choice.workspace]
+        if not choice.workspace:
+            names = list(dict.fromkeys(name for _, name in sorted(self.dead_workspaces())))
+        for name in names:
+            yield from self._chosen_of(name, choice)
+
+    def _chosen_of(self, workspace: str, choice: DeadFilter) -> Iterator[DeadLetter]:
+        named: dict[str, Any] = {
+            "workspace": encode(workspace),
+            "id": encode(choice.job_id),
+            "queue": encode(choice.queue),
+            "task": encode(choice.task),
+            "reason": encode(choice.reason),
+            "text": choice.text,
+            "since": choice.since,
+            "until_then": "+inf" if choice.until == float("inf") else choice.until,
+        }
+        for skip in count(step=LETTERS_AT_ONCE):
+            looked_at, *found = self._call("choose_dead", skip=skip, count=LETTERS_AT_ONCE, **named)
+            for job_id, letter in zip(found[::2], found[1::2], strict=True):
+                yield replies.dead_letter(job_id, letter, decode)
+            if looked_at < LETTERS_AT_ONCE:
+                break

@@ -28,13 +28,13 @@ from typing import Any
 from fairqueue._keys import decode, encode
 from fairqueue._shards import Time
 from fairqueue._stores import replies
-from fairqueue._stores.dead import DeadStore
 from fairqueue._stores.engine import Value
 from fairqueue._stores.handover import HandoverStore
 from fairqueue._stores.moves import MovesStore
 from fairqueue._stores.permits import PermitStore
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
+from fairqueue._stores.repairs import RepairStore
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import (
     Admission,
@@ -59,7 +59,7 @@ NAMED_AGAIN_SECONDS = 3600.0
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
-class AnyStore(HandoverStore, DeadStore):
+class AnyStore(HandoverStore, RepairStore):
     """What a store has, whether on one shard or on several: all but the calls that owners number.
 
     There is one method per operation. Each is one atomic step unless it says otherwise: it writes

@@ -11,12 +11,12 @@ import click
 from fairqueue import FairQueue, Limit, Scope
 from fairqueue.cli._choose import hint_at_unseen
 from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._format import moment, printable, rate, table
+from fairqueue.cli._format import moment, printable, table
 from fairqueue.cli._scope import scope_options
+from fairqueue.tables import limit_value
 
 HEAD = ("limit", "value", "source", "stored")
 ALL_HEAD = ("scope", "name", *HEAD)
-RATES = ("rate", "workspace_rate")
 SCOPES = {
     "queue_default": "default of queues",
     "observe": "enforce",
@@ -29,9 +29,8 @@ def _row(
     name: str, value: float | str, source: str, at: float | None, by: str | None
 ) -> tuple[str, str, str, str]:
     """Name, value and source of a limit, and when and by which process it was stored."""
-    shown = rate(float(value)) if name in RATES else printable(str(value))
     stored = "–" if at is None else f"{moment(at)} by {printable(by or '')}"
-    return name, shown, source.replace("_", " "), stored
+    return name, limit_value(name, value), source.replace("_", " "), stored
 
 
 def rows_of(limits: Mapping[str, Limit]) -> Iterable[tuple[str, str, str, str]]:

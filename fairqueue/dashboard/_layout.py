@@ -18,7 +18,7 @@ from fairqueue.dashboard import _pictures
 from fairqueue.dashboard._access import Role
 from fairqueue.dashboard._guard import base_of, path_of
 from fairqueue.dashboard._pages import PAGES, Context, View
-from fairqueue.plain import counted, duration, moment, printable, rate
+from fairqueue.plain import counted, duration, moment, printable
 from fairqueue.shares import state_of
 
 STATIC = {
@@ -64,14 +64,6 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _limit(value: float | str | None, what: str = "") -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, str):
-        return printable(value)
-    return rate(value) if what in ("rate", "workspace_rate") else f"{value:,g}"
-
-
 def _lines(text: str) -> str:
     """Show a payload or a longer text, line by line."""
     return "\n".join(printable(line) for line in _cut(text, MOST_OF_TEXT).splitlines())
@@ -94,14 +86,13 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.filters |= {
     "name": _name,
-    "limit": _limit,
+    "limit": lambda value, name="": tables.limit_value(name, value),
     "lines": _lines,
     "n": lambda number: f"{number:,}",
     "counted": counted,
     "duration": duration,
     "moment": _moment,
     "percent": _percent,
-    "rate": rate,
     "query": urlencode,
     "remedy": remedy_of,
     "cut": lambda text: _cut(text, MOST_OF_NAME),

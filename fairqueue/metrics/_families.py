@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
+    Metric,
 )
+
+KINDS: dict[str, Any] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
 
 
 class Family(NamedTuple):
@@ -24,17 +31,13 @@ class Family(NamedTuple):
         """The name as Prometheus shows it."""
         return f"fairqueue_{self.name}{'_total' if self.kind == 'counter' else ''}"
 
-    def gauge(self) -> GaugeMetricFamily:
-        """Begin a gauge."""
-        return GaugeMetricFamily(self.shown, self.meaning, labels=self.labels)
+    def begin(self) -> Any:
+        """Begin it: numbers are added to it."""
+        return KINDS[self.kind](self.shown, self.meaning, labels=self.labels)
 
-    def counter(self) -> CounterMetricFamily:
-        """Begin a counter."""
-        return CounterMetricFamily(self.shown, self.meaning, labels=self.labels)
-
-    def histogram(self) -> HistogramMetricFamily:
-        """Begin a histogram."""
-        return HistogramMetricFamily(self.shown, self.meaning, labels=self.labels)
+    def described(self) -> Metric:
+        """Say what it is, without a number."""
+        return Metric(self.shown, self.meaning, self.kind)
 
 
 QUEUE, WORKSPACE = ("queue",), ("workspace",)

@@ -8,8 +8,8 @@ from itertools import accumulate
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from fairqueue._tally import BOUNDS, Counts, Histogram, Tally
-from fairqueue.metrics._families import OF_PROCESS, Family
+from fairqueue._tally import BOUNDS, Histogram, Tally
+from fairqueue.metrics._families import OF_PROCESS
 from fairqueue.plain import printable
 
 EDGES = (*map(str, BOUNDS), "+Inf")
@@ -26,25 +26,16 @@ class ProcessCollector(Collector):
         """Yield what was counted so far."""
         counts = self._tally.read()
         for family in OF_PROCESS:
-            yield (_histogram if family.kind == "histogram" else _counter)(family, counts)
+            found = family.begin()
+            for labels, value in counts.counters.get(family.name, {}).items():
+                found.add_metric([*map(printable, labels)], value)
+            for labels, times in counts.histograms.get(family.name, {}).items():
+                found.add_metric([*map(printable, labels)], _buckets(times), times.seconds)
+            yield found
 
     def describe(self) -> list[Metric]:
         """Give the names without reading numbers."""
-        return [Metric(family.shown, family.meaning, family.kind) for family in OF_PROCESS]
-
-
-def _counter(family: Family, counts: Counts) -> Metric:
-    found = family.counter()
-    for labels, value in counts.counters.get(family.name, {}).items():
-        found.add_metric([*map(printable, labels)], value)
-    return found
-
-
-def _histogram(family: Family, counts: Counts) -> Metric:
-    found = family.histogram()
-    for labels, histogram in counts.histograms.get(family.name, {}).items():
-        found.add_metric([*map(printable, labels)], _buckets(histogram), histogram.seconds)
-    return found
+        return [family.described() for family in OF_PROCESS]
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

@@ -52,17 +52,14 @@ class StoreCollector(Collector):
 
     def describe(self) -> list[Metric]:
         """Give the names without asking the store."""
-        return [Metric(family.shown, family.meaning, family.kind) for family in OF_STORE]
+        return [family.described() for family in OF_STORE]
 
 
 class _Reading:
     """The numbers of one scrape."""
 
     def __init__(self) -> None:
-        self._found = {
-            family.name: family.counter() if family.kind == "counter" else family.gauge()
-            for family in OF_STORE
-        }
+        self._found = {family.name: family.begin() for family in OF_STORE}
 
     def families(self) -> Iterator[Metric]:
         """Those that have a number."""

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterator
 from difflib import get_close_matches
 from heapq import nlargest
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
+from operator import eq
 
 from fairqueue._keys import encode_in
 from fairqueue._similar_names import folded
@@ -78,12 +79,8 @@ def _closest(name: str, names: set[str]) -> list[str]:
 
 def _shared_ends(one: str, other: str) -> int:
     """Count the characters that two names share at their beginnings and ends."""
-    return _shared_start(one, other) + _shared_start(one[::-1], other[::-1])
-
-
-def _shared_start(one: str, other: str) -> int:
-    shortest = min(len(one), len(other))
-    return next((n for n in range(shortest) if one[n] != other[n]), shortest)
+    pairs = (one, other), (reversed(one), reversed(other))
+    return sum(sum(takewhile(bool, map(eq, *pair))) for pair in pairs)
 
 
 def hint_of_name(store: AnyStore, of: Scope) -> str | None:
