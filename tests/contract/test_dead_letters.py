@@ -138,40 +138,6 @@ def test_all_dead_letters_are_replayed_in_order(world: World) -> None:
     assert ids(world.worker().take(230)) == published
 
 
-def test_a_replay_is_paced(world: World) -> None:
-    """Each job is due a fixed time after the one before, and the call returns at once."""
-    published = kill_jobs(world, 130)
-    world.replay_all(per_second=0.5)
-    worker = world.worker()
-    assert ids(worker.take(9)) == published[:1]
-    world.clock.advance(2.5)
-    assert ids(worker.take(9)) == published[1:2]
-    assert world.row().scheduled == 128
-    world.clock.advance(2 * 130)
-    while world.reap():
-        pass
-    assert len(worker.take(200)) == 128
-
-
-def test_a_dead_letter_is_not_replayed_over_a_live_job(world: World) -> None:
-    """If its id was published again, it stays dead."""
-    kill_jobs(world, 3)
-    (job, *_) = names(world.dead())
-    world.clock.advance(300)
-    world.publish("a", job)
-    assert world.replay_all() == 2
-    assert names(world.dead()) == [job]
-
-
-def test_dead_letters_are_dropped(world: World) -> None:
-    """One or all of a workspace are; other workspaces keep theirs."""
-    first, *_ = kill_jobs(world, 130)
-    kill_jobs(world, 1, "b")
-    assert world.store.purge_dead("a", first)
-    assert world.purge_all() == 129
-    assert (world.row().dead, world.row("b").dead) == (0, 1)
-
-
 def test_dead_letters_are_kept_for_a_time(world: World) -> None:
     """Older ones are dropped gradually; live jobs are never touched."""
     world.configure(dead_letter_seconds=60.0, authoritative=True)

@@ -48,27 +48,6 @@ def test_ps_shows_what_runs(shell: Shell, queue: FairQueue) -> None:
     assert "No job runs" in shell.run("ps", "--longer-than", "2h").stdout
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["ps", "--longer-than", "soon"],
-        ["ps", "--longer-than", "-1"],
-        ["ps", "--limit", "0"],
-        ["ps", "--workspace", ""],
-        ["jobs", "--cursor", "nonsense"],
-        ["jobs", "--queue", "x" * 300],
-        ["stats", "--top", "0"],
-        ["stats", "--all", "--top", "3"],
-        ["stats", "--workspace", ""],
-        ["stats", "--watch=often"],
-    ],
-)
-def test_bad_input_is_exit_code_2(shell: Shell, queue: FairQueue, command: list[str]) -> None:
-    """With a sentence, and no list."""
-    _publish(queue, 1)
-    assert "Error" in shell.run(*command, code=2).output
-
-
 def test_jobs_are_paged(shell: Shell, queue: FairQueue) -> None:
     """A page says how to go on; the last one does not."""
     _publish(queue, 5)

@@ -47,12 +47,6 @@ def test_cancel_a_workspace(shell: Shell, queue: FairQueue) -> None:
     assert queue.depth("q") == 1
 
 
-@pytest.mark.parametrize("command", [["cancel"], ["cancel", "x", "--workspace", "w"]])
-def test_contradictory_arguments_are_exit_code_2(shell: Shell, command: list[str]) -> None:
-    """Neither or both of two options that exclude each other."""
-    shell.run(*command, code=2)
-
-
 def test_a_script_must_pass_yes(shell: Shell, queue: FairQueue) -> None:
     """Without a terminal to ask on, nothing is done."""
     queue.publish(b"", queue="q", workspace="acme")

@@ -183,23 +183,3 @@ def test_all_limits_are_shown_and_configured_ones_unset(shell: Shell, queue: Fai
     assert f":{os.getpid()}" in text
     assert shell.json("limits", "unset", "--configured") == {"configured": {}}
     assert len(shell.json("limits", "get")["limits"]) == 2
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("get", "--workspace", ""),
-        ("unset", "--configured", "--total"),
-        ("set", "concurrency=2"),
-        ("set", "--workspace", "a"),
-        ("set", "concurrency", "--workspace", "a"),
-        ("set", "concurrency=x", "--workspace", "a"),
-        ("set", "speed=2", "--workspace", "a"),
-        ("set", "rate=2", "--queue", "q"),
-        ("get", "--workspace", "a", "--total"),
-        ("unset",),
-    ],
-)
-def test_bad_arguments_are_exit_code_2(shell: Shell, command: tuple[str, ...]) -> None:
-    """No scope, two scopes, no value, or an impossible value."""
-    shell.run("limits", *command, code=2)
