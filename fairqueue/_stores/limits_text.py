@@ -11,7 +11,7 @@ from fairqueue._keys import decode, encode, encode_task
 from fairqueue._types import KEPT_COUNT, KEPT_SECONDS, Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import StoredLimitsRow
-from fairqueue.plain import moment
+from fairqueue.plain import moment, printable
 
 TEXTS = frozenset({"parent", "fairness"})
 DIGEST_BYTES = 16
@@ -73,7 +73,7 @@ def _word(value: float | str) -> str:
 
 def limits_in(text: str) -> Limits:
     """Read back what is set."""
-    words = dict(word.removeprefix(WHOLE).split("=", 1) for word in text.split())
+    words = _words_in(text)
     named = {f.name: words[f.name] for f in fields(Limits) if f.name in words}
     return Limits(**{name: _value(name, word) for name, word in named.items()})
 
@@ -106,28 +106,27 @@ def replaced(change: Sequence[bytes], task_name: Callable[[bytes], str]) -> str:
     field, text, before, stamp = (part.decode() for part in change)
     _, scope, name = field.split(":", 2)
     named = task_name(name.encode()) if scope == "task" else decode(name)
-    new, old = _words_in(text), _words_in(before)
+    new, old = _shown(text), _shown(before)
     changed = [limit for limit in {**old, **new} if old.get(limit) != new.get(limit)]
     values = [f"{limit} {old.get(limit, 'none')} → {new.get(limit, 'none')}" for limit in changed]
     known = stamp_in(stamp)
-    by = f" (stored by {_printable(known[1])} at {moment(known[0])})" if known else ""
+    by = f" (stored by {printable(known[1])} at {moment(known[0])})" if known else ""
     where = SCOPES.get(scope) or f"{scope} {named!r}"
     return f"{where}: {', '.join(values) or 'named'}{by}"
 
 
 def _words_in(text: str) -> dict[str, str]:
-    words = (word.removeprefix(WHOLE).partition("=") for word in text.split())
-    return {name: _printable(decode(value)) for name, _, value in words if name != "named"}
+    return dict(word.removeprefix(WHOLE).split("=", 1) for word in text.split())
 
 
-def _printable(text: str) -> str:
-    return repr(text)[1:-1]
+def _shown(text: str) -> dict[str, str]:
+    return {name: printable(decode(n)) for name, n in _words_in(text).items() if name != "named"}
 
 
 def named(field: bytes, text: bytes, stamp: bytes) -> StoredLimitsRow | None:
     """Read one field of limits with its name; None: it is a pause, or sets nothing."""
     source, scope, name = field.decode().split(":", 2)
-    words = (word.removeprefix(WHOLE).split("=", 1) for word in text.decode().split())
+    words = _words_in(text.decode()).items()
     limits = {limit: _value(limit, value) for limit, value in words if limit not in INTERNAL}
     known = stamp_in(stamp.decode()) or (None, None)
     if source == "pause" or not limits:

@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from fairqueue import FairQueue, FairQueueError, Scope, WorkspaceStats
-from fairqueue.cli._format import counted, duration, printable
+from fairqueue.cli._format import counted, printable
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_state, explain_wait
 from fairqueue.lists import Overview
 from fairqueue.shares import ORDERS, Share, shares_of, state_of
+from fairqueue.tables import WORKSPACES
 
 HEAD = ("workspace", "running", "limit", "waiting", "oldest wait", "share", "fair", "state")
 STYLES = {"paused": "yellow", "draining": "yellow", "at limit": "yellow", "running": "green"}
@@ -166,13 +167,11 @@ class Board:
 
 def _cells(row: WorkspaceStats, share: Share) -> list[Text]:
     state = state_of(row)
-    texts = [
-        printable(row.workspace),
-        f"{row.running:,}",
-        "–" if row.limit is None else f"{row.limit:,}",
-        f"{row.waiting:,}",
-        duration(row.oldest_wait_seconds),
-        f"{'█' * round(BAR * share.has):<{BAR}} {100 * share.has:3.0f} %",
-        f"{100 * share.fair:.0f} %",
+    by_title = {column.title: column.text(row) for column in WORKSPACES}
+    texts = [by_title[title] for title in HEAD if title in by_title]
+    texts.append(f"{'█' * round(BAR * share.has):<{BAR}} {100 * share.has:3.0f} %")
+    return [
+        *map(Text, texts),
+        Text(f"{100 * share.fair:.0f} %"),
+        Text(state, STYLES.get(state, "")),
     ]
-    return [*map(Text, texts), Text(state, STYLES.get(state, ""))]

@@ -5,8 +5,10 @@
 local _, name, id, start, count = unpack(ARGV)
 
 DeadLetters.expire(name)
+local ids = id ~= '' and { id }
+  or call('ZRANGE', K.dead_letters_by_age(name), start, start + count - 1)
 local found = {}
-for _, one in ipairs(DeadLetters.chosen(name, id, '+inf', start, count)) do
+for _, one in ipairs(ids) do
   local letter = DeadLetters.read(name, one)
   if letter then
     insert(found, one)

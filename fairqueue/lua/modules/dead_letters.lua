@@ -132,19 +132,12 @@ function DeadLetters.take(name, id)
   return letter
 end
 
--- Ids of one letter or of the oldest ones, after the first `skip`; only of jobs that died up to
--- `until_then`.
-function DeadLetters.chosen(name, id, until_then, skip, count)
-  if id ~= '' then return { id } end
-  local by_age = K.dead_letters_by_age(name)
-  return call('ZRANGEBYSCORE', by_age, '-inf', until_then, 'LIMIT', skip, count)
-end
-
 -- Drop the letters of a workspace that are too old; return how many.
 function DeadLetters.expire(name)
   local seconds = DeadLetters.retention().seconds
   if not seconds then return 0 end
-  local old = DeadLetters.chosen(name, '', num(now - seconds), 0, EXPIRE_MOST)
+  local by_age, until_then = K.dead_letters_by_age(name), num(now - seconds)
+  local old = call('ZRANGEBYSCORE', by_age, '-inf', until_then, 'LIMIT', 0, EXPIRE_MOST)
   for _, id in ipairs(old) do DeadLetters.take(name, id) end
   if #old > 0 then DeadLetters.list_workspace(name) end
   return #old
