@@ -230,12 +230,8 @@ class ListStore(OperatorStore):
         for first in range(0, len(names), ROWS_AT_ONCE):
             some = " ".join(names[first : first + ROWS_AT_ONCE])
             yield self._call("snapshot", names=some, cursor=b"0", count=ROWS_AT_ONCE)[1:]
-        cursor = b"0" if names else b""
-        while not names and cursor != b"0":
-            cursor, *page = self._call(
-                "snapshot", names="", cursor=cursor or b"0", count=ROWS_AT_ONCE
-            )
-            yield page[0], page[1]
+        if not names:
+            yield from map(tuple, self._steps("snapshot", names="", count=ROWS_AT_ONCE))
 
     def note_sample(self, sample: Sample) -> bool:
         """Add a sample to the short history; False: the newest one is less than 30 s old."""
@@ -276,11 +272,7 @@ class ListStore(OperatorStore):
 
     def dead_workspaces(self) -> Iterator[tuple[float, str]]:
         """Give the workspaces with dead letters, each with the time of its oldest; some twice."""
-        cursor = b""
-        while cursor != b"0":
-            cursor, *found = self._call(
-                "dead_workspaces", cursor=cursor or b"0", count=WORKSPACES_AT_ONCE
-            )
+        for found in self._steps("dead_workspaces", count=WORKSPACES_AT_ONCE):
             for name, oldest in zip(found[::2], found[1::2], strict=True):
                 yield float(oldest), decode(name)
 

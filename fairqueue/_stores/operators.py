@@ -47,6 +47,13 @@ class OperatorStore:
         now = repr(self._clock()) if self._clock else ""
         return self.engine.call(operation, now=now, **arguments)
 
+    def _steps(self, operation: str, **arguments: Value) -> Iterator[list[Any]]:
+        """Run an operation step by step; yield what follows the cursor in each reply."""
+        cursor = b""
+        while cursor != b"0":
+            cursor, *found = self._call(operation, cursor=cursor or b"0", **arguments)
+            yield found
+
     def has_limits(self) -> bool:
         """Return whether limits were ever configured here, even if they are none by now.
 
@@ -239,26 +246,14 @@ class OperatorStore:
 
     def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
         """Yield ids of jobs whose payload contains a text, in bounded steps; one may come twice."""
-        cursor = b""
-        while cursor != b"0":
-            cursor, *found = self._call(
-                "find",
-                queue=encode(queue),
-                cursor=cursor or b"0",
-                count=PAGE,
-                text=text,
-                words=b"\n".join(words),
-            )
+        what: dict[str, Value] = {"text": text, "words": b"\n".join(words)}
+        for found in self._steps("find", queue=encode(queue), count=PAGE, **what):
             yield [decode(job_id) for job_id in found]
 
     def cancel_running(self, workspace: str) -> Iterator[int]:
         """Cancel all running jobs of a workspace; items as in :meth:`purge`."""
-        cursor = b""
-        while cursor != b"0":
-            cursor, cancelled = self._call(
-                "cancel_running", workspace=encode(workspace), cursor=cursor or b"0", count=PAGE
-            )
-            yield int(cancelled)
+        for (n,) in self._steps("cancel_running", workspace=encode(workspace), count=PAGE):
+            yield int(n)
 
     def dead_letters(
         self, workspace: str, *, job_id: str | None = None, start: int = 0, count: int = 100

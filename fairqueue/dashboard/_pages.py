@@ -186,9 +186,7 @@ def _workspace(view: View, query: Query) -> Context:
         "name": name,
         "row": row,
         "state": state_of(row),
-        "why": found,
-        "blockers": [_blocker(blocker, found.now) for blocker in found.blockers],
-        "positions": [_position(position, found) for position in found.positions],
+        **_explained(found),
         "limits": view.queue.limits.get(scope),
         "edited": edited(scope),
         "running": views.running(workspace=name, n=20),
@@ -200,6 +198,14 @@ def _workspace(view: View, query: Query) -> Context:
         "waiting_picture": _pictures.lines(
             samples, now, "Waiting jobs", lambda s: _pictures.of_workspace(s, name).waiting
         ),
+    }
+
+
+def _explained(found: Why) -> Context:
+    return {
+        "why": found,
+        "blockers": [_blocker(blocker, found.now) for blocker in found.blockers],
+        "positions": [_position(position, found) for position in found.positions],
     }
 
 
@@ -304,10 +310,8 @@ def _job(view: View, query: Query) -> Context:
     found = view.queue.views.why(job, workspace=name, queue=query.get("queue") or None)
     return {
         "job": job,
-        "why": found,
+        **_explained(found),
         "sentence": explain_state(found),
-        "positions": [_position(position, found) for position in found.positions],
-        "blockers": [_blocker(blocker, found.now) for blocker in found.blockers],
         "may_cancel": found.state in {JobState.WAITING, JobState.SCHEDULED, JobState.RUNNING},
     }
 
