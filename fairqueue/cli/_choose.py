@@ -23,10 +23,13 @@ def as_seconds(_context: click.Context, _option: click.Parameter, value: Any) ->
     return found
 
 
-choice_options = options(
+job_options = options(
     click.option("--workspace", help="Only jobs of this workspace."),
     click.option("--queue", help="Only jobs of this queue."),
     click.option("--task", help="Only jobs of this task or actor."),
+)
+choice_options = options(
+    job_options,
     click.option(
         "--longer-than",
         callback=as_seconds,

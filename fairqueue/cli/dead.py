@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from fairqueue import DeadLetter, Delivery, FairQueue
-from fairqueue.cli._choose import limit_option
+from fairqueue.cli._choose import job_options, limit_option
 from fairqueue.cli._command import Answer, on_queue, options
 from fairqueue.cli._connect import Problem
 from fairqueue.cli._find_job import texts_of
@@ -34,9 +34,7 @@ def dead() -> None:
 
 
 filter_options = options(
-    click.option("--workspace", help="The workspace of the dead letters."),
-    click.option("--queue", help="Only jobs of this queue."),
-    click.option("--task", help="Only jobs of this task or actor."),
+    job_options,
     click.option("--reason", help="Only those that died for this reason."),
     click.option("--task-id", help="The one of this Celery task id or Dramatiq message id."),
     click.option("--since", help=f"Only those that died since {WHEN}."),

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from fairqueue import FairQueue
+from fairqueue.cli._choose import job_options
 from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._format import count_jobs
 from fairqueue.cli._output import confirm, progress
@@ -14,9 +15,7 @@ from fairqueue.cli._scope import count_remaining, describe
 
 
 @click.command()
-@click.option("--workspace", help="Only jobs of this workspace.")
-@click.option("--queue", help="Only jobs on this queue.")
-@click.option("--task", help="Only jobs of this task or actor.")
+@job_options
 @click.option("--all", "everything", is_flag=True, help="All jobs.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @on_queue

@@ -23,7 +23,7 @@ from fairqueue.dashboard import _layout
 from fairqueue.dashboard._access import SESSION, SESSION_SECONDS, Access, Authorize
 from fairqueue.dashboard._actions import ACTIONS
 from fairqueue.dashboard._checkup import Checkup
-from fairqueue.dashboard._guard import FOREIGN_FORM, Guard, base_of, form_of, is_https
+from fairqueue.dashboard._guard import FOREIGN_FORM, Guard, base_of, form_of, is_https, path_of
 from fairqueue.dashboard._pages import PAGES, View, find, given
 from fairqueue.dashboard._remembered import Remembered
 from fairqueue.dashboard._sampler import Sampler
@@ -105,7 +105,7 @@ class _Dashboard:
     async def _page(self, request: Request) -> Response:
         """Show a page, with what the last form of this visitor did."""
         self._sampler.begin()
-        path = _layout.here(request)
+        path = path_of(request)
         context = await run_in_threadpool(self._read, request, path)
         context["notice"] = unquote(request.cookies.get(NOTICE, ""))[:MOST_NOTICE]
         text = await run_in_threadpool(_layout.whole, PAGES[path].template, context)

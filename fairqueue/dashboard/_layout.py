@@ -16,7 +16,7 @@ from fairqueue._types import Scope
 from fairqueue.audit import remedy_of
 from fairqueue.dashboard import _pictures
 from fairqueue.dashboard._access import Role
-from fairqueue.dashboard._guard import base_of, path_of
+from fairqueue.dashboard._guard import base_of
 from fairqueue.dashboard._pages import PAGES, Context, View
 from fairqueue.plain import counted, duration, moment, printable
 from fairqueue.shares import state_of
@@ -107,7 +107,7 @@ ENVIRONMENT.globals |= {
 }
 
 
-def context_of(request: Request, view: View, *, path: str, notice: str = "") -> Context:
+def context_of(request: Request, view: View, *, path: str) -> Context:
     """Return what every page is laid out with."""
     visitor = request.scope["fairqueue"]
     query = dict(request.query_params)
@@ -122,13 +122,8 @@ def context_of(request: Request, view: View, *, path: str, notice: str = "") -> 
         "csrf": visitor["csrf"],
         "is_operator": visitor["role"] is Role.OPERATOR,
         "role": visitor["role"].value if visitor["role"] else "",
-        "notice": notice,
+        "notice": "",
     }
-
-
-def here(request: Request) -> str:
-    """The page that a request asks for."""
-    return path_of(request)
 
 
 def whole(template: str, context: Context) -> str:
