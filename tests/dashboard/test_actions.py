@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from urllib.parse import urlencode
@@ -238,40 +239,22 @@ def test_the_sampler_takes_a_sample(queue: FairQueue, visitor: Visitor) -> None:
     assert len(queue.views.history()) == 1
 
 
-def test_what_was_read_is_remembered_for_a_second() -> None:
-    """However many visitors look; a change is seen at once."""
-    now, reads = [0.0], list[int]()
+@pytest.mark.parametrize("times", [1, 10])
+def test_what_was_read_is_remembered_for_a_second(times: int) -> None:
+    """However many visitors look, or some times as long; names do not pile up."""
+    now, reads = [0.0], itertools.count(1)
     remembered = Remembered(lambda: now[0])
 
-    def read() -> int:
-        reads.append(1)
-        return len(reads)
-
-    def look() -> int:
-        return remembered.get("x", read)
+    def look(name: str = "x") -> int:
+        return remembered.get(name, lambda: next(reads), times=times)
 
     assert (look(), look()) == (1, 1)
-    now[0] = 1.5
+    now[0] = 0.9 * times
+    assert look() == 1
+    now[0] = 1.1 * times
     assert look() == 2
-    remembered.forget()
+    remembered.forget()  # a change is seen at once
     assert look() == 3
-
-
-def test_what_costs_more_is_remembered_for_longer() -> None:
-    """Some times as long; and names from addresses do not pile up."""
-    now, reads = [0.0], list[int]()
-    remembered = Remembered(lambda: now[0])
-
-    def look(name: str = "x") -> None:
-        remembered.get(name, lambda: reads.append(1), times=10)
-
-    look()
-    now[0] = 9.0
-    look()
-    assert len(reads) == 1
-    now[0] = 11.0
-    look()
-    assert len(reads) == 2
     for n in range(2 * MOST):
         look(f"name {n}")
     assert len(remembered._values) <= MOST
