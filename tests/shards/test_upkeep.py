@@ -14,6 +14,7 @@ from fairqueue._stores.redis.address import client_at
 from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
 from fairqueue.lists import Durability
+from fairqueue.operate.unseen_names import hint_of_unseen
 from tests.shards.conftest import Both
 
 
