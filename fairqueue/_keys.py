@@ -49,7 +49,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
     "workers": (),  # zset: owner, its node's name and software, by its last sign of life
     "worker_queues": (),  # hash: owner -> length of its leases, slots, queues it takes jobs from
     "history": (),  # string with an end: samples of what ran and waited, the newest first
-    "cleanup": (),  # string: how far the search for what is not used any more has come
+    "rebuild": (),  # string: how far the search for what is not used any more has come
     "requests": (),  # zset: ticket in flight by lease end
     "waiting_requests": (),  # zset: ticket that waits by lease end
     "request_turns": (),  # zset: turn:workspace that waits, by requests in flight per weight
@@ -88,7 +88,7 @@ LAYOUT: dict[str, tuple[str, ...]] = {
 
 
 _TYPED = {
-    "string": "meta shards retention imports_suspended cleanup claimer confirmed history "
+    "string": "meta shards retention imports_suspended rebuild claimer confirmed history "
     "kept_places",
     "list": "token permit_token lane",
     "set": "slots_of_workspace slots_of_workspace_task slots_of_shared_limit nodes_of_shared_limit "

@@ -1,4 +1,4 @@
-"""What the auditor asks of a store: to read heads of records, and to mend what it has found."""
+"""What the auditor asks of a store: to read heads of records, and to rebuild what it has found."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class RepairStore(ListStore):
         found: Any = self._call("heads", kind=kind, name=name, cursor=cursor, count=HEADS_AT_ONCE)
         return list(found)
 
-    def mend(self, what: str, names: Sequence[str], extra: str = "") -> str:
-        """Mend one thing that the auditor has found; return what was done, in a word, or ''.
+    def rebuild(self, what: str, names: Sequence[str], extra: str = "") -> str:
+        """Write one thing again that the auditor has found; return what was done, in a word, or ''.
 
         One atomic step, which looks again: what is sound by now is not changed. Names are encoded.
         """
-        word: bytes = self._call("mend", what=what, names="\n".join(names), extra=extra)
+        word: bytes = self._call("rebuild", what=what, names="\n".join(names), extra=extra)
         return word.decode()

@@ -1,4 +1,4 @@
-"""Reads the keys of a namespace as they stand, checks them against the invariants, mends them."""
+"""Reads the keys of a namespace as they stand, and checks them against the invariants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fairqueue.audit.checkup import Checkup
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.looks import audit, certain_findings
 from fairqueue.audit.mended import Mended, Repair
-from fairqueue.audit.repairs import can_be_mended, mend, remedy_of
+from fairqueue.audit.repairs import can_be_mended, rebuild, remedy_of
 from fairqueue.audit.view import Audit, Where
 
 __all__ = [
@@ -25,6 +25,6 @@ __all__ = [
     "can_be_mended",
     "certain_findings",
     "findings",
-    "mend",
+    "rebuild",
     "remedy_of",
 ]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from fairqueue._keys import decode
 from fairqueue._shards import shard_of
 from fairqueue._stores.layout import read_mark
-from fairqueue.audit.cleanup_checks import CLEANUP_CHECKS
 from fairqueue.audit.job_checks import JOB_CHECKS
 from fairqueue.audit.lease_checks import LEASE_CHECKS
 from fairqueue.audit.node_checks import NODE_CHECKS
+from fairqueue.audit.rebuild_checks import REBUILD_CHECKS
 from fairqueue.audit.request_checks import REQUEST_CHECKS
-from fairqueue.audit.view import FORMAT, Audit, Found, Where, entity, unequal
+from fairqueue.audit.view import FORMAT, Audit, Found, Where, entity, entry_of, unequal
 
 MORTAL = {
     "claimer",
@@ -22,15 +22,6 @@ MORTAL = {
     "kept_places",
 }  # kinds that expire by themselves
 ESTIMATES_KEPT = 16
-UNREADABLE = {
-    "workspaces": "workspace",
-    "leases": "lease",
-    "inner_nodes": "node",
-    "nodes": "node",
-    "shared_limits": "shared_limit",
-    "jobs": "job",
-}
-"""What a record of each kind describes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +49,8 @@ def _stands_where_it_should(a: Audit) -> Iterator[Found]:
 
 
 def _member(member: tuple[str, str, float]) -> Where:
-    return ("member", *member[:2])
+    """What stands in a ready set as this member, behind its arrival."""
+    return entity(member[1].partition(":")[2])
 
 
 def _ready_sets_are_the_flows(a: Audit) -> Iterator[Found]:
@@ -67,7 +59,8 @@ def _ready_sets_are_the_flows(a: Audit) -> Iterator[Found]:
         for name, stand, node in a.stands()
         if stand.arrival is not None
     }
-    yield from unequal("ready sets", a.scored("ready"), "flows", wanted, stray=_member)
+    stray, there = entry_of("ready"), a.scored("ready")
+    yield from unequal("ready sets", there, "flows", wanted, stray=stray, lacking=_member)
 
 
 def _reserved_are_those_below_their_reserve(a: Audit) -> Iterator[Found]:
@@ -80,7 +73,8 @@ def _reserved_are_those_below_their_reserve(a: Audit) -> Iterator[Found]:
         if stand.reserved != is_below and not a.draining and not (ws and a.follows(ws)):
             text = f"{decode(name)!r} in {node}: reserved: {stand.reserved}, not {is_below}"
             yield entity(name), text
-    yield from unequal("reserved sets", a.scored("reserved"), "flows", wanted, stray=_member)
+    stray, there = entry_of("reserved"), a.scored("reserved")
+    yield from unequal("reserved sets", there, "flows", wanted, stray=stray, lacking=_member)
 
 
 def _limits_hold(a: Audit) -> Iterator[Found]:
@@ -120,13 +114,13 @@ def _permits(a: Audit) -> Iterator[tuple[str, int, dict[str, float]]]:
 def _runnable_work_has_a_token(a: Audit) -> Iterator[Found]:
     for (queue,), _ in a.space.all("ready"):
         if queue in a.space.nodes and a.is_open(queue) and not a.space.of("token", queue):
-            yield ("token", queue), f"queue {decode(queue)!r} is runnable and has no token"
+            yield ("node", queue), f"queue {decode(queue)!r} is runnable and has no token"
 
 
 def _one_token_each(a: Audit) -> Iterator[Found]:
     for (queue,), tokens in a.space.all("token"):
         if len(tokens) > 1:
-            yield ("token", queue), f"queue {decode(queue)!r} has {len(tokens)} tokens"
+            yield ("node", queue), f"queue {decode(queue)!r} has {len(tokens)} tokens"
 
 
 def _finishes_belong_to_flows(a: Audit) -> Iterator[Found]:
@@ -134,12 +128,16 @@ def _finishes_belong_to_flows(a: Audit) -> Iterator[Found]:
     finishes = {(q, name) for (q,), members in a.space.all("finish") for name in members}
     indebted = {(q, name) for (q,), members in a.space.all("indebted") for name in members}
     for node, name in finishes - set(flows):
-        yield ("tag", node, name), f"a finish tag in {node} without a flow: {decode(name)!r}"
+        text = f"a finish tag in {node} without a flow: {decode(name)!r}"
+        yield ("entry", "finish", node, name), text
     for node, name in indebted - finishes:
         text = f"{decode(name)!r} is in debt in {node} and has no finish tag"
-        yield ("tag", node, name), text
+        yield entity(name), text
     in_debt = {at for at, state in flows.items() if state == "idle_with_debt"}
-    yield from unequal("indebted", indebted, "flows", in_debt, stray=lambda tag: ("tag", *tag))
+    stray = entry_of("indebted")
+    yield from unequal(
+        "indebted", indebted, "flows", in_debt, stray=stray, lacking=lambda tag: entity(tag[1])
+    )
 
 
 def _nothing_is_left(a: Audit) -> Iterator[Found]:
@@ -152,9 +150,9 @@ def _nothing_is_left(a: Audit) -> Iterator[Found]:
         for flow in ws.flows:
             if flow.state == "idle" and not a.usage(ws.name) and not a.follows(ws):
                 yield ("workspace", ws.name), f"{decode(ws.name)!r} is idle without a lease"
-    stray = {names[0] for names, _ in a.space.all("slots_of_workspace")} - set(a.space.workspaces)
-    for name in stray:
-        yield ("workspace", name), f"{decode(name)!r} has leases and no record"
+    for (name,), fences in a.space.all("slots_of_workspace"):
+        for fence in fences if name not in a.space.workspaces else ():
+            yield ("lease", fence), f"{decode(name)!r} has lease {fence} and no record"
 
 
 def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
@@ -165,7 +163,7 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
         there,
         "their list",
         listed,
-        stray=lambda ws: ("letters", ws),
+        stray=lambda ws: ("letter", ws, ""),
     )
     letters = {(names[0], job) for names, of in a.space.all("dead_letters") for job in of}
     by_age = {(names[0], job) for names, of in a.space.all("dead_letters_by_age") for job in of}
@@ -177,7 +175,10 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
         for notice in notices:
             unreported.add(tuple(notice.split(" ")))
             if tuple(notice.split(" ")) not in letters:
-                yield ("notice", queue, notice), f"a notice of no dead letter: {notice}"
+                yield (
+                    ("entry", "unreported", queue, notice),
+                    f"a notice of no dead letter: {notice}",
+                )
     for one in letters - unreported:
         if one[0].startswith("!"):
             yield ("letter", *one), f"a cancelled job without a notice: {one}"
@@ -188,7 +189,7 @@ def _provider_limits_can_be_forgotten(a: Audit) -> Iterator[Found]:
     given = {name.split(":")[2] for name in fields if name.startswith("provider:")}
     for name in given - set(a.space.one("asked", ())):
         text = f"{decode(name)!r} has limits of a provider that was not asked for it"
-        yield ("asked", name), text
+        yield ("field", "asked", name), text
 
 
 def _windows_are_the_last_two(a: Audit) -> Iterator[Found]:
@@ -225,7 +226,7 @@ def _short_publishes_need_no_check(a: Audit) -> Iterator[Found]:
 def _records_can_be_read(a: Audit) -> Iterator[Found]:
     for kind, *names in a.space.unreadable:
         text = f"the record {' '.join((kind, *map(decode, names)))} cannot be read"
-        yield (UNREADABLE[kind], *names), text
+        yield ("job", *names) if kind == "jobs" else ("record", kind, *names), text
 
 
 def _the_format_is_known(a: Audit) -> Iterator[Found]:
@@ -289,7 +290,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     *JOB_CHECKS,
     *LEASE_CHECKS,
     *NODE_CHECKS,
-    *CLEANUP_CHECKS,
+    *REBUILD_CHECKS,
     *REQUEST_CHECKS,
 )
 

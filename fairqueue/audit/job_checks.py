@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from fairqueue._keys import decode
-from fairqueue.audit.keyspace import SharedLimitRow, WorkspaceRow
-from fairqueue.audit.view import Audit, Found, Where, is_entry, limited, named, unequal
+from fairqueue.audit.keyspace import SharedLimitRow, WorkspaceRow, expires_at
+from fairqueue.audit.view import Audit, Found, Where, entry_of, is_entry, job_of, limited, unequal
 
 
 def _lane(names: tuple[object, ...]) -> Where:
@@ -52,9 +52,8 @@ def _returned_jobs_are_in_order(a: Audit) -> Iterator[Found]:
             history = " ".join(records.get(job, "").split(" ")[4:5])
             first = history.partition(",")[0].partition("/")[2]
             if int(first or 0) != fence:
-                where = ("returned", *names, element)
                 yield (
-                    where,
+                    ("job", names[1].partition("/")[0], job),
                     f"job {job} came back by fence {fence:.0f}, its first was {first or None}",
                 )
 
@@ -70,7 +69,7 @@ def _holes_are_counted(a: Audit) -> Iterator[Found]:
         lane = Counter(a.space.of("lane", *names))
         for element in Counter(holes) - lane:
             yield (
-                ("hole", *names, element),
+                ("lane", *names, element),
                 f"lane {names} has a hole without an element: {element}",
             )
         if not lane - Counter(holes):
@@ -95,7 +94,7 @@ def _schedules_can_be_read(a: Audit) -> Iterator[Found]:
         for entry in entries:
             if not is_entry(entry):
                 text = f"the schedule of {decode(name)!r} has a foreign entry: {entry}"
-                yield ("scheduled", name, entry), text
+                yield ("entry", "scheduled", name, entry), text
 
 
 def _timers_are_those_of_the_records(a: Audit) -> Iterator[Found]:
@@ -119,13 +118,16 @@ def _goes_off_for(a: Audit, timer: float | None, at: float) -> bool:
 
 
 def _what_expires_waits_and_has_a_timer(a: Audit) -> Iterator[Found]:
-    waiting = {(place.queue, place.element) for place in a.waiting()}
-    for (name,), members in a.space.all("expiring"):
-        for entry in members:
-            queue, _, element = named(entry)
-            if (queue, element) not in waiting:
-                text = f"job {element} of {decode(name)!r} on {decode(queue)!r} expires"
-                yield ("expiring", name, entry), f"{text} and does not wait"
+    wanted: set[tuple[str, str, float]] = set()
+    for place in a.waiting():
+        at = expires_at(a.space.of("jobs", place.queue, otherwise={}).get(place.job, ""))
+        if at is not None:
+            entry = f"{place.queue} {place.priority} {place.element}"
+            wanted.add((place.workspace, entry, at))
+    there, stray = a.scored("expiring"), entry_of("expiring")
+    yield from unequal(
+        "expiries", there, "waiting jobs", wanted, stray=stray, lacking=lambda at: job_of(at[1])
+    )
     firsts = {names[0]: min(members.values()) for names, members in a.space.all("expiring")}
     rows = {ws.name: ws for ws in a.space.workspaces.values() if ws.expiring is not None}
     expiring = {(name, ws.expiring) for name, ws in rows.items()}

@@ -19,6 +19,7 @@ Names = tuple[str, ...]
 MICROSECONDS = 1e6
 _PARENT = re.compile(r"([^<>=]*)(?:([<>=])([^/]*)/\d+)?")
 _JOB = re.compile(r"\S+ \S+ \d+ \d+ \S+ \S+")
+_EXPIRES = re.compile(r"\S+ \S+ \d+ \d+ \S+ [^ /]*/([\d.]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class NodeRow:
     last_fence: int
     """The fence of its last dispatch; 0: there was none."""
     unused: bool
-    """The cleanup has found it unused, and nothing has used it since."""
+    """The rebuild has found it unused, and nothing has used it since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +283,12 @@ def _type_of(value: Any) -> str:
         return "zset" if any(isinstance(entry, float) for entry in value.values()) else "hash"
     types = ((str, "string"), (list, "list"), (set, "set"))
     return next((name for kind, name in types if isinstance(value, kind)), "key of another type")
+
+
+def expires_at(record: str) -> float | None:
+    """Tell when a job expires, by its record; None: never, or it cannot be read."""
+    found = _EXPIRES.match(record)
+    return float(found[1]) if found else None
 
 
 class Keyspace:

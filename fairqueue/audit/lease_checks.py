@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fairqueue._keys import decode
-from fairqueue.audit.view import ALMOST, Audit, Found, Where, unequal
+from fairqueue.audit.view import ALMOST, Audit, Found, Where, entry_of, unequal
 
 MICROSECONDS = 1_000_000  # in a second
-
-
-def _slot(kind: str) -> Callable[[tuple[str, ...]], Where]:
-    """Name a slot that belongs to no lease: its kind, where it is, the fence, the job if known."""
-    return lambda slot: ("slot", kind, *slot)
 
 
 def _leases_are_at_every_level(a: Audit) -> Iterator[Found]:
@@ -21,17 +16,15 @@ def _leases_are_at_every_level(a: Audit) -> Iterator[Found]:
     yield from unequal("expiry", ends, "leases", set(leases), stray=lambda fence: ("lease", fence))
     slots, by_workspace = "slots_of_workspace", {(e.workspace, f) for f, e in leases.items()}
     yield from unequal(
-        slots, a.members(slots), "leases", by_workspace, stray=_slot(slots), lacking=_last
+        slots, a.members(slots), "leases", by_workspace, stray=entry_of(slots), lacking=_last
     )
-    slots, by_queue = "slots_of_queue", {(e.queue, f, e.job) for f, e in leases.items()}
-    running = {(names[0], f, job) for names, of in a.space.all(slots) for job, f in of.items()}
-    yield from unequal(
-        slots, running, "leases", by_queue, stray=_slot(slots), lacking=lambda at: ("lease", at[1])
-    )
+    slots, by_queue = "slots_of_queue", {(e.queue, e.job, f) for f, e in leases.items()}
+    running = {(names[0], job, f) for names, of in a.space.all(slots) for job, f in of.items()}
+    yield from unequal(slots, running, "leases", by_queue, stray=entry_of(slots), lacking=_last)
 
 
-def _last(slot: tuple[str, str]) -> Where:
-    return ("lease", slot[1])
+def _last(slot: tuple[str, ...]) -> Where:
+    return ("lease", slot[-1])
 
 
 def _fences_are_in_order(a: Audit) -> Iterator[Found]:

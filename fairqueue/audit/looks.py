@@ -17,8 +17,6 @@ from fairqueue.audit.view import Audit, Where
 MOST_LOOKS = 5
 FEWEST_LOOKS = 3
 """A job may move while its lane is read, and a record may be again what it was: not each time."""
-_BY_WORKSPACE = frozenset({"workspace", "lane", "returned", "hole", "expiring", "scheduled"})
-_MEMBERS = frozenset({"member", "tag"})
 _KINDS = ("workspaces", "nodes", "inner_nodes")
 _ABSENT = (None,) * len(_KINDS)
 _ARRIVAL = 16  # digits and a colon before the name in a ready set
@@ -70,15 +68,18 @@ def _is_certain(where: Where, before: Audit, look: Audit, looks: int) -> bool:
 def _record_of(a: Audit, where: Where) -> object:
     """Return the text in which a change there shows; None: there is none."""
     kind, *names = where or ("",)
-    if kind in _BY_WORKSPACE:
+    if kind == "entry" and names[0] in {"ready", "reserved"}:
+        return _record(a, names[-1][_ARRIVAL:])
+    if kind == "entry" and names[0] in {"finish", "indebted"}:
+        return _record(a, names[-1])
+    if kind == "entry" and names[0] in {"expiring", "scheduled"}:
+        return _record(a, names[1])
+    if kind in {"workspace", "lane", "node"}:
         return _record(a, names[0])
-    if kind in _MEMBERS:
-        return _record(a, names[-1][_ARRIVAL:] if kind == "member" else names[-1])
-    if kind in {"node", "token"}:
-        return _record(a, names[0])
-    if kind == "shared_limit":
-        return a.space.one("shared_limits", {}).get(names[0])
-    return a.space.one("leases", {}).get(names[0]) if kind == "lease" else None
+    if kind == "record":
+        return a.space.one(names[0], {}).get(names[1])
+    hashes = {"shared_limit": "shared_limits", "lease": "leases"}
+    return a.space.one(hashes[kind], {}).get(names[0]) if kind in hashes else None
 
 
 def _record(a: Audit, name: str) -> object:

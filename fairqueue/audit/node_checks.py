@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from fairqueue import _fairness as fair
 from fairqueue._keys import decode
-from fairqueue.audit.view import Audit, Found, entity, unequal
+from fairqueue.audit.view import Audit, Found, entity, entry_of, unequal
 
 ALMOST = 1e-6
 _TASK_RATE = re.compile(r"[^:]+:[^:]+")
@@ -49,7 +49,7 @@ def _leases_are_at_their_shared_limits(a: Audit) -> Iterator[Found]:
             shares.add((lease.workspace, lease.task, fence))
         elif a.levels.of_shared(f"/{lease.task}") is not None:
             text = f"task {lease.task} has a limit, and not all of its leases are indexed"
-            yield ("indexed", lease.task), text
+            yield ("field", "indexed_tasks", lease.task), text
         ws = a.space.workspaces.get(lease.workspace)
         if ws is not None and ws.parent is not None:
             limits.add((f"@{ws.parent}", fence))
@@ -64,7 +64,7 @@ def _leases_are_at_their_shared_limits(a: Audit) -> Iterator[Found]:
         there - (moving - limits),
         "leases",
         limits,
-        stray=lambda slot: ("slot", "slots_of_shared_limit", *slot),
+        stray=entry_of("slots_of_shared_limit"),
         lacking=lambda slot: ("lease", slot[1]),
     )
     slots = a.space.all("slots_of_workspace_task")
@@ -76,7 +76,7 @@ def _leases_are_at_their_shared_limits(a: Audit) -> Iterator[Found]:
         of_tasks,
         "leases",
         shares,
-        stray=lambda slot: ("slot", "slots_of_workspace_task", *slot),
+        stray=entry_of("slots_of_workspace_task"),
         lacking=lambda slot: ("lease", slot[-1]),
     )
 
@@ -100,8 +100,14 @@ def _inner_nodes_weigh_as_much_as_their_members(a: Audit) -> Iterator[Found]:
 def _inner_nodes_are_listed(a: Audit) -> Iterator[Found]:
     wanted = {(b.limit_key, b.id) for b in a.space.inner_nodes.values()}
     there = a.members("nodes_of_shared_limit")
+    stray = entry_of("nodes_of_shared_limit")
     yield from unequal(
-        "lists of shared limits", there, "inner nodes", wanted, stray=lambda one: ("listed", *one)
+        "lists of shared limits",
+        there,
+        "inner nodes",
+        wanted,
+        stray=stray,
+        lacking=lambda one: ("node", one[1]),
     )
     known = {*a.space.inner_nodes, *a.space.nodes}
     for name, _, node in a.stands():
@@ -123,7 +129,7 @@ def _groups_are_what_is_set(a: Audit) -> Iterator[Found]:
 def _rates_are_of_a_task_in_a_workspace(a: Audit) -> Iterator[Found]:
     for member in a.space.one("task_rates", {}):
         if not _TASK_RATE.fullmatch(member):
-            yield ("task_rate", member), f"a rate of no task in a workspace: {member}"
+            yield ("entry", "task_rates", member), f"a rate of no task in a workspace: {member}"
 
 
 def _nothing_is_left_of_an_inner_node(a: Audit) -> Iterator[Found]:

@@ -1,6 +1,6 @@
-"""Mend what the auditor has found: one thing with each call, then look again.
+"""Have rebuilt what the auditor has found: one thing with each call, then look again.
 
-A finding is only where to look. The script that mends it looks once more, in the same atomic step,
+A finding is only where to look. The script looks once more, in the same atomic step,
 so that what others have set right meanwhile stays as it is.
 """
 
@@ -21,32 +21,10 @@ MOST_ROUNDS = 6
 """What is mended may show what stood behind it: a lease that ends leaves a job to place."""
 
 ORDER = (
-    *(
-        "foreign",
-        "key",
-        "shard",
-        "asked",
-        "lease",
-        "slot",
-        "indexed",
-        "job",
-        "hole",
-    ),
-    *("lane", "returned", "workspace", "expiring", "scheduled", "member", "tag", "node", "listed"),
-    *(
-        "shared_limit",
-        "token",
-        "letter",
-        "letters",
-        "notice",
-        "count",
-        "keyed",
-        "kind",
-        "task_rate",
-        "worker",
-    ),
+    *("foreign", "key", "shard", "record", "field", "lease", "job"),
+    *("lane", "workspace", "entry", "node", "shared_limit", "letter"),
 )
-"""What is mended, and in which order: what others are read from comes first."""
+"""What is written again, and in which order: what others are read from comes first."""
 
 DONE = {
     "settled": "its lanes, timer and place in the order were set again from its jobs and limits",
@@ -54,15 +32,10 @@ DONE = {
     "taken_out": "it was taken out of where it should not be",
     "ended": "it was ended; a job that it had goes back to the head of its lane",
     "completed": "its slots and its end were set again",
-    "freed": "the slot was freed",
-    "counted": "it was counted again",
-    "listed": "the list was set right",
-    "woken": "its token was set again",
-    "put_in_order": "it was put in the order of its first start",
+    "ordered": "it was put where it belongs",
+    "written": "it was written again",
+    "set_aside": "it was set aside",
     "removed": "it was removed",
-    "kept": "it does not expire any more",
-    "restarted": "the shard's record was set again",
-    "indexed": "its leases were counted again",
 }
 """What each word of the script means."""
 
@@ -77,14 +50,6 @@ REMEDIES = {
 }
 """What becomes of that which no repair touches."""
 
-RECORDS = {
-    "workspace": ("workspaces",),
-    "node": ("nodes", "inner_nodes"),
-    "lease": ("leases",),
-    "shared_limit": ("shared_limits",),
-}
-"""Kinds of keys that hold the record of each."""
-
 
 def can_be_mended(finding: Finding) -> bool:
     """Whether a repair acts on this."""
@@ -98,17 +63,17 @@ def remedy_of(finding: Finding) -> str:
     return REMEDIES.get(finding.where[0] if finding.where else "", "look at the keys by hand")
 
 
-def mend(store: AnyStore, *, now: float | None = None) -> Mended:
-    """Mend what can be mended, until nothing is left or nothing more helps; then look again.
+def rebuild(store: AnyStore, *, now: float | None = None) -> Mended:
+    """Rebuild what can be, until nothing is left or nothing more helps; then look again.
 
     If there are several shards, each text says on which one it was found.
     """
-    of_each = [_mend_shard(shard, now) for shard in store.shards]
+    of_each = [_rebuild_shard(shard, now) for shard in store.shards]
     repairs = named([one.repairs for one in of_each])
     return Mended(tuple(repairs), tuple(named([one.findings for one in of_each])))
 
 
-def _mend_shard(store: AnyStore, now: float | None) -> Mended:
+def _rebuild_shard(store: AnyStore, now: float | None) -> Mended:
     repairs: dict[tuple[str, str], Repair] = {}
     for _ in range(MOST_ROUNDS):
         look, found = certain_findings(store.engine, now=now)
@@ -123,26 +88,22 @@ def _mend_shard(store: AnyStore, now: float | None) -> Mended:
 
 
 def _round(store: AnyStore, look: Audit, found: Iterable[Finding]) -> Iterator[Repair]:
-    """Mend each thing once, whatever was found there."""
+    """Rebuild each thing once, whatever was found there."""
     by_where: dict[Where, list[Finding]] = {}
     for finding in found:
         if finding.where[0] in ORDER:
             by_where.setdefault(finding.where, []).append(finding)
     for where in sorted(by_where, key=lambda where: (ORDER.index(where[0]), where)):
-        is_mended, done = _mend(store, look, where)
+        is_mended, done = _rebuild(store, look, where)
         for finding in by_where[where] if done else ():
             yield Repair(finding.invariant, finding.text, done, is_mended)
 
 
-def _mend(store: AnyStore, look: Audit, where: Where) -> tuple[bool, str]:
+def _rebuild(store: AnyStore, look: Audit, where: Where) -> tuple[bool, str]:
     """Return whether it was mended, and what was done; nothing, if it is sound by now."""
     kind, *names = where
     try:
-        if kind == "indexed":
-            for _ in store.index_tasks([names[0]]):
-                pass
-            return True, DONE["indexed"]
-        word = store.mend(kind, names, _known_of(look, where))
+        word = store.rebuild(kind, names, _known_of(look, where))
     except (StoreUnavailable, ConfigurationError):
         raise
     except Exception as error:  # noqa: BLE001 - a script's error: told, and the others go on
@@ -153,9 +114,8 @@ def _mend(store: AnyStore, look: Audit, where: Where) -> tuple[bool, str]:
 def _known_of(look: Audit, where: Where) -> str:
     """Write what the look knows beside the name, and no script finds in bounded time."""
     kind, *names = where
-    for of in RECORDS.get(kind, ()):
-        if (of, names[0]) in look.space.unreadable:
-            return f"={look.space.one(of, {})[names[0]]}"
+    if kind == "record":
+        return str(look.space.one(names[0], {}).get(names[1], ""))
     if kind == "job":
         places = look.places_by_job.get((names[0], names[1]), ())
         return "\n".join(" ".join(place[2:]) for place in places)

@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fairqueue import _fairness as fair
+from fairqueue._keys import LAYOUT
 from fairqueue.audit.keyspace import FlowRow, InnerNodeRow, Keyspace, WorkspaceRow
 from fairqueue.audit.limits import Levels
 
@@ -46,6 +47,11 @@ def unequal(
     yield from ((lacking(each), f"{other} have {each}, {one} do not") for each in wanted - there)
 
 
+def entry_of(kind: str) -> Callable[[tuple[Any, ...]], Where]:
+    """Name an entry of a key of this kind: the names in the key, and the member."""
+    return lambda at: ("entry", kind, *at[: len(LAYOUT[kind]) + 1])
+
+
 def entity(name: str) -> Where:
     """What stands in a node under this name: a workspace, or an inner node."""
     return ("node", name) if "/" in name or "@" in name else ("workspace", name)
@@ -73,6 +79,12 @@ def named(entry: str) -> tuple[str, str, str]:
     """Read an entry of a schedule: queue, priority, element."""
     queue, priority, element, *_ = [*entry.split(" ", 2), "-", "-"]
     return queue, priority, element
+
+
+def job_of(entry: str) -> Where:
+    """Name the job of an entry."""
+    queue, _, element = named(entry)
+    return "job", queue, _id(element)
 
 
 def is_entry(text: str) -> bool:

@@ -19,7 +19,7 @@ if known == false then
 end
 if reply then return stands and Across.after(stands, reply) or reply end
 -- LATER
-if failed then Rescue.after_short_way(plan, failed) end
+if failed then ShortClaim.undo(plan, failed) end
 max_deliveries, poll_seconds = tonumber(max_deliveries), tonumber(poll_seconds)
 
 -- The record has the rest. Few and flat values: reading each costs the client more than a command.
@@ -88,7 +88,7 @@ end
 local fences = {}
 reply = { 1, lost, '0' }
 local function serve()
-  Sweep.all(max_deliveries, Rescue.go_on)
+  Tick.all(max_deliveries, RebuildJobs.go_on)
   while #fences < n do
     local l, record, has_passed = next_job()
     if not (l or has_passed) then break end
@@ -101,15 +101,15 @@ end
 
 local done, said = pcall(serve)
 if not done then
-  Rescue.go_on(said)
+  RebuildJobs.go_on(said)
   serve()
 end
 S.at_work = false
 for _, queue in ipairs(all) do S.touched_queues[queue] = true end
-Sweep.forget_idle_of(from, #fences > 0)
+Tick.forget_idle_of(from, #fences > 0)
 if #fences == 0 and n > 0 then
   for _, queue in ipairs(from) do Records.note_use(queue) end
-  Cleanup.run()
+  RebuildPages.run()
 end
 if #fences < n then
   reply[3] = num(Wakeups.watch(owner, yields == '1', poll_seconds))

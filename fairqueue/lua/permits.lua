@@ -16,7 +16,7 @@ local function listed(text)
   return found
 end
 
-Sweep.beat()
+Tick.beat()
 for limit, permits in gmatch(renewed, '(%S+) (%S+)\n') do
   Permits.put(Permits.of(limit), listed(permits), seconds)
 end

@@ -5,13 +5,13 @@
 local _, max_deliveries = unpack(ARGV)
 
 call('ZREM', K.expiry(), '') -- frees first: see renew.lua
-local done, n = pcall(Sweep.all, tonumber(max_deliveries), Rescue.go_on)
+local done, n = pcall(Tick.all, tonumber(max_deliveries), RebuildJobs.go_on)
 if not done then
-  Rescue.go_on(n)
-  n = Sweep.all(tonumber(max_deliveries), Rescue.go_on)
+  RebuildJobs.go_on(n)
+  n = Tick.all(tonumber(max_deliveries), RebuildJobs.go_on)
 end
 DeadLetters.expire_oldest()
-Cleanup.run()
+RebuildPages.run()
 local is_done, said = pcall(Requests.expire) -- no other call does so without web processes
-if not is_done then Shard.set_aside('failure', 'requests', Rescue.text_of(said)) end
+if not is_done then Shard.set_aside('failure', 'requests', said) end
 return n

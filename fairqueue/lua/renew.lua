@@ -18,7 +18,7 @@ end
 
 local function note_failure(fence, said)
   last_error = said
-  Shard.set_aside('failure', 'lease ' .. fence, Rescue.text_of(said))
+  Shard.set_aside('failure', 'lease ' .. fence, said)
 end
 
 -- The charge can wait: where it fails the lease is extended all the same.
@@ -41,7 +41,7 @@ local function renew(fence, seconds)
   if limits then insert(wide, fence .. '=' .. limits) end
 end
 
-Sweep.beat()
+Tick.beat()
 for fence, seconds in gmatch(progress, '(%d+):(%S+)') do
   local done, said = pcall(renew, fence, seconds)
   if not done then

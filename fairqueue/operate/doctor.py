@@ -1,4 +1,4 @@
-"""See whether everything is sound, mend it, and change the number of shards: ``queue.doctor``."""
+"""See whether all is sound, rebuild it, and change the number of shards: ``queue.doctor``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairqueue._settings import Settings
 from fairqueue._stores.sharded.limits import refuse_small_parts
 from fairqueue._stores.sharded.mover import Moved, Mover
 from fairqueue._stores.store import AnyStore, Store
-from fairqueue.audit import Audit, Checkup, Finding, Mended, certain_findings, checkup, mend
+from fairqueue.audit import Audit, Checkup, Finding, Mended, certain_findings, checkup, rebuild
 from fairqueue.audit.shards import named, of_away, of_layout, of_servers, servers_away
 from fairqueue.operate.limits import LiveLimits
 from fairqueue.operate.progress import Progress, ignore
@@ -31,24 +31,24 @@ class Doctor:
         """
         return list(named([found for _, found in _looks(self._connected().shards)]))
 
-    def mend(self) -> Mended:
-        """Mend what :meth:`audit` finds; return each repair, and what does not hold still.
+    def rebuild(self) -> Mended:
+        """Rebuild what :meth:`audit` finds; return each repair, and what still does not hold.
 
         It may run beside workers: each step mends one thing, looks again before, and changes
         nothing that is sound. No job whose record can be read is lost. Keys of others, what was set
         aside, and a limit that is exceeded until it has drained are only named.
         """
-        return mend(self._connected())
+        return rebuild(self._connected())
 
     def checkup(self, *, repair: bool = False) -> Checkup:
-        """Check the keys, the server and the workers; with ``repair`` mend the keys first.
+        """Check the keys, the server and the workers; with ``repair`` rebuild keys first.
 
         Of several servers those that do not answer are named, and only the others are looked at.
         Raises StoreUnavailable if none answers, or one does not that is to be mended.
         """
         store = self._connected()
         store.look()
-        mended = mend(store) if repair else Mended()
+        mended = rebuild(store) if repair else Mended()
         away = servers_away(store)
         there = [shard for shard in store.shards if shard.engine.server not in away]
         seen = _looks(there)

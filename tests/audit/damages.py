@@ -220,7 +220,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a job has a key that is another's": ("I11", _put("keyed", "q x", "a:1:k")),
     "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
     "a queue is of no known kind": ("I11", _put("kinds", "q", "what")),
-    "the cleanup does not go on": ("I11", _run("SET", ("cleanup",), "1 0 9000000000 0 0")),
+    "the rebuild does not go on": ("I11", _run("SET", ("rebuild",), "1 0 9000000000 0 0")),
 }
 
 

@@ -137,7 +137,7 @@ def test_a_workspace_without_a_record_is_found_again(world: World, record: str |
 
 
 def idle(world: World, seconds: float = 900) -> None:
-    """Let time pass with claims of another queue, which find nothing: so the cleanup goes round."""
+    """Let time pass with claims of another queue, which find nothing: so the rebuild goes round."""
     worker = world.worker("idle")
     for _ in range(30):
         world.clock.advance(seconds / 30)
@@ -152,7 +152,7 @@ def forget(world: World) -> None:
             command(world, "DEL", entry.key.decode())
 
 
-def test_a_workspace_that_nothing_leads_to_is_found_by_the_cleanup(world: World) -> None:
+def test_a_workspace_that_nothing_leads_to_is_found_by_the_rebuild(world: World) -> None:
     """It looks at each job, whatever its priority and lane."""
     world.limit_task("limited", concurrency=5)
     names = [world.publish(), world.publish(priority=99), world.publish(task="limited")]
@@ -163,7 +163,7 @@ def test_a_workspace_that_nothing_leads_to_is_found_by_the_cleanup(world: World)
     assert sorted(drain(world)) == names
 
 
-def test_a_job_that_stands_nowhere_is_placed_by_the_cleanup(world: World) -> None:
+def test_a_job_that_stands_nowhere_is_placed_by_the_rebuild(world: World) -> None:
     """Its record is left, and its lane or its entry in the schedule is not."""
     names = [world.publish(), world.publish("b", delay_seconds=5), world.publish("c")]
     command(world, "DEL", key(world, "scheduled", "b"))
@@ -174,7 +174,7 @@ def test_a_job_that_stands_nowhere_is_placed_by_the_cleanup(world: World) -> Non
     assert sound(world)
 
 
-def test_the_cleanup_leaves_every_job_where_it_stands(world: World) -> None:
+def test_the_rebuild_leaves_every_job_where_it_stands(world: World) -> None:
     """In a lane, before it, running, scheduled, blocked or behind holes."""
     world.limit_task("t", concurrency=5)
     names = [*world.publish_many(4), world.publish(delay_seconds=2000)]

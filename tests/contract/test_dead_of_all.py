@@ -143,7 +143,7 @@ def test_those_that_match_are_deleted(world: World, admin: Operators, begun: flo
 def test_letters_beyond_their_retention_are_not_found(
     world: World, admin: Operators, begun: float
 ) -> None:
-    """They go with the next look at their workspace, or by the cleanup."""
+    """They go with the next look at their workspace, or by the rebuild."""
     world.clock.advance(31 * 86_400)
     assert found(admin) == []
 

@@ -70,7 +70,7 @@ def world() -> World:
 
 
 def _clean(world: World) -> Any:
-    """Idle claims, until the cleanup has looked at every job."""
+    """Idle claims, until the rebuild has looked at every job."""
     worker = world.worker()
     for _ in range(3 * JOBS):
         yield worker.take()

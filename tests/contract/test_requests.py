@@ -288,7 +288,7 @@ def test_places_are_renewed_before_an_admission_drops_them(web: Web, clock: Manu
 def test_a_worker_drops_the_tickets_of_processes_that_are_gone(
     web: Web, clock: ManualClock
 ) -> None:
-    """Where no web process is left, the cleanup of workers does."""
+    """Where no web process is left, the rebuild of workers does."""
     for n in range(40):
         web.ask(f"w{n}")
     clock.advance(LEASE_SECONDS + 1)

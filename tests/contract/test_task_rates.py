@@ -69,7 +69,7 @@ def test_a_pause_and_its_end(world: World) -> None:
 
 
 def test_what_has_passed_goes(world: World) -> None:
-    """Each start drops two entries, and the cleanup drops the rest."""
+    """Each start drops two entries, and the rebuild drops the rest."""
     worker = world.worker()
     world.limit_task(workspace_rate=1.0)
     for n in range(9):

@@ -144,7 +144,7 @@ ALWAYS = {
     "tasks",
     "duration_estimates",
     "claimer",
-    "cleanup",
+    "rebuild",
     "nodes",
     "configured",
     "limits",
@@ -258,8 +258,8 @@ def test_large_jobs_are_looked_at_in_small_pages(
     for _ in range(600):
         world.publish(payload=b"x" * size)
     engine, calls = world.store.engine, 0
-    cleanup = engine.keys.key("cleanup")
-    while not calls or engine.command("GET", cleanup).split()[2] == b"0":  # until it rests
+    progress = engine.keys.key("rebuild")
+    while not calls or engine.command("GET", progress).split()[2] == b"0":  # until it rests
         world.reap()
         calls += 1
     assert fewest <= calls <= most

@@ -44,7 +44,7 @@ SCOPES: dict[str, tuple[str, ...]] = {
 }
 EARLY = 0.05  # of the finishes
 ROUND = 250  # moves between two looks
-PATIENCE_SECONDS = 900.0  # until everything must have run: the cleanup rests for 600
+PATIENCE_SECONDS = 900.0  # until everything must have run: the rebuild rests for 600
 PROMISED = {"I2", "I7", "I9", "I12"}
 
 

@@ -229,7 +229,7 @@ def test_a_workspace_on_many_queues_closes_and_opens_page_by_page(
         "reserve": lambda: world.limit("big", reserve=1),
         "task": lambda: world.limit_task(workspace_concurrency=1),
     }
-    for _ in range(60):  # until the cleanup rests
+    for _ in range(60):  # until the rebuild rests
         world.reap()
     leases = list[Lease]()
     assert longest_page(redis_client, store, act[how]) < MOST_FLOWS

@@ -192,7 +192,7 @@ def test_a_sample_is_of_all_shards(both: Both) -> None:
 def test_what_concerns_one_shard_is_refused(both: Both) -> None:
     """An auditor reads and mends the keys of one, and each has its own numbers of tasks."""
     store: Any = both.sharded
-    for refused in (store.heads, store.mend, store.index_tasks):
+    for refused in (store.heads, store.rebuild, store.index_tasks):
         with pytest.raises(TypeError, match=f"{refused.__name__} concerns one shard: ask each"):
             refused()
 

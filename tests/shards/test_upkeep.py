@@ -44,7 +44,7 @@ def test_a_finding_says_on_which_shard_it_is(damaged: Both) -> None:
 
 def test_every_shard_is_mended(damaged: Both) -> None:
     """Each repair says where; afterwards all is sound."""
-    mended = damaged.admins[0].doctor.mend()
+    mended = damaged.admins[0].doctor.rebuild()
     assert [one.text.partition(": ")[0] for one in mended.repairs] == ["shard 1", "shard 2"]
     assert all(one.is_mended for one in mended.repairs)
     assert not mended.findings

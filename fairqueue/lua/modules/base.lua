@@ -24,26 +24,25 @@ local function new_state()
     total_limit = 0, -- then
     look_again_at = 1 / 0, -- when this claimer must come back for what it has left over
     set_aside = {}, -- {kind, name, text} of what could not be read, or was not found
-    -- what has been done, for the rescue of a call that fails
+    -- what has been done, for a call that fails: see commit.lua
     at_work = false, -- the lease, timer or flow at which the call works
     added_jobs = {}, -- {queue, id}
     taken_jobs = {}, -- {workspace, queue, priority, element}
     touched_leases = {}, -- granted or dropped
     -- how much has been done besides the call's own n
     steps_taken = 0, looks_taken = 0,
-    steps_kept = 0, -- while a sweep runs: Shard.STEPS_KEPT
+    steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
     -- what was worked out, and is needed again
     limits_are_read = false, has_none = false, limit_fields = false,
     limit_marks = false, gaps = false, this_window = false, lease_end = false, known_limits = false,
     -- what an operation says of itself
     leaves_notices = false, -- whether a worker is to report the end of each
     stored_by = '', -- the process that stores limits; none for those of a provider
-    cleanup_left = false, retention = false, queue_names = false, flow_of_many = false,
+    page_left = false, retention = false, queue_names = false, flow_of_many = false,
   }
 end
 -- {}: a table of the call's own, made when it is first needed.
 local STATE = {
-  lanes_looked_for = {}, records_read = {},
   words = {}, -- one table for all commands: another one each would cost more
   limits_by_text = {}, limits_of_task = {}, averages = {}, room_of_workspace = {},
   indexed_tasks = {}, notes_of = {},

@@ -45,6 +45,11 @@ function LeaseRecords.remove_all(leases)
   return call('HDEL', K.leases(), Words.of(leases, 'fence'))
 end
 
+-- Until when a lease is kept if its owner does not renew it.
+function LeaseRecords.keep_until(fence, at)
+  call('ZADD', K.expiry(), int(Fairness.microseconds(at)), fence)
+end
+
 function LeaseRecords.save(l)
   call('HSET', K.leases(), l.fence, LeaseRecords.text(l))
 end

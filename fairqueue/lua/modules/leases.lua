@@ -24,7 +24,7 @@ function Leases.drop(l)
   call('HDEL', K.slots_of_queue(l.queue), l.id)
   Wakeups.slot_freed(Records.node(l.queue))
   local ws = Records.workspace(l.workspace)
-  if ws.is_unread or not (ws.raw or ws.dirty) then Repair.workspace(ws) end
+  if ws.is_unread or not (ws.raw or ws.dirty) then Rebuild.workspace(ws) end
   if ws.others then Records.flow(ws, l.lane_key, true) end -- it follows at once
   if ws.parent or ws.move or Limits.any('indexed') then
     Settle.shared_limits(SharedLimits.give_back(ws, l))
@@ -147,7 +147,7 @@ end
 
 -- It has ended, and is kept until then.
 function Leases.spare(l, until_then)
-  call('ZADD', K.expiry(), int(Fairness.microseconds(until_then)), l.fence)
+  LeaseRecords.keep_until(l.fence, until_then)
   LeaseRecords.save(l)
 end
 

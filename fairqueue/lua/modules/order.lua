@@ -1,7 +1,7 @@
 -- The order of flows in a node: entering it with a tag, leaving it, moving by a charge or a weight;
 -- what a job is expected to cost; and which flows go first because their workspace is below its
 -- reserve. Only settle.lua calls Order.enter and Order.leave.
-local ESTIMATES_KEPT = 16 -- tasks whose average duration a workspace keeps
+Order.ESTIMATES_KEPT = 16 -- tasks whose average duration a workspace keeps
 
 function Order.member(arrival, name)
   return ('000000000000000' .. arrival):sub(-15) .. ':' .. name
@@ -158,7 +158,7 @@ function Order.with_estimate(estimates, task, worked)
     estimates = estimates:sub(1, from - 1) .. match(estimates, '^[^;]*(.*)$', at + 1)
   else
     local _, kept = string.gsub(estimates, ';', ';')
-    if kept >= ESTIMATES_KEPT then estimates = match(estimates, '^;[^;]+(.*)$') end
+    if kept >= Order.ESTIMATES_KEPT then estimates = match(estimates, '^;[^;]+(.*)$') end
   end
   return estimates .. entry .. int(worked)
 end

@@ -47,7 +47,7 @@ end
 -- Permits that have ended go, but for those that could not be renewed while this shard was away.
 function Permits.drop_ended(p, seconds)
   local ended = seconds and now or now - PERMITS_KEPT_SECONDS
-  for _, gap in ipairs(Sweep.gaps()) do
+  for _, gap in ipairs(Tick.gaps()) do
     if seconds and gap.back - gap.away > OUTAGE * seconds and now < gap.back + seconds then
       ended = min(ended, gap.away)
     end
@@ -146,7 +146,7 @@ function Permits.free(p, permits)
   Permits.save(p)
 end
 
--- Of a limit for which none asks any more: see cleanup.lua.
+-- Of a limit for which none asks any more: see rebuild_pages.lua.
 function Permits.tidy(limit)
   local p = Permits.of(limit)
   Permits.drop_ended(p)

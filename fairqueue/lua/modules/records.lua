@@ -3,7 +3,7 @@
 -- set aside, and its place starts again. workspace_records.lua has the form of a workspace's.
 --
 -- Node of a queue: virtual_time max_step last_start start_interval last_fence [~resumed][/unused]
---   last_fence: of its last dispatch; resumed: when a pause ended; unused: see cleanup.lua
+--   last_fence: of its last dispatch; resumed: when a pause ended; unused: see rebuild_pages.lua
 -- Inner node, of a task with a limit or of a group: queue/task, queue@group or queue/task@group
 --   virtual_time max_step weight total members held share state since tag arrival cost
 -- Among its siblings an inner node counts as one flow. That of a task weighs as much as its members
@@ -137,7 +137,7 @@ function Records.node(queue)
   return node
 end
 
--- A claim or a job names it: it is not unused, if the cleanup has marked it so.
+-- A claim or a job names it: it is not unused, if the rebuild has marked it so.
 function Records.note_use(queue)
   local node = Records.node(queue)
   if node.unused then node.unused, node.dirty = nil, true end

@@ -59,7 +59,7 @@ end
 
 -- Of many flows those that a call has read are settled, and some others follow.
 function Settle.workspace(ws)
-  if ws.is_unread then Repair.workspace(ws) end
+  if ws.is_unread then Rebuild.workspace(ws) end
   ws.dirty = true
   Settle.weigh(ws)
   local block, kept, reserve = Limits.block_of(ws), {}, Limits.of_workspace(ws).reserve
@@ -267,7 +267,7 @@ function Settle.enter_group(ws, move)
 end
 
 function Settle.move_flows(ws)
-  local left = min(FLOWS_AT_ONCE, Shard.sweep_steps_left())
+  local left = min(FLOWS_AT_ONCE, Shard.tick_steps_left())
   local has_more = ws.others and Follow.read_behind(ws, max(0, left))
   for _, flow in ipairs(ws.flows) do
     if flow.is_behind then

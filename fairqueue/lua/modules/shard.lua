@@ -1,12 +1,12 @@
 -- The shard's own record, and the ids of jobs that ended a moment ago.
 -- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
 --   fence arrival beat gaps watcher watched drain window [spread] offset format=1
--- beat: when a script last ran; gaps: when none ran, see Sweep.beat; watcher, watched: the
+-- beat: when a script last ran; gaps: when none ran, see Tick.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
 -- when the sets below were last written, as ended[/groups]; spread: there are other shards; offset:
 -- what is added to Redis's clock, see base.lua.
 Shard.STEPS = 32 -- the most that one call does besides its own n
-Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a sweep
+Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a tick
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
 Shard.LOOKS = 64 -- flows that one call passes in search of those that can start
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
@@ -86,7 +86,7 @@ function Shard.steps_left()
   return max(0, Shard.STEPS - S.steps_kept - S.steps_taken)
 end
 
-function Shard.sweep_steps_left()
+function Shard.tick_steps_left()
   return max(0, Shard.STEPS - Shard.STEPS_KEPT - S.steps_taken)
 end
 
@@ -205,7 +205,8 @@ end
 
 -- This cannot be read, or has no record (text is nil). It is passed, and kept for an operator.
 function Shard.set_aside(kind, name, text)
-  insert(S.set_aside, { kind, name, text or '' })
+  if type(text) == 'table' then text = text.err end -- what failed
+  insert(S.set_aside, { kind, name, tostring(text or '') })
 end
 
 function Shard.keeps_aside()

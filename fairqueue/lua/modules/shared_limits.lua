@@ -131,7 +131,7 @@ end
 function SharedLimits.move_page(change, ws)
   local move, fences = ws.move
   if move.group == '' then return true end
-  if Shard.sweep_steps_left() < 1 then return false end
+  if Shard.tick_steps_left() < 1 then return false end
   move.cursor, fences = unpack(
     call('SSCAN', K.slots_of_workspace(ws.name), move.cursor, 'COUNT', SLOTS_AT_ONCE))
   if #fences > 0 then call(change, K.slots_of_shared_limit('@' .. move.group), unpack(fences)) end

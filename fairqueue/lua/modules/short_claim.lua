@@ -209,7 +209,7 @@ function ShortClaim.write(plan, number, lease_seconds)
   meta.fence, meta.arrival = started[#started].fence, int(plan.arrival)
   call('HSET', K.nodes(), queue, (plan.virtual_text or int(plan.virtual_time)) .. ' '
     .. int(plan.max_step) .. ' ' .. plan.starts .. ' ' .. meta.fence .. plan.resumed)
-  Sweep.beat()
+  Tick.beat()
   Shard.save()
   Wakeups.alert(queue)
   local fences = concat({ Words.of(started, 'fence') }, ' ')
@@ -246,4 +246,23 @@ end
 -- Whether virtual time comes to a flow that is idle with a debt: it is to be forgotten.
 function ShortClaim.passes_debts(plan)
   return call('ZCOUNT', K.indebted(plan.queue), '-inf', int(plan.virtual_time)) > 0
+end
+
+-- The short way of a claim has failed in the middle: what was planned is noted as the general way
+-- notes it, and so is where the workspaces stand.
+function ShortClaim.undo(plan, said)
+  local meta = Shard.load()
+  meta.fence, meta.arrival = int(max(tonumber(meta.fence), plan.fence)), int(plan.arrival)
+  for _, leases in ipairs({ plan.ended, plan.started }) do
+    for _, l in ipairs(leases) do insert(S.touched_leases, LeaseRecords.parse(l.fence, l.text)) end
+  end
+  for _, w in ipairs(plan.standings) do
+    local ws = Records.workspace(w.name)
+    ws.dirty = true
+    for _, flow in ipairs(ws.flows) do
+      local tag = flow.arrival and call('ZSCORE', K.ready(flow.node), Order.member_of(ws, flow))
+      flow.tag = tag or flow.tag
+    end
+  end
+  error(said, 0)
 end

@@ -60,7 +60,7 @@ function Wakeups.alert_early()
   end
 end
 
--- When the next lease ends or the next timer is due, or when to sweep again.
+-- When the next lease ends or the next timer is due, or when to look again.
 function Wakeups.next_event()
   local lease = tonumber(call('ZRANGE', K.expiry(), 0, 0, 'WITHSCORES')[2])
   local timer = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])

@@ -10,7 +10,7 @@
 --   state: ready, reserved (ready, and below its reserve), at_limit, at_task_limit (at its task's
 --     limit per workspace), paused, rate, task_rate (its task's per workspace), busy (nothing waits
 --     here, some of it runs), idle, idle_with_debt (idle, and its finish tag is ahead of virtual
---     time), put_off (see Select.clear), failed (see rescue.lua)
+--     time), put_off (see Select.clear), failed (see commit.lua)
 --   arrival: its position among equal tags, '-' unless it is in the ready set
 --   lanes: the priorities in use, each with + where jobs have come back; a space and
 --     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
@@ -155,13 +155,6 @@ function WorkspaceRecords.read_mark(flow)
   local lane_key = match(flow.lane_key, '^(.*)@$')
   if not lane_key then return end
   flow.lane_key, flow.queue, flow.node, flow.is_behind = lane_key, lane_key, lane_key, true
-end
-
--- The lanes of one flow, read without the rest of the record; nil: it has no such flow.
-function WorkspaceRecords.lanes_in(raw, lane_key)
-  local from = find(raw, ';' .. lane_key .. ' ', 1, true)
-    or find(raw, ';' .. lane_key .. '@ ', 1, true)
-  return from and match(raw, '^;%S+ %S+ %S+ %S+ %S+ %S+ ([^; |]*)', from)
 end
 
 -- How many elements of each lane of a flow are holes, by priority.

@@ -5,23 +5,23 @@ local REST_SECONDS = 60 -- without a start, until the debts of an empty queue ar
 local SHORTEST_GAP = 0.05 -- half of the shortest lease
 
 -- Note that a script ran.
-function Sweep.beat()
+function Tick.beat()
   local meta = Shard.load()
   local beat, texts = meta.beat, {}
   local is_gap = beat ~= '0' and now - beat > SHORTEST_GAP
   meta.beat = now_text
   if not is_gap and meta.gaps == '-' then return end
-  if is_gap then insert(Sweep.gaps(), { away = beat, back = now_text }) end
-  for i, gap in ipairs(Sweep.gaps()) do texts[i] = gap.away .. ':' .. gap.back end
+  if is_gap then insert(Tick.gaps(), { away = beat, back = now_text }) end
+  for i, gap in ipairs(Tick.gaps()) do texts[i] = gap.away .. ':' .. gap.back end
   meta.gaps = #texts > 0 and concat(texts, ',') or '-'
 end
 
 -- Until when a lease that has ended is kept, if its owner could not renew it: for one lease after
 -- the store came back. One that had ended a lease before the gap is not spared again, or a process
 -- that calls rarely would never reap.
-function Sweep.spared_until(l)
+function Tick.spared_until(l)
   local until_then
-  for _, gap in ipairs(Sweep.gaps()) do
+  for _, gap in ipairs(Tick.gaps()) do
     local ends = gap.back + l.length
     local is_outage = gap.back - gap.away > l.length / 2
     if is_outage and tonumber(l.ended) > gap.away - l.length and now < ends then
@@ -31,14 +31,14 @@ function Sweep.spared_until(l)
   return until_then
 end
 
-function Sweep.reap(max_deliveries, most)
+function Tick.reap(max_deliveries, most)
   local found, reaped = call('ZRANGEBYSCORE', K.expiry(), '-inf', int(Fairness.microseconds(now)),
     'WITHSCORES', 'LIMIT', 0, most), 0
   for i = 1, #found, 2 do
     S.at_work = { fence = found[i] }
-    local l = LeaseRecords.read(found[i]) or Sweep.repaired(found[i])
+    local l = LeaseRecords.read(found[i]) or Tick.lost_lease(found[i])
     if l then l.ended = l.ended or num(Fairness.seconds(found[i + 1])) end
-    local until_then = l and Sweep.spared_until(l)
+    local until_then = l and Tick.spared_until(l)
     if not l then
       call('ZREM', K.expiry(), found[i])
     elseif until_then then
@@ -54,30 +54,30 @@ function Sweep.reap(max_deliveries, most)
 end
 
 -- A lease without a record that can be read: it is found by its job, and expires as any other.
-function Sweep.repaired(fence)
+function Tick.lost_lease(fence)
   Shard.set_aside('lease', fence, LeaseRecords.raw(fence))
   call('HDEL', K.leases(), fence)
-  return Repair.lease(fence)
+  return Rebuild.lost_lease(fence)
 end
 
 -- name, time, ...
-function Sweep.due_timers()
-  local most = max(0, Shard.sweep_steps_left())
+function Tick.due_timers()
+  local most = max(0, Shard.tick_steps_left())
   return call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'WITHSCORES', 'LIMIT', 0, most)
 end
 
 -- Each job that a timer moves is a step, and so is a timer that moves none.
-function Sweep.fire_timers(due)
+function Tick.fire_timers(due)
   local fired = 0
   for i = 1, #due, 2 do
     local name = due[i]
-    local most, n = Shard.sweep_steps_left(), 0
+    local most, n = Shard.tick_steps_left(), 0
     if most <= 0 then break end
     S.at_work = { timer = name }
     if match(name, '^[/@]') then
-      Sweep.fire_shared(name)
+      Tick.fire_shared(name)
     else
-      n = Sweep.fire_timer(Records.workspace(name), tonumber(due[i + 1]), most)
+      n = Tick.fire_timer(Records.workspace(name), tonumber(due[i + 1]), most)
     end
     if n == 0 then Shard.took_steps(1) end
     fired = fired + n
@@ -87,26 +87,26 @@ function Sweep.fire_timers(due)
 end
 
 -- A timer that its record does not name goes.
-function Sweep.fire_shared(key)
+function Tick.fire_shared(key)
   if not SharedLimitRecords.of(key).timer then call('ZREM', K.timer(), key) end
   Settle.shared_limit(key, true)
 end
 
 -- Jobs of one workspace that are due or have expired, at most `most`. A record that names another
 -- time than its timer was lost, or could not be written.
-function Sweep.fire_timer(ws, at, most)
-  if ws.timer ~= at then Repair.workspace(ws) end
+function Tick.fire_timer(ws, at, most)
+  if ws.timer ~= at then Rebuild.workspace(ws) end
   local fired = Timers.fire(ws, most)
   Shard.took_steps(fired)
   ws.fired = true
   if ws.expiring and fired < most then fired = fired + Removal.expired(ws, most - fired) end
-  if Timers.has_put_off(ws) then Sweep.clear(ws) end
+  if Timers.has_put_off(ws) then Tick.clear(ws) end
   Settle.workspace(ws)
   return fired
 end
 
 -- Flows that were put off come back, if what stood before their first job is gone.
-function Sweep.clear(ws)
+function Tick.clear(ws)
   local function is_put_off(_, _, state) return state == 'put_off' end
   if ws.others then Flows.read_some(ws, max(1, Shard.steps_left()), is_put_off) end
   for _, flow in ipairs(ws.flows) do
@@ -116,7 +116,7 @@ end
 
 -- First jobs whose task has got a limit go to lanes of their own, so that no claim has to look at
 -- them.
-function Sweep.reroute(ws)
+function Tick.reroute(ws)
   if not Limits.any('tasks') then return end
   for _, flow in ipairs(ws.flows) do
     if flow.arrival then Select.clear(ws, flow, true) end
@@ -125,11 +125,11 @@ end
 
 -- Some workspaces are settled in each call until all are, and some flows of one that has many: how
 -- far it has come is a cursor, or that before a page and behind it :workspace:lane key. A workspace
--- that fails waits, by go_on (Rescue.go_on).
-function Sweep.drain_change(go_on)
+-- that fails waits, by go_on (RebuildJobs.go_on).
+function Tick.drain_change(go_on)
   local meta = Shard.load()
   if meta.drain == '-' then return end
-  local most = max(1, Shard.sweep_steps_left())
+  local most = max(1, Shard.tick_steps_left())
   local before, first, from = match(meta.drain, '^([^:]+):?([^:]*):?(.*)$')
   local cursor, found = unpack(call('HSCAN', K.workspaces(), before, 'COUNT', int(most)))
   local names = {}
@@ -140,7 +140,7 @@ function Sweep.drain_change(go_on)
   meta.drain = cursor == '0' and '-' or cursor -- before: a page that fails must not come again
   for i, name in ipairs(names) do
     S.at_work = { timer = name }
-    local done, last = pcall(Sweep.change, name, name == first and from or '')
+    local done, last = pcall(Tick.change, name, name == first and from or '')
     if not done then last = go_on(last) end
     if last then
       S.at_work = false
@@ -152,29 +152,29 @@ function Sweep.drain_change(go_on)
   Shard.took_steps(#names)
 end
 
-function Sweep.change(name, from)
+function Tick.change(name, from)
   local ws = Records.workspace(name)
-  local last = Repair.next_stands(ws, from)
-  Sweep.reroute(ws)
+  local last = Rebuild.next_stands(ws, from)
+  Tick.reroute(ws)
   Settle.workspace(ws)
   return last
 end
 
 -- Virtual time has passed an inner node that is idle, or its members.
-function Sweep.node(b, most)
-  local n = Sweep.indebted(b, most)
+function Tick.node(b, most)
+  local n = Tick.indebted(b, most)
   if not b.gone then Settle.upwards(b) end
   return n + 1
 end
 
 -- Settle flows that are idle with a debt which virtual time has passed, at most `most`; return how
 -- many.
-function Sweep.indebted(node, most)
+function Tick.indebted(node, most)
   local until_then, debts, n = int(node.virtual_time), K.indebted(node.id), 0
   for _, name in ipairs(call('ZRANGEBYSCORE', debts, '-inf', until_then, 'LIMIT', 0, most)) do
     if n >= most then break end
     if match(name, '[/@]') then
-      n = n + Sweep.node(Records.inner_node(name), most - n)
+      n = n + Tick.node(Records.inner_node(name), most - n)
     else
       local ws = Records.workspace(name)
       Records.flow(ws, node.lane_key, true) -- of many flows it is the one to settle
@@ -188,44 +188,44 @@ end
 -- In a queue where nothing is ready, nothing runs and nothing has started for a while, virtual time
 -- rises to where the next flow to join would lift it. So no debt outlives the work of its queue by
 -- long; and a queue that is empty for a moment does not cost a workspace its duration estimates.
-function Sweep.rest(node)
+function Tick.rest(node)
   if now - node.last_fence / 1000000 < REST_SECONDS then return end -- fences are times
   local is_at_rest = call('EXISTS', K.ready(node.id), K.slots_of_queue(node.queue)) == 0
   if is_at_rest then Order.catch_up(node) end
 end
 
 -- Forget idle flows of a queue from which nothing was claimed, at most `most`; return how many.
-function Sweep.forget_idle(queue, most)
+function Tick.forget_idle(queue, most)
   if call('EXISTS', K.indebted(queue)) == 0 then return 0 end
   local node = Records.node(queue)
-  Sweep.rest(node)
-  return Sweep.indebted(node, most)
+  Tick.rest(node)
+  return Tick.indebted(node, most)
 end
 
 -- The same of the queues of a claim. One that found no job has more time for it, and its claimer
 -- comes back soon while more is left.
-function Sweep.forget_idle_of(queues, has_claimed)
+function Tick.forget_idle_of(queues, has_claimed)
   local left = has_claimed and Shard.steps_left() or Shard.IDLE_STEPS
   for _, queue in ipairs(queues) do
     if left <= 0 then break end
     if has_claimed then
-      left = left - Sweep.indebted(Records.register(queue), left)
+      left = left - Tick.indebted(Records.register(queue), left)
     else
-      left = left - Sweep.forget_idle(queue, left)
+      left = left - Tick.forget_idle(queue, left)
     end
   end
   if left <= 0 and not has_claimed then S.look_again_at = now + AGAIN_SECONDS end
 end
 
 -- Leases and timers share the steps of the call: timers get half of them, if any is due.
-function Sweep.all(max_deliveries, go_on)
+function Tick.all(max_deliveries, go_on)
   Shard.keep_steps(Shard.STEPS_KEPT)
-  Sweep.beat()
-  local due, most = Sweep.due_timers(), Shard.sweep_steps_left()
-  local reaped = Sweep.reap(max_deliveries, #due > 0 and int(most / 2) or most)
-  if reaped > 0 then due = Sweep.due_timers() end
-  local n = reaped + Sweep.fire_timers(due)
-  Sweep.drain_change(go_on)
+  Tick.beat()
+  local due, most = Tick.due_timers(), Shard.tick_steps_left()
+  local reaped = Tick.reap(max_deliveries, #due > 0 and int(most / 2) or most)
+  if reaped > 0 then due = Tick.due_timers() end
+  local n = reaped + Tick.fire_timers(due)
+  Tick.drain_change(go_on)
   Shard.drop_windows()
   Shard.keep_steps(0)
   return n
@@ -237,7 +237,7 @@ end
 -- Leases have their own lengths, so each is compared with all gaps. A gap is forgotten after twice
 -- its length, when it spares no lease any more; so there are few: each is at least half as long as
 -- the time that has passed since.
-function Sweep.gaps()
+function Tick.gaps()
   if S.gaps then return S.gaps end
   S.gaps = {}
   for away, back in gmatch(Shard.load().gaps, '([^:,]+):([^,]+)') do

@@ -1,4 +1,4 @@
-"""Checks of what the cleanup takes away: each entry says what it must know for that."""
+"""Checks of what the rebuild takes away: each entry says what it must know for that."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _counts_have_a_time(a: Audit) -> Iterator[Found]:
             *counts, last = text.split(" ")
             if not counts or not re.fullmatch(r"[\d.]+", last):
                 told = f"{kind} of {decode(name)!r} does not say when it was last raised: {text!r}"
-                yield ("count", kind, name), told
+                yield ("field", kind, name), told
 
 
 def _keys_of_jobs_are_unique_keys(a: Audit) -> Iterator[Found]:
@@ -28,7 +28,7 @@ def _keys_of_jobs_are_unique_keys(a: Audit) -> Iterator[Found]:
     for job, field in a.space.one("keyed", {}).items():
         if not unique.get(field, "").startswith(f"{job} "):
             text = f"job {job} has the unique key {field}, which does not name it"
-            yield ("keyed", job), text
+            yield ("field", "keyed", job), text
 
 
 def _unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
@@ -41,14 +41,14 @@ def _unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
 def _kinds_are_known(a: Audit) -> Iterator[Found]:
     for queue, kind in a.space.one("kinds", {}).items():
         if not _KIND.fullmatch(kind):
-            yield ("kind", queue), f"queue {decode(queue)!r} is of the kind {kind!r}"
+            yield ("field", "kinds", queue), f"queue {decode(queue)!r} is of the kind {kind!r}"
 
 
-def _the_cleanup_goes_on(a: Audit) -> Iterator[Found]:
-    text = a.space.one("cleanup", "1 0 0")
+def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
+    text = a.space.one("rebuild", "1 0 0")
     found = _PROGRESS.fullmatch(text)
     if not found or float(found[2]) > a.now + REST_SECONDS:
-        yield ("key", "cleanup"), f"the cleanup does not go on: {text!r}"
+        yield ("key", "rebuild"), f"the rebuild does not go on: {text!r}"
 
 
 def _the_history_is_short(a: Audit) -> Iterator[Found]:
@@ -61,15 +61,16 @@ def _the_history_is_short(a: Audit) -> Iterator[Found]:
 def _queues_are_of_known_workers(a: Audit) -> Iterator[Found]:
     known = {text.split(" ")[0] for text in a.space.one("workers", {})}
     for owner in sorted(set(a.space.one("worker_queues", {})) - known):
-        yield ("worker", owner), f"queues are kept of a worker that is not known: {decode(owner)!r}"
+        text = f"queues are kept of a worker that is not known: {decode(owner)!r}"
+        yield ("field", "worker_queues", owner), text
 
 
-CLEANUP_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
+REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _counts_have_a_time),
     ("I11", _keys_of_jobs_are_unique_keys),
     ("I11", _unused_queues_hold_nothing),
     ("I11", _kinds_are_known),
-    ("I11", _the_cleanup_goes_on),
+    ("I11", _the_rebuild_goes_on),
     ("I11", _the_history_is_short),
     ("I11", _queues_are_of_known_workers),
 )

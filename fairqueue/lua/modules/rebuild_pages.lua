@@ -1,0 +1,231 @@
+-- The walk through all that is stored, page by page: to each job something must lead, and what is
+-- not used any more and goes with no job goes here: queues and their kinds, unique keys, counts,
+-- dead letters, what limits left behind. Each reap looks at a page of it, and so does each claim
+-- that found no job; after everything was looked at, they rest for a while.
+--   rebuild: part cursor at
+--     part, cursor, at: how far it has come, and when it goes on
+local PAGE = 64 -- entries that one call looks at
+local PAGE_BYTES = 131072 -- of jobs, whose records have their payloads
+local FORGOTTEN_MOST = 64 -- idle flows of queues that one call forgets
+local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at again
+local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
+local PLACED_MOST = 8 -- jobs for which one call finds a place
+local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
+local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'keyed', 'lost', 'observed',
+  'without_workspace', 'shared_limits', 'indexed_tasks', 'jobs', 'tasks', 'task_rates',
+  'permit_turns' }
+local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
+
+-- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
+function RebuildPages.fields(key, cursor, look, count)
+  local following_cursor, found = unpack(call('HSCAN', key, cursor, 'COUNT', count or PAGE))
+  local texts, names = {}, {}
+  for i = 1, #found, 2 do
+    insert(names, found[i])
+    texts[found[i]] = found[i + 1]
+  end
+  table.sort(names)
+  S.page_left = S.page_left - #names
+  for _, name in ipairs(names) do look(name, texts[name]) end
+  return following_cursor
+end
+
+function RebuildPages.is_unused(queue)
+  return call('EXISTS', K.ready(queue), K.finish(queue), K.jobs(queue), K.slots_of_queue(queue),
+    K.unreported(queue)) == 0
+end
+
+-- A queue goes that was found unused a day ago and has not been used since: a publish, an import, a
+-- replay or a claim takes the mark away.
+function RebuildPages.queue(queue)
+  local node = Records.node(queue)
+  local since = tonumber(node.unused)
+  if node.dirty then return end
+  if not RebuildPages.is_unused(queue) then
+    if since then Records.register(queue) end
+  elseif not since or node.last_fence / 1000000 > since then
+    node.unused, node.dirty = now_text, true
+  elseif now >= since + UNUSED_SECONDS then
+    call('HDEL', K.nodes(), queue)
+    call('HDEL', K.across(), queue)
+    call('HDEL', K.kinds(), queue)
+    call('DEL', K.token(queue))
+    S.nodes[queue] = nil
+  end
+end
+
+-- Queues; those that no claim names any more also keep the debts of their last workspaces. A page
+-- comes again while it has more of these than one call forgets.
+function RebuildPages.queues(cursor)
+  local left = FORGOTTEN_MOST
+  local following_cursor = RebuildPages.fields(K.nodes(), cursor, function(queue)
+    if left > 0 then left = left - Tick.forget_idle(queue, left) end
+    if left > 0 then RebuildPages.queue(queue) end
+  end)
+  return left > 0 and following_cursor or nil
+end
+
+-- A kind was declared for a queue, and is not used: the same holds, but no job was ever there.
+function RebuildPages.kind(queue, text)
+  local kind, since = match(text, '^(%a+)/?(.*)$')
+  if kind ~= 'task' and kind ~= 'plain' then
+    call('HDEL', K.kinds(), queue) -- the next process that uses the queue declares it
+  elseif call('HEXISTS', K.nodes(), queue) == 1 then
+    if since ~= '' then call('HSET', K.kinds(), queue, kind) end
+  elseif not tonumber(since) then
+    call('HSET', K.kinds(), queue, kind .. '/' .. now_text)
+  elseif now >= since + UNUSED_SECONDS then
+    call('HDEL', K.kinds(), queue)
+  end
+end
+
+-- A unique key is truth. It is found by its job, to be freed when that is dropped before its time.
+function RebuildPages.unique(field, held)
+  Enqueue.drop_if_over(field, held)
+  local job = call('HEXISTS', K.unique(), field) == 1 and match(held, '^(%S+ %S+)')
+  if job then call('HSETNX', K.keyed(), job, field) end
+end
+
+function RebuildPages.keyed(job, field)
+  local held = call('HGET', K.unique(), field) or ''
+  if match(held, '^(%S+ %S+)') ~= job then call('HDEL', K.keyed(), job) end
+end
+
+-- Counts, and what is known of a task, end in the time when they last changed; a mark does not.
+function RebuildPages.count(key, name, text)
+  if name:sub(1, 1) == '#' or name == '' then return end
+  local last = tonumber(match(text, ' (%S+)$') or nil)
+  if not last or now >= last + COUNTED_SECONDS then call('HDEL', key, name) end
+end
+
+-- A task that had a limit holds slots until nothing of it is left.
+function RebuildPages.indexed_task(task, how)
+  local key = '/' .. task
+  if how == 'all' and not Limits.of_task(task)
+    and call('EXISTS', K.slots_of_shared_limit(key), K.nodes_of_shared_limit(key)) == 0 then
+    call('HDEL', K.indexed_tasks(), task)
+  end
+end
+
+-- What an owner takes jobs from goes with the owner.
+function RebuildPages.worker(owner)
+  for _, text in ipairs(call('ZRANGE', K.workers(), 0, -1)) do
+    if match(text, '^%S+') == owner then return end
+  end
+  call('HDEL', K.worker_queues(), owner)
+end
+
+-- What is looked at field by field of a hash of this kind. A rate is over once it could start a
+-- full burst again; where it was the last thing of its task, no start writes that down.
+function RebuildPages.look_of(kind)
+  local looks = { kinds = RebuildPages.kind, unique = RebuildPages.unique,
+    keyed = RebuildPages.keyed, indexed_tasks = RebuildPages.indexed_task,
+    permit_turns = Permits.tidy, worker_queues = RebuildPages.worker,
+    shared_limits = function(key) Settle.shared_limit(key) end }
+  if kind == 'lost' or kind == 'observed' or kind == 'without_workspace'
+    or kind == 'tasks' then
+    return function(...) RebuildPages.count(K[kind](), ...) end
+  end
+  return looks[kind]
+end
+
+function RebuildPages.queue_after(last)
+  S.queue_names = S.queue_names or call('HKEYS', K.nodes())
+  local found
+  for _, queue in ipairs(S.queue_names) do
+    if queue > last and not (found and found < queue) then found = queue end
+  end
+  S.page_left = S.page_left - QUEUE_ENTRIES
+  return found
+end
+
+-- How many jobs of a queue are a page, judged by the next of them.
+function RebuildPages.page_of(queue, cursor)
+  local record = call('HSCAN', K.jobs(queue), cursor, 'COUNT', 1)[2][2] or ''
+  return max(1, min(PAGE, math.floor(PAGE_BYTES / max(1, #record))))
+end
+
+-- Each job of each queue: something must lead to it. The cursor is that of a queue's jobs, and the
+-- queue. A page comes again while it has more jobs to which nothing leads than one call places.
+function RebuildPages.jobs(cursor)
+  local of_jobs, queue = match(cursor, '^(%d+)/(.*)$')
+  if not queue then of_jobs, queue = '0', RebuildPages.queue_after('') end
+  if not queue then return '0' end
+  local left, count = PLACED_MOST, int(RebuildPages.page_of(queue, of_jobs))
+  of_jobs = RebuildPages.fields(K.jobs(queue), of_jobs, function(id, record)
+    if left > 0 and RebuildJobs.look_at(queue, id, record) then left = left - 1 end
+  end, count)
+  if tonumber(count) < PAGE then S.page_left = 0 end
+  if left == 0 then return nil end
+  if of_jobs == '0' then queue = RebuildPages.queue_after(queue) end
+  return queue and of_jobs .. '/' .. queue or '0'
+end
+
+-- One field by itself, for an operator. An answer of a limit provider is forgotten once its
+-- workspace has nothing. The leases of a task that is indexed get their slots one by one then.
+function RebuildPages.field(_, kind, name)
+  if kind == 'asked' then
+    if not call('ZSCORE', K.asked(), name) then call('ZADD', K.asked(), 0, name) end
+  elseif kind == 'indexed_tasks' then
+    SharedLimits.not_indexed({ name })
+    SharedLimits.all_indexed({ name })
+  else
+    local text = call('HGET', K[kind](), name)
+    if text then RebuildPages.look_of(kind)(name, text) end
+    if call('HEXISTS', K[kind](), name) == 0 then return 'removed' end
+  end
+  return 'written'
+end
+
+-- One page of a part; return the following cursor, or nil if this page must come again.
+function RebuildPages.page(part, cursor)
+  local more
+  if part == 'dead_letters' then more = DeadLetters.expire_oldest()
+  elseif part == 'task_rates' then more = TaskRates.drop_past(PAGE)
+  elseif part == 'nodes' then return RebuildPages.queues(cursor)
+  elseif part == 'jobs' then return RebuildPages.jobs(cursor)
+  else return RebuildPages.fields(K[part](), cursor, RebuildPages.look_of(part)) end
+  S.page_left = S.page_left - more
+  return more > 0 and '1' or '0'
+end
+
+function RebuildPages.load()
+  local part, cursor, at = match(call('GET', K.rebuild()) or '', '^(%d+) (%S+) ([%d.]+)$')
+  if not PARTS[tonumber(part)] then return { part = 1, cursor = '0', at = 0 } end
+  return { part = tonumber(part), cursor = cursor, at = tonumber(at) }
+end
+
+function RebuildPages.save(progress)
+  call('SET', K.rebuild(), concat({ int(progress.part), progress.cursor, num(progress.at) }, ' '))
+end
+
+function RebuildPages.begin_next_part(progress)
+  progress.part, progress.cursor = progress.part + 1, '0'
+  if PARTS[progress.part] then return true end
+  progress.part, progress.at = 1, now + UNTIL_NEXT_SECONDS
+end
+
+-- A page of a part, or several parts that are small. nil: this page must come again.
+function RebuildPages.go_on(progress)
+  S.page_left = PAGE
+  repeat
+    local cursor = RebuildPages.page(PARTS[progress.part], progress.cursor)
+    progress.cursor = cursor or progress.cursor
+    local has_more = cursor and (cursor ~= '0' or RebuildPages.begin_next_part(progress))
+  until not has_more or S.page_left <= 0
+end
+
+-- It stops nothing: a part that fails is noted, and the next one goes on.
+function RebuildPages.run()
+  local progress = RebuildPages.load()
+  if now < progress.at then return end
+  local done, said = pcall(RebuildPages.go_on, progress)
+  if not done then
+    Shard.set_aside('failure', 'rebuild ' .. int(progress.part), said)
+    for _, ws in pairs(S.workspaces) do Rebuild.stands(ws) end
+    Shard.load().drain = '0'
+    RebuildPages.begin_next_part(progress)
+  end
+  RebuildPages.save(progress)
+end
+

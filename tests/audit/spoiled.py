@@ -1,0 +1,117 @@
+"""Worlds with something in every structure, and random damage to what is no truth.
+
+Truth is jobs, leases, limits, dead letters and unique keys. All else is an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from fairqueue import Job
+from fairqueue._keys import TYPES
+from fairqueue._stores.engine import Engine
+from fairqueue.adapters import Admission
+from fairqueue.audit.keyspace import Keyspace
+from tests.contract.world import World
+
+TRUTH = ("jobs", "leases", "limits", "dead_letters", "unique")
+TASKS, WORKSPACES, QUEUES = ("t", "u", "limited"), ("eu", "us", "solo {1}", "slow"), ("q", "q2")
+SPARED = {
+    "meta",  # fences and the clock: nothing that is stored says how far they have come
+    "tasks",  # names
+    *("retention", "limits_with", "stored_by", "configured", "asked", "shards", "moved"),  # limits
+    *("lost", "observed", "without_workspace", "totals", "imported", "history", "across"),  # counts
+    *("ended", "groups", "claimer", "imports_suspended", "confirmed", "set_aside", "workers"),
+}
+"""What no rebuild writes again: neither truth nor an index of it."""
+INDEXES = tuple(kind for kind in TYPES if kind not in {*TRUTH, *SPARED} and "request" not in kind)
+OTHER_SCORES = (7.0, -1.0, 9e9, 1.7e9 + 5)
+
+
+def truth_of(engine: Engine) -> dict[tuple[str, ...], Any]:
+    """Everything that no rebuild may change."""
+    space = Keyspace(engine)
+    return {(kind, *names): value for kind in TRUTH for names, value in space.all(kind)}
+
+
+def play(world: World, random: Random) -> None:
+    """Make some random moves of producers, workers and operators."""
+    world.limit("org", concurrency=3)
+    world.limit("slow", rate=0.1)
+    world.limit_task("limited", concurrency=2, workspace_rate=0.1)
+    for name in ("eu", "us"):
+        world.limit(name, parent="org", reserve=random.choice((None, 1)))
+    worker, held = world.worker(), []
+    for serial in range(random.randint(10, 40)):
+        name, queue, task = (random.choice(of) for of in (WORKSPACES, QUEUES, TASKS))
+        delay, expires = random.choice((0, 0, 0, 60)), random.choice((None, None, 90))
+        priority, key = random.choice((0, 0, 9)), random.choice((None, None, f"k{serial}"))
+        job = Job(f"j{serial}", name, queue, task, b"", priority, delay, expires)
+        world.store.publish(job, Admission(unique_key=key))
+        if random.random() < 0.5:
+            held += worker.take(1, *QUEUES)
+        if held and random.random() < 0.4:
+            lease = held.pop(random.randrange(len(held)))
+            random.choice((worker.finish, worker.release, worker.reject))(lease)
+        if random.random() < 0.1:
+            world.store.cancel(f"j{random.randint(0, serial)}")
+        world.clock.advance(random.choice((0.01, 0.1, 1)))
+    world.clock.advance(0.0037)  # not just before a rate opens
+    while world.reap():
+        pass
+
+
+def spoil(engine: Engine, random: Random, most: int) -> list[str]:
+    """Damage up to this many indexes; return what was done."""
+    done = []
+    for _ in range(random.randint(1, most)):
+        space = Keyspace(engine)
+        keys = sorted({key for key in space.keys if key[0] in INDEXES} - space.foreign.keys())
+        if keys:
+            kind, *names = random.choice(keys)
+            done.append(_spoil(engine, random, kind, names, keys))
+    return done
+
+
+def _spoil(
+    engine: Engine, random: Random, kind: str, names: Sequence[str], keys: Sequence[tuple[str, ...]]
+) -> str:
+    """Damage one key: the whole of it, or one entry."""
+    key, how, chance = _key(engine, kind, *names), TYPES[kind], random.random()
+    if chance < 0.15 or how == "string":
+        engine.command("UNLINK", key)
+        return f"{key} is lost"
+    if chance < 0.2:
+        engine.command("UNLINK", key)
+        engine.command(*(("RPUSH", key, "a") if how == "hash" else ("HSET", key, "a", "b")))
+        return f"{key} is of another type"
+    entry = random.choice(_entries(engine, kind, *names))
+    if chance < 0.5:
+        take = {"hash": "HDEL", "set": "SREM", "zset": "ZREM", "list": "LPOP"}[how]
+        engine.command(take, key, *[entry] * (how != "list"))
+        return f"{key} lacks {entry!r}"
+    others = random.choice([key for key in keys if key[0] == kind])
+    other = random.choice([entry, *_entries(engine, *others), b"ghost"])
+    fields = _entries(engine, kind, *names) if how == "hash" else []
+    texts = [engine.command("HGET", key, field) for field in fields]
+    puts: dict[str, tuple[Any, ...]] = {
+        "hash": ("HSET", key, other, random.choice([b"{}", *texts])),
+        "zset": ("ZADD", key, random.choice(OTHER_SCORES), other),
+        "set": ("SADD", key, other),
+        "list": ("RPUSH", key, other),
+    }
+    engine.command(*puts[how])
+    return " ".join(map(str, puts[how]))
+
+
+def _entries(engine: Engine, kind: str, *names: str) -> list[bytes]:
+    ask = {"hash": "HKEYS", "set": "SMEMBERS", "zset": "ZRANGE", "list": "LRANGE"}[TYPES[kind]]
+    of = (0, -1) if "RANGE" in ask else ()
+    return sorted(engine.command(ask, _key(engine, kind, *names), *of))
+
+
+def _key(engine: Engine, *parts: str) -> str:
+    """Spell a key of parts that are encoded."""
+    return engine.keys.prefix + ":".join(parts)
