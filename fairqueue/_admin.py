@@ -32,7 +32,7 @@ class Admin:
         self.purge_dead = lambda workspace, job_id="": to.dead.purge(DeadFilter(workspace, job_id))
         self.take_failure_notices = to.dead.notices
         self.drop_failure_notices = to.dead.mark_reported
-        self.audit, self.mend, self.checkup = to.doctor.audit, to.doctor.mend, to.doctor.checkup
+        self.audit, self.mend, self.checkup = to.doctor.audit, to.doctor.rebuild, to.doctor.checkup
         self.reshard = to.doctor.reshard
         self.limits = lambda workspace: to.limits.get(Scope.workspace(workspace))
         self.set_limits = lambda workspace, **to_set: to.limits.set(
