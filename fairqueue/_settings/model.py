@@ -267,6 +267,11 @@ class Settings(BaseModel):
         None, description='"package.module:function" that returns the limits of a workspace'
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_the_environment(cls, explicit: dict[str, Any]) -> dict[str, Any]:
+        return {**problems.from_environment(cls.model_fields), **explicit}
+
     @classmethod
     def load(cls, options: Mapping[str, Any] | None = None) -> Settings:
         """Validate options and ``FAIRQUEUE_*`` variables.
@@ -276,7 +281,7 @@ class Settings(BaseModel):
         explicit = dict(options or {})
         problems.refuse_unknown(explicit, cls)
         try:
-            settings = cls(**{**problems.from_environment(cls.model_fields), **explicit})
+            settings = cls(**explicit)
         except ValidationError as error:
             raise problems.explain(error, cls) from None
         problems.refuse_reserves(settings)

@@ -27,7 +27,7 @@ class LiveLimits:
     def get(self, scope: Scope) -> dict[str, Limit]:
         """Return the limits that are in force, by name, each with its source.
 
-        Those of :meth:`Scope.default` apply to each workspace without its own.
+        Those of ``Scope.default()`` apply to each workspace without its own.
         """
         kind, name = checked_scope(scope)
         found: dict[str, Limit] = {}
