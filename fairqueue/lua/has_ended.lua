@@ -4,4 +4,4 @@
 -- WRITES nothing
 local _, id = unpack(ARGV)
 
-return Shard.has_ended(id, now) and 1 or 0
+return Shard.has_ended(id) and 1 or 0

@@ -11,7 +11,7 @@ local _, list, message, job, delay, kind, unnamed, shards = unpack(ARGV)
 local queue, name, task, priority, id = match(job, '^(%S+) (%S+) (%S+) (%S+) (.+)$')
 
 -- A repeated call, whose reply was lost: an equal message may be next, which is another job.
-if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id, now) then return 1 end
+if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id) then return 1 end
 if call('EXISTS', K.imports_suspended()) == 1 then return -1 end
 local spread, moves, forwards =
   unpack(call('HMGET', K.limits(), 'spread', 'moves', 'forwards'))

@@ -25,10 +25,12 @@ local plain, is_stored = known or call('HGET', K.tasks(), '#plain'), nil
 local may_go = plain == how:sub(2) and find(how, '^[01]')
   and (known or call('HEXISTS', K.workspaces(), name) == 1)
 if may_go and match(how, '^1') then -- to know which ids have ended takes the shard's time
-  local beat = match(call('GET', K.meta()) or '', '^%d+ %d+ ([%d.]+) .* format=1$')
+  local beat, last = match(call('GET', K.meta()) or '',
+    '^%d+ %d+ ([%d.]+) %S+ %S+ %S+ %S+ (%d+).* format=1$')
   local at = tonumber(now_text)
   may_go = beat and at >= tonumber(beat)
-  if may_go and Shard.has_ended(id, at) then return 0 end
+  local window = may_go and max(Shard.window(0, at), last)
+  if window and Shard.has_ended(id, window) then return 0 end
 end
 if may_go then
   if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload, '')) then return 0 end
@@ -42,7 +44,7 @@ if not find(how, ',', 1, true) then how = how .. ',0,0,0,,,,,' end
 local shards, delay, exempt, unnamed, parent, group, expires, unique_for, key =
   match(how, '^%d([%d.]*)' .. string.rep(',([^,]*)', 8) .. '$')
 if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } end
-if not is_stored and find(how, '^[13]') and Shard.has_ended(id, now) then return 0 end
+if not is_stored and find(how, '^[13]') and Shard.has_ended(id) then return 0 end
 
 local capacity, wide, tasks, spread, moves, forwards = unpack(call('HMGET', K.limits(), 'capacity',
   'wide_capacity', 'tasks', 'spread', 'moves', 'forwards'))

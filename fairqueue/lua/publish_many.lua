@@ -35,7 +35,7 @@ local function has_known_job()
   while at <= #jobs do
     _, job, _, at = job_at(at)
     local queue, id = match(job, '^%S+ (%S+) %S+ %S+ %S+ (.+)$')
-    if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id, now) then return true end
+    if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id) then return true end
   end
 end
 

@@ -62,7 +62,7 @@ local function of_no_job()
       return reply('dead', { DeadLetters.death_of(letter) }, Records.workspace(one))
     end
   end
-  return reply(Shard.has_ended(id, now) and 'ended' or 'unknown')
+  return reply(Shard.has_ended(id) and 'ended' or 'unknown')
 end
 
 local function of_workspace()

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fairqueue import Job
+from fairqueue.adapters import Admission
 from tests.contract.world import World, ids, sound
 
 HOUR = 3600.0
@@ -150,3 +152,25 @@ def test_what_was_remembered_later_is_dropped_as_well(world: World) -> None:
     world.publish("a", group="g1")
     world.clock.set_back(60)
     world.publish("a", group="g2")
+
+
+@pytest.mark.parametrize("capacity", [None, 9])
+def test_what_is_remembered_of_groups_goes(world: World, capacity: int | None) -> None:
+    """Also where the clock goes back before a claim has noted the time."""
+    world.limit(capacity=capacity)
+    world.clock.advance(3 * HOUR)
+    first, second = (
+        [(Job(f"{name}{n}", "a", "q", "t", b""), Admission(group=name)) for n in range(2)]
+        for name in ("g", "h")
+    )
+    world.store.publish_many(first)
+    world.clock.set_back(2 * HOUR)
+    world.store.publish_many(second)
+    worker = world.worker()
+    for lease in worker.take(4):
+        worker.finish(lease)
+    for _ in range(8):
+        world.clock.advance(HOUR)
+        worker.take()
+    left = [entry.key for entry in world.store.engine.dump()]
+    assert not [key for key in left if b"ended:" in key or b"groups:" in key]

@@ -33,8 +33,9 @@ local function new_state()
     steps_taken = 0, looks_taken = 0,
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
     -- what was worked out, and is needed again
-    limits_are_read = false, has_none = false, limit_fields = false,
-    limit_marks = false, gaps = false, this_window = false, lease_end = false, known_limits = false,
+    limits_are_read = false, has_none = false, limit_fields = false, limit_marks = false,
+    gaps = false, this_window = false, window_is_noted = false, lease_end = false,
+    known_limits = false,
     -- what an operation says of itself
     leaves_notices = false, -- whether a worker is to report the end of each
     stored_by = '', -- the process that stores limits; none for those of a provider

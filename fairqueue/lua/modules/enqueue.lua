@@ -6,19 +6,20 @@ local LOOKED_AT = 3 -- this many keys are checked for being out of date with eve
 -- as long as the id of an ended job, for a capacity or drain that is set while it is published.
 function Enqueue.admit(group, has_capacity)
   if not has_capacity then return Shard.remember_ended('@' .. group) end
-  local window, ended, last = Shard.group_window(0), Shard.last_windows()
-  call('SADD', K.groups(window), group)
-  if last >= tonumber(window) then return end
+  local window, ended, last = Shard.group_window(), Shard.last_windows()
+  call('SADD', K.groups(int(window)), group)
+  if last == window then return end
   Shard.drop_groups()
-  Shard.set_last_windows(ended, tonumber(window))
+  Shard.set_last_windows(ended, window)
 end
 
 function Enqueue.is_admitted(exempt, group)
   if exempt ~= '0' then return true end
   if group == '' then return false end
-  return call('SISMEMBER', K.groups(Shard.group_window(0)), group) == 1
-    or call('SISMEMBER', K.groups(Shard.group_window(1)), group) == 1
-    or Shard.has_ended('@' .. group, now)
+  local window = Shard.group_window()
+  return call('SISMEMBER', K.groups(int(window)), group) == 1
+    or call('SISMEMBER', K.groups(int(window - 1)), group) == 1
+    or Shard.has_ended('@' .. group)
 end
 
 -- A draining scope has no capacity; its limit is then told as -1. kept_in: where places are kept

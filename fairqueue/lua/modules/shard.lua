@@ -139,38 +139,46 @@ function Shard.window(ago, at)
   return int((at - at % WINDOW_SECONDS) / WINDOW_SECONDS - ago)
 end
 
-function Shard.has_ended(id, at)
-  return call('SISMEMBER', K.ended(Shard.window(0, at)), id) == 1
-    or call('SISMEMBER', K.ended(Shard.window(1, at)), id) == 1
+-- The window of now; the last one, where the clock went back since the last beat.
+function Shard.ended_window()
+  S.this_window = S.this_window or max(tonumber(Shard.window(0, now)), (Shard.last_windows()))
+  return S.this_window
+end
+
+function Shard.has_ended(id, window)
+  window = window or Shard.ended_window()
+  return call('SISMEMBER', K.ended(int(window)), id) == 1
+    or call('SISMEMBER', K.ended(int(window - 1)), id) == 1
 end
 
 function Shard.remember_ended(id)
-  S.this_window = S.this_window or Shard.window(0, now)
-  call('SADD', K.ended(S.this_window), id)
-  if Shard.load().window == S.this_window then return end
-  local window, last, groups = tonumber(S.this_window), Shard.last_windows()
-  if last >= window then return end -- later, where the clock went back since the last beat
+  local window = Shard.ended_window()
+  call('SADD', K.ended(int(window)), id)
+  if S.window_is_noted then return end
+  S.window_is_noted = true
+  local last, groups = Shard.last_windows()
+  if last == window then return end
   Shard.drop_ended()
   Shard.set_last_windows(window, groups)
 end
 
 -- Sets that are no longer in use go.
 function Shard.drop_windows()
-  S.this_window = S.this_window or Shard.window(0, now)
-  if Shard.load().window == S.this_window then return end
+  if Shard.load().window == Shard.window(0, now) then return end
   Shard.drop_ended()
   Shard.drop_groups()
 end
 
 -- Groups that were let in while a capacity was set, by the hour.
-function Shard.group_window(ago)
-  return int((now - now % GROUP_WINDOW_SECONDS) / GROUP_WINDOW_SECONDS - ago)
+function Shard.group_window()
+  local _, last = Shard.last_windows()
+  return max((now - now % GROUP_WINDOW_SECONDS) / GROUP_WINDOW_SECONDS, last)
 end
 
 function Shard.drop_groups()
   local ended, last = Shard.last_windows()
   if last == 0 then return end
-  local windows = Shard.outdated(last, tonumber(Shard.group_window(0)))
+  local windows = Shard.outdated(last, Shard.group_window())
   for _, window in ipairs(windows) do call('UNLINK', K.groups(window)) end
   if #windows == 2 then Shard.set_last_windows(ended, 0) end
 end
