@@ -16,7 +16,7 @@ ENCODED = (
     "its host or port cannot be read; in a user or password '/', '?', '#' and '@' must be "
     "percent-encoded"
 )
-_STRAY_AT = re.compile(r"://[^/?#]*[/?#].*@", re.DOTALL)
+_STRAY_AT = re.compile(r"[^/?#]*[/?#].*@", re.DOTALL)
 _SCHEME = re.compile(r"(?:--[\w-]+=)?[\w.+-]+://")
 _USER = re.compile(r"[\w.+-]*")
 _SECRET_OPTION = re.compile(
@@ -61,7 +61,8 @@ def split_settings(url: str) -> tuple[str, dict[str, Any]]:
     the host: what stands before it belongs to a password, and would be shown and used as something
     else.
     """
-    if _STRAY_AT.search(url):
+    scheme = _SCHEME.match(url)
+    if _STRAY_AT.match(url, scheme.end() if scheme else 0):
         raise ConfigurationError(f"bad URL {mask_password(url)!r}: {ENCODED}")
     head, mark, query = url.partition("?")
     if not mark:

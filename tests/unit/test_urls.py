@@ -6,7 +6,7 @@ import re
 import traceback
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairqueue import ConfigurationError, FairQueue
@@ -58,6 +58,7 @@ URLS = st.sampled_from(
 
 
 @given(url=URLS, password=PASSWORDS)
+@example(url=":{}@redis:6379/0", password=f"{SECRET}?namespace={SECRET}")
 def test_no_raw_password_is_shown(url: str, password: str) -> None:
     """In any form of a URL, whatever the password has in it; and no error shows a part of it."""
     full = url.replace("{}", password)
