@@ -151,7 +151,8 @@ def _nothing_is_left(a: Audit) -> Iterator[Found]:
             if flow.state == "idle" and not a.usage(ws.name) and not a.follows(ws):
                 yield ("workspace", ws.name), f"{decode(ws.name)!r} is idle without a lease"
     for (name,), fences in a.space.all("slots_of_workspace"):
-        for fence in fences if name not in a.space.workspaces else ():
+        held = set() if name in a.space.workspaces else fences & a.space.leases.keys()
+        for fence in held:
             yield ("lease", fence), f"{decode(name)!r} has lease {fence} and no record"
 
 

@@ -81,6 +81,13 @@ def test_damage_to_shared_limits_is_mended(shared_world: World, engine: Engine, 
     check(shared_world, engine, name, invariant=invariant)
 
 
+def test_a_slot_of_no_lease_sets_nothing_aside(world: World, engine: Engine) -> None:
+    """It goes, and no lease is missed, though its workspace has no record."""
+    engine.command("SADD", engine.keys.key("slots_of_workspace", "ghost"), 77)
+    assert rebuild(world.store, now=world.clock()).findings == ()
+    assert engine.command("EXISTS", engine.keys.key("slots_of_workspace", "ghost")) == 0
+
+
 def test_a_sound_store_is_left_alone(world: World, engine: Engine) -> None:
     """Nothing is found, so nothing is written."""
     before = {entry.key: entry.value for entry in engine.dump()}
