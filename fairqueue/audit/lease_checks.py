@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import inf
 
 from fairqueue._keys import decode
 from fairqueue.audit.view import ALMOST, Audit, Found, Where, entry_of, unequal
@@ -64,9 +65,17 @@ def _time_does_not_go_back(a: Audit) -> Iterator[Found]:
             )
 
 
+def _time_is_looked_at_before_it_brings_anything(a: Audit) -> Iterator[Found]:
+    first = min((*a.space.lease_ends.values(), *a.space.one("timer", {}).values()), default=inf)
+    if first < a.due - ALMOST:
+        text = f"a lease or timer is due at {first:f}, and no call looks before {a.due:f}"
+        yield ("shard",), text
+
+
 LEASE_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I4", _leases_are_at_every_level),
     ("I4", _fences_are_in_order),
     ("I4", _last_dispatches_have_the_highest_fences),
     ("I12", _time_does_not_go_back),
+    ("I12", _time_is_looked_at_before_it_brings_anything),
 )

@@ -17,9 +17,9 @@ from fairqueue.audit.limits import Levels
 ALMOST = 1e-6
 HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
 FORMAT = "format=1"
-NO_META = f"0 0 0 - - 0 - 0 0 {FORMAT}"
+NO_META = f"0 0 0 - - 0 - 0 0 0 {FORMAT}"
 _ENTRY = re.compile(r"\S+ \d+ [^:]+:.*")
-_META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ [\d/]+( spread)? -?[\d.]+")
+_META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ [\d/]+ \d+( spread)? -?[\d.]+")
 
 
 Where = tuple[str, ...]
@@ -112,7 +112,8 @@ class Audit:
         """A changed default has not reached every workspace yet."""
         self.format = text.rpartition(" ")[2]
         """The last word of the shard's record names it."""
-        self.beat, self.offset = float(meta[2]), float(meta[8])
+        self.beat, self.offset = float(meta[2]), float(meta[9])
+        self.due = int(meta[8]) / 1e6
         self.now = max(now + self.offset, self.beat)
         """The time by the shard's clock, which does not go back."""
 

@@ -159,7 +159,8 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         _put("limits", "live:workspace:full", "concurrency=5"),
     ),
     "a lease was granted after the last beat": ("I12", _change_meta(2, "1")),
-    "the clock is set back": ("I12", _change_meta(8, "-1")),
+    "the clock is set back": ("I12", _change_meta(9, "-1")),
+    "no call looks before a lease ends": ("I12", _change_meta(8, "9" * 16)),
     "a depth is wrong": ("I6", _put("jobs:q", "more", "a 1 0 0 0 1\n")),
     "no worker is woken": ("I7", _run("DEL", ("token", "q"))),
     "two are woken": ("I7", _run("RPUSH", ("token", "q"), 1)),
@@ -179,8 +180,8 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         f"a record of {kind} cannot be read": ("I13", _spoil_first(kind))
         for kind in ("workspaces", "leases", "nodes", "jobs:q", "shared_limits")
     },
-    "the keys have another format": ("I13", _change_meta(9, "format=2")),
-    "the keys have no format": ("I13", _change_meta(9, "")),
+    "the keys have another format": ("I13", _change_meta(10, "format=2")),
+    "the keys have no format": ("I13", _change_meta(10, "")),
     "publishes take the short way beside a capacity": (
         "I14",
         lambda e: (

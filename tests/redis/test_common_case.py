@@ -107,10 +107,10 @@ def test_commands_of_a_publish_of_many(
 @pytest.mark.parametrize(
     ("limits", "n", "most"),
     [
-        ({}, 1, 34),
-        ({}, 8, 57),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 1, 39),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 8, 64),
+        ({}, 1, 33),
+        ({}, 8, 56),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 1, 37),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 8, 62),
     ],
 )
 def test_commands_of_a_finish_with_a_claim(

@@ -10,7 +10,7 @@ local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences are above the time.
 local FORMAT, META = '1', '^%d+ %d+ ([%d.]+) %S+ %S+ .* ([%d.]+) format=(%d+)$' -- see shard.lua
-local NO_META = '0 0 0 - - 0 - 0 0 format=1'
+local NO_META = '0 0 0 - - 0 - 0 0 0 format=1'
 
 -- What S has when a call begins: made at its full size, since a table that grows costs more. What
 -- few calls need is made when it is asked for, see STATE.

@@ -48,6 +48,7 @@ end
 -- Until when a lease is kept if its owner does not renew it.
 function LeaseRecords.keep_until(fence, at)
   call('ZADD', K.expiry(), int(Fairness.microseconds(at)), fence)
+  Shard.expect(at)
 end
 
 function LeaseRecords.save(l)

@@ -77,6 +77,7 @@ function Leases.grant(ws, flow, owner, lease_seconds)
   insert(S.touched_leases, l)
   if Leases.runs_already(l) then return Leases.pass(ws, flow, id, false) end
   call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
+  Shard.expect(now + lease_seconds)
   LeaseRecords.save(l)
   call('SADD', K.slots_of_workspace(ws.name), l.fence)
   local keys = (flow.up or ws.move or Limits.any('indexed')) and SharedLimits.take(ws, l)

@@ -118,6 +118,7 @@ end
 function RebuildFound.shard()
   call('HDEL', K.tasks(), '#plain') -- the next publish that may take the short way sets it
   Tick.beat()
+  Shard.load().due = 0
   return 'written'
 end
 

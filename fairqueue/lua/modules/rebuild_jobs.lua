@@ -205,6 +205,7 @@ end
 
 -- It is settled again then.
 function RebuildJobs.set_timer(entity, at)
+  Shard.expect(at)
   call('ZADD', K.timer(), num(at), entity.name or entity.key)
   entity.timer, entity.waits_until, entity.dirty = at, num(at), true
 end

@@ -182,6 +182,7 @@ end
 function Records.find_later(ws)
   ws.timer, ws.is_unread, ws.dirty = nil, true, true
   local done, said = pcall(call, 'HDEL', K.workspaces(), ws.name)
+  Shard.expect(ws.waits_until or now)
   call('ZADD', K.timer(), ws.waits_until or now_text, ws.name)
   if not done then error(said, 0) end
 end

@@ -1,10 +1,11 @@
 -- The shard's own record, and the ids of jobs that ended a moment ago.
 -- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
---   fence arrival beat gaps watcher watched drain window [spread] offset format=1
+--   fence arrival beat gaps watcher watched drain window due [spread] offset format=1
 -- beat: when a script last ran; gaps: when none ran, see Tick.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
--- when the sets below were last written, as ended[/groups]; spread: there are other shards; offset:
--- what is added to Redis's clock, see base.lua.
+-- when the sets below were last written, as ended[/groups]; due: no lease ends and no timer goes
+-- off before then, in microseconds; spread: there are other shards; offset: what is added to
+-- Redis's clock, see base.lua.
 Shard.STEPS = 32 -- the most that one call does besides its own n
 Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a tick
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
@@ -16,17 +17,28 @@ local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counte
 
 function Shard.load()
   if S.meta then return S.meta end
-  local fence, arrival, before, gaps, watcher, watched, drain, window =
-    match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
+  local fence, arrival, before, gaps, watcher, watched, drain, window, due =
+    match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
   S.meta = { fence = fence, arrival = arrival, beat = before, gaps = gaps, watcher = watcher,
-    watched = watched, drain = drain, window = window,
+    watched = watched, drain = drain, window = window, due = tonumber(due) or 0,
     spread = find(meta_text, ' spread ', 1, true) and ' spread ' or ' ' }
-  if not window then -- cut off in the middle
+  if not due then -- cut off in the middle
     meta_text, meta_unread, S.meta = NO_META, meta_text, nil
     return Shard.load()
   end
   if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
   return S.meta
+end
+
+-- A lease ends then, or a timer goes off.
+function Shard.expect(at)
+  local meta, due = Shard.load(), math.floor(at * 1000000)
+  if due < meta.due then meta.due = due end
+end
+
+-- Whether time may have brought something.
+function Shard.is_due()
+  return Shard.load().due <= now * 1000000
 end
 
 -- Whether there are other shards, where nothing else of the record is needed.
@@ -58,8 +70,8 @@ function Shard.save()
   if not S.meta and offset == '0' then return end
   local meta = Shard.load()
   local text = meta.fence .. ' ' .. meta.arrival .. ' ' .. meta.beat .. ' ' .. meta.gaps .. ' '
-    .. meta.watcher .. ' ' .. meta.watched .. ' ' .. meta.drain .. ' ' .. meta.window
-    .. meta.spread .. offset .. ' format=' .. FORMAT
+    .. meta.watcher .. ' ' .. meta.watched .. ' ' .. meta.drain .. ' ' .. meta.window .. ' '
+    .. int(meta.due) .. meta.spread .. offset .. ' format=' .. FORMAT
   if text == meta_text then return end
   call('SET', K.meta(), text)
   if offset ~= '0' then call('HDEL', K.tasks(), '#plain') end -- see publish.lua

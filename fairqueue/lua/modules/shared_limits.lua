@@ -51,6 +51,7 @@ function SharedLimits.arm(shared)
   if at == shared.timer then return end
   shared.timer = at
   if not at then return call('ZREM', K.timer(), shared.key) end
+  Shard.expect(at)
   call('ZADD', K.timer(), num(at), shared.key)
   if shared.walk then return end
   for _, id in ipairs(call('SMEMBERS', K.nodes_of_shared_limit(shared.key))) do

@@ -18,8 +18,8 @@ function ShortClaim.may_go(plan, n)
   if n < 1 or n > MOST or find(plan.queue, ' ', 1, true) or meta.drain ~= '-' or offset ~= '0'
     or meta.window ~= plan.window or meta.beat == '0'
     or match(meta.watcher, '^!?(.*)$') == plan.owner
-    or call('ZCOUNT', K.expiry(), '-inf', int(Fairness.microseconds(now))) > 0 then return nil end
-  local waits = call('EXISTS', K.limits(), K.timer(), K.indebted(plan.queue)) > 0
+    or Shard.is_due() then return nil end
+  local waits = call('EXISTS', K.limits(), K.indebted(plan.queue)) > 0
   if waits and not ShortClaim.waits_for_none(plan) then return nil end
   plan.fence, plan.arrival = tonumber(meta.fence), tonumber(meta.arrival)
   return match(call('HGET', K.nodes(), plan.queue) or '', '^(%S+) (%S+) (%S+ %S+) %S+( ?~?[%d.]*)$')
@@ -206,6 +206,7 @@ function ShortClaim.write(plan, number, lease_seconds)
     l.ends = ends
   end
   call('ZADD', K.expiry(), Words.of(started, 'ends', 'fence'))
+  Shard.expect(now + lease_seconds)
   meta.fence, meta.arrival = started[#started].fence, int(plan.arrival)
   call('HSET', K.nodes(), queue, (plan.virtual_text or int(plan.virtual_time)) .. ' '
     .. int(plan.max_step) .. ' ' .. plan.starts .. ' ' .. meta.fence .. plan.resumed)
@@ -232,13 +233,9 @@ function ShortClaim.go(owner, number, queue, n, lease_seconds, finishes)
   return reply
 end
 
--- There are limits, timers or debts: no timer may be due, and no limit may be other than of
--- workspaces.
+-- There are limits or debts: no limit may be other than of workspaces.
 function ShortClaim.waits_for_none(plan)
   plan.has_debts = call('EXISTS', K.indebted(plan.queue)) == 1
-  if call('EXISTS', K.timer()) == 1 and call('ZCOUNT', K.timer(), '-inf', now_text) > 0 then
-    return false
-  end
   plan.has_limits = not Limits.none_is_set()
   return not plan.has_limits or Limits.are_of_workspaces(plan.queue)
 end

@@ -218,13 +218,19 @@ function Tick.forget_idle_of(queues, has_claimed)
 end
 
 -- Leases and timers share the steps of the call: timers get half of them, if any is due.
-function Tick.all(max_deliveries, go_on)
-  Shard.keep_steps(Shard.STEPS_KEPT)
-  Tick.beat()
+function Tick.leases_and_timers(max_deliveries)
   local due, most = Tick.due_timers(), Shard.tick_steps_left()
   local reaped = Tick.reap(max_deliveries, #due > 0 and int(most / 2) or most)
   if reaped > 0 then due = Tick.due_timers() end
-  local n = reaped + Tick.fire_timers(due)
+  local fired = Tick.fire_timers(due)
+  Wakeups.look_ahead()
+  return reaped + fired
+end
+
+function Tick.all(max_deliveries, go_on)
+  Shard.keep_steps(Shard.STEPS_KEPT)
+  Tick.beat()
+  local n = Shard.is_due() and Tick.leases_and_timers(max_deliveries) or 0
   Tick.drain_change(go_on)
   Shard.drop_windows()
   Shard.keep_steps(0)

@@ -45,6 +45,7 @@ function Timers.arm(ws)
   if ws.move or ws.follows or Timers.has_put_off(ws) then at = min(at or now, now) end
   if at and at <= now then at = Timers.overdue(ws) end
   if at == ws.timer then return end
+  if at then Shard.expect(at) end
   if at then call('ZADD', K.timer(), num(at), ws.name) else call('ZREM', K.timer(), ws.name) end
   ws.timer = at
   for _, flow in ipairs(ws.flows) do

@@ -1,5 +1,6 @@
 -- Which claimers are woken, and when. A queue has at most one token: there is one while it is open
 -- and has runnable work, and no claimer is on its way.
+local LOOK_SECONDS = 10 -- after which a call looks whether time has brought something anyway
 
 -- Time brings something to this queue, at the earliest of what one script has told.
 function Wakeups.expect(queue, at)
@@ -60,17 +61,26 @@ function Wakeups.alert_early()
   end
 end
 
--- When the next lease ends or the next timer is due, or when to look again.
-function Wakeups.next_event()
-  local lease = tonumber(call('ZRANGE', K.expiry(), 0, 0, 'WITHSCORES')[2])
-  local timer = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
-  return min(lease and Fairness.seconds(lease) or math.huge, timer or math.huge, S.look_again_at)
+-- Note when the next lease ends or the next timer goes off.
+function Wakeups.look_ahead()
+  local lease = call('ZRANGE', K.expiry(), 0, 0, 'WITHSCORES')[2]
+  local timer = call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2]
+  Shard.load().due = math.huge
+  Shard.expect(min(lease and Fairness.seconds(lease) or math.huge, tonumber(timer or math.huge),
+    now + LOOK_SECONDS))
+end
+
+-- When the next lease ends or the next timer goes off, or when to look again; later than the next
+-- poll it is not exact.
+function Wakeups.next_event(poll_seconds)
+  if Shard.load().due < (now + poll_seconds) * 1000000 then Wakeups.look_ahead() end
+  return min(Fairness.seconds(Shard.load().due), S.look_again_at)
 end
 
 -- One claimer watches for the next event; the others poll. An overdue watcher is replaced.
 -- One that yields has declined a job: it looks a little later, and any other may take its place.
 function Wakeups.watch(owner, yields, poll_seconds)
-  local meta, at = Shard.load(), Wakeups.next_event()
+  local meta, at = Shard.load(), Wakeups.next_event(poll_seconds)
   local until_then, name = tonumber(meta.watched), owner
   if yields then at, name = at + 0.1, '!' .. owner end
   local vacant = meta.watcher == name or until_then < now - 1 or at < until_then - 0.001
