@@ -17,6 +17,7 @@ class Link(NamedTuple):
 
     page: str
     query: Mapping[str, str]
+    title: str = ""
 
 
 class Column(NamedTuple):
@@ -141,7 +142,9 @@ def of_queues(demand: Mapping[str, Demand] | None = None) -> Sequence[Column]:
         Column(
             "limit",
             lambda row: number(row.concurrency),
-            link=lambda row: Link("/limits", {"scope": "queue", "name": row.queue}),
+            link=lambda row: Link(
+                "/limits", {"scope": "queue", "name": row.queue}, "Limits of this queue"
+            ),
         ),
         Column("capacity", lambda row: number(row.capacity), is_wide=True),
         Column("in line", lambda row: number(row.runnable), is_wide=True),

@@ -25,11 +25,11 @@ for n = first, last do
   local copy = id .. '-' .. n
   redis.call('HSET', KEYS[1], copy, redis.call('HGET', KEYS[1], id))
   if redis.call('TYPE', KEYS[2])['ok'] == 'list' then
-    local task = redis.call('LINDEX', KEYS[2], n % ids):match('^%d+:')
+    local task = redis.call('LINDEX', KEYS[2], n % ids):match('^[^:]+:')
     redis.call('RPUSH', KEYS[2], task .. copy)
   else
     for _, entry in ipairs(redis.call('ZRANGE', KEYS[2], 0, ids - 1)) do
-      local head = entry:match('^(.*%d+:)' .. id .. '$')
+      local head = entry:match('^(.*:)' .. id .. '$')
       if head then
         redis.call('ZADD', KEYS[2], redis.call('ZSCORE', KEYS[2], entry) + n / 1e4, head .. copy)
       end

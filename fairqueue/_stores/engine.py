@@ -20,7 +20,7 @@ from fairqueue.lists import Durability, Memory
 HEADED = frozenset({"jobs", "dead_letters"})
 """Kinds of keys whose values end in a payload, behind the first line break."""
 MOVES = re.compile(r"\bMOVES (\S+)")
-NEWER_FORMAT = re.compile(r"FORMAT (\d+) (\d+)")
+OTHER_FORMAT = re.compile(r"FORMAT (\d+) (\d+)")
 Value = str | bytes | int | float
 
 
@@ -141,12 +141,14 @@ class Engine(ABC):
         """Tell what a script says of keys that another release wrote, or that are elsewhere."""
         if moving := MOVES.search(str(error)):
             raise WorkspaceMoves(decode(moving[1])) from error
-        found = NEWER_FORMAT.fullmatch(str(error))
+        found = OTHER_FORMAT.fullmatch(str(error))
         if found:
+            is_newer = int(found[1]) > int(found[2])
+            remedy = "upgrade fairqueue in this process to" if is_newer else "run them empty with"
             raise ConfigurationError(
                 f"the keys of namespace {self.namespace!r} have format {found[1]}, and this "
-                f"release of fairqueue knows format {found[2]}: upgrade fairqueue in this process "
-                "to the release that wrote them, or use another namespace"
+                f"release of fairqueue knows format {found[2]}: {remedy} the release that wrote "
+                "them, or use another namespace"
             ) from error
 
     @abstractmethod

@@ -16,7 +16,7 @@ from fairqueue.audit.limits import Levels
 
 ALMOST = 1e-6
 HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
-FORMAT = "format=1"
+FORMAT = "format=2"
 NO_META = f"0 0 0 - - 0 - 0 0 0 {FORMAT}"
 _ENTRY = re.compile(r"\S+ \d+ [^:]+:.*")
 _META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ [\d/]+ \d+( spread)? -?[\d.]+")

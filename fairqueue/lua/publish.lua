@@ -26,7 +26,7 @@ local may_go = plain == how:sub(2) and find(how, '^[01]')
   and (known or call('HEXISTS', K.workspaces(), name) == 1)
 if may_go and match(how, '^1') then -- to know which ids have ended takes the shard's time
   local beat, last = match(call('GET', K.meta()) or '',
-    '^%d+ %d+ ([%d.]+) %S+ %S+ %S+ %S+ (%d+).* format=1$')
+    '^%d+ %d+ ([%d.]+) %S+ %S+ %S+ %S+ (%d+).* format=2$')
   local at = tonumber(now_text)
   may_go = beat and at >= tonumber(beat)
   local window = may_go and max(Shard.window(0, at), last)

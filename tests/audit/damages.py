@@ -180,7 +180,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         f"a record of {kind} cannot be read": ("I13", _spoil_first(kind))
         for kind in ("workspaces", "leases", "nodes", "jobs:q", "shared_limits")
     },
-    "the keys have another format": ("I13", _change_meta(10, "format=2")),
+    "the keys have another format": ("I13", _change_meta(10, "format=3")),
     "the keys have no format": ("I13", _change_meta(10, "")),
     "publishes take the short way beside a capacity": (
         "I14",

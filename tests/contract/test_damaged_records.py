@@ -292,11 +292,11 @@ def test_keys_of_a_newer_format_are_refused(world: World) -> None:
     world.publish()
     world.worker().take(1)
     meta = key(world, "meta")
-    newer = world.store.engine.command("GET", meta).replace(b"format=1", b"more format=2")
+    newer = world.store.engine.command("GET", meta).replace(b"format=2", b"more format=3")
     command(world, "SET", meta, newer)
     before = {entry.key: entry.value for entry in world.store.engine.dump()}
     for act in (world.publish, world.worker("w2").take, world.reap, world.store.snapshot):
-        with pytest.raises(ConfigurationError, match=r"have format 2, .* knows format 1: upgrade"):
+        with pytest.raises(ConfigurationError, match=r"have format 3, .* knows format 2: upgrade"):
             act()
     assert {entry.key: entry.value for entry in world.store.engine.dump()} == before
 

@@ -9,8 +9,8 @@ local ARGV, now, now_text, meta_text, meta_unread, offset, S
 local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences are above the time.
-local FORMAT, META = '1', '^%d+ %d+ ([%d.]+) %S+ %S+ .* ([%d.]+) format=(%d+)$' -- see shard.lua
-local NO_META = '0 0 0 - - 0 - 0 0 0 format=1'
+local FORMAT, META = '2', '^%d+ %d+ ([%d.]+) %S+ %S+ .* ([%d.]+) format=(%d+)$' -- see shard.lua
+local NO_META = '0 0 0 - - 0 - 0 0 0 format=2'
 
 -- What S has when a call begins: made at its full size, since a table that grows costs more. What
 -- few calls need is made when it is asked for, see STATE.
@@ -81,7 +81,7 @@ end
 local function open_shard()
   now, meta_text, meta_unread = tonumber(now_text), call('GET', K.meta()) or NO_META, nil
   local beat, written
-  if meta_text:sub(-11) == ' 0 format=1' then -- as it mostly ends: to read the whole costs more
+  if meta_text:sub(-11) == ' 0 format=2' then -- as it mostly ends: to read the whole costs more
     beat, offset, written = match(meta_text, '^%d+ %d+ ([%d.]+) '), '0', FORMAT
   else
     beat, offset, written = match(meta_text, META)

@@ -1,6 +1,6 @@
 -- The shard's own record, and the ids of jobs that ended a moment ago.
 -- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
---   fence arrival beat gaps watcher watched drain window due [spread] offset format=1
+--   fence arrival beat gaps watcher watched drain window due [spread] offset format=2
 -- beat: when a script last ran; gaps: when none ran, see Tick.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
 -- when the sets below were last written, as ended[/groups]; due: no lease ends and no timer goes
