@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,6 @@ from fairqueue._stores.fleet import Fleet
 from fairqueue._stores.permits import limit_of
 from fairqueue.explained import Blocker, JobState, QueuePosition, QueueWorkers, Why
 
-TASKS = frozenset({"task", "workspace_task"})
-TaskName = Callable[[bytes], str]
 WIDE = -1
 """What runs under a limit wider than a shard: only its home knows."""
 
@@ -23,10 +21,10 @@ def _number(text: bytes) -> float | None:
     return None if text == b"-" else float(text)
 
 
-def _blocker(text: bytes, task_name: TaskName) -> Blocker:
+def _blocker(text: bytes) -> Blocker:
     kind, scope, name, limit, used, since, until = text.split()
     of = scope.decode()
-    named = "" if of == "total" else task_name(name) if of in TASKS else decode(name)
+    named = "" if of == "total" else decode(name)
     runs = None if used == b"-" else WIDE if used == b"wide" else int(used)
     return Blocker(kind.decode(), of, named, _number(limit), runs, _number(since), _number(until))
 
@@ -58,13 +56,11 @@ def _told_of_workers(
     return tuple(replace(each, used=used) for each in blockers)
 
 
-def _position(
-    row: Sequence[Any], workspace: str, now: float, task_name: TaskName, fleet: Fleet
-) -> QueuePosition:
+def _position(row: Sequence[Any], workspace: str, now: float, fleet: Fleet) -> QueuePosition:
     """Read one lane."""
     name, number, published, waiting, jobs, turns, in_line, group, cost, kept, seen = row
-    queue, task = decode(name), task_name(number)
-    blockers, would_block = (tuple(_blocker(text, task_name) for text in of) for of in (kept, seen))
+    queue, task = decode(name), decode(number)
+    blockers, would_block = (tuple(_blocker(text) for text in of) for of in (kept, seen))
     workers = fleet.of_queue(queue)
     blockers = _told_of_workers(_full(blockers, fleet), queue, workers)
     line = Line(
@@ -103,12 +99,12 @@ def _in_common(positions: Sequence[QueuePosition]) -> tuple[Blocker, ...]:
     return tuple(each for each in first if all(each in others for others in rest))
 
 
-def why(reply: Sequence[Any], job_id: str | None, task_name: TaskName, fleet: Fleet) -> Why:
+def why(reply: Sequence[Any], job_id: str | None, fleet: Fleet) -> Why:
     """Read all of it."""
     time, state, workspace, facts, counts, rows, *observed = reply
     now, found, named = float(time), JobState(state.decode()), decode(workspace) or None
     waiting, scheduled, running, dead = map(int, counts)
-    positions = tuple(_position(row, named or "", now, task_name, fleet) for row in rows)
+    positions = tuple(_position(row, named or "", now, fleet) for row in rows)
     scope, name = ("workspace", named or "") if job_id is None else ("job", job_id)
     is_due = found is not JobState.SCHEDULED
     time_left = () if is_due else (Blocker("time", scope, name, until=float(facts[0])),)

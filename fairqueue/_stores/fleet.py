@@ -11,8 +11,6 @@ from fairqueue._keys import decode
 from fairqueue.explained import QueueWorkers
 from fairqueue.lists import WorkerRow
 
-TaskName = Callable[[bytes], str]
-
 
 class TakenSlot(NamedTuple):
     """One lease."""
@@ -29,7 +27,7 @@ class TakenSlot(NamedTuple):
     fence: int = 0
 
 
-def taken_slot(row: bytes, name: TaskName) -> tuple[bytes, TakenSlot]:
+def taken_slot(row: bytes) -> tuple[bytes, TakenSlot]:
     """Read one lease, and its fence."""
     fence, queue, owner, workspace, group, task, elapsed, expected = row.split(b" ")
     slot = TakenSlot(
@@ -37,7 +35,7 @@ def taken_slot(row: bytes, name: TaskName) -> tuple[bytes, TakenSlot]:
         owner=decode(owner),
         workspace=decode(workspace),
         group=None if group == b"-" else decode(group),
-        task=name(task),
+        task=decode(task),
         elapsed=float(elapsed),
         expected=None if expected == b"-" else float(expected),
         fence=int(fence),

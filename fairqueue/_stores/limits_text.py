@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -101,11 +101,11 @@ SCOPES = {
 }
 
 
-def replaced(change: Sequence[bytes], task_name: Callable[[bytes], str]) -> str:
+def replaced(change: Sequence[bytes]) -> str:
     """Say which limits a configuration has replaced, and what is known of the old ones."""
     field, text, before, stamp = (part.decode() for part in change)
     _, scope, name = field.split(":", 2)
-    named = task_name(name.encode()) if scope == "task" else decode(name)
+    named = decode(name)
     new, old = _shown(text), _shown(before)
     changed = [limit for limit in {**old, **new} if old.get(limit) != new.get(limit)]
     values = [f"{limit} {old.get(limit, 'none')} → {new.get(limit, 'none')}" for limit in changed]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode
 from fairqueue._stores.limits_text import stamp_in
-from fairqueue._stores.replies import FENCES_PER_SECOND, TaskName
+from fairqueue._stores.replies import FENCES_PER_SECOND
 from fairqueue._types import Pause
 from fairqueue.lists import (
     PauseRow,
@@ -48,13 +48,13 @@ def _pause(paused: bytes, draining: bytes) -> Pause | None:
     return None if draining == b"-" else Pause.DRAINING
 
 
-def running(row: bytes, now: float, name: TaskName) -> RunningJob:
+def running(row: bytes, now: float) -> RunningJob:
     """Read one lease."""
     fence, queue, job_id, workspace, task, priority, *lease = row.split(b" ")
     claimed, owner, deliveries, early, cancelled, length, ends = lease
     return RunningJob(
         job_id=decode(job_id),
-        task=name(task),
+        task=decode(task),
         workspace=decode(workspace),
         queue=decode(queue),
         priority=int(priority),
@@ -71,18 +71,18 @@ def running(row: bytes, now: float, name: TaskName) -> RunningJob:
     )
 
 
-def held(row: bytes, now: float, name: TaskName) -> Held:
+def held(row: bytes, now: float) -> Held:
     """Read how many leases an owner holds, or there are of a task."""
     of, n, seen = row.split(b" ")
-    return Held(name(of), int(n), float(seen), max(0.0, now - float(seen)))
+    return Held(decode(of), int(n), float(seen), max(0.0, now - float(seen)))
 
 
-def waiting(row: bytes, now: float, name: TaskName) -> WaitingJob:
+def waiting(row: bytes, now: float) -> WaitingJob:
     """Read one job that waits or is scheduled."""
     queue, job_id, workspace, task, priority, deliveries, published, expires, due = row.split(b" ")
     return WaitingJob(
         job_id=decode(job_id),
-        task=name(task),
+        task=decode(task),
         workspace=decode(workspace),
         queue=decode(queue),
         priority=int(priority),

@@ -87,7 +87,7 @@ class ListStore(OperatorStore):
                 count=LEASES_AT_ONCE,
             )
             total += matched
-            page = (list_rows.running(row, float(now), decode) for row in rows)
+            page = (list_rows.running(row, float(now)) for row in rows)
             found |= {job.fence: job for job in page}
             if len(found) >= n:
                 found = {fence: found[fence] for fence in nsmallest(n, found)}
@@ -96,9 +96,8 @@ class ListStore(OperatorStore):
 
     def held(self, by: Literal["owner", "task"]) -> Iterator[list[Held]]:
         """Yield pages of leases, counted by owner or by task; one may come more than once."""
-        name = decode
         for now, rows in self._pages("held", by=by, count=LEASES_AT_ONCE):
-            yield [list_rows.held(row, now, name) for row in rows]
+            yield [list_rows.held(row, now) for row in rows]
 
     def waiting(
         self, queue: str, *, workspace: str = "", task: str = "", cursor: str = "", n: int = PAGE
@@ -115,7 +114,7 @@ class ListStore(OperatorStore):
             cursor=cursor or b"0",
             count=min(n, PAGE),
         )
-        jobs = {row: list_rows.waiting(row, float(now), decode) for row in rows}
+        jobs = {row: list_rows.waiting(row, float(now)) for row in rows}
         return JobPage(tuple(jobs.values()), "" if following == b"0" else following.decode())
 
     def queues(self) -> Iterator[list[QueueRow]]:
@@ -183,7 +182,7 @@ class ListStore(OperatorStore):
         named = {argument: encode(name or "") for argument, name in where.items()}
         reply = self._call("why", **named)
         known = (fleet or self.fleet)() if reply[5] else Fleet()
-        return explain.why(reply, job_id, decode, known)
+        return explain.why(reply, job_id, known)
 
     def fleet(self) -> Fleet:
         """Return what the workers have said they take, and the leases, or a part of them."""
@@ -194,7 +193,7 @@ class ListStore(OperatorStore):
         """Return what the leases occupy, of 1,000 at most, and how many leases there are."""
         most = MOST_SLOTS // SLOTS_AT_ONCE
         pages = [rows for _, rows in islice(self._pages("taken_slots", count=SLOTS_AT_ONCE), most)]
-        taken = dict(taken_slot(row, decode) for _, *rows in pages for row in rows)
+        taken = dict(taken_slot(row) for _, *rows in pages for row in rows)
         return list(taken.values()), pages[-1][0]
 
     def pauses(self) -> list[PauseRow]:
@@ -301,6 +300,6 @@ class ListStore(OperatorStore):
         for skip in count(step=LETTERS_AT_ONCE):
             looked_at, *found = self._call("choose_dead", skip=skip, count=LETTERS_AT_ONCE, **named)
             for job_id, letter in zip(found[::2], found[1::2], strict=True):
-                yield replies.dead_letter(job_id, letter, decode)
+                yield replies.dead_letter(job_id, letter)
             if looked_at < LETTERS_AT_ONCE:
                 break

@@ -121,7 +121,7 @@ class OperatorStore:
         while provider_is_gone:
             provider_is_gone = self.forget_provider_limits()
         if n and on_replaced is not None:
-            on_replaced([limits_text.replaced(change, decode) for change in changes], n)
+            on_replaced([limits_text.replaced(change) for change in changes], n)
         return bool(is_ours)
 
     def _configured(self, limits: StoredLimits) -> tuple[str, str]:
@@ -242,7 +242,7 @@ class OperatorStore:
         It leaves a failure notice, so its end is reported whether or not the reply arrives.
         """
         found = self._call("withdraw", queue=encode(queue), id=encode(job_id))
-        return replies.job(job_id, queue, found[0], decode) if found else None
+        return replies.job(job_id, queue, found[0]) if found else None
 
     def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
         """Yield ids of jobs whose payload contains a text, in bounded steps; one may come twice."""
@@ -267,7 +267,7 @@ class OperatorStore:
             count=count,
         )
         pairs = zip(found[::2], found[1::2], strict=True)
-        return [replies.dead_letter(*pair, decode) for pair in pairs]
+        return [replies.dead_letter(*pair) for pair in pairs]
 
     def replay(self, workspace: str, job_id: str, *, delay_seconds: float = 0.0) -> bool:
         """Re-enqueue a dead letter; False: there is none, or its id is in use again.
@@ -299,7 +299,7 @@ class OperatorStore:
             hold_seconds=hold_seconds,
         )
         pairs = zip(found[1::3], found[2::3], strict=True)
-        return [replies.dead_letter(*pair, decode) for pair in pairs]
+        return [replies.dead_letter(*pair) for pair in pairs]
 
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
         """Mark failures as reported; a dead letter stays, nothing stays of a cancelled job."""

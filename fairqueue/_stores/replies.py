@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from fairqueue._fairness import retry_after
@@ -31,8 +31,6 @@ from fairqueue.errors import CapacityExceeded, LeaseLost
 
 FENCES_PER_SECOND = 1e6
 MOVES = 6
-TaskName = Callable[[bytes], str]
-"""Reads the name of a task."""
 
 
 def finishes_text(finishes: Iterable[Finish]) -> str:
@@ -136,15 +134,14 @@ def refusal(reply: Sequence[Any], job: Job, wanted: int = 1) -> CapacityExceeded
     )
 
 
-def lease(
-    about: bytes, record: bytes, owner: str, lease_seconds: float, sent: float, name: TaskName
-) -> Lease:
+def lease(about: bytes, record: bytes, owner: str, lease_seconds: float, sent: float) -> Lease:
     """Read one leased job: what the claim says about it, and its record."""
     fence, job_id, queue, deliveries, since, *limits = about.split()
     header, _, payload = record.partition(b"\n")
     workspace, task, priority, _, history, times = header.split()
     handed = int(history.partition(b",")[0].partition(b"/")[0])
-    job = Job(decode(job_id), decode(workspace), decode(queue), name(task), payload, int(priority))
+    names = decode(job_id), decode(workspace), decode(queue), decode(task)
+    job = Job(*names, payload, int(priority))
     return Lease(
         job,
         int(fence),
@@ -170,14 +167,14 @@ def _waits(fence: int, times: bytes, since: float) -> dict[str, float]:
 
 
 def claimed(
-    reply: Sequence[Any], owner: str, lease_seconds: float, sent: float, name: TaskName
+    reply: Sequence[Any], owner: str, lease_seconds: float, sent: float
 ) -> tuple[Claimed, str]:
     """Read what one finish-and-claim brought, and what it could not read."""
     _, lost, about, *jobs = reply
     words, _, unread = about.partition(b" ")
     wait, _, stands = words.partition(b"/")
     pairs = zip(jobs[::2], jobs[1::2], strict=True)
-    leases = tuple(lease(*pair, owner, lease_seconds, sent, name) for pair in pairs)
+    leases = tuple(lease(*pair, owner, lease_seconds, sent) for pair in pairs)
     claimed = Claimed(leases, fences(lost), float(wait), stands_of(stands))
     return claimed, unread.decode(errors="replace")
 
@@ -199,14 +196,14 @@ def _delivery(text: str) -> Delivery:
     return Delivery(int(fence), decode(owner), *times, outcome)
 
 
-def dead_letter(job_id: bytes, letter: bytes, name: TaskName) -> DeadLetter:
+def dead_letter(job_id: bytes, letter: bytes) -> DeadLetter:
     """Read one dead letter: how it died, and the job's record."""
     about, _, record = letter.partition(b"\n")
     died, queue, reason, deliveries, *more = about.split()
     history = record.split(None, 5)[4]
     starts = history.decode().split(",")[1:]
     return DeadLetter(
-        job(decode(job_id), decode(queue), record, name),
+        job(decode(job_id), decode(queue), record),
         decode(reason),
         float(died),
         int(deliveries),
@@ -221,11 +218,11 @@ def notice_text(letter: DeadLetter) -> str:
     return f"{queue}:{workspace}:{job_id}:{letter.died!r}"
 
 
-def job(job_id: str, queue: str, record: bytes, name: TaskName) -> Job:
+def job(job_id: str, queue: str, record: bytes) -> Job:
     """Read a job's record."""
     header, _, payload = record.partition(b"\n")
     workspace, task, priority, *_ = header.split()
-    return Job(job_id, decode(workspace), queue, name(task), payload, int(priority))
+    return Job(job_id, decode(workspace), queue, decode(task), payload, int(priority))
 
 
 def clock() -> float:

@@ -25,7 +25,7 @@ from collections.abc import Container, Sequence
 from time import monotonic
 from typing import Any
 
-from fairqueue._keys import decode, encode
+from fairqueue._keys import encode
 from fairqueue._shards import Time
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Value
@@ -293,7 +293,7 @@ class Store(PermitStore, MovesStore, AnyStore):
             yields=int(yield_first),
             times=replies.times_text(times),
         )
-        claimed, unread = replies.claimed(reply, owner, lease_seconds, sent, decode)
+        claimed, unread = replies.claimed(reply, owner, lease_seconds, sent)
         if unread and self._log_throttle.passes():
             logger.warning(UNREAD, unread)
         return claimed

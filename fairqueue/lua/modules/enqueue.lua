@@ -131,8 +131,8 @@ end
 function Enqueue.rejection_of_group(entries)
   local read = Enqueue.read_entries(entries)
   for i, one in ipairs(read) do
-    local wanted = { one.workspace, one.queued, one.total }
-    local full = Enqueue.full_for(one.ws, one.queue, one.task_name, unpack(wanted, 1, 3))
+    local full = Enqueue.full_for(one.ws, one.queue, one.task_name, one.workspace, one.queued,
+      one.total)
     if full then
       full[8], full[9] = full[2] == 'queue' and one.queued or one[full[2]] or 0, i - 1
       return full

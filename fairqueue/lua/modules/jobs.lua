@@ -22,11 +22,9 @@ function Jobs.write_new(queue, id, record)
   Jobs.write(queue, id, record)
 end
 
--- The same; false: there is a job of this id.
+-- Write the record of a new job; false: there is a job of this id.
 function Jobs.add(queue, id, record)
-  if call('HSETNX', K.jobs(queue), id, record) == 0 then return false end
-  insert(S.added_jobs, { queue, id })
-  return true
+  return call('HSETNX', K.jobs(queue), id, record) == 1
 end
 
 function Jobs.remove(queue, id)
