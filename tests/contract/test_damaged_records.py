@@ -225,7 +225,7 @@ def test_a_workspace_that_is_paused_is_found_again(world: World, *, publishes: b
 
 
 STRAYS: dict[str, tuple[str, tuple[str, ...], str, set[str]]] = {
-    "an end of no lease": ("expiry", (), "77", {"lease 77"}),
+    "an end of no lease": ("expiry", (), "77", set()),
     "a timer of no workspace": ("timer", (), "ghost", set()),
     "a timer of no task": ("timer", (), "@ghost", set()),
     "an entry that is no job": ("scheduled", ("a",), "not ours", {"schedule a"}),

@@ -54,10 +54,12 @@ function Tick.reap(max_deliveries, most)
 end
 
 -- A lease without a record that can be read: it is found by its job, and expires as any other.
+-- Without a record and a job, nothing was lost: the lease has ended, and an index still names it.
 function Tick.lost_lease(fence)
-  Shard.set_aside('lease', fence, LeaseRecords.raw(fence))
+  local raw, l = LeaseRecords.raw(fence), Rebuild.lost_lease(fence)
+  if raw or l then Shard.set_aside('lease', fence, raw) end
   call('HDEL', K.leases(), fence)
-  return Rebuild.lost_lease(fence)
+  return l
 end
 
 -- name, time, ...
