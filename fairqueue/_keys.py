@@ -7,6 +7,7 @@ slot. Names are percent-encoded in a key, so that no two names can lead to the s
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 _is_plain = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
@@ -14,93 +15,138 @@ _is_plain = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
 
 NO_TASK = "%"  # no name is encoded so
 
-LAYOUT: dict[str, tuple[str, ...]] = {
-    # one per shard
-    "meta": (),  # string: the shard's own numbers
-    "shards": (),  # string: how many shards the namespace has, if it has several
-    "moved": (),  # hash: workspace -> the shard that it has moved to; see moves.lua
-    "workspaces": (),  # hash: workspace -> how it stands in each node, and its estimates
-    "nodes": (),  # hash: queue -> virtual time, largest step, how fast it drains, last dispatch
-    "across": (),  # hash: queue -> how it stands beside itself on other shards
-    "inner_nodes": (),  # hash: queue/task, queue@group or queue/task@group -> how it stands
-    "shared_limits": (),  # hash: /task or @group -> why it is closed, its rate, when it opens
-    "tasks": (),  # hash: task -> average worker-seconds, and when it was named; see the module
-    "limits": (),  # hash: source:scope:name -> limits
-    "stored_by": (),  # hash: field of limits -> when it was stored, and by which process
-    "indexed_tasks": (),  # hash: task that has, or had, a limit -> all or new
-    "configured": (),  # hash: field of limits -> as configured; '': a digest of all
-    "asked": (),  # zset: workspace by when its limit provider was called
-    "kinds": (),  # hash: queue -> task or plain
-    "expiry": (),  # zset: fence by lease end
-    "leases": (),  # hash: fence -> lease
-    "task_rates": (),  # zset: workspace:task by the theoretical arrival time of its rate there
-    "timer": (),  # zset: workspace or shared limit by when time changes it next
-    "lost": (),  # hash: workspace -> early-acked jobs that died with their worker
-    "without_workspace": (),  # hash: task -> jobs that named no workspace, and when the last was
-    "observed": (),  # hash: workspace -> what limits would have blocked or rejected
-    "dead_workspaces": (),  # zset: workspace with dead letters by the oldest
-    "unique": (),  # hash: workspace:task:key -> queue, id and until when it counts
-    "keyed": (),  # hash: queue id -> workspace:task:key
-    "retention": (),  # string: seconds and number that dead letters are kept
-    "imports_suspended": (),  # string with an end: jobs are being exported to another system
-    "set_aside": (),  # hash: kind name -> when and what could not be read; #kind -> how many
-    "imported": (),  # hash: kind -> messages imported from another system
-    "totals": (),  # hash: what happens to jobs while no process sees it -> how often it did
-    "workers": (),  # zset: owner, its node's name and software, by its last sign of life
-    "worker_queues": (),  # hash: owner -> length of its leases, slots, queues it takes jobs from
-    "history": (),  # string with an end: samples of what ran and waited, the newest first
-    "rebuild": (),  # string: how far the search for what is not used any more has come
-    "requests": (),  # zset: ticket in flight by lease end
-    "waiting_requests": (),  # zset: ticket that waits by lease end
-    "request_turns": (),  # zset: turn:workspace that waits, by requests in flight per weight
-    "request_queue": (),  # hash: workspace with waiting requests -> its turn; # -> the last one
-    "permit_turns": (),  # hash: scope:name of a limit wider than a shard -> its rate, what waits
-    "confirmed": (),  # string: touched before each wait for replicas, and never read
-    # one per name
-    "ready": ("node",),  # zset: arrival:workspace by tag; a node is a queue or an inner node
-    "reserved": ("node",),  # zset: those of them that run below their reserve
-    "finish": ("node",),  # zset: workspace by finish tag
-    "indebted": ("node",),  # zset: idle workspace by finish tag, if that is ahead of virtual time
-    "jobs": ("queue",),  # hash: id -> job, also while it runs
-    "token": ("queue",),  # list: at most one wake-up
-    "permit_token": ("queue",),  # list: the same, for those that were refused a permit
-    "permits": ("scope", "name"),  # zset: permit of a limit wider than a shard by its end
-    "slots_of_queue": ("queue",),  # hash: id of a running job -> fence
-    "unreported": ("queue",),  # zset: workspace id of a dead letter by when its notice is due
-    "slots_of_workspace": ("workspace",),  # set: fences
-    "slots_of_workspace_task": ("workspace", "task"),  # set: fences, of a task that has a limit
-    "slots_of_shared_limit": ("shared_limit",),  # set: fences
-    "nodes_of_shared_limit": ("shared_limit",),  # set: inner nodes
-    "scheduled": ("workspace",),  # zset: queue, priority, task, id by due time
-    "expiring": ("workspace",),  # zset: queue, priority, task, id by when it expires
-    "dead_letters": ("workspace",),  # hash: id -> when and why it died, and its record
-    "dead_letters_by_age": ("workspace",),  # zset: id by when it died
-    "requests_of_workspace": ("workspace",),  # zset: ticket by turn, by 0 once it is in flight
-    "limits_with": ("what",),  # set: fields of limits with a capacity, a reserve, …
-    "lane": ("workspace", "lane_key", "priority"),  # list: task:id; key: queue or queue/task
-    "returned": ("workspace", "lane_key", "priority"),  # zset: task:id by its first fence
-    "holes": ("workspace", "lane_key", "priority"),  # hash: element without a job -> how many
-    "kept_places": ("scope",),  # string with an end: workspaces that it has refused, see the module
-    "ended": ("window",),  # set: ids, for repeated publishes
-    "groups": ("window",),  # set: groups that were admitted
-    "claimer": ("owner",),  # string: last number and reply
-}
+
+class Kind(NamedTuple):
+    """One kind of key."""
+
+    parts: tuple[str, ...]
+    type: str
+    """As Redis names it."""
+    holds: str
+    goes: str
+    """What takes it away."""
 
 
-_TYPED = {
-    "string": "meta shards retention imports_suspended rebuild claimer confirmed history "
-    "kept_places",
-    "list": "token permit_token lane",
-    "set": "slots_of_workspace slots_of_workspace_task slots_of_shared_limit nodes_of_shared_limit "
-    "limits_with ended groups",
-    "zset": "asked expiry timer task_rates dead_workspaces ready reserved finish indebted "
-    "unreported scheduled expiring dead_letters_by_age requests request_turns "
-    "waiting_requests requests_of_workspace returned workers permits",
-}
-TYPES = dict.fromkeys(LAYOUT, "hash") | {
-    kind: of for of, kinds in _TYPED.items() for kind in kinds.split()
-}
-"""The type of each kind of key, as Redis names it."""
+def _kinds(table: str) -> dict[str, Kind]:
+    rows = table.strip().replace("\n ", " ").splitlines()
+    cells = [[" ".join(cell.split()) for cell in row.split(" | ")] for row in rows]
+    named = [(name.split(" "), rest) for name, *rest in cells]
+    return {name: Kind(tuple(parts), *rest) for (name, *parts), rest in named}
+
+
+KINDS = _kinds("""
+meta | string | the shard's own numbers and marks | never
+shards | string | how many shards there are, if several; `3.1>5.2` while that changes | never
+moved | hash | workspace: the shard to which it went, behind a `>` while it moves;
+  `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
+  that moves them | with the change; of groups, when it comes back
+workspaces | hash | workspace: where it stands in each node, its timer, its estimates
+  | with its last flow and its timer
+nodes | hash | queue: its record as a node | rebuild: unused for a day
+across | hash | queue: `seen offset idle`: how it stands beside other shards | with its queue
+inner_nodes | hash | inner node: its record, and where it stands in the node above
+  | with its last member, once F ≤ V
+shared_limits | hash | shared limit: why it is closed, its rate, its timer, its walk
+  | once it is open and its rate is over
+tasks | hash | task: average in µs or `-`, and when it was last named or ended;
+  `''`: sum and count of all; `#plain`: see I14 | rebuild: 30 days later
+limits | hash | `source:scope:name`: limits as `name=value`; marks `capacity`, `wide_capacity`,
+  `tasks`, `reserves`, `indexed`, `configured`; of moves `moves`, `spread`, `forwards`
+  | when an operator, a configuration or the provider takes them away
+stored_by | hash | field of `limits`: when it was stored, and by which process | with that field
+indexed_tasks | hash | task that has or had a limit: `all` if each of its leases has its slots,
+  else `new` | rebuild: no limit, lease and node of it
+configured | hash | field of `limits`: as configured; `''`: a digest of all
+  | with the next configuration
+asked | zset | workspace, by when the limit provider was asked
+  | an hour later, once the workspace has nothing
+kinds | hash | queue: `task`, or `plain` (bypasses the core); `/` since when it is unused
+  | with its queue; rebuild: a day without one
+expiry | zset | fence, by lease end | with its lease
+leases | hash | fence: its lease's record | when it ends
+task_rates | zset | `workspace:task`, by the tat of its rate there
+  | once passed: two with each start; rebuild
+timer | zset | workspace or shared limit, by when time next brings it something
+  | with what it is for
+lost | hash | workspace: early-acked jobs that died with their worker, and when last
+  | rebuild: 30 days later
+without_workspace | hash | task: jobs that named no workspace, and when last
+  | rebuild: 30 days later
+observed | hash | workspace: what observed limits would have done, and when last
+  | rebuild: 30 days later; when observing begins or ends
+dead_workspaces | zset | workspace with dead letters, by its oldest; `!workspace` with notices
+  | with the last letter
+unique | hash | `workspace:task:key`: queue and id of its job, and until when (0: its life)
+  | three looked at with each new one; rebuild
+keyed | hash | `queue id`: `workspace:task:key` | with its unique key
+retention | string | for how long and how many dead letters are kept, if not the defaults
+  | with the next configuration
+imports_suspended | string | jobs are being exported | expires
+set_aside | hash | `kind name`: when, and the text of what could not be read; `#kind`: how many
+  | an operator; 1,000 at most
+imported | hash | kind of list: messages imported | never
+totals | hash | `leases_expired`, `dead_…`: how often, since the store began | never
+workers | zset | `owner node software`, by the last sign of life | a day later
+worker_queues | hash | owner: `lease limits slots more queue …`: 0 if it stopped, a digest,
+  its slots, its queues and how many more | with its owner
+history | string | samples of the last hour, the newest first; at most 120 and 256 KiB | expires
+rebuild | string | how far the rebuild has come, and when it goes on | never
+requests | zset | ticket in flight, by lease end | with its request; lease end
+waiting_requests | zset | waiting ticket, by lease end | when it starts or leaves; lease end
+request_turns | zset | `turn:workspace` below its limit, by requests in flight + 1 per weight
+  | with its last waiting request
+request_queue | hash | waiting workspace: its turn; `#`: the last turn
+  | with its last waiting request
+permit_turns | hash | `scope:name`: tat of its rate, and `turn:since:until` of each refused
+  | with the last permit; rebuild
+confirmed | string | touched before each wait for replicas | never
+ready node | zset | `arrival:workspace` or `arrival:inner node`, by finish tag | with its members
+reserved node | zset | those of them below their reserve, by the same tags | with its members
+finish node | zset | workspace or inner node, by F | with its flows, once F ≤ V
+indebted node | zset | those that are idle with debt, by F | with its flows, once F ≤ V
+jobs queue | hash | id: record of a waiting, scheduled or running job | with its jobs
+token queue | list | at most one wake-up | when nothing is ready; with its queue
+permit_token queue | list | at most one, for owners that were refused a permit
+  | when one takes it or is refused
+permits scope name | zset | permit, by its end; at the limit's home
+  | when freed or ended; rebuild
+slots_of_queue queue | hash | id of a running job: fence | with its leases
+unreported queue | zset | `workspace id` of a dead letter, `!workspace id` of a cancelled job,
+  by when a worker may take its notice | when reported; with its letter
+slots_of_workspace workspace | set | fences | with its leases
+slots_of_workspace_task workspace task | set | fences, of a task that has or had a limit
+  | with its leases
+slots_of_shared_limit shared_limit | set | fences | with its leases
+nodes_of_shared_limit shared_limit | set | the nodes that it closes | with its nodes
+scheduled workspace | zset | `queue priority task:id`, by when it is due | with its jobs
+expiring workspace | zset | `queue priority task:id` of waiting jobs, by when they expire
+  | with its jobs
+dead_letters workspace | hash | id: dead letter; under `!workspace` what is kept for its notice
+  | retention, `replay`, `purge`; when reported
+dead_letters_by_age workspace | zset | id, by when it died | with its letters
+requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn | with its requests
+limits_with what | set | fields of `limits` with a `capacity`, `wide_capacity`, `reserves`,
+  of `tasks`, `pauses`, or `whole` (wider than a shard) | with those fields
+lane workspace lane_key priority | list | `task:id`, the head first | with its last job
+returned workspace lane_key priority | zset | `task:id` that came back, by its first fence
+  | with its jobs
+holes workspace lane_key priority | hash | element that is a hole: how often
+  | at an end of the lane; with its last job
+kept_places scope | string | `workspace waiting wanted until;…` of a queue or the total (`*`),
+  64 at most | expires
+ended window | set | ids that ended in this minute; `@group` admitted without a capacity
+  | unlinked after two minutes
+groups window | set | groups admitted within this hour, under a capacity
+  | unlinked after two hours
+claimer owner | string | the last call number of an owner, and its reply | expires
+""")
+"""Each kind of key: its name and parts, its type, what it holds, and what takes it away.
+
+docs/architecture/keys.md has them as a table, which its test writes.
+"""
+
+LAYOUT = {kind: of.parts for kind, of in KINDS.items()}
+TYPES = {kind: of.type for kind, of in KINDS.items()}
 
 
 def encode(name: str) -> str:

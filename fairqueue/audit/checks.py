@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fairqueue._keys import decode
+from fairqueue._keys import KINDS, decode
 from fairqueue._shards import shard_of
 from fairqueue._stores.layout import read_mark
 from fairqueue.audit.job_checks import JOB_CHECKS
@@ -15,12 +15,7 @@ from fairqueue.audit.rebuild_checks import REBUILD_CHECKS
 from fairqueue.audit.request_checks import REQUEST_CHECKS
 from fairqueue.audit.view import FORMAT, Audit, Found, Where, entity, entry_of, unequal
 
-MORTAL = {
-    "claimer",
-    "history",
-    "imports_suspended",
-    "kept_places",
-}  # kinds that expire by themselves
+MORTAL = {kind for kind, of in KINDS.items() if of.goes == "expires"}
 ESTIMATES_KEPT = 16
 
 

@@ -24,7 +24,7 @@ def doctor(core: FairQueue, *, repair: bool, forget: bool) -> Answer:
 
     A server on which the scripts cannot run is refused; the message says what to change.
     Otherwise all keys of the namespace are read, page by page, and checked against the invariants
-    I1 to I15 of docs/architecture.md. Exit code 1: one of them does not hold, or there is a
+    I1 to I16 of docs/architecture/keys.md. Exit code 1: one of them does not hold, or there is a
     problem with the server or the workers. A warning alone is exit code 0.
 
     Two findings are temporary: I2 until a lowered limit has drained, and I7 until the worker that

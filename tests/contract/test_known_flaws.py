@@ -1,4 +1,4 @@
-"""Known flaws of other schedulers do not occur here: one test per row of docs/architecture.md.
+"""Known flaws of other schedulers do not occur here: one test per row of docs/guarantees.md.
 
 Flaws that need a framework or a real worker, such as a heartbeat that a CPU-bound task starves, are
 tested with that worker.

@@ -1,6 +1,6 @@
 """The order of workspaces on different shards: simulated workers, the real scripts.
 
-The figures of the reference simulation are in docs/architecture.md, Shards.
+The figures of the reference simulation are in docs/architecture/order.md.
 """
 
 from __future__ import annotations

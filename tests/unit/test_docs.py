@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
-from fairqueue._keys import LAYOUT
+from fairqueue._keys import KINDS
 from fairqueue._settings import LIMITS, Settings
 from fairqueue._stores.library import MODULES
 from tests.pages import PAGES, ROOT, check_command, label
@@ -51,14 +52,14 @@ def test_the_targets_of_make_exist() -> None:
 
 
 UPSTREAM = ROOT / "docs" / "upstream.md"
-ARCHITECTURE = ROOT / "docs" / "architecture.md"
+ARCHITECTURE = ROOT / "docs" / "architecture"
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 NAMED = sorted({found for page in PAGES for found in _TEST.findall(page.read_text())})
 
 
-def _rows(heading: str) -> list[list[str]]:
-    """Cells of the rows of the tables in one section of docs/architecture.md."""
-    text = ARCHITECTURE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+def _rows(page: Path, heading: str) -> list[list[str]]:
+    """Cells of the rows of the tables in one section of a page."""
+    text = page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     lines = (line for line in text.splitlines() if line.startswith("| "))
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
@@ -71,9 +72,9 @@ def test_the_named_tests_exist(path: str, function: str) -> None:
 
 
 def test_each_flaw_found_elsewhere_names_its_test() -> None:
-    """Every row of that table of docs/architecture.md names a test that exists."""
+    """Every row of that table of docs/guarantees.md names a test that exists."""
     source = (ROOT / "tests" / "contract" / "test_known_flaws.py").read_text()
-    rows = _rows("What went wrong elsewhere")[1:]
+    rows = _rows(ROOT / "docs" / "guarantees.md", "What went wrong elsewhere")[1:]
     assert len(rows) == 25
     for *_, tests in rows:
         named = re.findall(r"`(test_\w+)`", tests)
@@ -88,20 +89,30 @@ def test_the_page_of_upstream_issues_names_tests() -> None:
     assert all("`tests/" in row for row in rows)
 
 
-def test_the_keyspace_table_names_every_kind_of_key() -> None:
-    """docs/architecture.md has one row for each kind of the layout, and says when it goes."""
-    kinds = {"string", "list", "set", "zset", "hash"}
-    written = sorted(row[0].strip("`") for row in _rows("Keyspace") if row[1] in kinds)
-    layout = (
-        ":".join([kind, *(f"{{{part}}}" for part in parts)]) for kind, parts in LAYOUT.items()
-    )
-    assert written == sorted(layout)
-    assert [row[0] for row in _rows("Keyspace") if row[1] in kinds and not row[3:4]] == []
+def test_the_law_is_short() -> None:
+    """Its pages have at most 12,000 words together."""
+    words = (len(page.read_text().split()) for page in ARCHITECTURE.glob("*.md"))
+    assert sum(words) <= 12_000
+
+
+def test_the_keyspace_table_is_that_of_the_layout() -> None:
+    """The page says of each kind of key what _keys.py does; UPDATE_DOCS=1 writes it there."""
+    page = ARCHITECTURE / "keys.md"
+    before, rest = page.read_text().split("<!-- KINDS -->")
+    rows = ["| key | what it holds | when it goes |", "|---|---|---|"]
+    for kind, of in KINDS.items():
+        key = ":".join([kind, *(f"{{{part}}}" for part in of.parts)])
+        rows.append(f"| `{key}` {of.type} | {of.holds} | {of.goes} |")
+    table = "\n".join(["", "", *rows, "", ""])
+    wanted = f"{before}<!-- KINDS -->{table}<!-- END -->{rest.split('<!-- END -->')[1]}"
+    if os.environ.get("UPDATE_DOCS"):
+        page.write_text(wanted)
+    assert page.read_text() == wanted, "UPDATE_DOCS=1 writes the table"
 
 
 def test_the_module_table_is_the_order_of_the_modules() -> None:
-    """docs/architecture.md lists the Lua modules bottom up, as the library orders them."""
-    rows = _rows("Layers and modules")[1:]
+    """The law lists the Lua modules bottom up, as the library orders them."""
+    rows = _rows(ARCHITECTURE / "change.md", "Lua modules")[1:]
     assert tuple(row[0].strip("`") for row in rows) == MODULES
 
 
