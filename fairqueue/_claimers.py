@@ -39,7 +39,7 @@ class _Return(NamedTuple):
 
 
 class _Shard:
-    """One shard, and what waits for it."""
+    """One shard, its claimer, and the ends that it has not been told yet."""
 
     def __init__(self, number: int, store: Store, settings: Settings, owner: Owner) -> None:
         self.number, self.store = number, store
@@ -48,27 +48,27 @@ class _Shard:
         self.restart()
 
     def restart(self) -> None:
-        """Forget what another owner owed."""
+        """Drop the pending ends of another owner."""
         self.owed: list[Finish] = []
-        """Ends that its callers need not report again."""
+        """Pending ends, which their callers need not report again."""
         self.returns: list[_Return] = []
 
     @property
     def rests(self) -> bool:
-        """Whether claims pass it: its server has just failed."""
+        """Whether claims skip the shard because its server has just failed."""
         return self.breaker.seconds_left > 0
 
 
 @dataclass
 class _Call:
-    """One claim, shard by shard."""
+    """The state of one claim over several shards."""
 
     woken: frozenset[int]
     waits: list[float] = field(default_factory=list)
     failed_at: set[CircuitBreaker] = field(default_factory=set)
-    """Servers that did not answer, or refused."""
+    """Servers that did not answer, or refused the call."""
     passed: set[int] = field(default_factory=set)
-    """Shards that would serve only what other shards come before."""
+    """Shards that left the queues alone because heads of other shards come first."""
     has_answer: bool = False
     failed: FairQueueError | None = None
 
@@ -76,11 +76,10 @@ class _Call:
 class Claimers:
     """The identity that holds leases, with a numbered :class:`Claimer` for each shard.
 
-    A claim asks one shard after the other until it has enough jobs, first the one whose turn it is
-    in the order that all share. A server that does not answer is passed for a pause, and so is one
-    that refuses; what was to be finished there is kept until it answers again. As long as there is
-    one shard, its claimer is asked and nothing else. One call at a time; a forked child is a new
-    owner.
+    A claim asks one shard after another until it has enough jobs, first the one whose turn it is in
+    the order over all shards. A server that does not answer or refuses is skipped for a pause; ends
+    for its shards are kept until it answers. With a single shard its claimer is called directly.
+    One call at a time; a forked child is a new owner.
     """
 
     def __init__(self, store: ShardedStore, settings: Settings) -> None:
@@ -106,17 +105,17 @@ class Claimers:
         self._recovered: tuple[Lease, ...] = ()
         self._lost: frozenset[int] = frozenset()
         self._finished: frozenset[tuple[int, Ending]] = frozenset()
-        """Brought or done by a call that failed on another shard: the next one tells of it."""
+        """Results of a call that failed on another shard; the next call returns them."""
 
     def _grow(self) -> None:
-        """Ask new shards, too, while the number of shards grows."""
+        """Add claimers for new shards."""
         for number in range(len(self._shards), len(self._store.shards)):
             shard = self._store.shards[number]
             self._shards.append(_Shard(number, shard, self._settings, self._owner))
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Let one caller in. A forked child starts over: its parent's leases are not its own."""
+        """Admit one caller. A forked child starts over: its parent's leases are not its own."""
         if self._name != self._owner.name:
             self._reset()
         with self._lock:
@@ -142,17 +141,17 @@ class Claimers:
         *,
         has_waiter: bool = False,
     ) -> Claimed:
-        """Finish and claim; leases recovered from a lost reply may make it more than ``n``.
+        """Finish and claim; with leases recovered from a lost reply it may be more than ``n``.
 
-        Raises the error of a shard where none answers. Finishes for one that is away are kept
-        here, and need not be reported again.
+        Raises the error of a shard if none answers. Ends for a shard that is away are kept, and
+        need not be reported again.
         """
         with self._exclusive():
             if n > 0:
                 self._introduce(queues)
             if len(self._shards) == 1:
                 claimed = self._shards[0].claimer.claim(queues, n, finishes)
-                with suppress(FairQueueError):  # the jobs are claimed
+                with suppress(FairQueueError):  # the claim itself has succeeded
                     self._look_for_shards()
                 return claimed
             self._look_for_shards()
@@ -178,7 +177,7 @@ class Claimers:
         self._grow()
 
     def _claim(self, queues: Sequence[str], n: int, call: _Call, *, has_waiter: bool) -> None:
-        """Ask as many shards as it takes, and those where something ends."""
+        """Ask as many shards as needed, and those with pending ends."""
         queues, n = self._permitted(queues, n, call)
         left = list(self._shards)
         if call.woken or has_waiter:
@@ -197,17 +196,17 @@ class Claimers:
             raise call.failed
 
     def _permitted(self, queues: Sequence[str], n: int, call: _Call) -> tuple[Sequence[str], int]:
-        """Leave out queues that may start nothing, and what was woken for them."""
+        """Leave out queues that may start nothing, and the wake-ups for them."""
         refused, at_hand, woken = set(self._store.refused), len(self._leases), bool(call.woken)
         found, wanted = self._permits.open_queues(queues, max(0, n - at_hand), is_woken=woken)
         if refused & set(found):
-            self._empty = EmptyShards()  # what came there meanwhile woke others
+            self._empty = EmptyShards()  # jobs that came there meanwhile woke others
         if not found:
             wanted, call.woken = 0, frozenset()
         return found, at_hand + wanted if wanted else 0
 
     def _start(self) -> None:
-        """Take the permits of what was claimed; jobs without one go back, and do not count."""
+        """Take permits for the claimed jobs; those without all of them go back uncounted."""
         refused = self._permits.start(self._leases)
         self._leases = tuple(lease for lease in self._leases if lease not in refused)
         for lease, seconds in refused.items():
@@ -217,13 +216,13 @@ class Claimers:
         self._return_owed()
 
     def _next(self, queues: Sequence[str], left: Sequence[_Shard]) -> _Shard:
-        """Return the shard to ask; those of servers that have just failed are the last."""
+        """Return the shard to ask; shards of servers that have just failed come last."""
         among = [each.number for each in left if not each.rests] or [each.number for each in left]
         ending = {shard.number for shard in left if shard.owed}
         return self._shards[self._order.first(queues, among, ending)]
 
     def _ask(self, shard: _Shard, queues: Sequence[str], n: int, call: _Call) -> bool:
-        """Finish and claim on one shard; True: it lets others go first, and may be asked again."""
+        """Finish and claim on one shard; True: others come first, and it may be asked again."""
         if shard.rests and (call.has_answer or shard.breaker in call.failed_at):
             return False
         number, wanted, ends = shard.number, max(0, n - len(self._leases)), list(shard.owed)
@@ -253,9 +252,9 @@ class Claimers:
         return False
 
     def _peek(self, left: Sequence[_Shard], queues: Sequence[str], call: _Call) -> None:
-        """Ask how the queues stand on those of these shards that have told nothing lately.
+        """Ask for the queues' heads on shards that have told nothing lately.
 
-        One that had no job is asked for one at once, and so is the last.
+        A shard that had no job, or is the only one, is asked for a job at once.
         """
         for shard in left if len(left) > 1 else ():
             is_new = not self._order.is_old(shard.number)
@@ -288,7 +287,7 @@ class Claimers:
         return all(shard.rests for shard in self._shards)
 
     def _renew_recovered(self) -> None:
-        """What an interrupted call brought is as old as that; without an answer it waits here."""
+        """Renew the leases of an interrupted call, which have aged since; keep those that fail."""
         self._recovered, self._leases = self._recovered + self._leases, ()
         if self._recovered:
             with suppress(StoreUnavailable):
@@ -298,9 +297,9 @@ class Claimers:
                 self._recovered = tuple(lease for lease in live if lease.fence in failed)
 
     def _owe(self, finishes: Iterable[Finish]) -> None:
-        """Keep ends for their shards, but those that are known; what is of no shard here is lost.
+        """Keep new ends for their shards; those of an unknown shard are lost.
 
-        What was finished while another shard failed is reported again by its caller.
+        A caller reports again what was finished while another shard failed: that is known.
         """
         for finish in finishes:
             number, done = shard_of_fence(finish.fence), (finish.fence, finish.ending)
@@ -320,7 +319,7 @@ class Claimers:
     def ack(self, finishes: Sequence[Finish]) -> frozenset[int]:
         """Finish on all shards that answer; return which of these fences were lost.
 
-        Raises the error of one that does not: all may be reported again.
+        Raises the error of a shard that does not; then all may be reported again.
         """
         own = frozenset(finish.fence for finish in finishes)
         with self._exclusive():
@@ -334,7 +333,7 @@ class Claimers:
             return lost
 
     def _finish(self, own: frozenset[int] = frozenset()) -> None:
-        """Finish what is owed; raise if that fails for some of ``own``."""
+        """Send the pending ends; raise if that fails for some of ``own``."""
         failed = None
         for shard in self._shards:
             some = list(shard.owed)
@@ -353,18 +352,18 @@ class Claimers:
 
     @property
     def owes(self) -> bool:
-        """Whether ends wait for a shard that did not answer."""
+        """Whether there are pending ends."""
         return any(shard.owed or shard.returns for shard in self._shards)
 
     def pay(self) -> None:
-        """End what is owed on shards that may answer again."""
+        """Send pending ends to shards that may answer again."""
         if self.owes:
             with self._exclusive():
                 self._finish()
                 self._return_owed()
 
     def _return_owed(self) -> None:
-        """Give up what is owed; what is refused for another reason waits for its lease to end."""
+        """Send the pending returns; one that is refused for good waits for its lease to end."""
         for shard in self._shards:
             for owed in [] if shard.rests else list(shard.returns):
                 try:
@@ -376,7 +375,7 @@ class Claimers:
                 shard.returns.remove(owed)
 
     def owed(self) -> list[tuple[int, float]]:
-        """Return (fence, worker-seconds) of what is owed: until it is paid, its lease must live."""
+        """Return (fence, worker-seconds) of pending ends, whose leases must live until then."""
         found: list[tuple[int, float]] = []
         for shard in self._shards:
             found += [(each.fence, each.seconds) for each in [*shard.owed]]
@@ -386,12 +385,12 @@ class Claimers:
     def release(self, fence: int, **options: Any) -> bool:
         """Give one job back to its shard; False: its lease was lost.
 
-        Where that shard is away and others answer, it is kept and repeated.
+        If that shard is away and others answer, the release is kept and repeated.
         """
         return self._give_up(_Return("release", fence, options))
 
     def reject(self, fence: int, **options: Any) -> bool:
-        """Move one job to the dead letters of its shard, as :meth:`release` gives it back."""
+        """Move one job to its shard's dead letters; kept and repeated as by :meth:`release`."""
         return self._give_up(_Return("reject", fence, options))
 
     def _give_up(self, owed: _Return) -> bool:
@@ -413,7 +412,7 @@ class Claimers:
         return True
 
     def _return(self, shard: _Shard, owed: _Return) -> bool:
-        """Give one up."""
+        """Send one release or rejection."""
         call: Callable[..., bool] = getattr(shard.claimer, owed.how)
         try:
             return call(owed.fence, **owed.options)
@@ -422,9 +421,9 @@ class Claimers:
             raise
 
     def renew(self, store: AnyStore, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
-        """Renew leases, of ends that are owed, too, and what their jobs hold of wide limits.
+        """Renew leases, also those of pending ends, and the permits of their jobs.
 
-        Operators are told what this owner does: one whose slots are all taken does not claim.
+        Introduce this owner, too: it does not claim while all its slots are taken.
         """
         is_own, seconds = owner == self._owner.name, self._settings.lease_seconds
         progress = [*progress, *self.owed()] if is_own else progress
@@ -437,7 +436,7 @@ class Claimers:
         return renewed
 
     def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
-        """Claim again at every wake-up of any shard until there is a job or the time is up."""
+        """Claim at every wake-up by any shard until there is a job or the time is up."""
         waiter = self._store.waiter(queues)
 
         def claim() -> Claimed:
@@ -446,9 +445,9 @@ class Claimers:
         return claim_when_woken(waiter, claim, seconds, claimed)
 
     def close(self) -> None:
-        """Try once more to finish what is owed; forget unanswered calls.
+        """Send pending ends once more; forget unanswered calls.
 
-        Operators are told that this owner stops; in a fork it is its parent's.
+        Tell operators that this owner stops; a forked child says nothing of its parent.
         """
         self.pay()
         with self._exclusive():

@@ -1,8 +1,8 @@
-"""The permits that a process holds: jobs under limits wider than a shard start and run by them.
+"""The permits that a process holds for jobs under limits wider than a shard.
 
-A job is leased on its shard first, and then permits are taken at the homes of such limits. Where
-one is refused the job goes back, uncounted. A permit whose job has ended is used for the next one,
-unless others wait for it.
+A job is leased on its shard first; then permits are taken at the homes of its limits. If one is
+refused, the job goes back uncounted. A permit whose job has ended serves the next job, unless
+others wait for it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from fairqueue.errors import FairQueueError
 log = logging.getLogger("fairqueue.claimer")
 
 KEEP_SECONDS = 0.25
-"""For so long after its home has told that none waits, a permit is used again without asking."""
+"""How long after its home said that none waits a permit is used again without asking."""
 REFUSED_SECONDS = 0.5
-"""An owner that was refused asks again after that, if nothing wakes it."""
+"""A refused owner asks again after this time, if nothing wakes it."""
 LIFE = 1.5
-"""In leases: a permit outlives the lease of its job, also one that was renewed just before it."""
+"""In leases: a permit outlives its job's lease, even if that was renewed just before it."""
 AT_ONCE = 500  # permits that one call renews
 LOG_EVERY_SECONDS = 30.0
 TOTAL = "total:"
@@ -44,7 +44,7 @@ class _Refusal(NamedTuple):
 
 
 class Permits:
-    """Those of one owner of leases. It asks for them in one thread, and renews them in any."""
+    """The permits of one owner of leases; taken in one thread, renewed in any."""
 
     def __init__(self, store: ShardedStore, owner: str, lease_seconds: float) -> None:
         self._store, self._owner = store, encode(owner)
@@ -59,9 +59,9 @@ class Permits:
         self._fresh: defaultdict[str, list[str]] = defaultdict(list)
         """Taken for jobs that have not started."""
         self._doubtful: defaultdict[str, list[str]] = defaultdict(list)
-        """What their homes may have, though it is not used: it is freed with the next call."""
+        """Permits that their homes may have given, but no job uses: freed with the next call."""
         self._alone_until: dict[str, float] = {}
-        """By limit: until when it is believed that no other waits for it."""
+        """By limit: until when no other owner is believed to wait for it."""
         self._refusals: dict[str, _Refusal] = {}
         """By queue."""
         store.refused.clear()
@@ -70,9 +70,10 @@ class Permits:
     def open_queues(
         self, queues: Sequence[str], n: int, *, is_woken: bool
     ) -> tuple[list[str], int]:
-        """Return the queues whose jobs may start, and how many of them, as far as is known.
+        """Return the queues whose jobs may start, and how many jobs, as far as is known.
 
-        For up to ``n`` jobs of those that were refused, permits are taken now, if it is time.
+        For refused queues, permits for up to ``n`` jobs are taken first, if it is time to ask
+        again.
         """
         wanted, now = dict[str, tuple[str, ...]](), monotonic()
         for queue in queues if n > 0 and self._refusals else ():
@@ -87,7 +88,7 @@ class Permits:
         return any(self._spare[limit] for limit in limits)
 
     def _ask(self, wanted: Mapping[str, tuple[str, ...]], n: int) -> dict[str, int]:
-        """Take permits for jobs of some queues ahead; return for how many of each."""
+        """Take permits ahead of the claim; return for how many jobs of each queue."""
         asked = [(queue, limit) for queue, limits in wanted.items() for limit in limits]
         told = self._take([(limit, _turn(limit, queue), n) for queue, limit in asked])
         found = dict.fromkeys(wanted, n)
@@ -107,17 +108,17 @@ class Permits:
         self._store.refused.add(queue)
 
     def waits(self, queues: Iterable[str]) -> list[float]:
-        """Return for how long some of these queues are refused at most."""
+        """Return for how long some of these queues are refused."""
         found = (self._refusals.get(queue) for queue in queues)
         return [max(0.0, each.until - monotonic()) for each in found if each]
 
     def start(self, leases: Sequence[Lease]) -> dict[Lease, float]:
-        """Take what these jobs need, and give back what none does.
+        """Take the permits that these jobs need, and free those that no job needs.
 
-        Return those that have to go back, and for how long their tasks are closed on their shards.
+        Return the jobs that have to go back, and for how long their tasks close on their shards.
         """
         refused: dict[Lease, float] = {}
-        for is_task in (True, False):  # what its task holds back takes no place of others
+        for is_task in (True, False):  # a job that its task holds back takes no other permit
             left = [lease for lease in leases if lease not in refused]
             refused |= self._give(left, is_task=is_task)
         for lease in refused:
@@ -164,21 +165,21 @@ class Permits:
         self._held.setdefault(lease.fence, {})[limit] = permit
 
     def ended(self, fences: Iterable[int]) -> None:
-        """Jobs do not run any more: what they held is spare."""
+        """Keep the permits of jobs that have ended as spare ones."""
         for fence in fences:
             self._adopted.discard(fence)
             for limit, permit in self._held.pop(fence, {}).items():
                 self._spare[limit].append(permit)
 
     def give_back(self) -> None:
-        """Free what no job uses."""
+        """Free the permits that no job uses."""
         held = (self._spare, self._fresh, self._doubtful)
         limits = {limit for of in held for limit, permits in [*of.items()] if permits}
         if limits:
             self._take([(limit, "-", 0) for limit in limits])
 
     def _take(self, wanted: Iterable[tuple[str, str, int]]) -> list[Told | None]:
-        """Take permits of some limits, for ``(limit, turn, n)``, and free those that are spare.
+        """Take permits for each ``(limit, turn, n)``, and free the spare ones of these limits.
 
         None: the home has not answered.
         """
@@ -221,7 +222,7 @@ class Permits:
 
     def _open(self, limit: str, shards: Iterable[int]) -> None:
         for number in shards:
-            with suppress(FairQueueError):  # it opens by itself before long
+            with suppress(FairQueueError):  # the task opens by itself before long
                 self._store.shards[number].open_task(limit.partition(":")[2])
 
     def _failed(self, error: FairQueueError) -> None:
@@ -229,9 +230,9 @@ class Permits:
             log.warning("jobs under limits over all shards wait, or run on: %s", error)
 
     def renewed(self, store: AnyStore, fences: set[int], renewed: Renewed) -> None:
-        """Leases were renewed: renew what their jobs hold; what fails is tried again next time.
+        """Renew the permits of jobs whose leases were renewed; failures are retried next time.
 
-        A job that runs without a permit, since its limit came while it ran, counts from now on.
+        A job that started before its limit was set counts from now on.
         """
         running = fences - renewed.lost
         self.ended({*renewed.lost, *(self._adopted - running)})
@@ -261,7 +262,7 @@ class Permits:
 
 
 def _turn(limit: str, queue: str, fence: int = 0) -> str:
-    """Say in which turns a limit is given: those of queues, of shards, or none."""
+    """Return in whose turn permits are given: a queue's, a shard's, or none."""
     if limit == TOTAL:
         return encode(queue)
     return str(shard_of_fence(fence)) if limit.startswith("task:") else "-"

@@ -12,21 +12,21 @@ from fairqueue._shards import Time
 from fairqueue._types import Stand
 
 OLD_SECONDS = 1.0
-"""A shard that told nothing for this long may have a newcomer in front of what it told."""
+"""A shard that told nothing for this long may have a newcomer before the head that it told."""
 
 STAY_SECONDS = 0.1
 """For this long a worker goes on claiming where it ends jobs: one call does both."""
 
 FIRST_SECONDS = 0.05
-"""After this the pace of virtual time is known for the first time."""
+"""After this the pace of virtual time is measured for the first time."""
 
 
 class ShardOrder:
-    """What a worker believes of the shards, by what their last replies told it.
+    """What a worker believes of the queue heads on each shard, from their last replies.
 
-    A belief about a head is too low where heads have moved on: so a claim says how far the head may
-    be. It is too high where a workspace came that stands before the head that was told: so an old
-    one is asked for. The virtual time that was seen travels with the claims to the others.
+    A belief is too low once the head has moved on, so a claim says how far the head may be. A
+    belief is too high once a workspace has come before that head, so an old belief is refreshed.
+    Claims carry the highest virtual time that was seen to the other shards.
     """
 
     def __init__(self) -> None:
@@ -38,15 +38,15 @@ class ShardOrder:
         """The shard that was served last, and until when it comes first."""
 
     def times(self, queues: Sequence[str], others: Iterable[int] = ()) -> list[Time]:
-        """Return what a claim from these queues tells a shard; it goes before none of the others.
+        """Return what a claim from these queues tells a shard, so that it serves none too early.
 
-        Those that do not answer are not among them: nothing is started there meanwhile.
+        ``others``: the other shards that answer; nothing starts on the rest meanwhile.
         """
         shards = tuple(others)
         return [(self._seen[queue], self._most(shards, queue)) for queue in queues]
 
     def _most(self, others: Iterable[int], queue: str) -> float | None:
-        """Return how far a head may be that is served before those of other shards."""
+        """Return how far a head may be to be served before those of other shards."""
         heads = (self._heads[n].get(queue) for n in others)
         known = [head for head in heads if head is not None and head < inf]
         if not known:
@@ -54,7 +54,7 @@ class ShardOrder:
         return max(min(known), self._seen[queue]) + self._pace.of(queue) * OLD_SECONDS
 
     def note(self, shard: int, queues: Sequence[str], stands: Sequence[Stand]) -> None:
-        """Believe what the shard says of these queues; a repeated call says nothing."""
+        """Record a shard's reply about these queues; the reply of a repeated call has none."""
         if not stands:
             return
         self._told_at[shard] = now = monotonic()
@@ -64,11 +64,11 @@ class ShardOrder:
             self._pace.note(queue, now, self._seen[queue])
 
     def is_old(self, shard: int) -> bool:
-        """Return whether what is believed of this shard should be asked for."""
+        """Return whether the belief about this shard should be refreshed."""
         return monotonic() - self._told_at[shard] >= OLD_SECONDS
 
     def served(self, shard: int) -> None:
-        """Stay there for a while."""
+        """Prefer this shard for a while."""
         now = monotonic()
         if shard != self._last or now >= self._stays_until:
             self._last, self._stays_until = shard, now + STAY_SECONDS
@@ -78,46 +78,46 @@ class ShardOrder:
     ) -> int:
         """Return which of some shards is furthest behind in one of these queues.
 
-        The one that was served just now goes before it, if it is ``called`` anyway, to end jobs.
+        The shard that was served just now comes first if it is ``called`` anyway, to end jobs.
         """
         if self._last in called and self._last in among and monotonic() < self._stays_until:
             return self._last
         return min(among, key=lambda shard: (self._least(shard, queues), random.random()))  # noqa: S311 - no secret
 
     def _least(self, shard: int, queues: Sequence[str]) -> float:
-        """Return how far the queue that is furthest behind there is ahead of the present."""
+        """Return how far the furthest-behind queue of a shard is ahead of the present."""
         if len(queues) == 1:  # the usual case, and a claim may ask for it some thousand times
             return self._ahead(shard, queues[0])
         return min((self._ahead(shard, queue) for queue in queues), default=0.0)
 
     def _ahead(self, shard: int, queue: str) -> float:
-        """Return how far a queue is ahead of the present there; at it, where nothing was ready."""
+        """Return how far a queue's head is ahead of the present; 0 if nothing was ready."""
         head = self._heads[shard].get(queue)
         return 0.0 if head is None else head - self._seen[queue]
 
 
 class EmptyShards:
-    """Which shards had no job for a worker, and until when: what comes earlier wakes it."""
+    """Which shards had no job for a worker, and until when; a job that comes earlier wakes it."""
 
     def __init__(self) -> None:
         self._until: dict[int, tuple[tuple[str, ...], float]] = {}
 
     def note(self, shard: int, queues: Sequence[str], seconds: float) -> None:
-        """It has none in these queues for this long; 0, or without end: it may have some."""
+        """A shard has no job in these queues for this long; 0 or infinite: it may have some."""
         self.forget(shard)
         if 0.0 < seconds < inf:
             self._until[shard] = tuple(queues), monotonic() + seconds
 
     def forget(self, shard: int) -> None:
-        """It may have some."""
+        """A shard may have jobs."""
         self._until.pop(shard, None)
 
     def had_none(self, shard: int) -> bool:
-        """Whether it had none when it was last asked."""
+        """Whether a shard had no job when it was last asked."""
         return shard in self._until
 
     def seconds_left(self, queues: Sequence[str], *, but: Container[int]) -> dict[int, float]:
-        """Return for how long each has none in these queues, without those that woke the worker."""
+        """Return for how long each shard has no job in these queues, except those in ``but``."""
         now, same = monotonic(), tuple(queues)
         return {
             shard: until - now
@@ -134,7 +134,7 @@ class _Pace:
         self._of: dict[str, float] = {}
 
     def note(self, queue: str, now: float, seen: float) -> None:
-        """Note how far it is now."""
+        """Record a queue's virtual time."""
         at, before = self._begun.setdefault(queue, (now, seen))
         if now - at >= (OLD_SECONDS if queue in self._of else FIRST_SECONDS):
             self._of[queue] = (seen - before) / (now - at)

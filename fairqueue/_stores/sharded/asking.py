@@ -1,4 +1,4 @@
-"""Ways to ask several shards, which keep one that is away from hiding what the others answer."""
+"""Asks several shards; a shard that is away does not hide the answers of the others."""
 
 from __future__ import annotations
 
@@ -11,25 +11,22 @@ from fairqueue.errors import StoreUnavailable
 
 T = TypeVar("T")
 
-PROBED_QUEUE = "probe"  # any name will do
+PROBED_QUEUE = "probe"  # any name
 
 
 class Errors:
-    """What went wrong at some shards, and the servers that do not answer.
-
-    The other shards of such a server would take as long not to answer.
-    """
+    """Errors of shards, and the silent servers: their other shards are not asked either."""
 
     def __init__(self) -> None:
         self.found: list[Exception] = []
         self.silent: set[str] = set()
 
     def are_of(self, shard: Store) -> bool:
-        """Whether its server is silent."""
+        """Whether the shard's server is silent."""
         return shard.engine.server in self.silent
 
     def add(self, shard: Store, error: Exception) -> None:
-        """Note what a shard raised."""
+        """Record what a shard raised."""
         self.found.append(error)
         if isinstance(error, StoreUnavailable) and not isinstance(error, WorkspaceMoves):
             self.silent.add(shard.engine.server)
@@ -41,7 +38,7 @@ class Errors:
 
 
 def answers(shards: Iterable[Store], ask: Callable[[Store], T], errors: Errors) -> Iterator[T]:
-    """Ask one shard after the other, also behind one that fails; add what fails to ``errors``."""
+    """Ask each shard in turn; collect failures in ``errors`` and go on."""
     for shard in shards:
         if not errors.are_of(shard):
             try:
@@ -53,10 +50,7 @@ def answers(shards: Iterable[Store], ask: Callable[[Store], T], errors: Errors) 
 
 
 def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
-    """Ask every shard; the first error is raised when all were asked.
-
-    So a shard that is away does not keep the others from what must be done on each of them.
-    """
+    """Ask every shard, then raise the first error, so that one failure does not skip the rest."""
     errors = Errors()
     found = list(answers(shards, ask, errors))
     errors.raise_first()
@@ -64,9 +58,9 @@ def each(shards: Iterable[Store], ask: Callable[[Store], T]) -> list[T]:
 
 
 def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: Collection[T]) -> T:
-    """Return the first answer that is not ``nothing``; without one the first error is raised.
+    """Return the first answer that is not ``nothing``.
 
-    Where there is no error, either, return what the last one answered.
+    Without one, raise the first error; without an error, return the last answer.
     """
     errors = Errors()
     for answer in answers(shards, ask, errors):
@@ -77,7 +71,7 @@ def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: Collec
 
 
 def any_of(shards: Iterable[Store], ask: Callable[[Store], object]) -> None:
-    """Ask one shard after the other until one answers; without one the first error is raised."""
+    """Ask until one shard answers; raise the first error if none does."""
     errors = Errors()
     for _ in answers(shards, ask, errors):
         return
@@ -93,16 +87,16 @@ def refuse_if_full(shards: Iterable[Store]) -> None:
     """Raise StoreUnavailable if none of them has memory for a job; changes nothing."""
 
     def push(shard: Store) -> None:
-        shard.engine.command("RPUSHX", shard.engine.keys.prefix, 1)  # no key is named so
+        shard.engine.command("RPUSHX", shard.engine.keys.prefix, 1)  # no key has this name
 
     any_of(shards, push)
 
 
 def taken(shards: Iterable[Store], take: Callable[[Store, int], list[T]], *, n: int) -> list[T]:
-    """Take up to ``n`` from one shard after the other.
+    """Take up to ``n`` from one shard after another.
 
     An error is raised only if nothing was taken: what was taken is reserved for this caller, and
-    would be left alone until that ends. The next call meets the error again.
+    would be lost to it. The next call meets the error again.
     """
     found: list[T] = []
     errors = Errors()

@@ -1,4 +1,4 @@
-"""How one workspace goes from a shard to another, and where those with parents belong."""
+"""Moves one workspace to another shard, and says where workspaces with parents belong."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import Store
 from fairqueue.errors import AlreadyRunning, FairQueueError
 
-HELD_SECONDS = 30.0  # one that was killed keeps others from going on for so long
+HELD_SECONDS = 30.0  # how long the lock of a killed process lasts
 
 
 class Move(NamedTuple):
-    """A workspace that goes from one shard to another."""
+    """One workspace, its old shard and its new one."""
 
     workspace: str
     source: Store
@@ -30,7 +30,7 @@ class Stuck(FairQueueError):
 
 
 class Hold:
-    """Lets one process at a time move workspaces; the first shard knows which."""
+    """The migration lock, kept on the first shard: one process at a time moves workspaces."""
 
     def __init__(self, first: Store) -> None:
         self._first, self._owner = first, secrets.token_hex(8)
@@ -38,7 +38,7 @@ class Hold:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be the one; raise AlreadyRunning if another process is."""
+        """Hold the lock; raise AlreadyRunning if another process holds it."""
         self.renew(now=True)
         try:
             yield
@@ -47,7 +47,7 @@ class Hold:
                 self._first.hold_moves(self._owner, 0)
 
     def renew(self, *, now: bool = False) -> None:
-        """Say that this process is at work; raise AlreadyRunning if another one is."""
+        """Extend the lock; raise AlreadyRunning if another process holds it."""
         if not now and time.monotonic() - self._at < HELD_SECONDS / 6:
             return
         self._at = time.monotonic()
@@ -58,16 +58,16 @@ class Hold:
             )
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, and stay the one."""
+        """Sleep, and keep the lock."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.renew()
             time.sleep(min(left, HELD_SECONDS / 10))
 
     def carry(self, move: Move, progress: Callable[[int], object]) -> int:
-        """Move one of which nothing runs; return how many jobs and dead letters.
+        """Move a workspace without running jobs; return its number of jobs and dead letters.
 
-        Each step may be repeated: what was taken in before stays, and what was dropped is gone.
+        Each step may be repeated: what was taken in stays, and what was dropped is gone.
         """
         name, source, target = move
         total, before = 0, b""
@@ -87,11 +87,11 @@ class Hold:
 
 
 OTHERS = (b"key ", b"rest ", b"end ")
-"""Items that are neither jobs nor dead letters."""
+"""How items begin that are neither jobs nor dead letters."""
 
 
 class Ways:
-    """Where workspaces are, and where they belong when their number has changed."""
+    """Where workspaces are, and where they belong after the change."""
 
     def __init__(self, store: ShardedStore, to: int) -> None:
         self._store, self._to = store, to
@@ -105,13 +105,13 @@ class Ways:
         return self._are_used
 
     def sources(self, shards: int) -> Sequence[Store]:
-        """Return the shards on which workspaces may be."""
+        """Return the shards that may have workspaces."""
         most = max(shards, self._to) if self.are_used else shards
         self._store.layout.most = max(self._store.layout.most, most)
         return self._store.shards[:most]
 
     def places(self, source: Store, workspace: str, shards: int) -> tuple[int, int]:
-        """Return where a workspace is that is named on a shard, and where it belongs."""
+        """Return where a workspace that this shard names is, and where it belongs."""
         at = shard_of(workspace, shards)
         if not self.are_used:
             return at, shard_of(workspace, self._to)
@@ -121,7 +121,7 @@ class Ways:
         return at, shard_of(in_force(parents_in(source, workspace)) or workspace, self._to)
 
     def keep(self, source: Store, workspace: str) -> None:
-        """Let the shard of its name tell that it is here, from the end of the change on."""
+        """Record at the workspace's home that it lives here once the change has ended."""
         if not self.are_used:
             return
         parent = in_force(parents_in(source, workspace))
@@ -133,7 +133,7 @@ class Ways:
             home.keep_way(workspace, source.engine.shard)
 
     def forget(self, shard: Store) -> None:
-        """Forget where workspaces have gone, but for those with parents at their homes."""
+        """Forget where workspaces have gone, except those with parents, at their homes."""
         shard.forget_ways(
             lambda name, to: shard_of(name, self._to) == shard.engine.shard and to < self._to
         )

@@ -16,12 +16,12 @@ from fairqueue._types import Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
 
 RENEWED_SECONDS = 30.0
-"""Leases are mostly renewed in less than this: what runs when a limit is set counts until then."""
+"""For so long running jobs count when a limit is set; most leases are renewed sooner."""
 AT_ONCE = 500
 
 
 class ShardedLimits(ShardedParents, AnyStore):
-    """A configuration is stored whole on every shard, so that its digest is the same on all."""
+    """Every shard stores the whole configuration, so its digest is the same on all."""
 
     def configure(
         self,
@@ -34,7 +34,7 @@ class ShardedLimits(ShardedParents, AnyStore):
     ) -> bool:
         """Store limits on every shard; ``on_replaced`` is called once, for the most replaced.
 
-        With ``defers`` one that has not answered yet gets them as soon as it does. Raises
+        With ``defers`` a shard that has not answered yet gets them when it does. Raises
         ConfigurationError, and changes nothing, for a default parent, or a capacity that cannot be
         divided.
         """
@@ -75,9 +75,9 @@ class ShardedLimits(ShardedParents, AnyStore):
     ) -> None:
         """Set live limits; ConfigurationError for a default parent, or one that cannot be divided.
 
-        Of all scopes but a workspace this is one step for each shard. Where one is away, the others
-        have them, and the error is raised: set them again. Where the shard is away that gives the
-        permits of the limit, nothing changes.
+        Except for a workspace this is one step for each shard. If a shard is away, the others store
+        the limits, and the error is raised: set them again. If the limit's home is away, nothing
+        changes.
         """
         if scope == "default" and limits is not None:
             self.refuse_default_parent(limits)
@@ -101,9 +101,10 @@ class ShardedLimits(ShardedParents, AnyStore):
             each([shard for shard in self.every if shard is not home], set_limits)
 
     def _count_running(self, scope: str, name: str, home: Store) -> None:
-        """Give permits to what runs already; its owners renew them, as their jobs.
+        """Give permits to running jobs, which their owners renew with the leases.
 
-        Of a limit that is changed each job has its own. At most 1,000 of each shard are looked at.
+        Under a limit that only changes, each job has its permit. At most 1,000 jobs of each shard
+        are counted.
         """
         if any(each.limits.concurrency is not None for each in home.get_limits(scope, name)):
             return
@@ -142,13 +143,13 @@ def _has_wide(scope: str, limits: Limits | None) -> bool:
 
 
 def refuse_small(scope: str, name: str, limits: Limits, shards: int) -> None:
-    """Raise ConfigurationError for a limit of which a shard would have no part."""
+    """Raise ConfigurationError for a limit below the number of shards."""
     for limit in PARTS.get(scope, ()):
         _refuse_small(scope, name, limit, getattr(limits, limit), shards)
 
 
 def refuse_small_parts(store: Store, shards: int) -> None:
-    """Raise it for one that is stored, if there were this many shards."""
+    """Raise it for a stored limit that is below this number of shards."""
     for row in chain.from_iterable(store.stored_limits()):
         for limit in PARTS.get(row.scope, ()):
             _refuse_small(row.scope, row.name, limit, row.limits.get(limit), shards)

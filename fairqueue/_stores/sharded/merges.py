@@ -1,4 +1,4 @@
-"""Joins what several shards answer, as the header of an operation says: see ``MERGES``."""
+"""Joins the answers of several shards, as an operation's header says: see ``MERGES``."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ SAME: dict[type, tuple[str, ...]] = {
     WorkerRow: ("owner",),
     WorkspaceStats: ("workspace",),
 }
-"""Rows of several shards that have these fields in common become one."""
+"""Rows that agree in these fields become one."""
 FIRST = {PauseRow: "since", WorkerRow: "silent_seconds"}
-"""The lowest comes first; what several have counts as the first of them has it that knows it."""
+"""Sort key, the lowest first; each field has the first known value in this order."""
 JOINS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("waiting", "scheduled", "runnable", "running", "dead"), sum),
     **dict.fromkeys(("jobs", "startable"), sum),
@@ -53,7 +53,7 @@ JOINS: dict[str, Callable[[Any], Any]] = {
     "idle_seconds": min,
     "is_complete": all,
 }
-"""But these fields are joined so, of all that know them."""
+"""Fields whose known values are joined by a function."""
 
 
 def _key(row: object) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ def _row(rows: Sequence[Any]) -> Any:
 
 
 def joined(found: Iterable[R]) -> list[R]:
-    """Make one row of those that say the same thing of several shards."""
+    """Make one row of those with the same key."""
     groups: dict[tuple[Any, ...], list[R]] = {}
     for row in sorted(found, key=_place):
         groups.setdefault(_key(row), []).append(row)
@@ -81,7 +81,7 @@ def joined(found: Iterable[R]) -> list[R]:
 
 
 def added(parts: Sequence[Any]) -> Any:
-    """Add up numbers; of rows, tuples and mappings, what stands in each place of them."""
+    """Add up numbers; rows, tuples and mappings field by field."""
     kind = parts[0]
     if isinstance(kind, Mapping):
         names = dict.fromkeys(chain.from_iterable(parts))
@@ -108,7 +108,7 @@ def _oldest(shards: Shards, call: Call, given: Given) -> RunningJobs:
 
 
 def slots(parts: Sequence[tuple[list[TakenSlot], int]]) -> tuple[list[TakenSlot], int]:
-    """Keep the same part of the leases of each shard, so that they stand for all; count all."""
+    """Sample the same fraction of each shard's leases; count all."""
     part = min((len(found) / n for found, n in parts if found and n), default=1.0)
     kept = [slot for found, n in parts for slot in found[: max(1, round(min(1.0, part) * n))]]
     return kept, sum(n for _, n in parts)
@@ -130,8 +130,8 @@ MERGES: dict[str, Callable[[Shards, Call, Given], Any]] = {
     "oldest": _oldest,
     "slots": lambda shards, call, _: slots(each(shards, call)),
 }
-"""``one``: ask the first and no other. ``told``: there is no answer. ``all``: whether all say so.
-``any``: ask all, and return the first answer that says something; ``found`` asks no further then.
-``taken``: up to ``n`` from one after the other. ``rows``, ``pages``: one row of those that say the
-same of several shards. An error of one shard is raised when all were asked, but by ``found`` and
-``taken`` only where nothing was found, and by ``concat`` and ``pages`` as soon as it comes."""
+"""``one``: ask the first shard only. ``told``: there is no answer. ``all``: whether all agree.
+``any``: ask all, and return the first answer that is not empty; ``found`` stops there.
+``taken``: up to ``n`` from one shard after another. ``rows``, ``pages``: join rows of the same key.
+An error is raised after all shards were asked; by ``found`` and ``taken`` only if nothing was
+found; by ``concat`` and ``pages`` at once."""

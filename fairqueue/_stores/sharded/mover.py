@@ -24,41 +24,41 @@ from fairqueue._stores.store import AnyStore, Store
 from fairqueue.errors import ConfigurationError, FairQueueError
 
 KNOWN_AFTER_SECONDS = LOOK_EVERY_SECONDS + 10
-"""By then every process has looked, and what it sent before has come or was given up."""
+"""By then every process has looked, and its earlier calls have arrived or were given up."""
 
-AT_ONCE = 16  # workspaces that wait for their jobs to end
+AT_ONCE = 16  # workspaces whose running jobs are awaited together
 PASSES = 8  # at most, before new workspaces begin on their new shards in any case
 POLL_SECONDS = 0.1
-GIVEN_MOST = 10  # times; each finds what has changed since the one before
-LEAST = 2  # one shard has other limits
+GIVEN_MOST = 10  # times; each finds what has changed since the last
+LEAST = 2  # limits of a single shard are stored in another way
 PLACES = ("workspaces", "dead_workspaces", "limits", "unique", "requests", "task_rates")
-"""Where a workspace may be named."""
+"""Keys that may name a workspace."""
 
 MARK = frozenset({"shards"})
 KEPT = frozenset(
     {"shards", "limits", "limits_with", "stored_by", "configured", "tasks", "indexed_tasks"}
 )
-"""Of a shard that is no more: processes that run go on asking it, and find their limits there."""
+"""Kept of a dropped shard: running processes go on asking it, and find their limits there."""
 
 
 @dataclass
 class Moved:
-    """What has moved, and what has not."""
+    """The result: what has moved, and what has not."""
 
     shards: int
     to: int
     workspaces: int = 0
-    """That have moved, or would."""
+    """How many have moved, or would."""
     jobs: int = 0
-    """Of these, dead ones included."""
+    """Jobs and dead letters of these."""
     late: list[str] = field(default_factory=list)
-    """Workspaces whose jobs ran for too long, or whose job met another of the same id."""
+    """Workspaces whose jobs ran for too long, or with a job whose id is in use on its new shard."""
     is_done: bool = False
     """All live on their new shards, and all processes know it."""
 
 
 class Mover:
-    """Moves them; started again after an error or a kill, it goes on."""
+    """Moves workspaces; run again after an error or a kill, it goes on."""
 
     def __init__(
         self, store: AnyStore, to: int, *, wait_seconds: float, progress: Callable[[int], object]
@@ -81,7 +81,7 @@ class Mover:
         return found
 
     def run(self) -> Moved:
-        """Move all; return what did, and what is left for another run."""
+        """Move all; return what has moved, and what is left for another run."""
         with self._hold.alone():
             change = self._read()
             found = Moved(change.shards, self._to)
@@ -96,7 +96,7 @@ class Mover:
         return found
 
     def _read(self) -> Mark:
-        """Return the change that is to be made, or that is under way; without one there is none."""
+        """Return the change to make, or the one under way; its ``to`` is None if there is none."""
         first = self._store.shards[0].engine
         mark = max((mark_of(shard.engine) for shard in self._store.shards), key=age_of)
         if mark is None and self._store.layout.mark == Mark(1):
@@ -119,12 +119,12 @@ class Mover:
         return mark if mark.shards == self._to else mark._replace(to=self._to)
 
     def _has_begun(self, change: Mark) -> bool:
-        """Whether all shards have been marked: then workspaces may have moved."""
+        """Whether all shards are marked, so that workspaces may have moved."""
         engines = [shard.engine for shard in self._all(change)]
         return any(map(moves_from, engines)) or all(mark_of(each) == change for each in engines)
 
     def _all(self, change: Mark) -> list[Store]:
-        """Return all that there were or will be, the first one last."""
+        """Return all old and new shards, the first one last."""
         self._store.layout.most = max(self._store.layout.most, change.most)
         return list(reversed(self._store.shards[: change.most]))
 
@@ -139,17 +139,17 @@ class Mover:
         """Prepare new shards, and say on all of them what is about to happen."""
         for shard in self._new(change):
             _refuse_jobs(shard)
-            # without its mark, a process that knew this shard would use it again
+            # the mark keeps a process that knew this shard from using it again
             _unlink(shard, but=MARK)
-            limits = shard.engine.keys.key("limits")  # a publish that knew it before is refused
+            limits = shard.engine.keys.key("limits")  # refuses publishes with an older mark
             shard.engine.command("HSET", limits, "spread", change.version)
             _give_settings(self._store.shards[0], shard)
-        # the first one first: to no other number from then on
+        # the first one first: it decides the number for any later run
         *others, first = self._all(change)
         self._mark(change, of=[first, *others])
 
     def _open(self, change: Mark) -> None:
-        """Let no process go on as before."""
+        """Let publishes ask where their workspaces are."""
         every = self._all(change)
         closed = [shard for shard in every if moves_from(shard.engine) is None]
         if closed:
@@ -162,7 +162,7 @@ class Mover:
             _give_settings(self._store.shards[0], self._store.shards[0])
 
     def _move_all(self, found: Moved) -> None:
-        """Move until nothing is left but what is late."""
+        """Move until only late workspaces are left."""
         late: set[str] = set()
         for _ in range(PASSES):
             n = found.workspaces
@@ -175,7 +175,7 @@ class Mover:
         found.late = sorted(late)
 
     def _move(self, moves: list[Move], found: Moved, late: set[str]) -> None:
-        """Move some as soon as nothing of them runs; what takes too long is late."""
+        """Move some workspaces as soon as none of their jobs runs; others are late."""
         left, give_up_at = moves, time.monotonic() + self._wait_seconds
         try:
             while left:
@@ -190,13 +190,13 @@ class Mover:
                     move.source.hold_workspace(move.workspace, None)
 
     def _has_to_wait(self, move: Move, found: Moved, late: set[str]) -> bool:
-        """Move one if nothing of it runs."""
+        """Move a workspace unless its jobs run."""
         self._hold.renew()
         name, source, target = move
         way = source.whereabouts(name, target.engine.shard)
         if way.to is not None and not way.moves:
             return False
-        # Raises while the target is away: then the workspace goes on where it is.
+        # Raises while the target is away, so that the workspace stays where it is.
         moves_from(target.engine)
         if source.hold_workspace(name, target.engine.shard):
             return True
@@ -210,9 +210,9 @@ class Mover:
         return False
 
     def _leaving(self, source: Store, shards: int, *, stays: bool = False) -> Iterator[Move]:
-        """Give the workspaces that are named on a shard and go to another one.
+        """Yield the workspaces that a shard names and that belong elsewhere.
 
-        ``stays``: note of the others that they are there.
+        ``stays``: record that the others are here.
         """
         seen: set[str] = set()
         for name in chain.from_iterable(
@@ -229,11 +229,11 @@ class Mover:
                 self._ways.keep(source, name)
 
     def _end(self, change: Mark, found: Moved) -> None:
-        """All have moved: say so, and forget where they were once every process knows it."""
+        """Finish the change, and remove its marks once every process knows it."""
         every = self._all(change)
         for shard in every:
             shard.set_moves(change, is_over=True)
-        self._move_all(found)  # what has come in the meantime
+        self._move_all(found)  # workspaces that have come meanwhile
         if found.late:
             return
         self._mark(change.ended, of=every)
@@ -265,10 +265,10 @@ def _checked(store: AnyStore, to: int) -> ShardedStore:
 
 
 def _give_settings(source: Store, target: Store) -> None:
-    """Give a new shard the limits that concern all shards, until it has the same.
+    """Copy the limits that concern all shards until both shards have the same.
 
-    An operator may change them meanwhile, on the source first: so what a look finds may be old.
-    Those of a namespace that has had one shard are marked where they are wider than a shard.
+    An operator may change them meanwhile, on the source first, so a copy may be old. Limits of a
+    namespace of one shard are marked where they are now wider than a shard.
     """
     for _ in range(GIVEN_MOST):
         retention, here = _settings_of(source, widened=widened)
@@ -284,7 +284,7 @@ def _give_settings(source: Store, target: Store) -> None:
 def _settings_of(
     shard: Store, *, widened: Callable[[str, str], str] = lambda _, text: text
 ) -> tuple[bytes, dict[bytes, list[bytes]]]:
-    """Return how long dead letters are kept, and the other settings by their fields."""
+    """Return the retention of dead letters, and the other settings by field."""
     kept, found = b"", dict[bytes, list[bytes]]()
     for retention, rows in shard.shard_settings():
         kept = retention
@@ -310,7 +310,7 @@ def _refuse_jobs(shard: Store) -> None:
 
 
 def _unlink(shard: Store, *, but: frozenset[str] = frozenset()) -> None:
-    """Remove what an earlier use of a shard has left, but these kinds of keys."""
+    """Remove all keys of a shard, except these kinds."""
     for entry in list(shard.engine.dump(payloads=False)):
         rest = entry.key.decode(errors="replace").removeprefix(shard.engine.keys.prefix)
         if rest.partition(":")[0] not in but:

@@ -1,4 +1,4 @@
-"""The operations that take several steps with several shards: ``MERGE own`` in their headers."""
+"""The operations that take several steps on several shards: ``MERGE own`` in their headers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from fairqueue.explained import JobState, Why
 from fairqueue.lists import DeadFilter, JobPage, Runnable
 
 NOT_HERE = {JobState.ENDED: 1, JobState.UNKNOWN: 2}
-"""What a shard says of a job that it does not have; the lower one is the better answer."""
+"""The answer of a shard that does not have the job; the lower one is the better answer."""
 
 
 class OwnMethods(Router, AnyStore):
-    """What no header can say: the limits have a class of their own, and publishes the store."""
+    """Operations whose steps no header can describe, except limits and publishes."""
 
     def waiting(
         self, queue: str, *, workspace: str = "", task: str = "", cursor: str = "", n: int = PAGE
     ) -> JobPage:
-        """Return those of a queue shard by shard; what a cursor leaves, divided by 64, is which."""
+        """Return a queue's waiting jobs, shard by shard; a cursor modulo 64 is the shard."""
         if workspace:
             home = self.home(workspace)
             return home.waiting(queue, workspace=workspace, task=task, cursor=cursor, n=n)
@@ -53,10 +53,10 @@ class OwnMethods(Router, AnyStore):
         queue: str | None,
         fleet: Callable[[], Fleet] | None = None,
     ) -> Why:
-        """Ask the workspace's shard, else each for the job; workers and leases are those of all.
+        """Ask the workspace's shard, or each for the job; count workers and leases of all.
 
-        The jobs and turns ahead are those of the workspace's shard. One that moves is asked for on
-        the shard that it leaves and, once nothing is left there, on the other one.
+        The jobs and turns ahead are those of the workspace's shard. A workspace that moves is
+        looked for on its old shard, then on its new one.
         """
         elsewhere: list[Why] = []
         fleet = partial(self._fleet_of_all, fleet or self.fleet)
@@ -75,7 +75,7 @@ class OwnMethods(Router, AnyStore):
         return replace(fleet(), used=self.permits_used)
 
     def permits_used(self, limits: Collection[str]) -> dict[str, int]:
-        """Return how many jobs run under limits wider than a shard, by the homes that answer."""
+        """Return how many jobs run under limits wider than a shard; ask the homes that answer."""
         return {limit: found.used for limit, found in self._permits_of(limits).items()}
 
     def _permits_of(self, limits: Collection[str]) -> dict[str, Count]:
@@ -87,7 +87,7 @@ class OwnMethods(Router, AnyStore):
         return found
 
     def runnable(self, queue: str) -> Runnable:
-        """Add up what could run; the limits over all shards are compared with the sum."""
+        """Add up what could run, bounded by the limits over all shards."""
         found: Runnable = added([shard.runnable(queue) for shard in self.every])
         if len(self.shards) == 1:
             return found
@@ -96,7 +96,7 @@ class OwnMethods(Router, AnyStore):
         return replace(found, startable=min([found.startable, *rooms]))
 
     def _places_of(self, workspace: str) -> tuple[Store, ...]:
-        """Return where it lives; while it moves, the shard that it leaves, then the other one."""
+        """Return a workspace's shard; while it moves, the old one, then the new one."""
         try:
             return (self.home(workspace),)
         except WorkspaceMoves:
@@ -104,7 +104,7 @@ class OwnMethods(Router, AnyStore):
             return at, at if way.to is None else self.shards[way.to]
 
     def snapshot(self, names: Sequence[str] = ()) -> Stats:
-        """Put together the workspaces, and add up the queues; names are asked of their shards."""
+        """Join the workspaces, and add up the queues; ask each named workspace's shard."""
         of_shard: dict[Store, list[str]] = {} if names else {shard: [] for shard in self.every}
         for name in names:
             for place in dict.fromkeys(self._places_of(name)):
@@ -118,7 +118,7 @@ class OwnMethods(Router, AnyStore):
         )
 
     def sample(self, queue: str, n: int) -> Counter[str]:
-        """Choose from each shard by its part of the queue's jobs."""
+        """Sample each shard in proportion to its jobs of the queue."""
         depths = {shard: shard.depth(queue, running=True) for shard in self.every}
         part, chosen = n / max(1, sum(depths.values())), Counter[str]()
         for shard, depth in depths.items():
@@ -126,7 +126,7 @@ class OwnMethods(Router, AnyStore):
         return chosen
 
     def choose_dead(self, choice: DeadFilter) -> Iterator[DeadLetter]:
-        """Give those that match, as one store does: the workspace with the oldest letter first."""
+        """Yield the matching letters, the workspace with the oldest letter first."""
         if choice.workspace:
             yield from self.home(choice.workspace).choose_dead(choice)
             return
@@ -138,7 +138,7 @@ class OwnMethods(Router, AnyStore):
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
         """Mark failures as reported, each on the shard of its workspace.
 
-        One of a workspace that moves takes its notice along, and is reported again.
+        A workspace that moves takes its notices along, and they are reported again.
         """
         of_shard = defaultdict[Store, list[DeadLetter]](list)
         for letter in letters:
@@ -157,7 +157,7 @@ class OwnMethods(Router, AnyStore):
     ) -> bool:
         """Import a message that the caller has taken from its list; waits as a publish does.
 
-        Raises ConfigurationError for one that is in a list: no step has both that and the shard.
+        Raises ConfigurationError for a message in a list, which may be on another shard.
         """
         is_one = len(self.every) == 1
         if source and not is_one:
@@ -180,9 +180,9 @@ class OwnMethods(Router, AnyStore):
         return self.patiently(import_there)
 
     def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
-        """Move a queue's jobs into lists of each shard, whose keys begin as exported() says.
+        """Move a queue's jobs into lists on each shard, whose keys begin as exported() says.
 
-        Raises ConfigurationError while workspaces move, since jobs of these are on two shards.
+        Raises ConfigurationError while workspaces move: their jobs are on two shards.
         """
         shards = self.every
         if len(shards) == 1:
@@ -200,14 +200,14 @@ class OwnMethods(Router, AnyStore):
     def admit_request(
         self, ticket: str, *, lease_seconds: float, waiting_most: int, held: Sequence[str] = ()
     ) -> AdmittedRequest:
-        """Admit a request, or let it wait; those that the caller holds are renewed there first."""
+        """Admit a request, or let it wait, after renewing the caller's requests on that shard."""
         home = self.home(replies.workspace_of_ticket(ticket))
         if held:
             home.renew_requests(self._of_shards(held)[home], lease_seconds=lease_seconds)
         return home.admit_request(ticket, lease_seconds=lease_seconds, waiting_most=waiting_most)
 
     def renew_requests(self, tickets: Sequence[str], *, lease_seconds: float) -> list[str]:
-        """Renew those of each shard, and of a workspace that has moved where it is now."""
+        """Renew requests on each shard; those of a workspace that has moved on its new one."""
         of_shard = self._of_shards(tickets)
 
         def renew(shard: Store) -> None:
@@ -220,7 +220,7 @@ class OwnMethods(Router, AnyStore):
         return []
 
     def _of_shards(self, tickets: Sequence[str]) -> Mapping[Store, list[str]]:
-        """Tell tickets apart by where their workspaces live, as far as this process knows."""
+        """Group tickets by the shard of their workspaces, as far as this process knows."""
         of_shard = defaultdict[Store, list[str]](list)
         for ticket in tickets:
             with suppress(WorkspaceMoves):

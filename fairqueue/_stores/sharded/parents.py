@@ -20,7 +20,7 @@ def parents_in(shard: Store, workspace: str) -> dict[str, str]:
 
 
 def in_force(parents: Mapping[str, str | None]) -> str | None:
-    """Return the one that counts."""
+    """Return the parent that counts."""
     named = [parents.get(source) for source in ("configured", "limit_provider", "live")]
     return next(filter(None, reversed(named)), None)
 
@@ -35,12 +35,12 @@ def refuse_nested(workspaces: Mapping[str, Limits]) -> None:
 
 
 class ShardedParents(Shards):
-    """Tells where to store a parent; a workspace without jobs goes to its parent's shard."""
+    """Decides where to store a parent; a workspace without jobs goes to its parent's shard."""
 
     def place(self, workspace: str, source: str, parent: str | None) -> Store:
-        """Return the shard on which to store what a source says of a workspace's parent.
+        """Return the shard on which to store a source's parent of a workspace.
 
-        Raises ConfigurationError, and changes nothing, where the workspace has jobs elsewhere.
+        Raises ConfigurationError, and changes nothing, if the workspace has jobs on another shard.
         """
         at = self.home(workspace)
         if len(self.shards) == 1:
@@ -58,7 +58,7 @@ class ShardedParents(Shards):
         return target
 
     def place_configured(self, workspaces: Mapping[str, Limits]) -> None:
-        """Let workspaces begin on the shards of the parents that a configuration names."""
+        """Move workspaces without jobs to the shards of their configured parents."""
         refuse_nested(workspaces)
         for name, limits in workspaces.items():
             if limits.parent is not None:
@@ -74,7 +74,7 @@ class ShardedParents(Shards):
             )
 
     def _by_name(self, workspace: str) -> Store:
-        """Return the shard that its name says."""
+        """Return the shard of a workspace's name."""
         return self.shards[shard_of(workspace, self.layout.mark.shards)]
 
     def _refuse_reshard(self) -> None:
@@ -91,7 +91,7 @@ class ShardedParents(Shards):
             raise _is_parent(workspace, parent)
         home = self._by_name(parent)
         is_new = not home.is_parent(parent)
-        home.keep_parent(parent)  # before the look: a call that sends it elsewhere looks for this
+        home.keep_parent(parent)  # first: a call that would send it elsewhere checks this
         at, _ = self.followed(parent, home)
         above = None if parent == workspace else in_force(parents_in(at, parent))
         if at is not home or above not in {None, parent}:
@@ -100,7 +100,7 @@ class ShardedParents(Shards):
             raise _nested(workspace, parent, str(above))
 
     def _send(self, workspace: str, parent: str, at: Store, target: Store) -> None:
-        """Let a workspace without jobs live on another shard from now on."""
+        """Move a workspace without jobs to another shard."""
         number = target.engine.shard
         left = at.leave_shard(workspace, number, moves=False, looks=True)
         if left is Left.DONE:

@@ -1,7 +1,7 @@
-"""Sends an operation to the shards that its header names, and joins what they answer.
+"""Sends an operation to the shards that its header names, and joins their answers.
 
-``ROUTE`` says which shards are asked. An operation without it is asked of one shard only, as a
-claimer, an auditor or a move does: a sharded store refuses it.
+``ROUTE`` says which shards are asked. A sharded store refuses an operation without it: only a
+claimer, an auditor or a move calls it, on one shard.
 
 - ``workspace``: the shard of the workspace that the call names; all shards if it names none
 - ``ticket``: the shard of the workspace of a request
@@ -9,14 +9,14 @@ claimer, an auditor or a move does: a sharded store refuses it.
 - ``scope``: the shard of a workspace; all shards for every other scope
 - ``all``: all shards
 - ``first``: the first shard, which keeps something for all
-- ``there``: all shards that have answered since this process connected; the others are ``told`` as
-  soon as they answer
-- ``turns``: all shards, beginning at another one each time
+- ``there``: all shards that have answered since this process connected; the others are asked once
+  they answer
+- ``turns``: all shards, from another one on each time
 
-As long as there is one shard, it is asked, and its answer is the answer.
+A single shard is asked directly.
 
-``MERGE`` says how the answers join, see ``merges.py``, or is ``own``: then the sharded store has a
-method of its own, since it takes several steps. Without it the first of these shards is asked.
+``MERGE`` says how the answers join, see ``merges.py``. With ``own`` the sharded store has a method
+of several steps. Without it the first of these shards is asked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fairqueue._stores.store import AnyStore, Store
 
 
 class Router(Shards):
-    """Has a method for each operation of a store; see below."""
+    """Has a method for each routed operation; see below."""
 
     def _ask(self, operation: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         route, merge = route_of(operation)

@@ -22,20 +22,20 @@ OpenShard = Callable[[int], Store]
 T = TypeVar("T")
 
 PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)
-"""What concerns a workspace that moves is tried again after each: to move takes some milliseconds
-for each hundred jobs."""
+"""Pauses between tries of a call about a workspace that moves: a hundred jobs take some
+milliseconds."""
 PATIENCE_SECONDS = 2.0
-"""After this it is tried only once more: with a server that is silent, a look at all shards between
-two tries takes much longer than the pause."""
+"""After this there is only one more try: beside a silent server, the look at all shards between two
+tries takes much longer than the pause."""
 
 
 def cannot_open(shard: int) -> Store:
-    """Refuse a shard that this process was not set up for."""
+    """Refuse a shard for which this process has no address."""
     raise ConfigurationError(f"shard {shard} is new: restart this process with more shards")
 
 
 class Shards:
-    """The parts of a sharded store ask its shards by these."""
+    """Finds the shards of a store, and those of a workspace or fence."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class Shards:
         self._growing = threading.Lock()
         self._turns = count()
         self._told_by = 0
-        """The shard that has told how many there are: it is asked first, others may be silent."""
+        """The shard that last told their number: it is asked first, since others may be silent."""
         self.layout = layout or Layout(Mark(len(shards)))
-        """What this process knows of the shards; its clones know the same."""
+        """What this process knows of the shards, shared with its clones."""
 
     @property
     def shards(self) -> tuple[Store, ...]:
@@ -73,13 +73,13 @@ class Shards:
 
     @property
     def every(self) -> tuple[Store, ...]:
-        """All that there are now: what asks all of them must not miss new ones."""
+        """All shards of now: a call to all of them must not miss new ones."""
         self.look()
         return self.shards
 
     @property
     def in_turn(self) -> tuple[Store, ...]:
-        """The same, from another one on each time, so that none is left out for long."""
+        """All shards, from another one on each time, so that none is left out for long."""
         shards = self.every
         begin = next(self._turns) % len(shards)
         return shards[begin:] + shards[:begin]
@@ -90,10 +90,10 @@ class Shards:
         return tuple(shard for shard in self.shards if shard.engine.late_check is None)
 
     def note_spread(self) -> None:
-        """Let each shard mark the limits that are wider than itself, if there are several.
+        """Let each of several shards mark the limits that are wider than itself.
 
-        The first one of a namespace that had one shard does so as soon as workspaces move: until
-        then there may be processes that know no other.
+        The only shard of a namespace does so as soon as workspaces move: until then there may be
+        processes that know no other.
         """
         first, *others = self.shards
         first.is_spread = self.layout.mark.shards > 1 or (
@@ -101,7 +101,7 @@ class Shards:
         )
 
     def later(self, call: Callable[[Store], object]) -> None:
-        """Make a call to each of the others once it answers, before any other call to it."""
+        """Call each shard that has not answered yet as soon as it does, before any other call."""
         for shard in self.shards:
             if shard.engine.late_check is not None:
                 shard.engine.late_check.then(call)
@@ -109,7 +109,7 @@ class Shards:
     def home(self, workspace: str) -> Store:
         """Return the shard on which a workspace lives.
 
-        Raises WorkspaceMoves, a StoreUnavailable, for the moment in which it moves to another one.
+        Raises WorkspaceMoves, a StoreUnavailable, while it moves.
         """
         at = self.placed(workspace)[0]
         return self.found(workspace, at) if len(self._all) > 1 else at
@@ -117,7 +117,7 @@ class Shards:
     def found(self, workspace: str, at: Store | None = None) -> Store:
         """Ask where a workspace lives, and remember it; raise WorkspaceMoves while it moves.
 
-        ``at``: a shard on which it has been, or would be; else that of its name is asked first.
+        ``at``: the shard to ask first; default: that of its name.
         """
         at, way = self.followed(workspace, at)
         if way.moves:
@@ -126,20 +126,20 @@ class Shards:
         return at
 
     def followed(self, workspace: str, at: Store | None = None) -> tuple[Store, Way]:
-        """Follow it from the shard of its name to the one on which it lives, or that it leaves."""
+        """Follow a workspace from shard to shard to the one where it lives, or that it leaves."""
         at = at or self.shards[self.layout.places(workspace)[0]]
         for _ in self.shards:
             way = at.whereabouts(workspace)
             if way.to is None or way.moves:
                 return at, way
             at = self.shards[way.to]
-        raise WorkspaceMoves(workspace)  # it has moved as often as it was asked for
+        raise WorkspaceMoves(workspace)  # it moved between all of these calls
 
     def placed(self, workspace: str) -> tuple[Store, str]:
-        """Return that, and the version of the number of shards this process has taken that from.
+        """Return a workspace's shard, and the version of the number of shards behind that answer.
 
-        One that its parent keeps elsewhere is where this process has found it before. It may sleep
-        before it uses the answer, for as long as it takes to change that number.
+        A publish sends the version: this process may sleep before it uses the answer, while the
+        number changes. A workspace with a parent is where this process has found it before.
         """
         self.look()
         shards, (at, to) = self.layout.mark.version, self.layout.places(workspace)
@@ -153,7 +153,7 @@ class Shards:
         return self.shards[at if known is None else known], shards
 
     def look(self, shards: Sequence[Store] = ()) -> None:
-        """Look whether the number of shards changes, on the first of these that has its mark."""
+        """Read the number of shards, if it is old, from the first of these shards that has it."""
         if self.layout.is_old:
             self._look(shards or self.shards)
 
@@ -169,14 +169,14 @@ class Shards:
         if len(self._all) == 1:
             errors.raise_first()
         told = [number for number, mark in said.items() if self.layout.is_told(mark, number)]
-        if said:  # without one that is told, all have lost their data, or their newest writes
+        if said:  # if none is to be believed, all have lost their data, or their newest writes
             self._told_by = max(told or said, key=lambda number: age_of(said[number]))
             self.layout.learn(said[self._told_by], began)
 
     def patiently(self, call: Callable[[], T]) -> T:
-        """Make a call about some workspaces; while these move, wait for up to some 2 s.
+        """Make a call about some workspaces; while they move, try again for some 2 s.
 
-        Then it raises WorkspaceMoves.
+        After that, raise WorkspaceMoves.
         """
         until = time.monotonic() + PATIENCE_SECONDS
         for pause in PAUSES_SECONDS:
@@ -190,7 +190,7 @@ class Shards:
         return call()
 
     def _await_move(self, known: Mark, moving: Sequence[str], seconds: float) -> None:
-        """Wait for a moment, unless this process has only looked for them in the wrong place."""
+        """Wait for a moment, unless this process only asked the wrong shard."""
         elsewhere = False
         for name in moving:  # all of them, before the next try
             with suppress(WorkspaceMoves):

@@ -35,16 +35,16 @@ from fairqueue.errors import (
 log = logging.getLogger("fairqueue")
 Pair = tuple[Job, Admission]
 Parts = dict[tuple[Store, str], list[tuple[int, Pair]]]
-"""Jobs with their places among all, by shard and what this process knew of the shards."""
+"""Jobs with their indexes, by shard and the version of the number of shards."""
 Moving = dict[str, None]
-"""Workspaces that move, or are not where this process believes, each once."""
+"""Workspaces that move, or are not where this process looked, each once."""
 
 
 class ShardedStore(ShardedLimits, OwnMethods):
-    """One method per operation, as a store of one shard has them.
+    """One method per operation, as in a store of one shard.
 
-    The header of an operation says which shards are asked, see ``router.py``. Calls that an owner
-    numbers are made to each shard by a claimer of its own, see ``fairqueue._claimers``.
+    The header of an operation says which shards are asked, see ``router.py``. An owner's numbered
+    calls go through a claimer for each shard, see ``fairqueue._claimers``.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
     ) -> None:
         super().__init__(shards, open_shard=open_shard, layout=layout)
         self.servers = servers
-        """How many the URL names: shard i is on server i modulo this."""
+        """How many servers the URL names: shard i is on server i modulo this."""
         self._woken: set[int] = set()
         self.refused: set[str] = set()
         """Queues for which an owner in this process waits for permits."""
@@ -65,8 +65,8 @@ class ShardedStore(ShardedLimits, OwnMethods):
     def check(self, *, strict: bool = True) -> None:
         """Check each server, and that all agree on the shards.
 
-        Where one is away its shards are checked later, before the first call to them. Raises
-        StoreUnavailable if all are.
+        The shards of a server that is away are checked before the first call to them. Raises
+        StoreUnavailable if all servers are away.
         """
         errors, checked, shards = Errors(), set[str](), self.shards
 
@@ -83,7 +83,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         for error in errors.found:
             if not there or not isinstance(error, StoreUnavailable):
                 raise error
-        if self.layout.looked_at:  # it connects again, and follows what has changed meanwhile
+        if self.layout.looked_at:  # this process connects again: their number may have changed
             self._look([shards[engine.shard] for engine in there])
         check_layout(there, self.layout, servers=self.servers)
         for shard in shards:
@@ -105,8 +105,8 @@ class ShardedStore(ShardedLimits, OwnMethods):
     ) -> Published:
         """Enqueue a job on the shard of its workspace.
 
-        Where its parent runs on another shard, the lease is looked at before, in a step of its own.
-        While its workspace moves it waits for some 2 s, and then raises WorkspaceMoves.
+        If its parent job runs on another shard, that lease is checked in a step before. While its
+        workspace moves, the publish waits for some 2 s, then raises WorkspaceMoves.
         """
         return self.patiently(lambda: self._publish(job, admission))
 
@@ -118,7 +118,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
     def _known_elsewhere(
         self, home: Store, job: Job, admission: Admission
     ) -> Admission | Published:
-        """Add what other shards know: of its parent's lease, and where its workspace was before."""
+        """Add what other shards know: the parent job's lease, and the job on its old shard."""
         fence, at = admission.parent_fence, self.layout.places(job.workspace)[0]
         left = self.shards[at] if self.layout.mark.to is not None else home
         if left is not home:
@@ -139,10 +139,9 @@ class ShardedStore(ShardedLimits, OwnMethods):
         *,
         shards: str = "",  # noqa: ARG002
     ) -> list[Outcome]:
-        """Publish each on its shard. Jobs of a group are let in together shard by shard.
+        """Publish each job on its shard; jobs of a group are admitted together on each shard.
 
-        Those of a workspace that moves are published again as by :meth:`publish`, and hold up no
-        others.
+        Jobs of a workspace that moves are tried again as by :meth:`publish`, and hold up no others.
         """
         outcomes: dict[int, Outcome] = {}
 
@@ -157,7 +156,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         return [outcomes[at] for at in range(len(jobs))]
 
     def _publish_left(self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]) -> Moving:
-        """Publish those that have no outcome; return the workspaces of which some have none."""
+        """Publish jobs without an outcome; return the workspaces of those that still have none."""
         parts: Parts = defaultdict(list)
         homes: dict[str, tuple[Store, str] | None] = {}
         try:
@@ -186,7 +185,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         homes: dict[str, tuple[Store, str] | None],
         parts: Parts,
     ) -> None:
-        """Add a job to those of its shard, or its outcome; None in ``homes``: it moves."""
+        """Add a job to its shard's part, or its outcome; None in ``homes``: its workspace moves."""
         if job.workspace not in homes:
             homes[job.workspace] = None
             with suppress(WorkspaceMoves):
@@ -207,9 +206,9 @@ class ShardedStore(ShardedLimits, OwnMethods):
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
     ) -> Renewed:
-        """Renew each lease on its shard; those of a shard that is away have failed.
+        """Renew each lease on its shard; leases of a shard that is away have failed.
 
-        Where no shard answers, the error is raised.
+        Raises the error if no shard answers.
         """
         parts: dict[int, list[tuple[int, float]]] = defaultdict(list)
         for fence, seconds in progress:
@@ -241,14 +240,14 @@ class ShardedStore(ShardedLimits, OwnMethods):
         return ShardedWaiter(self, queues, self.refused, self._woken.add)
 
     def of_these(self, shards: Sequence[Store]) -> AnyStore:
-        """Return a store that lists only what is on some of the shards."""
+        """Return a store that lists only some of the shards."""
         part = copy(self)
         part._all = tuple(shards)  # noqa: SLF001 - of its own class
         part.layout = Layout(Mark(len(shards)), looked_at=inf)
         return part
 
     def take_woken(self) -> frozenset[int]:
-        """Return the shards that took a token for us: each must be asked, or the token is lost."""
+        """Return the shards whose tokens woke us: each must be asked, or its token is lost."""
         woken = frozenset(self._woken)
         self._woken -= woken
         return woken
@@ -274,7 +273,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
 
 
 def _keep(outcomes: dict[int, Outcome], places: Sequence[int], found: Sequence[Outcome]) -> Moving:
-    """Keep what is known now; return the workspaces whose jobs are to be published again."""
+    """Record outcomes; return the workspaces whose jobs are to be published again."""
     moving: Moving = {}
     for at, outcome in zip(places, found, strict=False):
         if isinstance(outcome, WorkspaceMoves):
@@ -285,7 +284,7 @@ def _keep(outcomes: dict[int, Outcome], places: Sequence[int], found: Sequence[O
 
 
 def _beginning(outcomes: dict[int, Outcome]) -> list[Outcome]:
-    """Return those of the first jobs, up to the first whose outcome is not known."""
+    """Return the outcomes of the first jobs, up to the first unknown one."""
     known: list[Outcome] = []
     while len(known) in outcomes:
         known.append(outcomes[len(known)])

@@ -18,10 +18,7 @@ from fairqueue.errors import StoreUnavailable
 
 
 class _Watch:
-    """Descriptors that are watched, by one that is readable when one of them is.
-
-    This is an epoll; on macOS and BSD it is a kqueue.
-    """
+    """An epoll (on macOS and BSD a kqueue): one descriptor, readable when a watched one is."""
 
     def __init__(self) -> None:
         epoll = native_select("epoll")
@@ -30,7 +27,7 @@ class _Watch:
         self.fileno, self.close = self._all.fileno, self._all.close
 
     def watch(self, fd: int, *, is_on: bool = True) -> None:
-        """Watch this one, or no more."""
+        """Start or stop watching a descriptor."""
         if not self._is_epoll:
             kind, flag = "KQ_FILTER_READ", "KQ_EV_ADD" if is_on else "KQ_EV_DELETE"
             event: Any = native_select("kevent")
@@ -41,16 +38,16 @@ class _Watch:
             self._all.unregister(fd)
 
     def readable(self) -> set[int]:
-        """Return those that are readable now."""
+        """Return the watched descriptors that are readable now."""
         if self._is_epoll:
             return {fd for fd, _ in self._all.poll(0)}
         return {int(event.ident) for event in self._all.control(None, 64, 0)}
 
 
 class ShardedWaiter(Waiter):
-    """A waiter for the shards of each client; the wait is over when the first of them is.
+    """Waits on the shards of all clients until the first of them has a token.
 
-    A server that does not answer is not waited for.
+    A server that does not answer is left out.
     """
 
     def __init__(
@@ -94,7 +91,7 @@ class ShardedWaiter(Waiter):
             raise away
 
     def _grow(self) -> None:
-        """Make waiters for the shards that have none: there may be new ones."""
+        """Make waiters for new shards."""
         known = sum(map(len, self._engines))
         together = defaultdict[object, list[Engine]](list)
         for shard in self._store.shards[known:]:
@@ -114,7 +111,7 @@ class ShardedWaiter(Waiter):
 
     @contextmanager
     def _whole_or_closed(self) -> Iterator[None]:
-        """An interrupt in the middle leaves no shard half armed."""
+        """Close all waits if an interrupt leaves some half armed."""
         try:
             yield
         except BaseException:
@@ -127,11 +124,11 @@ class ShardedWaiter(Waiter):
         return self._watch
 
     def fileno(self) -> int:
-        """The one that watches those of all shards."""
+        """The descriptor that watches those of all shards."""
         return int(self._watched().fileno())
 
     def collect(self) -> bool:
-        """End the wait on all shards at the same time; True: one of them has woken us."""
+        """End the wait on all shards at the same time; True: a token woke us."""
         ready = self._watched().readable()
         armed, self._armed = self._armed, {}
         away: list[StoreUnavailable] = []
@@ -154,7 +151,7 @@ class ShardedWaiter(Waiter):
 
     @contextmanager
     def _noting(self, number: int, away: list[StoreUnavailable]) -> Iterator[None]:
-        """Note a server that does not answer."""
+        """Record a server that does not answer."""
         try:
             yield
         except StoreUnavailable as error:
