@@ -30,15 +30,15 @@ BROKER_SCHEMES = {
     "fairqueues+cluster": "rediss+cluster",
     "fairqueue+memory": "memory",
 }
-"""Those of a Celery app's broker URL, and what they stand for."""
+"""Schemes of a Celery app's broker URL, and the core URLs' schemes for them."""
 
 
 def open_store(url: str, *, settings: Settings, client: Any = None) -> AnyStore:
     """Open the store of a core URL, or over a redis client; nothing is connected yet.
 
     The URL of several servers, ``redis://h1,h2/0``, opens a store of as many shards, or of more
-    where the setting ``shards`` says so: shard i is on server i modulo their number. In a Cluster
-    it is where its slot is. One shard may become several while processes run (``reshard``).
+    with the setting ``shards``: shard i is on server i modulo their number, in a Cluster where its
+    slot is. One shard may become several while processes run (``reshard``).
     """
     urls = [""] if client is not None else _servers(url)
     is_given = "shards" in settings.model_fields_set
@@ -85,7 +85,7 @@ def _open_engine(
     """Open a shard over the connections of one that is ``opened`` at the same URL."""
     if client is None and url.startswith("memory://"):
         return _open_memory(url, settings.namespace, shard)
-    # To import redis-py takes a tenth of a second, and not each process needs it.
+    # Importing redis-py takes a tenth of a second, and some processes do not need it.
     from fairqueue._stores.redis import RedisEngine  # noqa: PLC0415
     from fairqueue._stores.redis.replicas import Replicas  # noqa: PLC0415
 
@@ -107,7 +107,7 @@ def _open_memory(url: str, namespace: str, shard: int) -> Engine:
 
 
 def needs_memory_extra(error: ModuleNotFoundError) -> ConfigurationError:
-    """What to raise where a package of the memory engine is missing."""
+    """Return the error for a missing package of the memory engine."""
     return ConfigurationError(
         f"memory:// needs the package {error.name}: pip install 'fairqueue[memory]'"
     )

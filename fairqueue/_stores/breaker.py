@@ -10,43 +10,43 @@ from functools import partial
 from fairqueue._threads import native_event, start_native
 
 ASK_SECONDS = 1.0
-"""How long a server is waited for that is asked whether it answers, or where another one is."""
+"""Time-out of a probe, and of a question where another server is."""
 PATIENCE_SECONDS = 0.7
-"""How long a call to one of several servers waits for its answer before a probe is sent, and how
-long that one waits."""
+"""How long a call to one of several servers waits before it sends a probe, and that probe's
+time-out."""
 PROBE_EVERY_SECONDS = 0.5
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 2.0
-"""How long claims and waits pass a server that has failed: at first, and at most."""
+"""How long claims and waits skip a server that has failed: at first, and at most."""
 
 
 class CircuitBreaker:
     """What this process knows of one server, for all its shards, connections and threads.
 
-    Open, no call goes there until a probe is answered: the server is silent. Claims and waits also
-    pass one that has failed in any way, for a pause that grows with each failure.
+    While it is open, the server is silent, and no call goes there until a probe is answered. Claims
+    and waits also skip a server that has failed in any way, for a pause that grows each time.
     """
 
     def __init__(self) -> None:
         self.doubts = 0
-        """A connection from before the last doubt may lead to a primary that has been deposed."""
+        """Counts doubts: an older connection may lead to a primary that has been deposed."""
         self._open_in = 0
         self._pause, self._until = 0.0, 0.0
 
     @property
     def is_open(self) -> bool:
-        """Whether no call goes there. A forked child has no probe, and finds out by itself."""
+        """Whether calls fail at once. A forked child has no probe, and finds out by itself."""
         return self._open_in == os.getpid()
 
     def open(self) -> None:
-        """Let no call go there."""
+        """Fail all calls at once."""
         self._open_in = os.getpid()
 
     def close(self) -> None:
-        """Let calls go there again."""
+        """Let calls pass again."""
         self._open_in = 0
 
     def open_until(self, answers: Callable[[], bool]) -> None:
-        """Ask whether it answers, from a native thread; let no call go there until it does."""
+        """Fail all calls until a probe from a native thread is answered."""
         if self.is_open:
             return
         self.open()
@@ -65,16 +65,16 @@ class CircuitBreaker:
 
     @property
     def seconds_left(self) -> float:
-        """How long claims and waits pass it."""
+        """How long claims and waits still skip the server."""
         return self._until - time.monotonic() if self._pause else 0.0
 
     def failed(self) -> None:
-        """It did not answer, or refused."""
+        """The server did not answer, or refused: skip it for a longer pause."""
         self._pause = min(max(FIRST_PAUSE_SECONDS, 2 * self._pause), LONGEST_PAUSE_SECONDS)
         self._until = time.monotonic() + self._pause
 
     def answered(self) -> None:
-        """It did what it was asked."""
+        """The server did what it was asked."""
         self._pause = 0.0
 
 

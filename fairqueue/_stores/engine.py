@@ -18,14 +18,14 @@ from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.lists import Durability, Memory
 
 HEADED = frozenset({"jobs", "dead_letters"})
-"""Kinds of keys whose values end in a payload, behind the first line break."""
+"""Kinds of keys whose values end in a payload, after the first line break."""
 MOVES = re.compile(r"\bMOVES (\S+)")
 OTHER_FORMAT = re.compile(r"FORMAT (\d+) (\d+)")
 Value = str | bytes | int | float
 
 
 class WorkspaceMoves(StoreUnavailable):
-    """Workspaces move to another shard, so nothing can be done with them for a moment."""
+    """Workspaces move to another shard, and are unavailable for a moment."""
 
     def __init__(self, workspace: str, *others: str) -> None:
         super().__init__(
@@ -43,16 +43,16 @@ def bytes_of(value: Value) -> bytes:
 
 
 def heads_of(values: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """Leave the payloads out."""
+    """Cut the payloads off."""
     return {name: value.partition(b"\n")[0] for name, value in values.items()}
 
 
 class UnsafeServer(ConfigurationError):
-    """The server answers, and may lose jobs or refuse a script: only operators may use it."""
+    """The server may lose jobs or refuse a script: only operators may use it."""
 
 
 class Entry(NamedTuple):
-    """One key as it stands."""
+    """One key and its value."""
 
     key: bytes
     value: Any
@@ -65,9 +65,9 @@ class Level(str, Enum):
 
     INFO = "info"
     WARNING = "warning"
-    """It works, and something may be lost or late."""
+    """Something may be lost or late."""
     PROBLEM = "problem"
-    """It does not work as it should."""
+    """Something does not work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Remark:
 
     level: Level
     about: str
-    """In a word: memory, clock, queues."""
+    """Its subject in a word: memory, clock, queues."""
     text: str
 
 
@@ -88,13 +88,13 @@ class Engine(ABC):
         self.keys = Keys(namespace, shard)
         self._breaker = CircuitBreaker()
         self.is_probe = False
-        """Set for one that asks whether its server answers again."""
+        """Set for a probe."""
         self.is_one_of_several = False
-        """Set where other shards are on other servers: this one is then not waited for in vain."""
+        """Set if other shards are on other servers: then no call waits in vain for this one."""
         self.shards_on_server = 1
         """How many shards of the namespace are on its server."""
         self.late_check: LateCheck[Any] | None = None
-        """Set for one of several shards that was away when its process connected."""
+        """Set for a shard that was away when its process connected."""
         self._library = load(read)
 
     def call(self, operation: str, /, **arguments: Value) -> Any:
@@ -124,7 +124,7 @@ class Engine(ABC):
 
     @property
     def breaker(self) -> CircuitBreaker:
-        """That of the server where the keys are; all engines of this process share it."""
+        """The breaker of this server, shared by all engines of this process."""
         return breaker_at(self.server) if self.server else self._breaker
 
     @property
@@ -133,12 +133,12 @@ class Engine(ABC):
         return self.breaker.is_open and not self.is_probe
 
     def refuse_if_open(self) -> None:
-        """Raise StoreUnavailable if it is."""
+        """Raise StoreUnavailable if the server is silent."""
         if self.is_open:
             raise StoreUnavailable(f"Redis at {self.server} does not answer, nor did it just now")
 
     def _tell(self, error: Exception) -> None:
-        """Tell what a script says of keys that another release wrote, or that are elsewhere."""
+        """Raise for a script's reply that keys are of another release, or on another shard."""
         if moving := MOVES.search(str(error)):
             raise WorkspaceMoves(decode(moving[1])) from error
         found = OTHER_FORMAT.fullmatch(str(error))
@@ -157,23 +157,23 @@ class Engine(ABC):
 
     @abstractmethod
     def command(self, name: str, *arguments: Value) -> Any:
-        """Run one command by itself; an engine may know only those that the scripts use."""
+        """Run one command; an engine may know only those that the scripts use."""
 
     @abstractmethod
     def dump(self, *, payloads: bool = True) -> Iterator[Entry]:
-        """Read every key of the namespace; where others are at work, not as one atomic step.
+        """Read every key of the namespace; not one atomic step while others work.
 
-        Without ``payloads``, of the records of jobs and dead letters only what stands before them.
+        Without ``payloads``, only the heads of the records of jobs and dead letters.
         """
 
     @abstractmethod
     def waiter(
         self, queues: Sequence[str], refused: Container[str] = (), beside: Sequence[Engine] = ()
     ) -> Waiter:
-        """Make a waiter for the :meth:`tokens` of some queues; ``beside``: of these shards, too."""
+        """Make a waiter for the :meth:`tokens` of some queues, also on the shards ``beside``."""
 
     def tokens(self, queues: Sequence[str], refused: Container[str]) -> list[str]:
-        """Name what wakes an owner of these queues, of which some were refused permits by now."""
+        """Name the keys that wake an owner of these queues; ``refused`` ones wait for permits."""
         kinds = ("permit_token" if queue in refused else "token" for queue in queues)
         return [self.keys.key(kind, queue) for kind, queue in zip(kinds, queues, strict=True)]
 
@@ -186,11 +186,11 @@ class Engine(ABC):
         """
 
     def watch(self) -> None:  # noqa: B027 - nothing changes in this process
-        """Log a warning if the server may lose jobs by now."""
+        """Log a warning if the server may lose jobs."""
 
     @property
     def server(self) -> str:
-        """Where the keys are: the same for all shards on one server; empty: in this process."""
+        """The server's address, the same for all its shards; empty: this process."""
         return ""
 
     @property
@@ -199,20 +199,20 @@ class Engine(ABC):
         """Name the database and namespace: the same for all engines on these keys."""
 
     def memory(self) -> Memory | None:
-        """Return how much memory the server uses; None: it is not told, or is of this process."""
+        """Return the server's memory; None: not known, or the keys are in this process."""
         return None
 
     def durability(self) -> Durability | None:
-        """Return what the server does about loss; None: it is not told, or is of this process."""
+        """Return the server's durability; None: not known, or the keys are in this process."""
         return None
 
     def remarks(self) -> Iterator[Remark]:
-        """Say how the server is; there is none where the keys are in this process."""
+        """Yield remarks about the server; none if the keys are in this process."""
         yield from ()
 
     @property
     def connections(self) -> object:
-        """What it shares with all engines that use the same connections."""
+        """Identifies engines that share connections: the same object for all of them."""
         return self
 
     @abstractmethod

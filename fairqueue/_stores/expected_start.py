@@ -1,4 +1,4 @@
-"""When a waiting job can be expected to start: by the slots that it waits for."""
+"""Estimates when a waiting job starts, from the slots that it waits for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fairqueue._stores.fleet import Fleet, TakenSlot
 from fairqueue.explained import Blocker
 
 FRESH_SECONDS = 40.0
-"""An idle worker gives a sign of life more often: one that did not may be gone."""
+"""Idle workers give a sign of life more often than this; others may be gone."""
 
 
 class Line(NamedTuple):
-    """A job that waits, and what is before it."""
+    """A waiting job, and what starts before it."""
 
     queue: str
     workspace: str
@@ -27,18 +27,18 @@ class Line(NamedTuple):
     """Of other workspaces, before the next one of its own."""
     in_line: int
     cost: float
-    """What each of them is taken to last; 0: not known."""
+    """The assumed duration of each of them; 0: not known."""
 
     @property
     def before(self) -> int:
-        """How many jobs start first, as if all that are in line took turns."""
+        """How many jobs start first if all workspaces in line take turns."""
         return self.turns + self.jobs * max(1, self.in_line)
 
 
 def slot_wait(line: Line, blockers: Sequence[Blocker], fleet: Fleet) -> float | None:
-    """Estimate in how many seconds there is a slot for it at each level; None: not known.
+    """Estimate the seconds until it has a slot at each level; None: not known.
 
-    What takes far longer than its task usually does is not known to end.
+    A job that runs far longer than its task usually does has no known end.
     """
     limits = [each for each in blockers if each.kind == "concurrency"]
     waits = [_wait_of_limit(line, each, fleet) for each in limits]
@@ -51,7 +51,7 @@ def slot_wait(line: Line, blockers: Sequence[Blocker], fleet: Fleet) -> float | 
 
 
 def _wait_of_limit(line: Line, blocker: Blocker, fleet: Fleet) -> float | None:
-    """A limit that was lowered has more to end before a slot is free."""
+    """Estimate the wait at one limit; under a lowered limit more jobs must end first."""
     if not blocker.limit:
         return None
     counts = _COUNTS[blocker.scope]
@@ -74,12 +74,12 @@ _COUNTS: dict[str, Callable[[TakenSlot, Line], bool]] = {
 
 
 def _nth(ends: Sequence[float], line: Line, before: int, fleet: Fleet) -> float | None:
-    """Of a part of the leases only as many ends are known."""
+    """Estimate the wait for the n-th slot, scaled to the part of the leases that is known."""
     return nth_start(ends, line.cost, max(0, ceil((before + 1) * fleet.part) - 1))
 
 
 def _ends(slots: Iterable[TakenSlot]) -> Iterator[float]:
-    """Give the seconds until each is free, if that is known."""
+    """Yield the seconds until each slot is free, if that is known."""
     lefts = (seconds_left(slot.expected, slot.elapsed) for slot in slots)
     return (left for left in lefts if left is not None)
 
@@ -87,8 +87,8 @@ def _ends(slots: Iterable[TakenSlot]) -> Iterator[float]:
 def _of_workers(queue: str, fleet: Fleet) -> tuple[list[TakenSlot], int]:
     """Return the leases of this queue, and those of others by the workers that take it.
 
-    Of a worker that holds more than it has slots, claimed ahead, those that were claimed first run;
-    also return how many the others are.
+    Of a worker that has claimed ahead, the jobs that were claimed first run; also return the number
+    of the others.
     """
     slots_of = {row.owner: row.slots for row in fleet.takers(queue)}
     by_owner: dict[str, list[TakenSlot]] = {}

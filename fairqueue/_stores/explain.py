@@ -1,4 +1,4 @@
-"""Reads what ``why`` found: what blocks each lane, and when its next job can be expected."""
+"""Reads the reply of ``why``: what blocks each lane, and when its next job may start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairqueue._stores.permits import limit_of
 from fairqueue.explained import Blocker, JobState, QueuePosition, QueueWorkers, Why
 
 WIDE = -1
-"""What runs under a limit wider than a shard: only its home knows."""
+"""Asks the home of a limit wider than a shard how many jobs run under it."""
 
 
 def _number(text: bytes) -> float | None:
@@ -30,7 +30,7 @@ def _blocker(text: bytes) -> Blocker:
 
 
 def _full(blockers: Sequence[Blocker], fleet: Fleet) -> tuple[Blocker, ...]:
-    """Ask for limits wider than a shard; where a home does not answer, nothing starts either."""
+    """Yield the full limits wider than a shard; one whose home does not answer counts as full."""
     wide = {each: limit_of(each.scope, each.name) for each in blockers if each.used == WIDE}
     used = fleet.used(wide.values()) if wide and fleet.used else {}
     told = [replace(each, used=used.get(wide[each])) if each in wide else each for each in blockers]
@@ -44,9 +44,9 @@ def _full(blockers: Sequence[Blocker], fleet: Fleet) -> tuple[Blocker, ...]:
 def _told_of_workers(
     blockers: tuple[Blocker, ...], queue: str, workers: QueueWorkers
 ) -> tuple[Blocker, ...]:
-    """Say at once that no worker takes a queue, where each says what it takes.
+    """Add that no worker takes a queue, if all workers name their queues.
 
-    Else the script has looked whether one has come within some seconds.
+    Otherwise the script has looked whether a worker came within some seconds.
     """
     if any(each.kind != "worker" for each in blockers):
         return blockers
@@ -84,7 +84,7 @@ def _position(row: Sequence[Any], workspace: str, now: float, fleet: Fleet) -> Q
 def _expected(
     wait: float | None, blockers: Sequence[Blocker], jobs_ahead: int, now: float
 ) -> float | None:
-    """Combine the wait for a slot with the blockers that end by themselves."""
+    """Combine the wait for a slot with blockers that end by themselves."""
     if any(each.until is None and each.kind != "concurrency" for each in blockers):
         return None
     rates = [each for each in blockers if each.kind == "rate"]

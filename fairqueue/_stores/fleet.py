@@ -21,9 +21,9 @@ class TakenSlot(NamedTuple):
     group: str | None
     task: str
     elapsed: float
-    """For how many seconds it was held."""
+    """How many seconds it has been held."""
     expected: float | None
-    """How many its job is expected to take; None: none of its task was measured."""
+    """How many seconds its job is expected to take; None: its task was never measured."""
     fence: int = 0
 
 
@@ -45,12 +45,12 @@ def taken_slot(row: bytes) -> tuple[bytes, TakenSlot]:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What workers have said they take, and the leases, or a part of them."""
+    """The workers, the queues that they take, and the leases or a sample of them."""
 
     told: Sequence[WorkerRow] = ()
-    """What those of a day have said."""
+    """All workers of the last day."""
     alive: Sequence[WorkerRow] = ()
-    """Those that live, with what they run."""
+    """The living ones, with what they run."""
     slots: Sequence[TakenSlot] = ()
     leases: int = 0
     """How many leases there are in all."""
@@ -59,7 +59,7 @@ class Fleet:
 
     @property
     def part(self) -> float:
-        """Which part of the leases was looked at."""
+        """The fraction of the leases in the sample."""
         return len(self.slots) / self.leases if self.leases > len(self.slots) > 0 else 1.0
 
     def takers(self, queue: str) -> list[WorkerRow]:
@@ -82,7 +82,7 @@ class Fleet:
 
 
 def fleet_of(workers: Iterable[WorkerRow], slots: Sequence[TakenSlot], leases: int) -> Fleet:
-    """Put together what was read. Of some owners only their leases are known."""
+    """Build a fleet; of some owners only their leases are known."""
     told, running = list(workers), Counter(slot.owner for slot in slots)
     silent = running.keys() - {row.owner for row in told}
     rows = [

@@ -1,4 +1,4 @@
-"""Messages that come from another system's lists, and jobs that go there."""
+"""Imports messages from another system's lists, and exports jobs to them."""
 
 from __future__ import annotations
 

@@ -12,10 +12,9 @@ log = logging.getLogger("fairqueue")
 
 
 class LateCheck(Generic[S]):
-    """What was not done with one shard when the process connected; its engine does it first.
+    """Start-up checks deferred until an unreachable shard answers.
 
-    Each clone of the store does it over its own connections, which may be those of a thread, with
-    a time-out of their own.
+    Each clone of the store makes them over its own connections, with a time-out of its own.
     """
 
     def __init__(self, shard: S, number: int, todo: Iterable[Callable[[S], object]]) -> None:
@@ -24,11 +23,11 @@ class LateCheck(Generic[S]):
         self._is_busy = self._is_done = False
 
     def over(self, clone: S) -> LateCheck[S]:
-        """The same for a clone of the shard's store."""
+        """Return the same checks for a clone of the shard's store."""
         return LateCheck(clone, self._number, self._todo)
 
     def then(self, call: Callable[[S], object]) -> None:
-        """Make this call when the check has passed, before any other."""
+        """Make this call after the checks, before any other."""
         with self._lock:
             if not self._is_done:
                 self._todo.append(call)
@@ -36,10 +35,9 @@ class LateCheck(Generic[S]):
         call(self._shard)
 
     def passes(self) -> bool:
-        """Do what was not done; False: this is a call of the check itself.
+        """Make the deferred checks; False: called by a check itself.
 
-        Raises StoreUnavailable while the shard is away; one that is silent is left alone by its
-        breaker.
+        Raises StoreUnavailable while the shard is away; the breaker skips a silent one.
         """
         with self._lock:
             if self._is_busy or self._is_done:

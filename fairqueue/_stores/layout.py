@@ -1,4 +1,4 @@
-"""The number of shards of a namespace: stored on each, and compared by all that open it."""
+"""The number of shards of a namespace: each shard stores it, and each process compares it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fairqueue._stores.engine import Engine
 from fairqueue.errors import ConfigurationError
 
 LOOK_EVERY_SECONDS = 5.0
-"""A process uses what it knows of the shards no longer than this without looking again."""
+"""How long a process relies on the known number before it looks again."""
 
 REMEMBERED_SECONDS = 15.0
-"""A change takes longer, so one that ended and began again between two looks is not overlooked."""
+"""Shorter than a change: two changes between two looks are not overlooked."""
 
-REMEMBERED_MOST = 10_000  # workspaces that have moved, in this process
+REMEMBERED_MOST = 10_000  # moved workspaces that a process remembers
 
 
 class Mark(NamedTuple):
-    """Over how many shards the workspaces are spread, as each shard stores it.
+    """The number of shards as each shard stores it.
 
     Written as ``5`` at first, then as ``3.1`` with the number of changes, and as ``3.1>5.2`` while
     workspaces move from three shards to five.
@@ -30,26 +30,26 @@ class Mark(NamedTuple):
 
     shards: int
     changes: int = 0
-    """How often their number has changed: what was true before the last is not taken for now."""
+    """How often the number has changed, so that an older mark is recognized."""
     to: int | None = None
-    """How many there will be; None: there is no change."""
+    """How many there will be; None: no change is under way."""
 
     def __str__(self) -> str:
         return self.version if self.to is None else f"{self.version}>{self.ended.version}"
 
     @property
     def version(self) -> str:
-        """What a publish says of it, the same to the end of a change."""
+        """What a publish sends; it stays the same until a change has ended."""
         return f"{self.shards}.{self.changes}" if self.changes else str(self.shards)
 
     @property
     def ended(self) -> Mark:
-        """What holds when the change has ended."""
+        """The mark after the change."""
         return self if self.to is None else Mark(self.to, self.changes + 1)
 
     @property
     def most(self) -> int:
-        """How many there are now, those that come or go included."""
+        """How many there are, including those that come or go."""
         return max(self.shards, self.to or 0)
 
 
@@ -67,16 +67,16 @@ def age_of(mark: Mark | None) -> tuple[int, bool]:
 
 @dataclass(eq=False)
 class Layout:
-    """Over how many shards the workspaces are spread, as one process knows it.
+    """The number of shards as one process knows it.
 
-    While that changes, a workspace is asked for on its old shard, which knows whether it has moved.
+    While it changes, a workspace's old shard is asked: it knows whether the workspace has moved.
     """
 
     mark: Mark
     most: int = 0
-    """As many shards as this process has ever known: it goes on asking all of them."""
+    """The most shards that this process has known: it goes on asking all of them."""
     away: dict[str, int] = field(default_factory=dict)
-    """Where workspaces were found that have moved, or that their parents keep elsewhere."""
+    """Workspaces that were found elsewhere than their names say, and where."""
     looked_at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -84,24 +84,24 @@ class Layout:
 
     @property
     def is_spread(self) -> bool:
-        """Whether there are, or will be, several shards. One by itself has no mark."""
+        """Whether there are, or will be, several shards. A single shard has no mark."""
         return self.mark.most > 1
 
     @property
     def is_old(self) -> bool:
-        """Whether to look again before it is used."""
+        """Whether to look again before using it."""
         return monotonic() - self.looked_at >= LOOK_EVERY_SECONDS
 
     def is_told(self, mark: Mark | None, by: int) -> bool:
-        """Whether to believe what this shard says.
+        """Whether to believe a shard's mark.
 
-        One that is no shard any more keeps its last mark, and one that has lost its newest writes
-        may have an older one.
+        A dropped shard keeps its last mark; one that has lost its newest writes may have an older
+        one.
         """
         return mark is not None and by < mark.most and mark.changes >= self.mark.changes
 
     def learn(self, mark: Mark | None, sent: float) -> None:
-        """Believe what was said at this time; None: no shard that answers has a mark."""
+        """Adopt a mark that was asked for at this time; None: no shard that answers has one."""
         if mark is not None:
             if mark != self.mark or sent - self.looked_at > REMEMBERED_SECONDS:
                 self.away.clear()
@@ -110,12 +110,12 @@ class Layout:
         self.looked_at = sent
 
     def places(self, workspace: str) -> tuple[int, int]:
-        """Return the shard of a workspace, and the one to which it goes: mostly the same."""
+        """Return a workspace's shard now and after the change: mostly the same."""
         at, to = shard_of(workspace, self.mark.shards), self.mark.to
         return at, at if to is None else shard_of(workspace, to)
 
     def is_at(self, workspace: str, shard: int) -> None:
-        """Remember where it was found."""
+        """Remember where a workspace was found."""
         self.away.pop(workspace, None)
         if len(self.away) >= REMEMBERED_MOST:
             self.away.clear()
@@ -124,27 +124,26 @@ class Layout:
 
 
 def mark_of(engine: Engine) -> Mark | None:
-    """Return what a shard says of their number; None: it has lost its data, or is new."""
+    """Return a shard's mark; None: it has lost its data, or is new."""
     found: bytes | None = engine.command("GET", engine.keys.key("shards"))
     return None if found is None else read_mark(found)
 
 
 def moves_from(engine: Engine) -> Mark | None:
-    """Return how many shards there were, to the very end of a change; None: there is no change."""
+    """Return the mark before a change that has not ended; None: there is none."""
     found: bytes | None = engine.command("HGET", engine.keys.key("limits"), "moves")
     return None if found is None else read_mark(found)
 
 
 def check_layout(engines: Sequence[Engine], layout: Layout, *, servers: int = 1) -> None:
-    """Raise ConfigurationError where others have opened these shards' keys with other shards.
+    """Raise ConfigurationError if other processes use these keys with other shards.
 
-    Shard i is on server i modulo ``servers``. One of several that has no mark yet gets it. While
-    the number of shards changes, to its very end, a process may come with the old one or with the
-    new one.
+    Shard i is on server i modulo ``servers``. One of several that has no mark gets it. Until a
+    change has ended, a process may come with the old number or the new one.
     """
     sent = monotonic()
     marks = {engine: mark_of(engine) for engine in engines}
-    # the newest first, and at last those that have none: they are given what the others say
+    # the newest first; shards without a mark come last, and get that of the others
     for engine in sorted(marks, key=lambda each: age_of(marks[each]), reverse=True):
         mark = marks[engine]
         if mark is None and layout.is_spread:
@@ -159,7 +158,7 @@ def check_layout(engines: Sequence[Engine], layout: Layout, *, servers: int = 1)
 
 def _refuse_other_number(engine: Engine, there: Sequence[Engine], known: Mark, mark: Mark) -> None:
     own = {known.shards, known.to} - {None}
-    before = (moves_from(each) for each in there)  # of a change that has not ended
+    before = (moves_from(each) for each in there)  # marks before a change that has not ended
     if own & {mark.shards, mark.to} or any(one and one.shards == known.shards for one in before):
         return
     now = f"{mark.shards} shards"
@@ -172,9 +171,9 @@ def _refuse_other_number(engine: Engine, there: Sequence[Engine], known: Mark, m
 
 
 def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, servers: int) -> None:
-    """Raise where the server has an unsharded namespace, or shards that belong elsewhere.
+    """Raise if the server has an unsharded namespace, or shards that belong elsewhere.
 
-    Where another shard has the mark, this one has lost it with its data, and workers go on here.
+    If another shard has the mark, this one has lost it with its data, and is used again.
     """
     is_spread = any(_holds(other, other.shard) for other in there)
     if engine.shard == 0 and not is_spread and engine.command("EXISTS", engine.keys.key("meta")):

@@ -16,7 +16,7 @@ from fairqueue.plain import moment, printable
 TEXTS = frozenset({"parent", "fairness"})
 DIGEST_BYTES = 16
 WHOLE = "whole_"
-"""Before the name of a limit that is wider than the shard."""
+"""Prefix of a limit that is wider than the shard."""
 WIDE = {
     "total": ("concurrency", "capacity", "requests"),
     "queue_default": ("concurrency", "capacity"),
@@ -29,7 +29,7 @@ PARTS = {
     "queue_default": ("capacity",),
     "queue": ("capacity",),
 }
-"""Those of them of which each shard has a fixed part."""
+"""The limits of which each shard has a fixed part."""
 
 
 class SourcedLimits(NamedTuple):
@@ -38,18 +38,18 @@ class SourcedLimits(NamedTuple):
     source: str
     limits: Limits
     stamp: tuple[float, str] | None
-    """When they were stored, and by which process; None: that is not known."""
+    """When they were stored, and by which process; None: not known."""
 
 
 def sourced(source: bytes, text: bytes, stamp: bytes) -> SourcedLimits:
-    """Read what one source has stored."""
+    """Read the limits of one source."""
     return SourcedLimits(source.decode(), limits_in(text.decode()), stamp_in(stamp.decode()))
 
 
 def text_of(limits: Limits, *, wide: Collection[str] = (), unset: str | None = None) -> str:
-    """Write what is set; ``wide``: the limits that are wider than a shard.
+    """Write the limits that are set; ``wide`` ones are wider than a shard.
 
-    ``unset``: a word for what is not set.
+    ``unset``: a word for those that are not set.
     """
     named = ((f.name, getattr(limits, f.name)) for f in fields(limits))
     return " ".join(
@@ -60,7 +60,7 @@ def text_of(limits: Limits, *, wide: Collection[str] = (), unset: str | None = N
 
 
 def too_high(name: str, limits: Limits, most: int) -> ConfigurationError:
-    """Say that a reserve is above what the workspace may run."""
+    """Return the error for a reserve above the workspace's concurrency."""
     return ConfigurationError(
         f"the reserve of workspace {name!r} would be {limits.reserve}, above its concurrency of "
         f"{most}: lower the reserve, or raise the concurrency"
@@ -72,7 +72,7 @@ def _word(value: float | str) -> str:
 
 
 def limits_in(text: str) -> Limits:
-    """Read back what is set."""
+    """Read limits back."""
     words = _words_in(text)
     named = {f.name: words[f.name] for f in fields(Limits) if f.name in words}
     return Limits(**{name: _value(name, word) for name, word in named.items()})
@@ -85,7 +85,7 @@ def _value(name: str, word: str) -> Any:
 
 
 def stamp_in(text: str) -> tuple[float, str] | None:
-    """Read when limits were stored, and by which process; None: that is not known."""
+    """Read when limits were stored, and by which process; None: not known."""
     at, _, process = text.partition(" ")
     return (float(at), decode(process)) if process else None
 
@@ -102,7 +102,7 @@ SCOPES = {
 
 
 def replaced(change: Sequence[bytes]) -> str:
-    """Say which limits a configuration has replaced, and what is known of the old ones."""
+    """Yield a sentence about each limit that a configuration has replaced."""
     field, text, before, stamp = (part.decode() for part in change)
     _, scope, name = field.split(":", 2)
     named = decode(name)
@@ -160,7 +160,7 @@ def _fields(stored: StoredLimits, wide: Mapping[str, Collection[str]]) -> Iterat
 
 
 def retention(stored: StoredLimits) -> str:
-    """How long and how many dead letters are kept; empty where nothing is set."""
+    """Write the retention of dead letters; empty if it is the default."""
     kept = stored.dead_letter_seconds, stored.dead_letter_count
     if kept == (KEPT_SECONDS, KEPT_COUNT):
         return ""
@@ -168,9 +168,9 @@ def retention(stored: StoredLimits) -> str:
 
 
 def configured(stored: StoredLimits, *, spread: bool = False) -> Iterator[tuple[str, str]]:
-    """Give every field that a configuration sets; none at all if it sets no limit.
+    """Yield every field that a configuration sets; none if it sets no limit.
 
-    ``spread``: for one of several shards, which marks what is wider than itself.
+    ``spread``: for one of several shards, which marks limits that are wider than itself.
     """
     yield from ((field, text) for field, text in _fields(stored, WIDE if spread else {}) if text)
 
@@ -185,6 +185,6 @@ def widened(field: str, text: str) -> str:
 
 
 def digest(stored: StoredLimits) -> str:
-    """Tell configurations apart, over one shard or several; empty: it sets no limit."""
+    """Return a digest of a configuration, for one shard or several; empty: it sets no limit."""
     text = "".join(f"{field} {text}\n" for field, text in configured(stored))
     return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest() * bool(text)

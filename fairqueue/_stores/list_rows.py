@@ -1,4 +1,4 @@
-"""Reads the rows of lists as the scripts write them."""
+"""Reads the rows of lists in the scripts' replies."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from fairqueue.lists import (
 )
 
 MOST_TAKES_BYTES = 4000
-"""Of the names of the queues that are kept of one owner."""
+"""How much of an owner's queue names is kept."""
 
 
 class Held(NamedTuple):
-    """How many leases an owner holds, or there are of a task."""
+    """The number of leases of an owner or a task."""
 
     name: str
     n: int
     seen: float
-    """When a lease of this owner was granted or renewed last."""
+    """When one of them was last granted or renewed."""
     silent_seconds: float
 
 
@@ -95,7 +95,7 @@ def waiting(row: bytes, now: float) -> WaitingJob:
 
 
 def queue(row: bytes, now: float) -> QueueRow:
-    """Read one queue; the fence of its last dispatch is the time in microseconds, or above it."""
+    """Read one queue; the fence of its last dispatch tells the time in microseconds."""
     name, waiting, running, runnable, fence, concurrency, capacity, *pause = row.split(b" ")
     last = int(fence) / FENCES_PER_SECOND or None
     return QueueRow(
@@ -112,7 +112,7 @@ def queue(row: bytes, now: float) -> QueueRow:
 
 
 def runnable(parts: Sequence[Sequence[Any]]) -> Runnable:
-    """Add up what could run of the parts of a ready set; what they leave out is as they are."""
+    """Add up what could run in the looked-at parts of a ready set, scaled to the whole."""
     members, room = parts[-1][0], parts[-1][6]
     looked, jobs, startable = (sum(float(part[n]) for part in parts) for n in (1, 3, 4))
     times = max(1.0, members / looked) if looked else 0.0
@@ -147,7 +147,7 @@ def task(row: bytes) -> TaskRow:
 def takes(
     queues: Sequence[str] | None, slots: int | None, lease_seconds: float, limits: str
 ) -> str:
-    """Write what an owner takes jobs from: as many queues as there is room for."""
+    """Write an owner's queues, as many as there is room for."""
     names = [encode(queue) for queue in queues or ()]
     ends = accumulate(len(name) + 1 for name in names)
     kept = sum(end <= MOST_TAKES_BYTES for end in ends)
@@ -157,7 +157,7 @@ def takes(
 
 
 def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
-    """Read one owner, its last sign of life, and what it takes jobs from, if that is known."""
+    """Read one owner, its last sign of life, and its queues, if they are known."""
     owner, node, software = text.split(b" ")
     lease, limits, slots, more, *queues = takes.split(b" ") if takes else [b"-"] * 4
     name = decode(owner)

@@ -1,4 +1,4 @@
-"""What a store lists, page by page: running and waiting jobs, queues, tasks, workers, pauses."""
+"""The lists of a store, page by page: running and waiting jobs, queues, tasks, workers, pauses."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ ROWS_AT_ONCE = 60  # of workspaces: each has lanes and limits
 
 
 def _rank(rank: int) -> dict[str, int]:
-    """Say which part of a ready set a call looks at."""
+    """Return the rank at which a call begins to look at a ready set."""
     return {"from": rank, "count": FLOWS_AT_ONCE}
 
 
 class ListStore(OperatorStore):
-    """The lists. None of them is one atomic step: each page is, and a page is short."""
+    """The lists. Each page is one short atomic step; a list is not."""
 
     def _pages(self, operation: str, **arguments: Any) -> Iterator[tuple[float, list[Any]]]:
-        """Give the time and the rows of each page."""
+        """Yield the time and the rows of each page."""
         cursor = b""
         while cursor != b"0":
             now, cursor, *rows = self._call(operation, cursor=cursor or b"0", **arguments)
@@ -104,7 +104,7 @@ class ListStore(OperatorStore):
     ) -> JobPage:
         """Return a page of about ``n`` jobs, at most 100; those of a queue come in no order.
 
-        What starts between two pages may make the second pass over others of its lane.
+        Jobs that start between two pages may make the second page skip others of their lane.
         """
         now, following, *rows = self._call(
             "waiting",
@@ -123,7 +123,7 @@ class ListStore(OperatorStore):
             yield [list_rows.queue(row, now) for row in rows]
 
     def runnable(self, queue: str) -> Runnable:
-        """Say what of a queue could run now; of many flows some are looked at, in even parts."""
+        """Return what could run in a queue now, estimated from a sample of many flows."""
         name, parts = encode(queue), [self._call("runnable", queue=encode(queue), **_rank(0))]
         members = parts[0][0]
         pages = -(-members // FLOWS_AT_ONCE)
@@ -253,7 +253,7 @@ class ListStore(OperatorStore):
         return replies.without_workspace(self._call("without_workspace"))
 
     def set_aside(self) -> dict[str, int]:
-        """Count by kind what claims passed because it could not be read."""
+        """Count by kind what claims passed because they could not read it."""
         found = self._call("set_aside")
         return {kind.decode(): int(n) for kind, n in zip(found[::2], found[1::2], strict=True)}
 
@@ -270,13 +270,13 @@ class ListStore(OperatorStore):
         return counted
 
     def dead_workspaces(self) -> Iterator[tuple[float, str]]:
-        """Give the workspaces with dead letters, each with the time of its oldest; some twice."""
+        """Yield the workspaces with dead letters, with the time of the oldest; some twice."""
         for found in self._steps("dead_workspaces", count=WORKSPACES_AT_ONCE):
             for name, oldest in zip(found[::2], found[1::2], strict=True):
                 yield float(oldest), decode(name)
 
     def choose_dead(self, choice: DeadFilter) -> Iterator[DeadLetter]:
-        """Give the dead letters that match, without payloads: by workspace, the oldest first.
+        """Yield the matching dead letters, without payloads: by workspace, the oldest first.
 
         Each step looks at a bounded number of letters. While they are given, others may come.
         """

@@ -1,4 +1,4 @@
-"""What one shard is asked while workspaces move to another number of shards."""
+"""The operations on one shard while workspaces move to another number of shards."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fairqueue._types import StoredLimits
 from fairqueue.errors import FairQueueError
 
 SETTINGS_AT_ONCE = 200
-WAYS = 200  # that are read at once
+WAYS = 200  # fields that are read at once
 
 
 class Way(NamedTuple):
-    """Where a workspace has gone from a shard; None: it has not."""
+    """Where a workspace has gone from a shard; None: it is still there."""
 
     to: int | None
     moves: bool
-    """It is on its way: the other shard does not have all of it yet."""
+    """It is still moving: the other shard does not have all of it yet."""
 
 
 class Left(IntEnum):
-    """What becomes of a workspace that has got a parent on another shard."""
+    """Whether a workspace that got a parent on another shard has left for it."""
 
     DONE = 1
     HAS_JOBS = 0
@@ -42,8 +42,8 @@ class MovesStore(OperatorStore):
     def whereabouts(self, workspace: str, to: int | None = None) -> Way:
         """Return whether a workspace has left this shard, and where to.
 
-        ``to``: where it goes since the number of shards changes. One that is not known here has
-        moved from now on.
+        ``to``: its shard after the change of their number. A workspace that is not known here
+        counts as moved from now on.
         """
         name = encode(workspace)
         if to is None:
@@ -53,9 +53,9 @@ class MovesStore(OperatorStore):
         return Way(int(text.lstrip(b">")), text[:1] == b">") if text else Way(None, moves=False)
 
     def keep_way(self, workspace: str, to: int | None) -> None:
-        """Note where it is, though its name says another shard; None: here.
+        """Record that a workspace is on another shard than its name says; None: on this one.
 
-        From the end of the change of their number on, publishes ask for that.
+        Once the change has ended, publishes ask for that.
         """
         name = encode(workspace)
         fields = (f"+{name}", 1) if to is None else (name, to)
@@ -68,7 +68,7 @@ class MovesStore(OperatorStore):
         return self.engine.command(command, self.engine.keys.key("moved"), *arguments)
 
     def forget_ways(self, stays: Callable[[str, int], bool]) -> None:
-        """Forget where workspaces have gone, and old parents, but what ``stays``."""
+        """Forget where workspaces have gone, and old parents, except those that ``stays`` keeps."""
         for field, text in list(self._scan("moved")):
             if field[:1] in {b"", b"+"}:
                 continue
@@ -97,16 +97,16 @@ class MovesStore(OperatorStore):
         )
 
     def is_parent(self, workspace: str) -> bool:
-        """Whether it has been named as a parent, and so stays on this shard."""
+        """Whether a workspace was named as a parent, and so stays on this shard."""
         return bool(self._moved("HEXISTS", f"@{encode(workspace)}"))
 
     def keep_parent(self, workspace: str, *, is_parent: bool = True) -> None:
-        """Let it stay on this shard for good; or no more, where it cannot be a parent."""
+        """Keep a parent on this shard for good; or no longer, if it cannot be a parent."""
         field = f"@{encode(workspace)}"
         self._moved("HSET", field, 1) if is_parent else self._moved("HDEL", field)
 
     def would_store(self, limits: StoredLimits, *, authoritative: bool) -> bool:
-        """Whether ``configure`` would store these limits, which name some."""
+        """Whether ``configure`` would store these limits."""
         key = self.engine.keys.key("configured")
         if not authoritative and self.engine.command("EXISTS", key):
             return False
@@ -122,7 +122,7 @@ class MovesStore(OperatorStore):
         return bool(self._call("has_group", group=encode(group)))
 
     def set_moves(self, change: Mark | None, *, is_over: bool = False) -> None:
-        """Let publishes ask whether their workspace has moved; None: no more.
+        """Let publishes ask whether their workspace has moved; None: end that.
 
         ``is_over``: all have moved, also those that are not known here.
         """
@@ -130,13 +130,13 @@ class MovesStore(OperatorStore):
         self._call("set_moves", shards="!" if is_over else versions[0], to=versions[1])
 
     def hold_moves(self, owner: str, seconds: float) -> bool:
-        """Be the one process that moves workspaces for so long; False: another one is."""
+        """Acquire or extend the migration lock for so long; False: another process has it."""
         return bool(self._call("hold_moves", owner=encode(owner), seconds=seconds))
 
     def hold_workspace(self, workspace: str, to: int | None) -> int:
-        """Let nothing of it start; return how many of its jobs run. With 0 it is moving now.
+        """Pause a workspace; return how many of its jobs run. With 0 it is moving from now on.
 
-        ``to``: None lets its jobs start here again, unless it is moving.
+        ``to`` None: its jobs may start here again, unless it is moving.
         """
         name = encode(workspace)
         running = int(self._call("hold_workspace", workspace=name, to="" if to is None else to))
@@ -145,9 +145,9 @@ class MovesStore(OperatorStore):
         return running
 
     def pages(self, workspace: str, *, begin: bytes = b"") -> Iterator[bytes]:
-        """Yield what belongs to it, page by page.
+        """Yield a workspace's data, page by page.
 
-        Jobs come until the caller has dropped them; those that begin at ``b"0"`` have none.
+        Jobs come again until the caller has dropped them. From ``b"0"`` on there are none.
         """
         cursor = begin
         while cursor != b"end":
@@ -158,9 +158,9 @@ class MovesStore(OperatorStore):
     def take_in(self, workspace: str, items: bytes, *, moves: bool = True) -> bytes:
         """Store a page; return which of its items are here now.
 
-        With the first page its limits hold, and nothing of it starts before the last one. Without
-        ``moves`` it has no jobs, and lives here from now on. A job stays away while another
-        workspace of this shard has one of the same id.
+        The first page has its limits, and its jobs start after the last one. Without ``moves`` it
+        has no jobs, and lives here from now on. A job is refused while another workspace of this
+        shard has one of the same id.
         """
         name = encode(workspace)
         found = self._call("take_in", workspace=name, items=items, moves=int(moves))
@@ -169,15 +169,15 @@ class MovesStore(OperatorStore):
         return bytes(found)
 
     def drop_moved(self, workspace: str, items: bytes) -> bool:
-        """Remove what the other shard has taken in; False: the workspace does not move."""
+        """Remove items that the other shard has taken in; False: the workspace does not move."""
         return bool(self._call("drop_moved", workspace=encode(workspace), items=items))
 
     def leave_shard(
         self, workspace: str, to: int, *, moves: bool = True, looks: bool = False
     ) -> Left:
-        """Let a workspace without jobs live elsewhere from now on; ``looks``: change nothing.
+        """Record that a workspace without jobs lives elsewhere; ``looks``: change nothing.
 
-        Without ``moves`` it is because of its parent.
+        Without ``moves`` the reason is its parent.
         """
         left = self._call(
             "leave_shard", workspace=encode(workspace), to=to, moves=int(moves), looks=int(looks)

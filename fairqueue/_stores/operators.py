@@ -1,4 +1,4 @@
-"""What operators ask of a store: limits, pauses, cancelling, dead letters, imports."""
+"""The operators' half of a store: limits, pauses, cancelling, dead letters, imports."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class OperatorStore:
             yield found
 
     def has_limits(self) -> bool:
-        """Return whether limits were ever configured here, even if they are none by now.
+        """Return whether limits were ever configured here, even if none are left.
 
-        False where a process with limits has configured them: the store has lost its data.
+        False after a process has configured limits: the store has lost its data.
         """
         return bool(self._call("has_limits"))
 
     def _call_indexed(self, operation: str, /, **arguments: Value) -> Any:
-        """Run an operation that gives limits to tasks; index their leases before, if it must be."""
+        """Run an operation that gives limits to tasks; index their leases first if necessary."""
         reply = self._call(operation, **arguments)
         while isinstance(reply, list) and reply[:1] == [NOT_INDEXED]:
             for _ in self.index_tasks([task.decode() for task in reply[1:]]):
@@ -83,10 +83,10 @@ class OperatorStore:
             yield
 
     def settle_change(self) -> None:
-        """Let a changed default, or a task's limit or pause, reach every workspace; bounded steps.
+        """Apply a changed default, or a task's limit or pause, to every workspace; bounded steps.
 
-        ``set_limits``, ``pause`` and ``configure`` do so, while claims do a part of it: no claim
-        then has to look at each workspace that may not start any more.
+        ``set_limits``, ``pause`` and ``configure`` do so, and claims help: afterwards no claim
+        meets workspaces that may not start any more.
         """
         while self._call("settle_change"):
             pass
@@ -102,9 +102,9 @@ class OperatorStore:
     ) -> bool:
         """Store limits if none are stored yet, or always if ``authoritative``.
 
-        Returns whether the stored limits now equal ``limits``. Where these name no limit, the
-        stored ones are taken away only if it ``erases``. ``on_replaced`` is called with sentences
-        about other limits that were replaced, at most 20, and how many there were.
+        Returns whether the stored limits now equal ``limits``. Limits that name nothing remove the
+        stored ones only if it ``erases``. ``on_replaced`` is called with sentences about replaced
+        limits, at most 20, and with their number.
         """
         fields, digest = self._configured(limits)
         is_ours, provider_is_gone, n, *changes = self._call_indexed(
@@ -131,7 +131,7 @@ class OperatorStore:
         return fields, limits_text.digest(limits)
 
     def forget_provider_limits(self) -> int:
-        """Forget a page of what a limit provider said, where no configuration has one any more.
+        """Forget a page of a limit provider's answers, if no configuration has one any more.
 
         Returns how many workspaces were forgotten.
         """

@@ -1,4 +1,4 @@
-"""Limits wider than a shard: permits of those whose home this shard is."""
+"""Permits of limits wider than a shard, on their home shard."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from fairqueue._shards import shard_of
 from fairqueue._stores.operators import OperatorStore
 
 HOMES = 2
-"""Limits live on the first shards, of which there are always two: so no change of the number of
-shards moves one."""
+"""Homes are among the first two shards, which always exist, so that no reshard moves a limit."""
 
 
 UNUSED = "!"
-"""Before the name of a permit that is freed though no job has started by it: no rate counts it."""
+"""Prefix of a freed permit under which no job has started: no rate counts it."""
 
 
 class Change(NamedTuple):
-    """What is to become of permits of one limit."""
+    """Permits of one limit to free, and to take."""
 
     limit: str
     """``scope:name``, with the name as in keys."""
     turn: str = "-"
-    """Which of those that were refused take turns: a queue, or a shard."""
+    """What takes turns once refused: a queue, or a shard."""
     freed: Sequence[str] = ()
     taken: Sequence[str] = ()
 
@@ -35,16 +34,16 @@ class Change(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What became of it."""
+    """The reply to a change."""
 
     taken: int
-    """This many, the first of those that were to be taken."""
+    """How many were taken, the first ones."""
     wait_seconds: float
-    """For how long one that was refused waits at most until it asks again."""
+    """How long a refused owner waits at most until it asks again."""
     has_others: bool
-    """Others wait for their turn: what becomes free may not be used again without asking."""
+    """Whether others wait for their turn, so that a spare permit must not be used again."""
     opened: Sequence[int]
-    """Shards on which the task may go on."""
+    """Shards on which the task may start again."""
 
 
 class Count(NamedTuple):
@@ -60,12 +59,12 @@ def home_of(limit: str) -> int:
 
 
 def adopted(owner: str, fence: int) -> str:
-    """Name the permit of a job that ran before its limit came; the owner is encoded."""
+    """Name the permit of a job that ran before its limit was set; the owner is encoded."""
     return f"{owner}:{fence}"
 
 
 def limit_of(scope: str, name: str) -> str:
-    """Name a limit; the name of its scope is given as people know it."""
+    """Name a limit; ``name`` is not encoded."""
     return f"{scope}:{encode_in(scope, name)}"
 
 
@@ -81,8 +80,8 @@ class PermitStore(OperatorStore):
     ) -> list[Told]:
         """Renew permits for so long, free some, and take others, in one step.
 
-        Each belongs to the owner that has made up its name, so a call may be repeated. Renewing one
-        that was lost puts it back.
+        The owner makes up a permit's name, so a call may be repeated. Renewing a lost permit puts
+        it back.
         """
         lines = (f"{limit} {','.join(some)}\n" for limit, some in (renewed or {}).items())
         reply = self._call(
@@ -94,7 +93,7 @@ class PermitStore(OperatorStore):
         return [_told(each.decode()) for each in reply]
 
     def open_task(self, task: str) -> None:
-        """Let a task go on here: it has its turn at the home of its limit."""
+        """Let a task start here again: its turn at the home of its limit has come."""
         self._call("open_task", task=task)
 
     def count_permits(self, limits: Iterable[str]) -> list[Count]:

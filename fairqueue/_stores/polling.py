@@ -1,4 +1,4 @@
-"""How long an idle claimer waits at most before it claims again by itself."""
+"""The safety poll: how long an idle claimer waits before it claims by itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import uniform
 
 POLL_SECONDS = 3.0
-POLL_LEASES = 0.3  # idle claimers are heard more often than every third of a lease
+POLL_LEASES = 0.3  # idle claimers call more often than every third of a lease
 JITTER = (0.75, 1.0)
 
 
@@ -15,8 +15,8 @@ def poll_seconds(
     shards: int = 1,
     jitter: Callable[[float, float], float] = uniform,
 ) -> float:
-    """The safety poll, jittered so that claimers do not come together.
+    """Return the safety poll, jittered so that claimers do not call together.
 
-    Of several ``shards`` on one server each is polled less often.
+    With several ``shards`` on one server, each is polled less often.
     """
     return min(POLL_SECONDS * shards, POLL_LEASES * lease_seconds) * jitter(*JITTER)

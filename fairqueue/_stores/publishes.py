@@ -1,4 +1,4 @@
-"""Many publishes in few calls: how they are sent, and what becomes of each."""
+"""Sends many publishes in few calls, and reads the outcome of each."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Outcome = Published | FairQueueError
 Call = Callable[[str, bytes], Any]
 """Runs the script with these groups and jobs."""
 Pair = tuple[int, Job, Admission]
-"""A job with its place among all."""
+"""A job and its index among all."""
 
 
 @dataclass
 class _Group:
-    """The jobs of one group, which are let in together."""
+    """The jobs of one group, which are admitted together."""
 
     name: str
     entries: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -46,7 +46,7 @@ class _Group:
             self.entries[job.queue, job.workspace, job.task] += 1
 
     def line(self) -> str:
-        """Write it for the script, which decides with the first call; the others only name it."""
+        """Write it for the script; only the first call decides, later ones just name the group."""
         counted = {} if self.is_decided else self.entries
         entries = (
             f"{encode(q)} {encode(w)} {encode_task(t)} {n};" for (q, w, t), n in counted.items()
@@ -82,7 +82,7 @@ class Publishes:
         return self._groups.setdefault(name, _Group(name))
 
     def send(self, call: Call) -> list[Outcome]:
-        """Publish them; an outcome for each, in their order. Raises PublishInterrupted."""
+        """Publish all; return their outcomes in order. Raises PublishInterrupted."""
         for part in self._parts():
             try:
                 self._outcomes += self._sent(part, call)

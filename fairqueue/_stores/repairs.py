@@ -1,4 +1,4 @@
-"""What the auditor asks of a store: to read heads of records, and to rebuild what it has found."""
+"""The auditor's operations: read heads of records, and rebuild what it has found."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class RepairStore(ListStore):
         return list(found)
 
     def rebuild(self, what: str, names: Sequence[str], extra: str = "") -> str:
-        """Write one thing again that the auditor has found; return what was done, in a word, or ''.
+        """Rebuild one thing that the auditor has found; return what was done, in a word, or ''.
 
-        One atomic step, which looks again: what is sound by now is not changed. Names are encoded.
+        One atomic step, which looks again and changes nothing that is sound. Names are encoded.
         """
         word: bytes = self._call("rebuild", what=what, names="\n".join(names), extra=extra)
         return word.decode()

@@ -44,7 +44,7 @@ def fences(reply: bytes) -> frozenset[int]:
 
 
 def renewed(reply: bytes) -> Renewed:
-    """Read what a renewal found out."""
+    """Read the result of a renewal."""
     lost, cancelled, failed, wide = reply.split(b"|")
     pairs = (each.split("=") for each in wide.decode().split())
     limits = {int(fence): tuple(of.split(",")) for fence, of in pairs}
@@ -52,7 +52,7 @@ def renewed(reply: bytes) -> Renewed:
 
 
 def all_renewed(parts: Collection[Renewed]) -> Renewed:
-    """Put together what several renewals found out."""
+    """Join the results of several renewals."""
     names = "lost", "cancelled", "failed"
     lost, cancelled, failed = (
         frozenset[int]().union(*(getattr(part, name) for part in parts)) for name in names
@@ -62,15 +62,15 @@ def all_renewed(parts: Collection[Renewed]) -> Renewed:
 
 
 def job_text(job: Job) -> str:
-    """Write what every job has, but its payload."""
+    """Write a job without its payload."""
     names = encode(job.queue), encode(job.workspace), encode_task(job.task)
     return f"{' '.join(names)} {job.priority} {encode(job.id)}"
 
 
 def publish_text(job: Job, admission: Admission, shards: str = "", *, names: bool = False) -> str:
-    """Write a job, and before it how it is published: few publishes have anything of that.
+    """Write a job, preceded by how it is published, which is short for most.
 
-    ``names``: the store is told that there is such a task.
+    ``names``: register its task, too.
     """
     how = str((not admission.is_new) + 2 * names) + shards
     if job.delay_seconds or job.expires_seconds is not None or admission not in _USUAL:
@@ -101,7 +101,7 @@ OUTCOMES = {
 
 
 def published(reply: int | Sequence[Any], job: Job) -> Published:
-    """Read what became of a publish, or raise what refused it."""
+    """Read the outcome of a publish, or raise its refusal."""
     words: Sequence[Any] = [reply] if isinstance(reply, int) else reply
     status, *rest = words
     if status == -1:
@@ -114,7 +114,7 @@ def published(reply: int | Sequence[Any], job: Job) -> Published:
 
 
 def refusal(reply: Sequence[Any], job: Job, wanted: int = 1) -> CapacityExceeded:
-    """Read why a publish of this job was refused, or of ``wanted`` together."""
+    """Read why this publish was refused, or one of ``wanted`` jobs together."""
     scope, limit, waiting, start_interval, idle, kept = reply
     idle, draining, limit = float(idle), limit < 0, max(0, limit)
     after = retry_after(
@@ -135,7 +135,7 @@ def refusal(reply: Sequence[Any], job: Job, wanted: int = 1) -> CapacityExceeded
 
 
 def lease(about: bytes, record: bytes, owner: str, lease_seconds: float, sent: float) -> Lease:
-    """Read one leased job: what the claim says about it, and its record."""
+    """Read one leased job from the claim's reply and its record."""
     fence, job_id, queue, deliveries, since, *limits = about.split()
     header, _, payload = record.partition(b"\n")
     workspace, task, priority, _, history, times = header.split()
@@ -157,7 +157,7 @@ def lease(about: bytes, record: bytes, owner: str, lease_seconds: float, sent: f
 
 
 def _waits(fence: int, times: bytes, since: float) -> dict[str, float]:
-    """Tell how long a job waited; its fence is the time of its claim, in microseconds."""
+    """Return how long a job waited; its fence tells the time of its claim, in microseconds."""
     published, _, due = times.partition(b"/")[0].partition(b">")
     claimed, ready = fence / FENCES_PER_SECOND, float(due or published)
     return {
@@ -169,7 +169,7 @@ def _waits(fence: int, times: bytes, since: float) -> dict[str, float]:
 def claimed(
     reply: Sequence[Any], owner: str, lease_seconds: float, sent: float
 ) -> tuple[Claimed, str]:
-    """Read what one finish-and-claim brought, and what it could not read."""
+    """Read the reply of one finish-and-claim, and what the script could not read."""
     _, lost, about, *jobs = reply
     words, _, unread = about.partition(b" ")
     wait, _, stands = words.partition(b"/")
@@ -180,12 +180,12 @@ def claimed(
 
 
 def times_text(times: Sequence[Time]) -> str:
-    """Write what a claim tells of the other shards."""
+    """Write what a claim tells a shard about the others."""
     return " ".join(f"{seen!r}:{'-' if most is None else repr(most)}" for seen, most in times)
 
 
 def stands_of(text: bytes) -> tuple[Stand, ...]:
-    """Read how some queues stand; empty where that was not asked."""
+    """Read the heads of some queues; empty if they were not asked for."""
     pairs = (each.partition(b",") for each in text.split(b";") if each)
     return tuple(Stand(float(head) if head else None, float(seen)) for head, _, seen in pairs)
 
@@ -231,7 +231,7 @@ def clock() -> float:
 
 
 def counts(text: bytes) -> dict[str, int]:
-    """Read counts by what they count."""
+    """Read counts by name."""
     words = (word.split("=") for word in text.decode().split())
     return {what: int(count) for what, count in words}
 
@@ -275,7 +275,7 @@ def workspace_of_ticket(ticket: str) -> str:
 
 
 def admitted_request(reply: list[Any]) -> AdmittedRequest:
-    """Read what became of a request for a place."""
+    """Read the outcome of an admission."""
     if not reply:
         return AdmittedRequest("in_flight")
     first, *rest = reply

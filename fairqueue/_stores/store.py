@@ -60,7 +60,7 @@ RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
 class AnyStore(HandoverStore, RepairStore):
-    """What a store has, whether on one shard or on several: all but the calls that owners number.
+    """The operations of a store of one shard or several, except an owner's numbered calls.
 
     There is one method per operation. Each is one atomic step unless it says otherwise: it writes
     the arguments, runs the operation's script and reads the reply.
@@ -73,11 +73,11 @@ class AnyStore(HandoverStore, RepairStore):
 
     @property
     def store_id(self) -> str:
-        """Name these keys: the same for all stores on them, whatever the number of shards."""
+        """Identify the keys: the same for all stores on them, whatever the number of shards."""
         return self.shards[0].engine.store_id
 
     def of_these(self, shards: Sequence[Store]) -> AnyStore:  # noqa: ARG002 - there is one
-        """Return a store that lists only what is on some of the shards."""
+        """Return a store that lists only some of the shards."""
         return self
 
     def take_woken(self) -> frozenset[int]:
@@ -85,16 +85,16 @@ class AnyStore(HandoverStore, RepairStore):
         return frozenset()
 
     def look(self, shards: Sequence[Store] = ()) -> None:
-        """Look whether the number of shards changes, if it is time; see ``Layout``.
+        """Read the number of shards again, if it is time; see ``Layout``.
 
-        ``shards``: those that are asked, if not all.
+        ``shards``: those to ask; default: all.
         """
 
     def check(self, *, strict: bool = True) -> None:
         """Raise ConfigurationError or StoreUnavailable if the server cannot keep the promises.
 
-        ConfigurationError also where others have opened these keys with other shards. For
-        ``strict`` see :meth:`Engine.check`.
+        ConfigurationError also if other processes use these keys with other shards. For ``strict``
+        see :meth:`Engine.check`.
         """
         raise NotImplementedError
 
@@ -103,8 +103,8 @@ class AnyStore(HandoverStore, RepairStore):
 
         A job that is not started before it expires becomes a dead letter (``expired``) with a
         failure notice. Raises CapacityExceeded if a capacity is reached, and LeaseLost if the
-        parent's lease was lost. To one of several shards its caller says how many these are: it
-        raises WorkspaceMoves where that is no longer so.
+        parent's lease was lost. ``shards``: how many shards the caller knows; raises WorkspaceMoves
+        if that has changed.
         """
         text = replies.publish_text(job, admission, shards, names=self._names(job.task))
         return replies.published(self._call("publish", job=text, payload=job.payload), job)
@@ -112,10 +112,10 @@ class AnyStore(HandoverStore, RepairStore):
     def publish_many(
         self, jobs: Sequence[tuple[Job, Admission]], *, shards: str = ""
     ) -> list[Outcome]:
-        """Publish each in turn, up to a hundred in one step; what publish returns or raises for it.
+        """Publish each in turn, up to a hundred in a step; return the result or error of each.
 
-        Jobs of one group are let in together or not at all, as many as are given here: that is
-        decided in the step that has the first of them. Raises PublishInterrupted.
+        The jobs of one group given here are admitted together or not at all, in the step with the
+        first of them. Raises PublishInterrupted.
         """
 
         def call(groups: str, packed: bytes) -> Any:
@@ -124,7 +124,7 @@ class AnyStore(HandoverStore, RepairStore):
         return Publishes(jobs, shards, self._names).send(call)
 
     def _names(self, task: str) -> bool:
-        """Whether the next publish tells the store that there is this task, as now and then."""
+        """Whether the next publish registers this task, as it does now and then."""
         now = monotonic()
         if now < self._named.get(task, 0):
             return False
@@ -138,8 +138,8 @@ class AnyStore(HandoverStore, RepairStore):
     ) -> Renewed:
         """Extend leases of one owner, given (fence, worker-seconds so far).
 
-        Returns which of them are lost or cancelled, and which could not be renewed while others
-        were. Where none can be renewed, the error is raised.
+        Returns which are lost or cancelled, and which could not be renewed while others were.
+        Raises the error if none could.
         """
 
         def renew(some: Sequence[tuple[int, float]]) -> Renewed:
@@ -166,11 +166,10 @@ class AnyStore(HandoverStore, RepairStore):
     ) -> AdmittedRequest:
         """Admit a request for a lease, or let it wait.
 
-        It waits if fewer than ``waiting_most`` of its workspace do. A ticket is that of
-        :func:`replies.ticket`. The same ticket again: whether it is in flight by now; one that
-        waits must ask again to learn that, and to wait on, or leaves with ``waiting_most`` 0.
-        ``held``: tickets in flight that are renewed first, since an admission drops those of which
-        the lease has ended.
+        It waits if fewer than ``waiting_most`` of its workspace do. The ticket is one of
+        :func:`replies.ticket`. A waiting one asks again, which renews its lease and returns whether
+        it is in flight; with ``waiting_most`` 0 it leaves. ``held``: tickets in flight that are
+        renewed first, since an admission drops those whose lease has ended.
         """
         if held:
             self.renew_requests(held, lease_seconds=lease_seconds)
@@ -187,7 +186,7 @@ class AnyStore(HandoverStore, RepairStore):
     def renew_requests(self, tickets: Sequence[str], *, lease_seconds: float) -> list[str]:
         """Renew requests in flight for a lease; return those of workspaces that are not here.
 
-        Those that the store has lost count again, also above the limits.
+        Requests that the store has lost count again, also above the limits.
         """
         moved: list[bytes] = []
         for first in range(0, len(tickets), RENEWED_AT_ONCE):
@@ -216,7 +215,7 @@ class AnyStore(HandoverStore, RepairStore):
     def waiter(self, queues: Sequence[str], refused: Container[str] = ()) -> Waiter:
         """Make a waiter for these queues, with its own connection.
 
-        ``refused``: for those that are in there when it is armed it waits for permits.
+        ``refused``: queues for which it waits for permits, read when it is armed.
         """
         return self.engine.waiter(queues, refused)
 
@@ -237,7 +236,7 @@ class Store(PermitStore, MovesStore, AnyStore):
 
     @property
     def shards(self) -> tuple[Store, ...]:
-        """Itself."""
+        """Only itself."""
         return (self,)
 
     def clone(self, *, timeout_seconds: float | None = None, beside: Store | None = None) -> Store:
@@ -271,13 +270,13 @@ class Store(PermitStore, MovesStore, AnyStore):
     ) -> Claimed:
         """End the leases in ``finishes``, then lease up to ``n`` jobs, in one step.
 
-        ``number`` grows by one with every call of an owner. The same number again returns the
-        same reply, without leases that were lost meanwhile; a lower one raises FairQueueError.
-        Queues with runnable jobs take turns, job by job. ``n`` 0 only finishes. ``yield_first``:
-        this claimer has declined jobs recently, so other waiting claimers are woken before it.
-        ``times``: how far these queues are on other shards; then the reply says how they
-        stand here, and a queue is left alone whose head is further than it may be. Where fewer jobs
-        than ``n`` were leased because of that, ``wait_seconds`` is infinite.
+        ``number`` grows by one with every call of an owner. The same number again returns the same
+        reply, without leases that were lost meanwhile; a lower one raises FairQueueError. Queues
+        with runnable jobs take turns, job by job. ``n`` 0 only finishes. ``yield_first``: this
+        claimer has declined jobs recently, so other waiting claimers are woken before it.
+        ``times``: how far these queues are on other shards; then the reply has their heads here,
+        and a queue whose head is too far is left alone. If that left fewer jobs than ``n``,
+        ``wait_seconds`` is infinite.
         """
         sent = replies.clock()
         reply = self._numbered(
@@ -299,7 +298,7 @@ class Store(PermitStore, MovesStore, AnyStore):
         return claimed
 
     def stands(self, queues: Sequence[str], times: Sequence[Time]) -> tuple[Stand, ...]:
-        """Tell what a claim tells, and return how these queues stand here."""
+        """Tell what a claim tells, and return these queues' heads here."""
         names = " ".join(map(encode, queues))
         text = replies.times_text(times)
         return replies.stands_of(self._call("stands", queues=names, times=text))
@@ -333,8 +332,7 @@ class Store(PermitStore, MovesStore, AnyStore):
         charge is refunded if it is neither counted nor ``declined``, and ``seconds`` is 0. A job
         that was acked early runs again, too.
         ``declined``: the worker cannot run it; :attr:`Lease.declined` counts how often.
-        ``refused_seconds``: it has no permit to start; its task has none here for so long, unless
-        that is 0.
+        ``refused_seconds``: it got no permit; above 0 its task closes here for so long.
         """
         reply = self._numbered(
             "release",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 SLACK_SECONDS = 5.0
-"""How long after its time is up an armed wait may take to end."""
+"""How long an armed wait may take to end after its time is up."""
 
 
 class Waiter(ABC):
     """Waits for a wake-up of some queues, blocking or in an event loop."""
 
     answered_by: float
-    """When an armed wait has ended, by the monotonic clock: after that its link is dead."""
+    """By when an armed wait ends, by the monotonic clock: after that its link is dead."""
     taken = ""
     """The key of the last token that ended a wait."""
 
@@ -29,7 +29,7 @@ class Waiter(ABC):
         """End an armed wait that became readable; True: woken, False: timed out."""
 
     def begin_disarm(self) -> None:  # noqa: B027 - most engines have nothing to send
-        """Ask for the end of an armed wait; :meth:`disarm` is then over sooner."""
+        """Ask for the end of an armed wait, so that :meth:`disarm` takes less time."""
 
     @abstractmethod
     def disarm(self) -> bool:

@@ -18,7 +18,7 @@ Argument = bytes | int | float
 Table = Callable[[Any], Any]
 ScoreText = Callable[[float], bytes]
 
-SMALL = 128  # entries of a hash or set that a scan returns at once, as Redis does
+SMALL = 128  # entries of a hash or set up to which a scan returns all at once, as in Redis
 _INTEGER = re.compile(rb"-?(0|[1-9]\d*)")
 MOST_INTEGER = 2**63 - 1
 ARITY = "wrong number of arguments"
@@ -119,7 +119,7 @@ class Commands:
         return sum(key in self._values.by_key for key in keys)
 
     def persist(self, key: bytes) -> int:
-        """Take the time to live away; return whether there was one."""
+        """Remove the time to live; return whether there was one."""
         has_end = key in self._values.by_key and key in self._values.ends
         self._values.ends.take(key)
         return int(has_end)
@@ -240,9 +240,9 @@ class Commands:
         cursor: Argument,
         options: Sequence[Argument],
     ) -> tuple[dict[bytes, Any], int, list[bytes]]:
-        """Go through the entries from the newest to the oldest: the cursor counts what is left.
+        """Scan from the newest entry to the oldest; the cursor counts those that are left.
 
-        What is removed in between cannot make it pass over others, and what is added comes behind.
+        So removals in between cannot make it skip others; new entries are not returned.
         """
         if not text(cursor).isdigit():
             raise CommandError("invalid cursor")

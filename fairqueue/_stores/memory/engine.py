@@ -56,7 +56,7 @@ _LuaTable = type(lua51.LuaRuntime().table())
 
 
 def _reply(value: Any) -> Any:
-    """Read what a script returns as Redis and its client do."""
+    """Read a script's return value as Redis and its client do."""
     if isinstance(value, bytes) or value is None:
         return value
     if isinstance(value, bool):
@@ -77,7 +77,7 @@ def _array(table: Any) -> Any:
 
 
 class Database:
-    """Keys, the Lua that works on them, and their lock: what all that open one URL share."""
+    """Keys, the Lua that works on them, and their lock: shared by all that open one URL."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Database:
         weakref.finalize(self, vars(commands).clear).atexit = False
 
     def check(self) -> None:
-        """Raise ConfigurationError in a forked child: it would work on a copy of its own."""
+        """Raise ConfigurationError in a forked child: it would work on its own copy."""
         if self._pid != os.getpid():
             raise ConfigurationError(
                 "memory:// lives in one process, and this is a fork of it: "
@@ -218,7 +218,7 @@ class MemoryEngine(Engine):
         )
 
     def close(self) -> None:
-        """Nothing is connected; the jobs stay for all that open the same URL."""
+        """No-op: nothing is connected, and the jobs stay for all that open the same URL."""
 
 
 def _plain(value: Any) -> Any:
@@ -233,7 +233,7 @@ _opened: dict[str, Database] = {}
 
 
 def open_memory(url: str, *, namespace: str, shard: int = 0) -> MemoryEngine:
-    """Open the keys of this URL: the same ones for all in this process that open it."""
+    """Open the keys of this URL, shared by all in this process that open it."""
     parts = urlsplit(url)
     name = (parts.netloc + parts.path).strip("/")
     database = _opened.get(name) or _opened.setdefault(name, Database())
@@ -242,7 +242,7 @@ def open_memory(url: str, *, namespace: str, shard: int = 0) -> MemoryEngine:
 
 @contextmanager
 def own_database(name: str, *, clock: Callable[[], float]) -> Iterator[None]:
-    """Keep new keys under ``memory://NAME`` in the block, with this clock, the same in each run."""
+    """In the block, ``memory://NAME`` has new keys and this clock, the same in each run."""
     _opened[name] = Database(clock=clock, random=Random(0))  # noqa: S311 - HRANDFIELD is no secret
     try:
         yield

@@ -37,7 +37,7 @@ class ZSet(dict[bytes, float]):
         self.order = SortedList()
 
     def put(self, member: bytes, score: float) -> bool:
-        """Add a member, or move it; True: it is new."""
+        """Add a member, or change its score; True: it is new."""
         before = self.get(member)
         score += 0.0  # Redis keeps -0 as 0
         if before != score:
@@ -56,7 +56,7 @@ class ZSet(dict[bytes, float]):
         return True
 
     def position(self, score: float, *, after: bool) -> int:
-        """Return how many members are below this score; ``after``: or have it."""
+        """Return how many members are below this score; ``after``: or at it."""
         if after and score == inf:
             return len(self.order)
         return int(self.order.bisect_left((nextafter(score, inf) if after else score,)))
@@ -66,7 +66,7 @@ _EMPTY: dict[type, Any] = {kind: kind() for kind in (Hash, Set, List, ZSet)}
 
 
 class Values:
-    """A database: values by key, and when some of them end."""
+    """A database: values by key, and when some of them expire."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -86,7 +86,7 @@ class Values:
         return _EMPTY[kind] if value is None else value
 
     def made(self, key: bytes, kind: type[C]) -> C:
-        """Return the container at a key; a new one is put there if there is none."""
+        """Return the container at a key; create it if there is none."""
         value = self.get(key, kind)
         if value is None:
             value = self.by_key[key] = kind()
@@ -98,7 +98,7 @@ class Values:
         return self.by_key.pop(key, None) is not None
 
     def end(self, key: bytes, seconds: float) -> None:
-        """Let a key expire after so long."""
+        """Let a key expire after this time."""
         self.ends.put(key, self.clock() + seconds)
 
     def expire(self) -> None:

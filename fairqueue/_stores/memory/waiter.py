@@ -20,7 +20,7 @@ class Tokens:
         self._waiting: list[MemoryWaiter] = []
 
     def hand_out(self) -> None:
-        """Serve those that wait; called with the lock held."""
+        """Serve the waiters; called with the lock held."""
         for waiter in list(self._waiting):
             self._serve(waiter)
 
@@ -35,7 +35,7 @@ class Tokens:
             self._waiting.remove(waiter)
 
     def give_back(self, token: bytes) -> None:
-        """Leave a token that was taken, unless there is another, to the next."""
+        """Put a taken token back, unless there is another."""
         self.values.by_key.setdefault(token, List([b"1"]))
         self.hand_out()
 
@@ -54,14 +54,14 @@ class MemoryWaiter(Waiter):
         self._shared, self._lock = shared, shared.lock
         self._tokens, self._turn = tokens, 0
         self.tokens: list[bytes] = []
-        """Keys, in the order in which they are looked at."""
+        """Keys, in the order in which they are tried."""
         self._pipe: tuple[int, int] | None = None
         self._alarm: threading.Timer | None = None
         self._armed = False
         self._taken: bytes | None = None
 
     def arm(self, seconds: float) -> None:
-        """Start waiting; the queues take turns in being looked at first."""
+        """Start waiting; the queues take turns in being tried first."""
         if self._enlist():
             self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
             self._alarm = threading.Timer(max(0.0, seconds), self._ring)
@@ -97,7 +97,7 @@ class MemoryWaiter(Waiter):
         return self._pipe[0]
 
     def collect(self) -> bool:
-        """Blocks until the wait is over, if it is not yet."""
+        """Block until the wait is over."""
         os.read(self.fileno(), 1)
         return self._end() is not None
 
@@ -127,7 +127,7 @@ class MemoryWaiter(Waiter):
             os.read(self.fileno(), 64)
 
     def close(self) -> None:
-        """Stop waiting; a token that was taken by then is given to the next."""
+        """Stop waiting; pass a taken token on."""
         with self._lock:
             taken = self._end()
             if taken is not None:

@@ -1,4 +1,4 @@
-"""Makes the client of a URL, and says what is wrong with a URL without showing its password."""
+"""Makes the client of a URL, and reports errors in a URL without showing its password."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 _SAFE = re.compile(
     r"Invalid value for '\w+'|Port out of range|Invalid SSL Certificate|Invalid IPv6 URL$"
 )
-"""What the client says that quotes neither user, password nor host."""
+"""How the client's errors begin that quote neither user, password nor host."""
 
 
 def is_looked_for(url: str) -> bool:
-    """Whether the server of a core URL is found at each connect: by Sentinels, or in a Cluster."""
+    """Whether a core URL's server is looked up at each connect: by Sentinels, or in a Cluster."""
     return is_sentinel(url) or is_cluster(url)
 
 
 def looking_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
-    """Redis-py's pool of connections that look for their server, not connected yet.
+    """Return redis-py's pool of connections that look their server up; not connected yet.
 
     ``tag``: the hash tag whose slot they need, in a Cluster. ``kind``: see
     :func:`looking_connections`, else the URL says whether they use TLS. ``changed`` overrides the
@@ -44,21 +44,21 @@ def looking_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
 
 
 def looking_connections() -> tuple[Any, Any]:
-    """The classes of such connections: without and with TLS."""
+    """Return the classes of such connections: without and with TLS."""
     return LookingConnection, LookingSSLConnection
 
 
 def doubt_server(pool: Any) -> None:
-    """Let a pool of such connections look again: its server answers, and is a replica."""
+    """Let a pool of such connections look again: its server turned out to be a replica."""
     finder: Finder | None = pool.connection_kwargs.get("finder")
     if finder is not None:
         finder.doubt(finder.known())
 
 
 def server_of(pool: Any) -> str:
-    """Where a pool leads, without what a login would need; in a Cluster the node, if it is known.
+    """Return a pool's server, without credentials; in a Cluster the node, if it is known.
 
-    Such a node may be another one by the next call.
+    The next call may go to another node.
     """
     options = pool.connection_kwargs
     if isinstance(finder := options.get("finder"), SlotFinder):
@@ -72,9 +72,9 @@ def server_of(pool: Any) -> str:
 
 
 def address_of(pool: Any) -> str:
-    """Where a pool leads, as its URL says: server, Sentinels or nodes of a Cluster, and database.
+    """Return the address as the URL has it: server, Sentinels or nodes, and the database.
 
-    Without a login. Two URLs with different names of one server have different addresses.
+    Without credentials. Two names of one server are different addresses.
     """
     options = pool.connection_kwargs
     finder: Finder | None = options.get("finder")
@@ -88,9 +88,9 @@ def address_of(pool: Any) -> str:
 
 
 def client_at(url: str, tag: str = "") -> redis.Redis:
-    """A client that is not connected yet; ConfigurationError for a URL that it cannot use.
+    """Return a client that is not connected yet; ConfigurationError for an unusable URL.
 
-    Of a Cluster it leads to the node that has the slot of this hash tag.
+    In a Cluster it connects to the node with the slot of this hash tag.
     """
     try:
         client = _client(url, tag)

@@ -1,4 +1,4 @@
-"""Finds the primary of a Redis Cluster that has a shard's slot, at each connect."""
+"""Finds the primary with a shard's slot in a Redis Cluster, at each connect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairqueue._stores.redis.looking import Address, asking_options, pool_of
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
-"""Those of core URLs, and what a single node's would be."""
+"""Schemes of core URLs, and those of a single node's URL."""
 DEFAULT_PORT = 6379
 
 
@@ -27,9 +27,9 @@ def is_cluster(url: str) -> bool:
 class Nodes:
     """The nodes of a Cluster, which know where each slot is. All pools of a URL share one.
 
-    Those of the URL are asked one after the other, and those that they named before, over
-    connections that last for one question. The one that answered last is asked first, unless what
-    it said was doubted since: a node that has left the Cluster may still know its old slots.
+    The nodes of the URL, and those that they named before, are asked in turn, over connections for
+    one question each. The one that answered last is asked first, unless its answer was doubted
+    since: a node that has left the Cluster may still claim its old slots.
     """
 
     def __init__(self, seeds: Sequence[Address], options: Mapping[str, Any]) -> None:
@@ -37,19 +37,19 @@ class Nodes:
         self.configured = sorted(seeds)
         self._table: dict[range, Address] = {}
         self._said_by: Address | None = None
-        """The node that told the table; None: it is doubted."""
+        """The node that sent the slot table; None: the table is doubted."""
 
     def owner(self, slot: int) -> Address:
-        """The address of the primary that has this slot; redis.ConnectionError: none is known."""
+        """Return the address of the slot's primary; redis.ConnectionError if none is known."""
         found = self.known(slot) if self._said_by is not None else None
         return found or self._ask(slot)
 
     def known(self, slot: int) -> Address | None:
-        """The address that was told last, also if it is doubted."""
+        """Return the last known address, even if it is doubted."""
         return next((at for slots, at in list(self._table.items()) if slot in slots), None)
 
     def doubt(self, address: Address | None) -> None:
-        """Look again at the next connect: this node does not answer, or has lost a slot."""
+        """Look again at the next connect: the node does not answer, or has lost a slot."""
         said_by = self._said_by
         if said_by is not None and address in self._table.values():
             self._said_by = None
@@ -88,7 +88,7 @@ class Nodes:
 
 
 def _raise_refusal(errors: Sequence[redis.RedisError]) -> None:
-    """Raise what every further try would meet again."""
+    """Raise errors that every other node would give, too."""
     for error in errors:
         if "cluster support disabled" in str(error):
             raise ConfigurationError(
@@ -102,7 +102,7 @@ _shared: WeakValueDictionary[str, Nodes] = WeakValueDictionary()
 
 
 def _nodes(url: str, seeds: Sequence[Address], options: Mapping[str, Any]) -> Nodes:
-    """Those of a URL: what one pool finds out, another need not."""
+    """Return the shared nodes of a URL, so that pools share their findings."""
     nodes = _shared.get(url)
     if nodes is None:
         nodes = _shared[url] = Nodes(seeds, options)
@@ -110,7 +110,7 @@ def _nodes(url: str, seeds: Sequence[Address], options: Mapping[str, Any]) -> No
 
 
 def _address(node: Sequence[Any], asked: str) -> Address:
-    """A node that does not know its own name is the one that was asked."""
+    """Return a node's address; one that does not know its own name is the one that was asked."""
     host = node[0].decode() if isinstance(node[0], bytes) else str(node[0] or "")
     return host if host not in {"", "?"} else asked, int(node[1])
 
@@ -125,11 +125,11 @@ class SlotFinder:
         self.configured = f"cluster {nodes.configured}"
 
     def find(self) -> Address:
-        """Return the address of the primary that has it."""
+        """Return the address of its primary."""
         return self._nodes.owner(self.number)
 
     def known(self) -> Address | None:
-        """Return the one that was told last."""
+        """Return the last known address."""
         return self._nodes.known(self.number)
 
     def doubt(self, address: Address | None) -> None:
@@ -138,9 +138,9 @@ class SlotFinder:
 
 
 def cluster_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
-    """A pool of connections to the node that has the slot of a hash tag, not connected yet.
+    """Return a pool of connections to the node with a hash tag's slot; not connected yet.
 
-    ``kind``: a class of connections that look for it, else the URL says whether they use TLS.
+    ``kind``: their class; default: the URL says whether they use TLS.
     ``changed`` overrides the URL's options. Raises ConfigurationError, ValueError, TypeError or a
     redis error for a URL that cannot be used.
     """

@@ -44,7 +44,7 @@ from fairqueue._stores.redis.traced import Loans, TracedClient
 from fairqueue.errors import ConfigurationError
 
 TIMEOUTS = "socket_timeout", "socket_connect_timeout"
-"""Of a connection: over a Unix socket it may have only the first."""
+"""A connection's time-outs; over a Unix socket it may have only the first."""
 
 
 def packed(values: Iterable[bytes]) -> bytes:
@@ -69,7 +69,7 @@ class _Connections:
         self._idle: deque[Any] = deque()
 
     def take(self) -> Any:
-        """Take one that owes no reply, for one call."""
+        """Take a connection without an unread reply, for one call."""
         if self._pid != os.getpid():
             self._reset()
         try:
@@ -77,11 +77,11 @@ class _Connections:
         except IndexError:
             return self._kind(**self._options)
         if _has_input(connection) or _is_doubted(connection):
-            connection.disconnect()  # nothing was asked, so what there is to read is its end
+            connection.disconnect()  # input without a call means that it has ended
         return connection
 
     def give_back(self, connection: Any, *, is_kept: bool) -> None:
-        """Keep one for the next call, or close it with all others, which may be lost as well."""
+        """Keep a connection for the next call, or close it and all others, maybe lost, too."""
         if is_kept:
             self._idle.append(connection)
         else:
@@ -89,7 +89,7 @@ class _Connections:
             self.close()
 
     def close(self) -> None:
-        """Close those that no call has."""
+        """Close idle connections."""
         while self._idle:
             self._idle.pop().disconnect()
 
@@ -154,9 +154,9 @@ class Wire:
     ) -> Any:
         """Send a packed command and return its reply, with the client's own retries.
 
-        ``again``: packs what a retry sends, if not the same. ``read``: reads all that comes back.
-        Only an answer keeps the connection, and only one from a server that may still be the right
-        one: after a failover the next call connects again.
+        ``again``: packs what a retry sends, if it differs. ``read``: reads the whole reply. Only an
+        answer keeps the connection, and only if the server may still be the right one: after a
+        failover the next call connects again.
         """
         connection = self._connections.take()
 
@@ -197,15 +197,15 @@ class Wire:
         return self.exchange(head([*command.split(), *arguments], 0))
 
     def run(self, command: Sequence[bytes], is_there: Callable[[], bool]) -> Any:
-        """Run a command of one of several servers; ``is_there``: as of :meth:`exchange`."""
+        """Run a command on one of several servers; ``is_there``: see :meth:`exchange`."""
         return self.exchange(head((), len(command)) + packed(command), is_there=is_there)
 
     def send(self, *command: bytes) -> Sent:
-        """Send a command whose reply is read later. It is not sent again."""
+        """Send a command whose reply is read later, without retries."""
         return Sent(self._connections, head((), len(command)) + packed(command))
 
     def close(self) -> None:
-        """Close what is idle; the wire may be used again."""
+        """Close idle connections; the wire may be used again."""
         self._connections.close()
 
 
@@ -214,7 +214,7 @@ def _keeps_connection(error: BaseException) -> bool:
 
 
 def _await_reply(connection: Any, is_there: Callable[[], bool]) -> None:
-    """Wait for the reply, but not for that of a server that is silent."""
+    """Wait for the reply, unless the server is silent."""
     patience = min(PATIENCE_SECONDS, connection.socket_timeout or PATIENCE_SECONDS)
     if not _has_input(connection, patience) and not is_there():
         raise redis.TimeoutError("no answer, also to a probe")
@@ -225,7 +225,7 @@ def _is_doubted(connection: Any) -> bool:
 
 
 def connect_soon(connection: Any) -> None:
-    """Connect, if it is not connected; a silent server has no more time for it than for a probe."""
+    """Connect if necessary, within the time-out of a probe."""
     is_open: bool = connection._sock is not None  # noqa: SLF001
     if is_open:
         return
@@ -252,7 +252,7 @@ def _has_input(connection: Any, seconds: float = 0.0) -> bool:
 
 
 def wire_of(client: Any) -> Wire | None:
-    """A wire beside this client; None if it has its own ways of calling, as a pipeline has."""
+    """Return a wire beside this client; None if it calls in its own way, as a pipeline does."""
     if not isinstance(client, redis.Redis) or isinstance(client, redis.client.Pipeline):
         return None
     if client.connection is not None:  # one for all calls, behind a lock of the client's
@@ -263,8 +263,8 @@ def wire_of(client: Any) -> Wire | None:
 class Confirmation:
     """Waits for replicas behind each write of one client.
 
-    While they are missing no write is sent: a claim that is not confirmed leases jobs that its
-    worker never gets, and a publish stores a job although its caller hears of an error.
+    While replicas are missing no write is sent: an unconfirmed claim would lease jobs that its
+    worker never gets, and a publish would store a job although its caller gets an error.
     """
 
     def __init__(self, wire: Wire, replicas: Replicas, mark: str) -> None:
@@ -277,12 +277,12 @@ class Confirmation:
         self.traced_client = TracedClient(wire.loans, _keeps_connection, self.read_and_wait)
 
     def ensure(self) -> None:
-        """Raise TooFewReplicas if they were missing at the last write, and still are."""
+        """Raise TooFewReplicas if replicas were missing at the last write, and still are."""
         if self._are_missing:
             self._wire.exchange(self.packed, read=partial(self._look, sent=False))
 
     def read(self, connection: Any) -> Any:
-        """Read the reply and those of what went behind it, so that none is left over."""
+        """Read the reply, and those of the commands behind it, so that none is left over."""
         try:
             reply = connection.read_response()
         except ResponseError:
@@ -292,7 +292,7 @@ class Confirmation:
         return reply
 
     def read_and_wait(self, connection: Any) -> Any:
-        """Read the reply of a call behind which no WAIT was sent, and wait then."""
+        """Read the reply of a call without a WAIT behind it, then wait."""
         reply = connection.read_response()
         connection.send_packed_command((self.packed,))
         self._look(connection)
@@ -306,7 +306,7 @@ class Confirmation:
 
     @staticmethod
     def _read_marked(connection: Any) -> tuple[Any, int]:
-        """Read what became of the mark, and how many have confirmed."""
+        """Read whether the mark was there, and how many replicas have confirmed."""
         replies: list[Any] = []
         for _ in range(REPLIES):
             try:
@@ -328,7 +328,7 @@ class Confirmation:
 
 
 def confirmation_of(wire: Wire | None, replicas: Replicas, mark: str) -> Confirmation | None:
-    """What waits for replicas over this wire; None: nothing has to."""
+    """Return what waits for replicas over this wire; None: no call has to."""
     if replicas.least == 0:
         return None
     if wire is None:

@@ -18,12 +18,12 @@ log = logging.getLogger("fairqueue.redis")
 OLDEST = (6, 2)
 SAFE = "noeviction"
 EVICTS_WHAT_EXPIRES = "volatile-"
-"""How the policies begin that evict only keys with a time to live; no job has one."""
+"""Prefix of policies that evict only keys with a time to live; no job has one."""
 WARN_EVERY_SECONDS = 600.0
 
 
 class Danger(NamedTuple):
-    """What may lose jobs, or stop a script, and what to do about it."""
+    """A setting that may lose jobs, or stop a script, and the remedy."""
 
     text: str
     refuses: bool = True
@@ -36,7 +36,7 @@ def spares_jobs(policy: str) -> bool:
 
 
 def danger_of(policy: str, *, confirms: bool = False) -> Danger | None:
-    """Say what a maxmemory-policy drops; ``confirms``: replicas do, which needs kept replies."""
+    """Return the danger of a maxmemory-policy; ``confirms``: replicas confirm writes."""
     if policy == SAFE:
         return None
     if not spares_jobs(policy):
@@ -58,7 +58,7 @@ def danger_of(policy: str, *, confirms: bool = False) -> Danger | None:
 
 
 def check_server(client: Any, *, confirms: bool = False) -> Iterator[Danger]:
-    """Raise ConfigurationError if the scripts cannot run on this server; give its dangers.
+    """Raise ConfigurationError if the scripts cannot run on this server; yield its dangers.
 
     StoreUnavailable for a replica: after a failover the address may lead to one for a while.
     """
@@ -85,7 +85,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def warn(text: str) -> None:
-    """Log a danger, at most every ten minutes in each process: it is looked for often."""
+    """Log a danger, at most every ten minutes in each process."""
     if _throttle(text).passes():
         log.warning("%s", text)
 

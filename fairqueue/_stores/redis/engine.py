@@ -40,7 +40,7 @@ from fairqueue.lists import Durability, Memory
 
 HEADS_AT_ONCE = 200
 PATIENT = frozenset({"publish", "publish_many"})
-"""Their caller has no other server to go to: they wait for as long as the socket's time-out."""
+"""Operations that wait for the socket's time-out: their caller has no other server to go to."""
 
 
 class RedisEngine(Engine):
@@ -56,7 +56,7 @@ class RedisEngine(Engine):
         shard: int = 0,
         beside: RedisEngine | None = None,
     ) -> None:
-        """``beside``: another shard of this client, whose connections this one shares."""
+        """``beside``: another shard of this client, with which to share connections."""
         super().__init__(namespace, read, shard=shard)
         self.client = client
         self._replicas = replicas
@@ -90,7 +90,7 @@ class RedisEngine(Engine):
         if call is None:
             call = self._calls[operation] = self._call_of(operation)
         waits = operation in PATIENT or not self.is_one_of_several
-        try:  # each job comes by here: no context manager
+        try:  # every job's calls pass here: no context manager
             return call(values) if waits else call(values, self._is_there)
         except redis.RedisError as error:
             self._note(error)
@@ -110,7 +110,7 @@ class RedisEngine(Engine):
         return probe
 
     def answers(self) -> bool:
-        """Whether a call is answered, or refused for another reason than an outage."""
+        """Whether a call gets any answer but that of an outage."""
         try:
             self.call("is_plain", now="", queue="probe")
         except StoreUnavailable:
@@ -126,7 +126,7 @@ class RedisEngine(Engine):
             self.leave_alone()
 
     def leave_alone(self) -> None:
-        """Call it no more, if it is one of several servers, until a probe is answered."""
+        """If this is one of several servers, fail all calls to it until a probe is answered."""
         if self.is_one_of_several and not self.is_open:
             doubt_server(self.client.connection_pool)
             probe, engine = self._probe(ASK_SECONDS), weakref.ref(self)
@@ -175,7 +175,7 @@ class RedisEngine(Engine):
         try:
             with self._guarded():
                 dangers = [*check_server(self.client, confirms=waits), *self._forbidden()]
-        except StoreUnavailable:  # a replica answers, so its connections notice nothing
+        except StoreUnavailable:  # a replica: its connections work, so they would stay
             doubt_server(self.client.connection_pool)
             raise
         for danger in dangers:
@@ -184,7 +184,7 @@ class RedisEngine(Engine):
             warn(danger.text)
 
     def watch(self) -> None:
-        """Look at the policy again, which ``CONFIG SET`` may have changed."""
+        """Check the policy again, which ``CONFIG SET`` may have changed."""
         with self._guarded():
             found = health.durability(self.client)
         danger = found and danger_of(found.maxmemory_policy, confirms=self._replicas.least > 0)
@@ -199,12 +199,12 @@ class RedisEngine(Engine):
 
     @property
     def server(self) -> str:
-        """Return its address, without what a login would need."""
+        """Return its address, without credentials."""
         return server_of(self.client.connection_pool)
 
     @property
     def store_id(self) -> str:
-        """Name the server as its URL does, without a login, the database and the namespace."""
+        """Return the URL's address without credentials, the database and the namespace."""
         return f"{address_of(self.client.connection_pool)} {self.namespace}"
 
     def memory(self) -> Memory | None:
@@ -218,7 +218,7 @@ class RedisEngine(Engine):
             return health.durability(self.client)
 
     def remarks(self) -> Iterator[Remark]:
-        """Say how the server is: persistence, memory, clients, clock, latency, permissions."""
+        """Yield remarks: persistence, memory, clients, clock, latency, permissions."""
         with self._guarded():
             yield from health.remarks(self.client)
             for danger in self._forbidden():
@@ -226,7 +226,7 @@ class RedisEngine(Engine):
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Around calls over the client's own pool, which keeps a connection whatever it says."""
+        """Guard calls over the client's own pool, which keeps a connection after any answer."""
         self.refuse_if_open()
         try:
             with guarded():

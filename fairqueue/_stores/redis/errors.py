@@ -14,7 +14,7 @@ from fairqueue._stores.redis.replicas import TooFewReplicas
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
 SCRIPT_DENIED = ("user executing the script", "ACL failure in script")
-"""What the errors say when the ACL forbids a script's command: Redis 7.0; Redis 7.2 and Valkey."""
+"""Texts of errors when the ACL forbids a script's command: Redis 7.0; Redis 7.2 and Valkey."""
 
 REMEDIES = {
     "OOM": "Redis is out of memory (maxmemory reached): raise maxmemory, or let workers drain it",
@@ -47,11 +47,11 @@ WRONG_SERVER = frozenset(
         "TRYAGAIN",
     }
 )
-"""What a server says that is no primary, or not yet: by now its address may lead to another."""
+"""Answers of a server that is not, or not yet, the primary: its address may lead elsewhere now."""
 
 
 class SlotMoved(redis.ResponseError):
-    """MOVED, told by a node to a connection that has just found it by its slot."""
+    """MOVED from a node that was just looked up by its slot."""
 
 
 _CODES = {  # the client leaves these out of the text; a subclass before its base
@@ -95,13 +95,13 @@ def is_moved(error: Exception) -> bool:
 
 
 def remedy_of(error: Exception) -> str | None:
-    """What to do about a refusal; None: it is none that has a remedy."""
+    """Return the remedy for a refusal; None: not known."""
     return REMEDIES.get(_code(error) or "")
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Turn errors of the client into ours; the original stays as the cause."""
+    """Translate errors of the client into ours, with the original as the cause."""
     try:
         yield
     except redis.RedisError as error:
@@ -109,7 +109,7 @@ def guarded() -> Iterator[None]:
 
 
 def raise_told(error: redis.RedisError) -> NoReturn:
-    """Raise what an error of the client means to the caller, or the error itself."""
+    """Raise the translation of a client's error, or the error itself."""
     if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
         raise _refused(error) from error
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):
@@ -139,5 +139,5 @@ def _refused(error: Exception) -> ConfigurationError:
 
 
 def is_withheld(error: redis.ResponseError) -> bool:
-    """Whether the caller has no such command: the server hides it, or the ACL forbids it."""
+    """Whether the command is withheld: hidden by the server, or forbidden by the ACL."""
     return isinstance(error, redis.exceptions.NoPermissionError) or "unknown command" in str(error)

@@ -13,11 +13,11 @@ from fairqueue._stores.redis.errors import is_from_wrong_server, remedy_of
 
 
 def following_primary(connection_class: Any) -> Any:
-    """The same connections; what says that another server may have taken over closes them.
+    """Return such connections, which close once the server may no longer be the primary.
 
-    The caller gets a ``redis.ConnectionError``, as for a link that broke, and the next call
-    connects to what the address leads to by then. redis-py would keep them, and be refused by a
-    primary that has become a replica for as long as that one runs.
+    The caller gets a ``redis.ConnectionError``, as for a broken link, and the next call connects
+    again. redis-py would keep the connection, and be refused by a deposed primary for as long as it
+    runs.
     """
 
     class Following(connection_class):  # type: ignore[misc]
@@ -34,10 +34,10 @@ def following_primary(connection_class: Any) -> Any:
 
 
 def following_client(url: str, tag: str = "") -> redis.Redis:
-    """A client of redis-py at a core URL, over such connections; it is not connected yet.
+    """Return redis-py's client for a core URL, over such connections; not connected yet.
 
-    Of several servers it is the first, which has kombu's own queues and lists, and in a Cluster the
-    node that has the slot of this hash tag.
+    It connects to the first of several servers, which has kombu's own queues and lists, or in a
+    Cluster to the node with the slot of this hash tag.
     """
     client = client_at(servers_of(url)[0], tag)
     pool = client.connection_pool

@@ -1,4 +1,4 @@
-"""What a server says of itself that an operator must know: is it safe, and has it room."""
+"""Remarks about a server for operators: is it durable, and has it memory and connections left?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Info = Mapping[str, Any]
 
 
 def remarks(client: Any) -> Iterator[Remark]:
-    """Look at the server; what it may not be asked is said, too."""
+    """Yield remarks about the server, and about what it refuses to tell."""
     try:
         info: Info = client.info()
     except redis.ResponseError as error:
@@ -38,7 +38,7 @@ def remarks(client: Any) -> Iterator[Remark]:
 
 
 def memory(client: Any) -> Memory | None:
-    """How much memory the server uses; None: INFO is refused, or does not have it."""
+    """Return the server's memory; None: INFO is refused, or does not have it."""
     info = _info(client, "memory")
     if "used_memory" not in info:
         return None
@@ -46,7 +46,7 @@ def memory(client: Any) -> Memory | None:
 
 
 def durability(client: Any) -> Durability | None:
-    """What the server does about loss; None: INFO is refused, or does not have it."""
+    """Return the server's durability; None: INFO is refused, or does not have it."""
     policy = _info(client, "memory").get("maxmemory_policy")
     if policy is None:
         return None
@@ -55,7 +55,7 @@ def durability(client: Any) -> Durability | None:
 
 
 def _info(client: Any, section: str) -> Info:
-    """Ask for a section; it is empty where INFO is refused."""
+    """Return a section of INFO; empty if INFO is refused."""
     try:
         found: Info = client.info(section)
     except redis.ResponseError as error:

@@ -1,4 +1,4 @@
-"""Connections that look for their server whenever they connect."""
+"""Connections that look their server up whenever they connect."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from fairqueue._stores.redis.errors import (
 )
 
 SOCKET_TIMEOUT_SECONDS = 5.0
-"""Where the URL says nothing: redis-py's own default since 8.0. Before, it waited for ever."""
+"""Default, as redis-py's own since 8.0; older ones wait for ever."""
 
 Address = tuple[str, int]
 
 
 def asking_options() -> dict[str, Any]:
-    """Options of a connection for one question, which the next server is asked otherwise."""
+    """Return options of a connection for one question; the next server is asked on failure."""
     return {
         "socket_timeout": ASK_SECONDS,
         "socket_connect_timeout": ASK_SECONDS,
@@ -37,25 +37,25 @@ class Finder(Protocol):
     """Finds the address of a server: by its Sentinels, or as the node of a Cluster with a slot."""
 
     configured: str
-    """Where it asks, as the URL says."""
+    """The URL's addresses."""
     has_slots: bool
-    """Whether it is a Cluster, whose nodes may say that another one has the slot."""
+    """Whether it is a Cluster, whose nodes may answer that another one has the slot."""
 
     def find(self) -> Address:
-        """Return the address; redis.ConnectionError: it is not known."""
+        """Return the address; redis.ConnectionError if it is not known."""
 
     def known(self) -> Address | None:
-        """Return what was found last, if that is known."""
+        """Return the last known address, if any."""
 
     def doubt(self, address: Address | None) -> None:
-        """Look again with the next call: there is no such server, or it is not the right one."""
+        """Look again with the next call: the address does not answer, or is not the primary."""
 
 
 class Looking:
-    """Put before a kind of redis-py's connections: a finder says where they connect.
+    """Mixin for redis-py's connections: a finder says where they connect.
 
-    redis-py's own go back to the last address, and those that were never connected to localhost.
-    Those of its own Sentinels have no finder, and find their server by themselves.
+    redis-py's own connect to the last address again, or to localhost if there was none. Those of
+    its own Sentinels have no finder, and find their server by themselves.
     """
 
     _sock: Any
@@ -88,7 +88,7 @@ class Looking:
 
     @property
     def is_doubted(self) -> bool:
-        """Whether a connection of this process has doubted the server since this one connected."""
+        """Whether the server was doubted in this process since this connection was made."""
         return self._breaker.doubts != self._doubts
 
     def _look_again(self) -> None:
@@ -96,22 +96,22 @@ class Looking:
             self._finder.doubt((self.host, self.port))
 
     def doubt(self) -> None:
-        """Look again, and let all other connections of this process to this server do so.
+        """Look again, and let all connections of this process to this server do so.
 
-        It does not answer, or is not the right one.
+        It does not answer, or is not the primary.
         """
         self._look_again()
         if not self.is_doubted:  # else the other connections that are as old know
             self._breaker.doubts += 1
 
     def send_packed_command(self, *args: Any, **options: Any) -> Any:
-        """Send it, to the server of now if the connection was closed."""
+        """Send it, over a new connection if this one was closed."""
         if not self._sock:
             self.connect()
         return super().send_packed_command(*args, **options)  # type: ignore[misc]
 
     def read_response(self, *args: Any, **options: Any) -> Any:
-        """Read one; doubt a server that breaks off, or says that it is the wrong one."""
+        """Read one reply; doubt a server that breaks off, or answers that it is the wrong one."""
         try:
             return super().read_response(*args, **options)  # type: ignore[misc]
         except redis.RedisError as error:
@@ -133,14 +133,14 @@ class LookingSSLConnection(Looking, redis.SSLConnection):
 
 
 def asking(kind: Any) -> Any:
-    """The connections of a pool; those that redis-py's Sentinel has made ask at each connect."""
+    """Return a pool's connections; those of redis-py's Sentinel ask at each connect from now on."""
     if not issubclass(kind, SentinelManagedConnection) or issubclass(kind, Looking):
         return kind
     return type("AskingConnection", (Looking, kind), {})
 
 
 def pool_of(finder: Finder, options: dict[str, Any], kind: Any, changed: Mapping[str, Any]) -> Any:
-    """A pool of connections to the server of a finder; ``kind``: None for those of the options."""
+    """Return a pool of connections to a finder's server; ``kind`` None: the options' class."""
     options = {"socket_timeout": SOCKET_TIMEOUT_SECONDS, **options, **changed}
     secured = options.pop("connection_class", None) is redis.SSLConnection
     kind = kind or (LookingSSLConnection if secured else LookingConnection)
@@ -148,7 +148,7 @@ def pool_of(finder: Finder, options: dict[str, Any], kind: Any, changed: Mapping
 
 
 def pool_like(pool: Any, changed: Mapping[str, Any]) -> Any:
-    """Another pool that leads to the same server, with some options changed."""
+    """Return another pool for the same server, with some options changed."""
     options = {**pool.connection_kwargs, **changed}
     if not isinstance(pool, SentinelConnectionPool):
         return redis.ConnectionPool(pool.connection_class, **options)

@@ -1,10 +1,9 @@
 """Calls an operation on a Redis server: its function in the library, or else its script.
 
-A server that does not know the function gets the library and is called again: so it is after
-``FUNCTION FLUSH``, on a node that is new in a Cluster, and where a release comes to a server.
-Where there are no functions (Redis 6.2), or the user's ACL forbids them, an operation goes by
-EVALSHA, which SCRIPT LOAD brings, since newer servers forget among many what EVAL brings; or else
-by EVAL.
+A server that does not know the function gets the library and is called again, as after
+``FUNCTION FLUSH``, on a new node of a Cluster, and with a new release. Without functions (Redis
+6.2, or an ACL that forbids them) an operation goes by EVALSHA after SCRIPT LOAD, since newer
+servers evict scripts that came by EVAL; or else by EVAL.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from fairqueue._stores.redis.errors import is_withheld
 from fairqueue._stores.redis.traced import is_traced
 
 AGAIN = {"publish": (1, b"1"), "publish_many": (1, b"1")}
-"""Operations whose call says when it is made again: the value that does, and how it begins then."""
+"""Operations that must know a retry: which value says it, and how the value begins then."""
 FUNCTION_UNKNOWN = "Function not found"
 LIBRARY_KNOWN = "already exists"
 WAYS = 3
-"""A call may be refused as a function, and as a script that the server does not know."""
+"""Tries of a call: as a function, as an unknown script, and again."""
 
 
 class Delivery:
-    """How one client brings a library's operations to its server, as far as that is known."""
+    """Loads a library on one client's server, and knows whether functions work there."""
 
     def __init__(self, client: Any, wire: Wire | None, library: Library) -> None:
         self.client, self.wire, self.library = client, wire, library
         self.has_functions = True
 
     def brings_library(self, execute: Callable[..., Any]) -> bool:
-        """Load the library; False: this user has no functions here."""
+        """Load the library; False: functions do not work for this user here."""
         try:
             execute("FUNCTION LOAD", self.library.text)
         except ResponseError as error:
@@ -48,7 +47,7 @@ class Delivery:
 
 
 class OperationCall:
-    """One operation with its keys on one client; call it with as many values as it takes."""
+    """One operation with its keys on one client; callable with its values."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class OperationCall:
         self._set_way()
 
     def _set_way(self) -> None:
-        """Pack what does not change from call to call."""
+        """Pack the constant part of the call."""
         self._is_function = self._delivery.has_functions
         if self._is_function:
             self._command = ["FCALL", self._delivery.library.function(self._operation)]
@@ -84,9 +83,9 @@ class OperationCall:
         return self._delivery.library.script(self._operation)
 
     def __call__(self, values: Sequence[bytes], is_there: Callable[[], bool] | None = None) -> Any:
-        """Run it; a server that does not know the operation gets it first.
+        """Run it; load the operation first if the server does not know it.
 
-        ``is_there`` is asked if no answer comes for a moment; False ends the call.
+        ``is_there`` is asked if there is no answer for a moment; False ends the call.
         """
         if self._confirmation is not None:
             self._confirmation.ensure()
@@ -108,7 +107,7 @@ class OperationCall:
         return self._head + packed(values) + self._tail
 
     def _is_brought(self, error: ResponseError, execute: Callable[..., Any]) -> bool:
-        """Bring what the server lacks; False: it refuses the call for another reason."""
+        """Load what the server lacks; False: it refused the call for another reason."""
         if self._is_function:
             if is_withheld(error):
                 self._delivery.has_functions = False
@@ -146,7 +145,7 @@ class OperationCall:
         return getattr(client, name.lower())(what, len(self._keys), *self._keys, *values)
 
     def _told_again(self, values: Sequence[bytes]) -> Sequence[bytes]:
-        """The values of a call that may have been made before."""
+        """Return the values of a retry."""
         if self._again is None:
             return values
         at, mark = self._again

@@ -18,7 +18,7 @@ KEYS_AT_ONCE = 200
 ENTRIES_AT_ONCE = 500
 NO_KEY = -2  # what TTL says of a key that is not there
 RECORDS = frozenset({"workspaces", "leases", "nodes", "inner_nodes", "shared_limits"})
-"""They are read before what they describe: see :mod:`fairqueue.audit.looks`."""
+"""Records, which are read before what they describe: see :mod:`fairqueue.audit.looks`."""
 
 Heads = Callable[[str, str, bytes], Sequence[bytes]]
 """Reads a page of a hash without payloads: kind, name, cursor."""
@@ -34,7 +34,7 @@ class Pages:
         self._match = _SPECIAL.sub(r"\\\1", prefix) + "*"
 
     def entries(self) -> Iterator[Entry]:
-        """Read every key; one that goes meanwhile, as tokens do all the time, is left out."""
+        """Read every key; skip those that vanish meanwhile, as tokens do all the time."""
         found = sorted(set(self._client.scan_iter(match=self._match, count=1000)), key=self._place)
         for start in range(0, len(found), KEYS_AT_ONCE):
             yield from self._some(found[start : start + KEYS_AT_ONCE])
@@ -55,7 +55,7 @@ class Pages:
                 yield Entry(key, dict(value) if _is_scored(value) else value, end != -1)
 
     def _small(self, kinds: dict[bytes, bytes]) -> dict[bytes, Any]:
-        """Read what is small as a whole."""
+        """Read small keys whole."""
         sizes = self._ask([partial(_size, key=key, kind=kind) for key, kind in kinds.items()])
         small = [
             key
@@ -66,7 +66,7 @@ class Pages:
         return dict(zip(small, read, strict=True))
 
     def _ask(self, calls: Sequence[Callable[[Any], object]]) -> list[Any]:
-        """Send these calls at once. A key that gets another type meanwhile is left out."""
+        """Send these calls at once; skip keys that change their type meanwhile."""
         pipeline = self._client.pipeline(transaction=False)
         for call in calls:
             call(pipeline)

@@ -22,14 +22,14 @@ BEHIND_THE_KEY = {
     "ZMSCORE ZRANK ZREM ZSCAN ZSCORE BLPOP",
     2: "HINCRBY HSET HSETNX LRANGE ZADD ZCOUNT ZINCRBY ZRANGE ZRANGEBYSCORE ZREVRANGE",
 }
-"""Commands by how many arguments they take behind a key, at least."""
+"""Commands by the least number of arguments after the key."""
 OPTIONS = frozenset({"COUNT", "LIMIT", "MATCH", "MAXLEN", "PX", "RANK", "WITHSCORES"})
 ALLOWED = {b"OK", "OK"}
 FUNCTIONS = {"FCALL", "FUNCTION|LOAD"}
 SCRIPTS = {"EVALSHA", "EVAL", "SCRIPT|LOAD"}
 BRING_SCRIPTS = {"EVAL", "SCRIPT|LOAD"}
 HIDDEN = "not found"
-"""How a server answers for a command that rename-command has hidden."""
+"""Answers for a command that rename-command has hidden."""
 
 
 @cache
@@ -39,7 +39,7 @@ def commands_of_scripts() -> frozenset[str]:
 
 
 def calls(key: str) -> Iterator[tuple[str, ...]]:
-    """Give a call of each command that fairqueue runs, on this key."""
+    """Yield a call of each command that fairqueue runs, on this key."""
     yield from (("FCALL", "", "1", key), ("FUNCTION", "LOAD", ""))
     yield from (("EVALSHA", "0", "1", key), ("SCRIPT", "LOAD", ""), ("EVAL", "", "1", key))
     yield ("TIME",)
@@ -48,10 +48,10 @@ def calls(key: str) -> Iterator[tuple[str, ...]]:
 
 
 def missing_permissions(client: Any, key: str, *, waits: bool = False) -> str | None:
-    """Name all commands that the ACL forbids on this key, and the remedy; None: there is none.
+    """Return a text that names all commands that the ACL forbids on this key, and the remedy.
 
-    Functions are enough, or else scripts, and of the two commands that bring a script to the server
-    one. ``waits``: for replicas, too.
+    None: no command is missing. Functions or scripts suffice, with one of the two commands that
+    load a script. ``waits``: those for replicas are needed, too.
     """
     asked = [*calls(key), *([("WAIT", "0", "1"), ("PEXPIRE", key, "1")] if waits else [])]
     try:

@@ -10,14 +10,14 @@ MARK_MS = str(24 * 3600 * 1000)
 """How long the mark lives if the connection breaks between the two commands that touch it."""
 
 REPLIES = 3
-"""How many answers the commands get that go behind a call."""
+"""Number of replies to the commands behind a call."""
 
 SHARE_OF_TIMEOUT = 0.8
 """WAIT must answer before the connection's own time-out closes it."""
 
 
 class TooFewReplicas(ResponseError):
-    """A write was carried out, or not even sent, and too few replicas are there."""
+    """Too few replicas confirmed a write, or are known to be there before it was sent."""
 
 
 class Replicas(NamedTuple):
@@ -27,12 +27,12 @@ class Replicas(NamedTuple):
     seconds: float = 1.0
 
     def commands(self, pool: Any, mark: str, *, is_new: bool = False) -> list[list[str]]:
-        """What goes behind a call over a connection of this pool: a write, and the wait for it.
+        """Return the commands behind a call over a connection of this pool: a write, and WAIT.
 
-        From Redis 7.2 on, WAIT waits only for what its own connection has written. A call that was
-        made before, over another one, has written nothing now, so a mark is. It gets a time to live
-        and loses it again: a full Redis takes both, and no policy evicts what has none. The first
-        answers 0 where there is no mark yet; with ``is_new`` it is written.
+        From Redis 7.2 on, WAIT waits only for writes of its own connection, and a repeated call may
+        write nothing. So a mark is touched: it gets a time to live and loses it again, which a full
+        Redis accepts. The first command answers 0 if there is no mark yet; with ``is_new`` it is
+        written.
         """
         limit = pool.connection_kwargs.get("socket_timeout")
         seconds = min(self.seconds, SHARE_OF_TIMEOUT * limit) if limit else self.seconds

@@ -1,4 +1,4 @@
-"""Finds the primary that Redis Sentinels name: they are asked at each connect."""
+"""Finds the primary by asking Redis Sentinels at each connect."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from fairqueue._stores.redis.looking import Address, asking_options, pool_of
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
-"""Those of core URLs, and what the primary's own would be."""
+"""Schemes of core URLs, and those of the primary's own URL."""
 
 ENCODED = "in a user or password '/', '?', '#', ',' and '@' must be percent-encoded"
 DEFAULT_PORT = 26379
 OPTION = "sentinel_"
-"""How an option of the connections to Sentinels begins in a URL's query."""
+"""Prefix of options of connections to Sentinels in a URL's query."""
 _YES = {"1", "true", "yes", "on"}
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a URL says of Sentinels."""
+    """The Sentinels, the service and the options of a URL."""
 
     hosts: tuple[tuple[str, int], ...]
     service: str
     primary_url: str
-    """A URL with the primary's options, and a host that is not its own."""
+    """A URL with the primary's options, and a placeholder for its host."""
     options: tuple[tuple[str, str], ...] = ()
     min_others: int = 0
 
@@ -57,7 +57,7 @@ def read_place(url: str) -> Place:
 
 
 class _Unreadable(Exception):
-    """What is wrong with a URL, without a part of it that may be a password."""
+    """An error in a URL, without a part that may be a password."""
 
 
 def _read(scheme: str, rest: str) -> Place:
@@ -105,9 +105,9 @@ def _host(text: str) -> tuple[str, int]:
 class Sentinels:
     """The Sentinels of one service, which name its primary.
 
-    Connections to them last for one question, so that neither a fork nor a Sentinel that went
-    silent matters to the next one. The Sentinel that answered last is asked first, unless what it
-    named was doubted since: it may be behind, and name a dead primary for as long as it is.
+    Each question has its own connection, so that neither a fork nor a silent Sentinel matters to
+    the next one. The Sentinel that answered last is asked first, unless its answer was doubted
+    since: a Sentinel that lags behind names a dead primary.
     """
 
     has_slots = False
@@ -124,7 +124,7 @@ class Sentinels:
         return self._named
 
     def find(self) -> Address:
-        """The address of the primary; MasterNotFoundError if no Sentinel knows one that is up."""
+        """Return the primary's address; MasterNotFoundError if no Sentinel knows one that is up."""
         said = []
         for host in list(self._hosts):
             try:
@@ -142,7 +142,7 @@ class Sentinels:
         )
 
     def doubt(self, address: Address | None) -> None:
-        """Ask the Sentinel last from now on that has named this address, which is no primary."""
+        """Ask the Sentinel last that has named this address, which is no primary."""
         if address is not None and address == self._named:
             self._named = None
             self._hosts = [*self._hosts[1:], self._hosts[0]]
@@ -162,13 +162,13 @@ class Sentinels:
 
 
 _shared: WeakValueDictionary[Place, Sentinels] = WeakValueDictionary()
-"""Those of a place: what one pool finds out, another need not."""
+"""The Sentinels by place, so that pools share their findings."""
 
 
 def sentinel_pool(url: str, kind: Any = None, **changed: Any) -> Any:
-    """A pool of connections to the primary that a URL's Sentinels name, not connected yet.
+    """Return a pool of connections to the primary that a URL's Sentinels name; not connected yet.
 
-    ``kind``: a class of connections that ask Sentinels, else the URL says whether they use TLS.
+    ``kind``: their class; default: the URL says whether they use TLS.
     ``changed`` overrides the URL's options for connections to the primary. Raises
     ConfigurationError, ValueError, TypeError or a redis error for a URL that cannot be used.
     """

@@ -1,7 +1,7 @@
 """Sends calls of operations through redis-py's client while a library traces that client's calls.
 
 OpenTelemetry, Sentry, Datadog and New Relic put functions of their own in front of the methods of
-`redis.Redis`. The client here has these methods, and connections that are lent by somebody else.
+`redis.Redis`. The client here has these methods, and borrows its connections.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ _OF_COMMANDS = vars(core)
 
 
 def is_traced() -> bool:
-    """Whether a function that is not redis-py's own stands in front of what sends a call.
+    """Whether a library has replaced one of redis-py's methods that send a call.
 
-    It is asked at each call, since a library may begin and end at any time, as after the fork of a
-    worker's process.
+    Asked at each call: a library may begin and end at any time, as after a worker's fork.
     """
     methods = (
         (redis.Redis.execute_command, _OF_CLIENT),
@@ -36,7 +35,7 @@ def is_traced() -> bool:
 
 
 class Loans(redis.ConnectionPool):
-    """What a client takes for its pool: it borrows each connection, and gives it back."""
+    """Stands for a client's pool: lends each connection, and takes it back."""
 
     def __init__(self, pool: Any, take: Callable[[], Any], give_back: Callable[..., None]) -> None:
         super().__init__(pool.connection_class, **pool.connection_kwargs)
@@ -48,7 +47,7 @@ class Loans(redis.ConnectionPool):
         return self._take()
 
     def release(self, connection: Any) -> None:
-        """Give it back, and say whether its last call was answered."""
+        """Take it back, and say whether its last call was answered."""
         answered = connection in self._answered
         self._answered.discard(connection)
         self._give_back(connection, is_kept=answered)
@@ -59,7 +58,7 @@ class Loans(redis.ConnectionPool):
 
 
 class TracedClient(redis.Redis):
-    """A client for operations, with the methods that libraries put their functions in front of."""
+    """A client for operations, with the methods that tracing libraries replace."""
 
     def __init__(
         self,

@@ -19,23 +19,23 @@ LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms
 
 
 class Waited(Protocol):
-    """What a waiter asks of its engine."""
+    """What a waiter needs of its engine."""
 
     is_one_of_several: bool
 
     @property
     def is_open(self) -> bool:
-        """Whether the server is silent, and no call is to wait for it."""
+        """Whether the server is silent, so that no call waits for it."""
 
     def refuse_if_open(self) -> None:
-        """Raise StoreUnavailable if it is."""
+        """Raise StoreUnavailable if the server is silent."""
 
     def leave_alone(self) -> None:
-        """It has not answered."""
+        """The server has not answered."""
 
 
 class RedisWaiter(Waiter):
-    """BLPOP over the tokens of some queues; what takes a token claims, or gives it back."""
+    """BLPOP over the tokens of some queues; a taken token leads to a claim, or is given back."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class RedisWaiter(Waiter):
         return self._connection
 
     def arm(self, seconds: float) -> None:
-        """Start waiting; the queues take turns in being looked at first."""
+        """Start waiting; the queues take turns in being tried first."""
         if self._armed:
             return
         tokens = self._tokens()
@@ -90,13 +90,13 @@ class RedisWaiter(Waiter):
         return reply is not None
 
     def begin_disarm(self) -> None:
-        """Tell the server to end the wait, and do not wait for its reply."""
+        """Tell the server to end the wait, without waiting for its reply."""
         if self._armed and self._id is not None and not self._engine.is_open:
             with self._dropping():
                 self._unblock()
 
     def disarm(self) -> bool:
-        """End the wait on the server's side; where that cannot be done, its connection goes."""
+        """End the wait on the server's side, or else close its connection."""
         if not self._armed:
             return False
         if self._id is None:
@@ -122,8 +122,8 @@ class RedisWaiter(Waiter):
     def _end(self) -> bool:
         """End the wait on the server's side; False: its answer has not come in time.
 
-        The server is told again while the answer is missing: the wait itself, which goes over
-        another connection, may reach it after that.
+        The server is told repeatedly: the wait itself goes over another connection, and may reach
+        it later.
         """
         until = time.monotonic() + UNBLOCK_SECONDS
         while self._unblocking is not None or not self._readable(0):
@@ -185,9 +185,9 @@ class RedisWaiter(Waiter):
 
 
 def _id_of(connection: Any) -> Any:
-    """The number by which its wait can be ended; None where the server does not say.
+    """Return the connection's id, by which its wait can be ended; None if it is withheld.
 
-    Then a token may be lost with it, and the next poll finds the work.
+    Then a token may be lost with the wait, and the next poll finds the work.
     """
     connection.send_command("CLIENT", "ID")
     try:
