@@ -1,4 +1,4 @@
-"""``queue.admin``: the operators' calls by the names that they had before ``fairqueue.operate``."""
+"""``queue.admin``: the operators' calls by their earlier names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishes that an adapter collects, to send them together."""
+"""Collects an adapter's publishes, to send them together."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _as_set(core: FairQueue) -> float:
 
 @dataclass(slots=True)
 class Collected:
-    """One publish that waits for its batch."""
+    """One publish that waits to be sent with its batch."""
 
     core: FairQueue
     job: Job
@@ -44,10 +44,10 @@ class Collected:
     stored: Callable[[JobId], None]
     at: float = field(default_factory=time.monotonic)
     follows: list[Callable[[], object]] = field(default_factory=list)
-    """What comes after the publish, once it is stored."""
+    """Calls to make after the publish, once it is stored."""
 
     def now(self) -> tuple[Job, Admission]:
-        """The job as it is published now: a delay and an expiry count from its call."""
+        """Return the job to publish now: its delay and expiry count from the original call."""
         if self.job.delay_seconds or self.job.expires_seconds is not None:
             return waited(self.job, time.monotonic() - self.at), self.admission
         return self.job, self.admission
@@ -61,7 +61,7 @@ class Batch:
         self.is_open = True
         self.has_exempt = False
         self.latest: Collected | None = None
-        """The last one, until the next begins; what follows from it is added there."""
+        """The last publish, until the next begins; the calls that follow it are added there."""
         self._waiting: list[Collected] = []
         self._keys: set[tuple[str, str]] = set()
         self._stored: list[str] = []
@@ -73,17 +73,17 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """How many were collected, sent ones included."""
+        """How many publishes were collected, sent ones included."""
         return len(self._keys)
 
     def begin(self) -> None:
-        """Another publish begins: what follows from the last one is known."""
+        """Begin another publish: the calls that follow the last one are complete."""
         self.latest = None
 
     def add(
         self, core: FairQueue, new: NewJob, *, name: str, stored: Callable[[JobId], None]
     ) -> None:
-        """Collect one, unless it was; raises ConfigurationError as its publish would.
+        """Collect a publish once; raises ConfigurationError as the publish would.
 
         ``name`` is its id in its framework, and ``stored`` is called once it is stored.
         """
@@ -96,15 +96,15 @@ class Batch:
             self._waiting.append(self.latest)
 
     def join(self, other: Batch) -> None:
-        """Take what another has collected."""
+        """Take over another batch's publishes."""
         self._waiting += other._waiting
         self._keys |= other._keys
 
     def send(self, block_seconds: Callable[[FairQueue], float] = _as_set) -> None:
-        """Publish what was collected; call it again after BatchInterrupted, which stored a part.
+        """Publish all; call it again after BatchInterrupted, which stored a part.
 
-        ``block_seconds`` says how long to wait for room; by default as the settings do.
-        Raises LeaseLost, CapacityExceeded if none is stored that was to be whole, BatchRefused.
+        ``block_seconds``: how long to wait for capacity; default: the setting. Raises LeaseLost,
+        CapacityExceeded if a whole batch was rejected, BatchRefused.
         """
         while self._waiting:
             core = self._waiting[0].core
@@ -139,7 +139,7 @@ class Batch:
         self.follow()
 
     def follow(self) -> None:
-        """Do what follows the publishes that were stored."""
+        """Make the calls that follow the stored publishes."""
         while self._to_follow:
             one, job_id = self._to_follow.popleft()
             one.stored(job_id)
@@ -152,7 +152,7 @@ class Batch:
             send(self)
 
     def close(self) -> None:
-        """The block ends, maybe with an error: collect no more."""
+        """End the block, maybe with an error: collect no more."""
         self.is_open = False
 
     def _interrupted(self, error: PublishInterrupted) -> None:
@@ -177,10 +177,10 @@ class Batch:
 
 
 class GrowingBatch(Batch):
-    """A batch of unknown size, which is sent in parts: the first decides whether it is accepted.
+    """A batch of unknown size, sent in parts; the first part decides whether it is accepted.
 
-    What makes its jobs may wait for the first of them, so a thread sends what was collected within
-    ``PART_SECONDS``. What follows from that is done in the thread that publishes.
+    Its producer may wait for results of its first jobs, so a thread sends each job within
+    ``PART_SECONDS``. The calls that follow are made in the publishing thread.
     """
 
     def __init__(self, group: str | None, send: Callable[[Batch], None]) -> None:
@@ -191,14 +191,14 @@ class GrowingBatch(Batch):
         self._error: Exception | None = None
 
     def begin(self) -> None:
-        """Another publish begins: do what follows from those that were stored meanwhile."""
+        """Begin another publish: make the calls that follow those stored meanwhile."""
         super().begin()
         self.follow()
 
     def add(
         self, core: FairQueue, new: NewJob, *, name: str, stored: Callable[[JobId], None]
     ) -> None:
-        """Collect one, and send a hundred; raises what the sending of others has raised."""
+        """Collect a publish, and send each hundred; raises errors of earlier parts."""
         with self._lock:
             self._raise_error()
             if len(self) >= PUBLISHED_AT_ONCE:
@@ -224,7 +224,7 @@ class GrowingBatch(Batch):
             raise self._error
 
     def _settled(self) -> None:
-        """What follows is done when the next publish begins: the last one may be under way."""
+        """Leave the calls that follow to the next publish: the last one may not be complete."""
 
     def finish(self, send: Callable[[Batch], None]) -> None:
         """The block has ended: send what is left."""
@@ -235,7 +235,7 @@ class GrowingBatch(Batch):
             self.follow()
 
     def close(self) -> None:
-        """The block ends: wait for a part that is being sent."""
+        """End the block: wait for a part that is being sent."""
         super().close()
         with self._lock:
             if self._timer is not None:
@@ -244,14 +244,14 @@ class GrowingBatch(Batch):
 
 
 class Batches:
-    """The batches of one adapter, each of the context in which it was begun."""
+    """The batches of one adapter, one in each context."""
 
     def __init__(self, name: str) -> None:
         self._current: ContextVar[Batch | None] = ContextVar(name, default=None)
 
     @property
     def active(self) -> Batch | None:
-        """The batch that collects here, if one does; a task made in it may outlive it."""
+        """The open batch of this context, if any; an asyncio task made in it may outlive it."""
         batch = self._current.get()
         return batch if batch is not None and batch.is_open else None
 
@@ -259,11 +259,11 @@ class Batches:
     def collect(
         self, send: Callable[[Batch], None], *, whole: bool, grows: bool = False
     ) -> Iterator[None]:
-        """Collect what is published inside the block, and ``send`` it at its end.
+        """Collect the publishes inside the block, and ``send`` them at its end.
 
-        A block inside another adds to that. A ``whole`` one in another that is not whole remains
-        so, and goes with it, unless it has what must not be refused. After an error in the block
-        nothing of it is sent. One that ``grows`` is sent in parts, unless it is inside another.
+        A block inside another adds to that one. A ``whole`` block stays whole inside one that is
+        not, and goes with it, unless it has publishes that must not be refused. After an error in
+        the block nothing is sent. One that ``grows`` is sent in parts, unless it is inside another.
         """
         outer = self.active
         if outer is not None and (outer.group is not None or not whole):

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def wait_seconds(settings: Settings, requested: float | None) -> float:
-    """Return how long a publish may wait: as requested, else as set; 0: not at all."""
+    """Return how long a publish may wait: as requested, else the setting; 0: not at all."""
     if requested is not None:
         return requested
     return settings.block_seconds if settings.on_full == "block" else 0.0
@@ -66,7 +66,7 @@ def publish_refused_again(
     *,
     within_seconds: float,
 ) -> list[Published | FairQueueError]:
-    """Publish what was refused for its capacity until it is accepted, or the time is up."""
+    """Publish jobs that a capacity refused until they are accepted, or the time is up."""
     done = list(outcomes)
 
     def again(seconds: float) -> None:

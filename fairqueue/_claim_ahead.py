@@ -1,4 +1,4 @@
-"""How many jobs a worker may claim before a slot is free for them: those that start in a moment."""
+"""How many jobs a worker may claim before it has a free slot: those that start in a moment."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class ClaimAhead:
 
     @property
     def hold_seconds(self) -> float:
-        """What has not started by then was claimed too early: it is given back.
+        """How long a claimed job may wait for its start before it is given back.
 
         Twice the time in which it was to start, so that few are given back and claimed again.
         """
         return max(SHORTEST_HOLD_SECONDS, 2 * self._seconds)
 
     def record(self, duration_seconds: float) -> None:
-        """One job occupied its slot for this long."""
+        """Record for how long a job occupied its slot."""
         mean = duration_seconds if self._mean is None else self._mean
         self._mean = mean + NEWEST_WEIGHT * (duration_seconds - mean)
 

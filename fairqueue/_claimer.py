@@ -1,8 +1,7 @@
 """Numbered calls of one owner, repeated until they are answered, so that no lost reply loses a job.
 
-The store answers a call with the number of an earlier one by that one's reply. So a call whose
-reply was lost is sent again before the next one, and what it leased or finished is kept until
-somebody asks for it.
+The store answers a repeated number with the first reply. So a call whose reply was lost is sent
+again before the next one, and its result is kept for the next caller.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ log = logging.getLogger("fairqueue.claimer")
 T = TypeVar("T")
 
 LONGEST_POLL_SECONDS = 1.0
-MOST_AT_ONCE = 16  # jobs that one call claims, and that it finishes: more would be a long script
+MOST_AT_ONCE = 16  # jobs that one call claims, and finishes: more would make a long script
 YIELD_FIRST_SECONDS = 60.0  # after declining a job, other claimers are woken first for this long
 
 _NOTHING = Claimed((), frozenset(), 0.0)
@@ -42,7 +41,7 @@ class _Call(Generic[T]):
     send: Callable[[], T]
     finishes: tuple[Finish, ...] = ()
     action: tuple[str, int] | None = None
-    """Operation and fence, if the caller may repeat the call itself to get the reply."""
+    """Operation and fence, if a caller may repeat the call to get the reply."""
 
 
 def _joined(first: Claimed, then: Claimed) -> Claimed:
@@ -51,7 +50,7 @@ def _joined(first: Claimed, then: Claimed) -> Claimed:
 
 
 def _wait_or_poll(waiter: Waiter, seconds: float) -> None:
-    """Wait for a wake-up; if that is not possible, sleep briefly: the next claim will say why."""
+    """Wait for a wake-up; if that fails, sleep briefly, and let the next claim raise the error."""
     try:
         waiter.wait(seconds)
     except StoreUnavailable:
@@ -61,9 +60,9 @@ def _wait_or_poll(waiter: Waiter, seconds: float) -> None:
 def renewed_leases(
     store: AnyStore, leases: Sequence[Lease], lease_seconds: float
 ) -> tuple[tuple[Lease, ...], frozenset[int]]:
-    """Renew leases that one call brought and another one returns.
+    """Renew leases between the call that leased them and the one that returns them.
 
-    Returns those that are not lost, and the fences of those among them that were not renewed.
+    Returns those that are not lost, and the fences of those that could not be renewed.
     """
     sent = time.monotonic()
     progress = [(lease.fence, 0.0) for lease in leases]
@@ -87,7 +86,7 @@ def claim_when_woken(
 
 
 class Owner:
-    """The name under which this process holds leases; a forked child has another."""
+    """The identity under which this process holds leases; a forked child has another."""
 
     def __init__(self) -> None:
         self._pid = -1
@@ -103,9 +102,9 @@ class Owner:
 
 
 class Claimer:
-    """Holds leases of one shard. One call at a time; a forked child is a new owner.
+    """Makes an owner's numbered calls to one shard, one at a time; a forked child is a new owner.
 
-    Claimers of several shards may be one ``owner``.
+    Claimers of several shards may share an ``owner``.
     """
 
     def __init__(self, store: Store, settings: Settings, owner: Owner | None = None) -> None:
@@ -124,7 +123,7 @@ class Claimer:
 
     @contextmanager
     def _exclusive(self) -> Iterator[tuple[tuple[str, int] | None, Any]]:
-        """Let one caller in; first repeat an unanswered call, and yield its action and reply.
+        """Admit one caller; first repeat an unanswered call, and yield its action and reply.
 
         A forked child starts over: its parent's calls and its parent's lock are not its own.
         """
@@ -135,7 +134,7 @@ class Claimer:
             yield (None, None) if call is None else (call.action, self._repeat(call))
 
     def _repeat(self, call: _Call[T]) -> T:
-        """Send a call again and keep its result for the next caller: its own has given up."""
+        """Send a call again and keep its result for the next caller; its own has given up."""
         reply = self._send(call)
         if isinstance(reply, Claimed):
             self._recovered = _joined(self._recovered, reply)
@@ -145,7 +144,7 @@ class Claimer:
         return reply
 
     def _send(self, call: _Call[T]) -> T:
-        """A reply or an error of the store answers a call; an interrupt or lost link does not."""
+        """Send a call. A reply or an error of the store answers it; an interrupt does not."""
         self._unanswered = call
         try:
             reply = call.send()
@@ -173,11 +172,11 @@ class Claimer:
         return self._send(_Call(lambda: call(**identity), finishes, action))
 
     def _unfinished(self, finishes: Sequence[Finish]) -> tuple[Finish, ...]:
-        """Leave out what a repeated call has already finished: its caller reports it again."""
+        """Leave out ends that a repeated call has reported: its caller reports them again."""
         return tuple(f for f in finishes if (f.fence, f.ending) not in self._finished)
 
     def _renew_recovered(self) -> Claimed:
-        """Return what repeated calls brought; its leases are as old as the first attempt."""
+        """Return the results of repeated calls, whose leases are as old as the first attempt."""
         if self._recovered.leases:
             seconds = self._settings.lease_seconds
             leases, _ = renewed_leases(self._store, self._recovered.leases, seconds)
@@ -193,8 +192,8 @@ class Claimer:
     ) -> Claimed:
         """Finish and claim; leases recovered from a lost reply are included in ``n``.
 
-        ``times``: gives what each call tells the store of other shards, see :meth:`Store.claim`.
-        Many take several calls. What the first of them brought is kept if a later one fails.
+        ``times``: returns what each call tells a shard about others, see :meth:`Store.claim`. Many
+        jobs take several calls; earlier results are kept if a later call fails.
         """
         with self._exclusive():
             left, recovered = self._unfinished(finishes), self._renew_recovered()

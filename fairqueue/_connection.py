@@ -1,4 +1,4 @@
-"""Checks the store before its first use; what starts is refused where operators are only warned."""
+"""Checks the store before its first use: refuses bad servers, but only warns operators."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from fairqueue._stores.store import AnyStore
 
 
 class Connection:
-    """Whether the store of a queue was checked.
+    """Whether a queue's store was checked.
 
-    ``bring`` stores the limits of the process; None: it is a tool, which neither publishes nor
-    claims.
+    ``bring`` stores the limits of the process; None: a tool that neither publishes nor claims.
     """
 
     def __init__(self, store: AnyStore, bring: Callable[[], bool] | None) -> None:
@@ -20,7 +19,7 @@ class Connection:
         self._is_ready = self._is_reached = False
 
     def like(self, other: Connection) -> None:
-        """Leave out what another queue of the same keys has done."""
+        """Skip the steps that another queue on the same keys has taken."""
         self._is_ready, self._is_reached = other._is_ready, other._is_reached
 
     def connect(self) -> bool:
@@ -37,7 +36,7 @@ class Connection:
         return self._store
 
     def reached(self) -> AnyStore:
-        """Return the store for operators, who read and brake also where jobs may be lost."""
+        """Return the store for operators, also on a server that may lose jobs."""
         if not (self._is_ready or self._is_reached):
             try:
                 self.connect()

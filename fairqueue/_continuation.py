@@ -1,4 +1,4 @@
-"""What follows from a job, such as its retry or callback, is published until the store answers."""
+"""Publishes what follows from a job, such as a retry or callback, until the store answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG_EVERY_SECONDS = 10.0
 
 
 def publish_until_answered(publish: Callable[[], T], what: str, gives_up: Callable[[], bool]) -> T:
-    """Publish again while the store is away, until ``gives_up()``: then StoreUnavailable is raised.
+    """Publish again while the store is away, until ``gives_up()``; then raise StoreUnavailable.
 
     Only the store knows whether the job's lease has outlived an outage, so it is asked until it
     answers. Each try must be the same publish, under one job id. ``what`` is logged.

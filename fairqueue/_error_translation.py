@@ -12,7 +12,7 @@ from fairqueue.errors import FairQueueError
 def translate_errors(
     classes: Mapping[type[FairQueueError], type[FairQueueError]],
 ) -> Iterator[None]:
-    """Inside the block, an error of exactly one of these classes is raised as the other."""
+    """Inside the block, raise an error of exactly one of these classes as its counterpart."""
     try:
         yield
     except FairQueueError as error:

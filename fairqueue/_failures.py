@@ -1,10 +1,10 @@
-"""Reports jobs that ended in the store to an adapter, so that their failure is handled.
+"""Reports jobs that ended in the store to an adapter, which runs the failure handling.
 
 If every delivery of a job kills its worker, the job becomes a dead letter when its last lease is
 reaped. Its framework never sees an end, and its result would stay pending for ever. The same holds
-for a job that expires, or is cancelled, while it waits. So each worker
-regularly takes notices of such failures on its queues. Every failure is reported at least once:
-the notice of a worker that dies meanwhile becomes available to another.
+for a job that expires, or is cancelled, while it waits. So each worker regularly takes notices of
+such failures on its queues. Every failure is reported at least once: if a worker dies meanwhile,
+another gets its notice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger("fairqueue.failures")
 LOOK_EVERY_SECONDS = (1.0, 2.0)
 NOTICES_AT_ONCE = 16
 MOST_ATTEMPTS = 3
-"""A failure handler that raises this often for one job is not called again."""
+"""How often a failure handler may raise for one job before it is not called again."""
 LOG_EVERY_SECONDS = 30.0
 LONGEST_REASON = 500  # characters
 
@@ -70,7 +70,7 @@ class FailureReporter:
         self._queue.close()
 
     def _pause_seconds(self) -> float:
-        """Look less often where that is a call to each of several shards on one server."""
+        """Return the pause between looks, longer with several shards on one server."""
         shards = max(shard.engine.shards_on_server for shard in self._queue.store.shards)
         return uniform(*LOOK_EVERY_SECONDS) * shards  # noqa: S311 - no secret
 
@@ -79,7 +79,7 @@ class FailureReporter:
             log.error("could not look for failed jobs, will retry", exc_info=error)
 
     def _report_some(self) -> int:
-        """Report what is due, up to a number; return how many notices there were."""
+        """Report a bounded number of due failures; return how many notices there were."""
         queues = self._queues()
         if not queues:
             return 0
@@ -91,7 +91,7 @@ class FailureReporter:
         return len(notices)
 
     def _reported(self, letter: DeadLetter) -> bool:
-        """Report one failure; False: not done, its notice becomes available again."""
+        """Report one failure; False: not reported, and its notice becomes available again."""
         job = letter.job
         try:
             with run_context(_last_run(letter, self._queue.store.store_id)):

@@ -1,4 +1,4 @@
-"""The arithmetic that Python needs, too; that of the scripts is in ``lua/modules/fairness.lua``."""
+"""The part of ``lua/modules/fairness.lua`` that Python needs, too."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ WEIGHT_UNITS = 1_000_000
 """Weights are summed as whole numbers, so that sums do not drift."""
 
 UNKNOWN_SECONDS = 5.0
-"""How far apart starts are taken to be where none has been."""
+"""Assumed seconds between starts if there has been none."""
 LONGEST_SECONDS = 300.0
 JITTER = (1.0, 1.5)
 
 MOST_TIMES = 3.0
-"""A job that takes more than this many times its estimate is not of the kind that was measured."""
+"""A job that takes more than this many times its estimate has no known end."""
 LATE_SECONDS = 1.0
-"""A short one may be late by this much for other reasons."""
+"""Seconds by which a short job may be late for other reasons."""
 HALVINGS = 30
 """After them a time within a day is exact to less than a millisecond."""
 
@@ -33,7 +33,7 @@ def weight_of(units: int) -> float:
 
 
 def next_start(tat: float, rate: float, burst: float) -> float:
-    """The earliest next start under a rate, by its theoretical arrival time; of none, never."""
+    """Return the earliest next start under a rate, by its theoretical arrival time; of 0, never."""
     if rate == 0:
         return inf
     return tat - (burst - 1) / rate
@@ -56,10 +56,10 @@ def retry_after(
 
 
 def seconds_left(expected: float | None, elapsed: float) -> float | None:
-    """Estimate how long a job still runs that is ``expected`` to take this many seconds.
+    """Estimate how long a job with an ``expected`` duration still runs.
 
-    One that is late already is taken to be as late again when it ends; None: it takes so much
-    longer than expected that nothing is known, or no estimate is.
+    A job that is late is assumed to be as late again when it ends. None: it is far too late to
+    tell, or has no estimate.
     """
     if expected is None or elapsed > MOST_TIMES * expected + LATE_SECONDS:
         return None

@@ -33,7 +33,7 @@ LOG_EVERY_SECONDS = 10.0
 
 
 def early_seconds(lease_seconds: float) -> float:
-    """How long before its end a lease counts as lost, and no run begins on it any more."""
+    """Return how long before its end a lease counts as lost, and no run begins on it."""
     return min(lease_seconds * EARLY_FRACTION, MOST_EARLY_SECONDS)
 
 
@@ -251,7 +251,7 @@ class LeaseKeeper:
         return not any(failed)
 
     def _report_orphans(self) -> None:
-        """Once is not enough: the report of its end may be under way."""
+        """Report runs that are over in two beats: at the first, their end may be on its way."""
         with self._lock:
             asked = [held for held in self._held.values() if held.is_over is not None]
         for held in asked:

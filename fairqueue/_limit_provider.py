@@ -22,13 +22,13 @@ log = logging.getLogger("fairqueue.limits")
 FRESH_SECONDS = 60.0
 """How long an answer is used before the function is called again, in the background."""
 KNOWN_SECONDS = 1800.0
-"""A publish waits for the answer if the last call is longer ago. Half of what the store keeps."""
+"""A publish waits for a new answer if the last one is older. Half of what the store keeps."""
 WAIT_SECONDS = 5.0
 RETRY_SECONDS = 10.0
 CALLS_AT_ONCE = 16
 REMEMBERED = 10_000
 FAILED = "limit provider %r failed for workspace %r: %r; its last known limits apply (%s so far)"
-Call = Future[BaseException | None]  # of the function; its result is why the call failed
+Call = Future[BaseException | None]  # of the function; its result is the error
 
 
 class LimitProvider:
@@ -75,7 +75,7 @@ class LimitProvider:
                 self._start(workspace)
 
     def refresh(self, workspace: str) -> None:
-        """Call the function now; the answer to a call under way is not enough. Raise its error."""
+        """Make a new call now, even if one is under way. Raise its error."""
         self._age(workspace)  # in a forked child, forget the parent's calls
         if earlier := self._calls.get(workspace):
             wait([earlier], WAIT_SECONDS)

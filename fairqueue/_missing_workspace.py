@@ -1,4 +1,4 @@
-"""What becomes of a publish whose workspace is not found: the setting on_missing_workspace."""
+"""Warns of, or refuses, publishes without a workspace: the setting on_missing_workspace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MissingWorkspace:
     def found_none(
         self, task: str, looked_for: Callable[[], str], *, must_publish: bool = False
     ) -> None:
-        """No workspace was found for a job of this task; ``looked_for`` says what was tried.
+        """Handle a job of this task without a workspace; ``looked_for`` says what was tried.
 
         Raises WorkspaceUnresolved with ``on_missing_workspace="reject"``, unless the job must be
         published all the same, because a framework would lose it.

@@ -1,4 +1,4 @@
-"""The arguments of a publish, and the job that they become."""
+"""Checks the arguments of a publish, and makes the job."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def checked(
 
 
 def as_one_group(pairs: Sequence[tuple[Job, Admission]]) -> list[tuple[Job, Admission]]:
-    """Return the jobs as those of one group: the same jobs are the same group again.
+    """Return the jobs as one group; the same jobs are the same group again.
 
-    The sign before its name says that all jobs of the call are this group.
+    The sign before its name says that the group is all jobs of the call.
     """
     ids = "\n".join(f"{job.queue} {job.id}" for job, _ in pairs)
     name = hashlib.blake2b(ids.encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""The limits of a process's settings: when they are stored, and what is said of it."""
+"""Stores the limits of a process's settings, and logs conflicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKS_PER_LEASE = 3
 
 
 class OwnLimits:
-    """Stores the limits of one process; those of an ``authoritative`` one replace others."""
+    """Stores the limits of one process; an ``authoritative`` one replaces others."""
 
     def __init__(self, settings: Settings, store: AnyStore, *, authoritative: bool) -> None:
         self._settings, self._store, self._authoritative = settings, store, authoritative
@@ -30,7 +30,7 @@ class OwnLimits:
             self._check = Throttle(settings.lease_seconds / CHECKS_PER_LEASE)
 
     def bring(self) -> bool:
-        """Store them; return whether the stored ones are now these, and log where they are not."""
+        """Store them; return whether the stored limits are now these, and log if they are not."""
         limits = self._settings.stored_limits()
         same = self._store.configure(
             limits,
@@ -68,9 +68,9 @@ class OwnLimits:
         )
 
     def restore_if_lost(self, shards: Sequence[Store]) -> None:
-        """Once in a while, store a worker's limits again where FLUSHDB has taken them.
+        """Now and then, store a worker's limits again if the store has lost them.
 
-        ``shards``: those that answer. One of several that does not must not keep others from work.
+        ``shards``: those that answer; one of several that does not must not stop the others.
         """
         if self._check is not None and self._check.passes():
             with suppress(StoreUnavailable) if len(self._store.shards) > 1 else nullcontext():

@@ -1,4 +1,4 @@
-"""Child processes, each stopped by its own pid, that do not outlive this process for long."""
+"""Child processes, each stopped by its pid, that end soon after this process does."""
 
 from __future__ import annotations
 

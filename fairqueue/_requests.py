@@ -40,7 +40,7 @@ LOG_EVERY_SECONDS = 10.0
 
 
 class Ticket:
-    """A place for one request, or a turn to get one. As a context manager it ends with the block.
+    """A place for one request, or a turn to get one; as a context manager it ends with the block.
 
     ``is_in_flight`` False: it waits, see :meth:`Requests.turns`.
     """
@@ -53,7 +53,7 @@ class Ticket:
     def end(self) -> None:
         """Free the place, or leave the queue; a second call does nothing.
 
-        It never raises: where the store does not hear of it, the place is free a lease later.
+        It never raises: if the store is not reached, the place is free a lease later.
         """
         self._requests.end(self)
 
@@ -70,11 +70,11 @@ class Ticket:
 
 
 class Requests:
-    """Gives out places for web requests, of which ``requests`` limits how many are in flight.
+    """Gives out places for web requests; the limits ``requests`` say how many are in flight.
 
-    A place is a lease: this process renews those of its requests by their names, from a thread of
-    its own, and a place that it does not name is free a lease later. Threads may share it, and a
-    forked child has places of its own.
+    A place is a lease: this process renews its requests by name, from its own thread, and a place
+    that it does not name is free a lease later. Threads may share it; a forked child has its own
+    places.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Requests:
         self._lock = native_lock()
         self._held: dict[str, Ticket] = {}
         self._renewed = time.monotonic()
-        """When all places were last known to the store."""
+        """When all places were last renewed."""
         self._stopped: threading.Event | None = None
 
     def _check_fork(self) -> None:
@@ -146,14 +146,14 @@ class Requests:
                 waiting_most=waiting_most,
                 held=self._in_flight() if self._is_late() else (),
             )
-        except BaseException:  # the store may have admitted it, or does so later: for a lease
+        except BaseException:  # if the store admits it all the same, that lasts for a lease
             self._forget(ticket)
             raise
         ticket.is_in_flight = reply.state == "in_flight"
         if reply.state == "rejected":
             self._forget(ticket)
             raise _rejected(ticket, reply)
-        if ticket.text not in self._held:  # it was ended while it was asked for
+        if ticket.text not in self._held:  # it was ended meanwhile
             self._connected().end_request(ticket.text)
 
     def turns(self, ticket: Ticket, *, within_seconds: float) -> Iterator[float]:
@@ -204,7 +204,7 @@ class Requests:
         start_native(partial(self._run, self._stopped), name="fairqueue-requests")
 
     def close(self) -> None:
-        """Stop renewing: what is still in flight counts for one more lease."""
+        """Stop renewing: requests in flight count for one more lease."""
         if self._stopped is not None and self._name == self._owner.name:
             self._stopped.set()
             self._stopped = None
@@ -234,11 +234,11 @@ class Requests:
             return [text for text, ticket in self._held.items() if ticket.is_in_flight]
 
     def _is_late(self) -> bool:
-        """Whether leases may have ended, as in an outage: then an admission must not drop them."""
+        """Whether leases may have ended, as in an outage: an admission must not drop them then."""
         return time.monotonic() - self._renewed > self._lease_seconds * LATE_PER_LEASE
 
     def renew(self, store: AnyStore) -> None:
-        """Renew all places; the thread does so by itself. Those that the store lost count again."""
+        """Renew all places, as the thread does; those that the store has lost count again."""
         sent, named = time.monotonic(), self._in_flight()
         if named:
             store.renew_requests(named, lease_seconds=self._lease_seconds)

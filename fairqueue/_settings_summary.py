@@ -12,7 +12,7 @@ from fairqueue._workspace_from import shown_source
 from fairqueue.errors import StoreUnavailable
 
 MOST_NAMED = 5
-"""Names of a scope; one line has no room for hundreds."""
+"""Most names of a scope in the line."""
 
 NAMED = ("workspaces", "tasks", "queues")
 
@@ -20,8 +20,8 @@ NAMED = ("workspaces", "tasks", "queues")
 def settings_summary(core: FairQueue) -> str:
     """Namespace, source of the workspace, limits in force and lease, in one line.
 
-    A limit that is not this process's own has its source behind it. If the store is away, the line
-    has the limits of this process.
+    A limit of another source is followed by that source. If the store is away, the line has the
+    limits of this process.
     """
     settings = core.settings
     limits = ", ".join(_limits(core))
@@ -67,7 +67,7 @@ def _source(limit: Limit | None, configured: Limit | None) -> str:
 
 
 def _others(settings: Settings) -> Iterator[str]:
-    """What few apps set."""
+    """Return settings that few apps change."""
     for scope in NAMED:
         names = sorted(getattr(settings, scope))
         if names:

@@ -19,11 +19,11 @@ PROBES_UNTIL_SILENT = 2
 
 
 class SilenceWatch:
-    """Asks each server every second from a native thread, and lets go of it while it is silent.
+    """Probes each server from a native thread; while it is silent, calls to it fail at once.
 
-    A server that is stopped, or a link that drops packets, refuses no connection: each call would
-    wait for its time-out. From the second unanswered probe on calls to that server raise
-    StoreUnavailable at once. Once it answers, all is as before.
+    A stopped server, or a link that drops packets, refuses no connection: each call would wait for
+    its time-out. From the second unanswered probe on, calls to that server raise StoreUnavailable
+    at once, until it answers.
     """
 
     def __init__(self, queue: FairQueue) -> None:
@@ -31,13 +31,13 @@ class SilenceWatch:
         self._stopped = native_event()
 
     def start(self) -> None:
-        """Ask until :meth:`stop`, or until the process ends."""
+        """Probe until :meth:`stop`, or until the process ends."""
         of_servers = {shard.engine.breaker: shard for shard in self._queue.store.shards}
         for shard in of_servers.values():
             start_native(partial(self._run, shard), name="fairqueue-silence")
 
     def stop(self) -> None:
-        """Ask no more; calls wait for the store as before."""
+        """Stop probing; calls wait for the store as before."""
         self._stopped.set()
         for shard in self._queue.store.shards:
             shard.engine.breaker.close()

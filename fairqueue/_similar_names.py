@@ -8,11 +8,11 @@ from collections.abc import Iterable
 log = logging.getLogger("fairqueue.publish")
 
 MOST_REMEMBERED = 10_000
-"""Names; beyond that, their warnings are repeated."""
+"""How many names are remembered; beyond that, warnings are repeated."""
 
 
 def folded(name: str) -> str:
-    """Return what is the same of names that differ only in case or surrounding spaces."""
+    """Return the same text for names that differ only in case or surrounding spaces."""
     return name.strip().casefold()
 
 
@@ -36,7 +36,7 @@ class SimilarNames:
         self._first = {folded(name): name for name in self._known}
 
     def note(self, name: str) -> None:
-        """A publish names this workspace."""
+        """Note a publish's workspace."""
         if name in self._seen:
             return
         if len(self._seen) >= len(self._known) + MOST_REMEMBERED:

@@ -1,4 +1,4 @@
-"""Counts what one process sees happen to jobs, in memory: no call to the store is made for it."""
+"""Counts in memory what one process sees happen to jobs, without calls to the store."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ BOUNDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3
 """Upper bounds of a histogram's buckets, in seconds."""
 
 OTHERS = "other"
-"""The label of all workspaces that have none of their own; a workspace of this name has none."""
+"""The label of all other workspaces; a workspace of this name has no label of its own."""
 
 MOST_HELD = 10_000  # leases that are remembered until they end
-CANDIDATES = 10  # times as many workspaces are compared as have a label
-FADES_AFTER = 1_000  # events, after which all earlier ones count for half
-AHEAD = 2.0  # times as busy as one with a label is the workspace that takes its place
+CANDIDATES = 10  # as a multiple of the labels: workspaces that are compared
+FADES_AFTER = 1_000  # events after which all earlier ones count half
+AHEAD = 2.0  # how many times as busy a workspace must be to take another's label
 
 Labels = tuple[str, ...]
 
 
 @dataclass
 class Histogram:
-    """How many waits or runs were at most this long, by the bounds and beyond; and their sum."""
+    """Counts of waits or runs by upper bound, and their sum."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     seconds: float = 0.0
@@ -41,7 +41,7 @@ class Histogram:
 
 
 class Busiest:
-    """Chooses the few workspaces that have a label of their own: those with most recent events."""
+    """Chooses the workspaces with a label of their own: those with most recent events."""
 
     def __init__(self, most: int) -> None:
         self._most, self._events = most, 0
@@ -49,7 +49,7 @@ class Busiest:
         self._candidates: dict[str, float] = {}
 
     def label(self, workspace: str) -> tuple[str, str | None]:
-        """Note an event; return the workspace's label, and which one has lost its own to it."""
+        """Note an event; return the workspace's label, and the workspace that lost its label."""
         self._fade()
         if workspace in self._named:
             self._named[workspace] += 1
@@ -161,7 +161,7 @@ class Tally:
                     self._start(lease)
 
     def ended(self, fence: int, ending: str, seconds: float = 0.0) -> None:
-        """A lease ended after these worker-seconds; one that was not seen to begin is ignored."""
+        """A lease ended after these worker-seconds; ignored if its start was not seen."""
         if not self.is_on:
             return
         with self._lock:
@@ -216,7 +216,7 @@ class Tally:
         return label
 
     def _forget(self, workspace: str) -> None:
-        """Its numbers end here; they begin at 0 if it comes back, as after a restart."""
+        """End a workspace's numbers; they begin at 0 if it comes back, as after a restart."""
         for by_name in (self._counters, self._histograms):
             for name, series in by_name.items():
                 if name.startswith("workspace_"):

@@ -33,9 +33,9 @@ def _threading() -> Any:
 
 
 def native_select(name: str) -> Any:
-    """Return what ``select`` has under a name, such as ``epoll``; None: this system has none.
+    """Return a member of ``select``, such as ``epoll``; None: this system has none.
 
-    gevent and eventlet take some of them away.
+    gevent and eventlet remove some of them.
     """
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
     if gevent is not None and gevent.is_module_patched("select"):
@@ -91,8 +91,8 @@ def native_event() -> threading.Event:
 def native_lock(*, reentrant: bool = False) -> AbstractContextManager[Any]:
     """Make a lock for native threads and greenlets, to be held for moments only.
 
-    A patched lock that a native thread releases may leave the greenlet that waits for it asleep.
-    A reentrant one is the thread's: it lets in the greenlets of one thread together.
+    If a native thread releases a patched lock, the greenlet that waits for it may stay asleep. A
+    reentrant lock belongs to the thread: all its greenlets may hold it together.
     """
     gevent = _gevent()
     if gevent is None:
@@ -115,7 +115,7 @@ def start_native(target: Callable[[], None], *, name: str) -> None:
 
 
 def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[[], bool]) -> None:
-    """Renew every third of a lease until this is set, and soon again after one that has failed."""
+    """Renew every third of a lease until this is set, and sooner after a failure."""
     wait = lease_seconds / RENEWALS_PER_LEASE
     while not stopped.wait(wait):
         wait = lease_seconds / (RENEWALS_PER_LEASE if renew() else RETRIES_PER_LEASE)
@@ -124,8 +124,8 @@ def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[
 class _LogLock:
     """The lock of a log handler: greenlets take turns by their own lock, threads by a native one.
 
-    One that waits in its thread for a patched lock that another thread has is never woken: a native
-    thread that logs would stop a greenlet for ever, or be stopped, and renew no more leases.
+    A waiter for a patched lock that another thread holds is never woken: a native thread that logs
+    would block a greenlet for ever, or be blocked, and renew no more leases.
     """
 
     def __init__(self, green: Any) -> None:
@@ -140,7 +140,7 @@ class _LogLock:
         return True
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release it to the next waiter."""
         self._native.release()
         if _ident() == self._home:
             self._green.release()
@@ -151,13 +151,13 @@ class _LogLock:
         self.release()
 
     def _at_fork_reinit(self) -> None:
-        """Be free in a forked child; ``logging`` calls it."""
+        """Unlock in a forked child; called by ``logging``."""
         self._green._at_fork_reinit()  # noqa: SLF001
         self._native, self._home = native_lock(reentrant=True), _ident()
 
 
 def _ident() -> int:
-    """Return the thread, where greenlets would have idents of their own."""
+    """Return the thread's ident; greenlets would have their own."""
     gevent = _gevent()
     ident = gevent.get_original("_thread", "get_ident") if gevent else _threading().get_ident
     return int(ident())

@@ -1,7 +1,7 @@
 """Spans of OpenTelemetry: one for a publish, and one for a run, which continues its trace.
 
-Only its API is used, so without an SDK in the process nothing is recorded. Where another library
-traces the same publish or run, its span is the one: it gets our attributes.
+Only its API is used, so without an SDK in the process nothing is recorded. If another library
+traces the same publish or run, its span gets our attributes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Attributes = dict[str, str | int | float]
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a run's span says of its job."""
+    """The facts about a job in the span of its run."""
 
     queue: str
     task: str
@@ -32,7 +32,7 @@ class Delivery:
     runnable_seconds: float | None
 
     def attributes(self) -> Attributes:
-        """By the semantic conventions for messaging, and our own names for the rest."""
+        """Return attributes by the semantic conventions for messaging; others have our names."""
         found = _attributes(self.queue, self.task, self.workspace, self.message_id)
         found |= {"messaging.operation.name": "process", "messaging.operation.type": "process"}
         found |= {"fairqueue.job.id": self.job_id, "fairqueue.deliveries": self.deliveries}
@@ -57,14 +57,14 @@ def _attributes(queue: str, task: str, workspace: str | None, message_id: str) -
 
 
 class Run:
-    """The span of one run, which is the current one until it ends."""
+    """The span of one run, the current span until it ends."""
 
     def __init__(self, api: _Api, span: Any, context: Any) -> None:
         self._api, self._span = api, span
         self._token = api.context.attach(api.trace.set_span_in_context(span, context))
 
     def end(self, error: BaseException | None = None) -> None:
-        """The run is over; ``error`` is what it failed with."""
+        """End the span; ``error`` is what the run failed with."""
         self._api.context.detach(self._token)
         if error is not None:
             self._span.record_exception(error)
@@ -131,9 +131,9 @@ class Tracing:
         message_id: str = "",
         is_collected: bool = False,
     ) -> AbstractContextManager[None]:
-        """Trace a publish; what is to travel with its message is written into ``carrier``.
+        """Trace a publish; write the context for its message into ``carrier``.
 
-        ``is_collected``: it is only made here, and sent later with others.
+        ``is_collected``: the message is sent later with others.
         """
         if self._api is None:
             return _NOT_TRACED
@@ -159,6 +159,6 @@ class Tracing:
         return Run(api, span, context)
 
     def describe_run(self, delivery: Delivery) -> None:
-        """Another library has begun the span of this run: say there what is known of its job."""
+        """Add the job's facts to the span that another library has begun for this run."""
         if self._api is not None:
             self._api.trace.get_current_span().set_attributes(delivery.attributes())

@@ -1,4 +1,4 @@
-"""What became of publishes under a unique key, by the framework's own message ids.
+"""Outcomes of publishes under a unique key, by the framework's own message ids.
 
 A job under a key has an id that ends in the id of its message, so a publish that finds the key
 taken can name the message that holds it.
@@ -35,7 +35,7 @@ class UniqueOutcomes(Generic[T]):
         self._outcomes: OrderedDict[str, T] = OrderedDict()
 
     def remember(self, message_id: str, job: JobId) -> None:
-        """Keep what became of a message that was published under a key.
+        """Keep the outcome of a message that was published under a key.
 
         A repeated publish is one whose reply was lost: the first attempt created the job.
         """
@@ -47,5 +47,5 @@ class UniqueOutcomes(Generic[T]):
             self._outcomes.popitem(last=False)
 
     def get(self, message_id: str) -> T | None:
-        """What became of it; None: it had no key, or 1,000 others came after it."""
+        """Return its outcome; None: it had no key, or 1,000 others came after it."""
         return self._outcomes.get(message_id)

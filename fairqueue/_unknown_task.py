@@ -1,4 +1,4 @@
-"""When to retry a job whose task this worker does not know.
+"""Decides when to retry a job whose task this worker does not know.
 
 During a rolling deploy, workers of the older release claim jobs of the newer one. Such a job goes
 back to its queue for a while, for a worker that knows its task; no delivery is counted.
@@ -20,12 +20,12 @@ FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 10.0  # a worker that knows the task may start at any time
 
 SPACING_SECONDS = 0.04
-"""Between two jobs that come back to this process: some milliseconds of work for each."""
+"""Between two jobs that come back to this process, each of which costs some milliseconds."""
 
 LONGEST_LINE_SECONDS = 600.0
 LOG_EVERY_SECONDS = 10.0
 MOST_TASKS = 100
-"""Unknown tasks that are logged by themselves; others are logged as one."""
+"""Unknown tasks with log lines of their own; others share one."""
 
 UNKNOWN_TASK = "unknown_task"
 """The reason of the dead letter, once the job has gone back often enough."""
@@ -63,7 +63,7 @@ class _Returns:
 class UnknownTaskBackoff:
     """Doubles the delay with each return, up to the setting ``unknown_task_returns``.
 
-    One for a process: where it returns thousands of jobs, they come back one after the other.
+    A process has one: if it returns thousands of jobs, they come back one after another.
     """
 
     def __init__(self, settings: Settings) -> None:

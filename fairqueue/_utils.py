@@ -38,7 +38,7 @@ def _find(source: str) -> Any:
 
 
 def needs_extra(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
-    """Return the error of a package that is missing, with the extra of fairqueue that has it."""
+    """Return the error for a missing package, which names the extra of fairqueue that has it."""
     return ModuleNotFoundError(f"{error}: pip install 'fairqueue[{extra}]'", name=error.name)
 
 

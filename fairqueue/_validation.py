@@ -117,8 +117,8 @@ def seconds_from_zero(name: str, value: Any) -> float:
 def seconds_of_delay(value: Any, *, must_take: bool = False) -> float:
     """Return a delay as seconds, a negative one as 0.
 
-    Raises ConfigurationError if it is no number, or above ``MOST_DELAY_SECONDS``. What must be
-    taken, such as a retry, is delayed by that at most.
+    Raises ConfigurationError if it is no number, or above ``MOST_DELAY_SECONDS``. A publish that
+    must be accepted, such as a retry, is delayed by that at most.
     """
     seconds = seconds_from_zero("delay_seconds", value)
     if seconds > MOST_DELAY_SECONDS and not must_take:
@@ -132,7 +132,7 @@ def seconds_of_delay(value: Any, *, must_take: bool = False) -> float:
 def wrong_kind(
     values: Mapping[str, Any], kinds: Mapping[str, Any], whose: str = "its"
 ) -> str | None:
-    """Say which value is not of its kind (as ``isinstance`` takes it); a missing one is None."""
+    """Describe a value not of its kind (as for ``isinstance``); a missing one counts as None."""
     for name, kind in kinds.items():
         value = values.get(name)
         if not isinstance(value, kind):

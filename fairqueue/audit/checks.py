@@ -26,14 +26,14 @@ class Finding:
     invariant: str
     text: str
     where: Where = ()
-    """What it is about: a kind of thing and its names, percent-encoded."""
+    """Its subject: a kind of thing and its names, percent-encoded."""
 
 
 def _stands_where_it_should(a: Audit) -> Iterator[Found]:
     for ws, flow in a.flows():
         block = (a.blocked(ws) or a.task_block(ws, flow)) if flow.lanes else None
         wanted = {block or "ready"} if flow.lanes else {"idle", "idle_with_debt", "busy"}
-        if flow.lanes and ws.timer is not None:  # by which a flow that has failed comes back
+        if flow.lanes and ws.timer is not None:  # the timer brings a failed flow back
             wanted.add("failed")
         if flow.state not in wanted and not (flow.lanes and (a.draining or a.follows(ws))):
             on = f"{decode(ws.name)!r} on {decode(flow.queue)!r}"
@@ -44,7 +44,7 @@ def _stands_where_it_should(a: Audit) -> Iterator[Found]:
 
 
 def _member(member: tuple[str, str, float]) -> Where:
-    """What stands in a ready set as this member, behind its arrival."""
+    """Return what a member of a ready set stands for: its name follows its arrival."""
     return entity(member[1].partition(":")[2])
 
 
@@ -95,7 +95,7 @@ def _limits_hold(a: Audit) -> Iterator[Found]:
 
 
 def _permits(a: Audit) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """Those of limits wider than a shard whose home this shard is."""
+    """Yield the permits of limits wider than a shard whose home is here."""
     for (scope, name), permits in a.space.all("permits"):
         used = sum(float(end) > a.now for end in permits.values())
         of_task = a.levels.of_shared(f"/{name}") if scope == "task" else {}
@@ -260,7 +260,7 @@ def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
 
 
 def _moves(a: Audit, name: str) -> bool:
-    """Whether it goes to the shard of its parent, or comes from there."""
+    """Whether a workspace is moving from or to this shard."""
     pause = a.space.one("limits", {}).get(f"pause:workspace:{name}", "")
     return a.space.one("moved", {}).get(name, "").startswith(">") or " moves=" in f" {pause}"
 
@@ -298,7 +298,7 @@ def findings(a: Audit) -> list[Finding]:
 
 
 def _all_of(check: Callable[[Audit], Iterator[Found]], a: Audit) -> Iterator[Found]:
-    """Give what a check finds; what it cannot read ends that check alone."""
+    """Yield a check's findings; a record that it cannot read ends that check alone."""
     try:
         yield from check(a)
     except (ValueError, LookupError) as error:

@@ -1,4 +1,4 @@
-"""What an operator must know that breaks no invariant: stuck queues, workers, old notices."""
+"""Health remarks that are not invariant violations: stuck queues, workers, old notices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairqueue.lists import StoredLimitsRow, WorkerRow
 from fairqueue.plain import counted
 
 LATE_SECONDS = 60.0
-"""What waits for a worker for longer is told: one polls every few seconds."""
+"""Workers poll every few seconds: what waits for one for longer is reported."""
 SHOWN_WORKERS = 3
 MICROSECONDS = 1_000_000  # in a second
 
@@ -27,17 +27,17 @@ class Checkup:
     namespace: str
     remarks: tuple[Remark, ...]
     findings: tuple[Finding, ...]
-    """What does not hold, after the repairs if there were any."""
+    """Findings that are left after the repairs, if there were any."""
     repairs: tuple[Repair, ...] = ()
 
     @property
     def is_sound(self) -> bool:
-        """Nothing needs an operator."""
+        """Whether nothing needs an operator."""
         return not self.findings and all(one.level is not Level.PROBLEM for one in self.remarks)
 
 
 def remarks(looks: Sequence[Audit], workers: Sequence[WorkerRow]) -> Iterator[Remark]:
-    """Give what a look at each shard and the known workers tell."""
+    """Yield remarks from a look at each shard and the known workers."""
     numbers = [look.space.shard for look in looks]
     yield from named([_left_alone(look) for look in looks], numbers)
     yield from _unshared(looks)
@@ -81,7 +81,7 @@ def _stuck_queues(a: Audit) -> Iterator[Remark]:
 
 
 def _overdue(a: Audit) -> Iterator[Remark]:
-    """What any worker's claim does beside its own work, and no one has done."""
+    """Leases and timers that any worker's claim would have ended or fired."""
     what = (
         (a.space.lease_ends, "ended and not taken back: {}; their jobs do not run again", "lease"),
         (a.space.one("timer", {}), "due and not fired: {}; scheduled jobs do not start", "timer"),
@@ -107,7 +107,7 @@ def _notices(a: Audit) -> Iterator[Remark]:
 
 
 def _unshared(looks: Sequence[Audit]) -> Iterator[Remark]:
-    """Limits over all shards that some shards do not have, or have otherwise."""
+    """Limits over all shards that are missing or differ on some."""
     found = [dict(_wide(look)) for look in looks]
     for field in sorted({field for of_shard in found for field in of_shard}):
         texts = [of_shard.get(field, "none") for of_shard in found]
@@ -141,7 +141,7 @@ def _workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
 
 
 def _limits_of_workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
-    """Workers of two apps, or of two releases, that replace each other's limits."""
+    """Workers of two apps or releases that replace each other's limits."""
     by_limits: dict[str, list[str]] = {}
     for row in workers:
         if row.limits:
@@ -160,7 +160,7 @@ def _limits_of_workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
 
 
 def limits_remark(rows: Sequence[StoredLimitsRow]) -> Iterator[Remark]:
-    """Give the limits that were stored last, and by which process."""
+    """Return a remark on the limits that were stored last, and by which process."""
     known = [row for row in rows if row.stored_at is not None]
     if not known:
         return

@@ -113,7 +113,7 @@ def _timers_are_those_of_the_records(a: Audit) -> Iterator[Found]:
 
 
 def _goes_off_for(a: Audit, timer: float | None, at: float) -> bool:
-    """Whether a timer is there in time. One that is overdue may stand behind other due ones."""
+    """Whether a timer goes off in time; an overdue one may stand behind other due ones."""
     return timer is not None and timer <= max(at, a.now)
 
 

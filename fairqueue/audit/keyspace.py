@@ -1,7 +1,7 @@
 """Reads the raw keys of one shard and parses their records.
 
 Names stay percent-encoded, as in the keys. The keys are not read in one atomic step: while others
-write, only what is found twice is certain.
+write, only what several looks find is certain.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class FlowRow:
     """The lane key, and ``@parent`` for a workspace in a group."""
     state: str
     reserved: bool
-    """It is ready, and goes before others because its workspace runs below its reserve."""
+    """Whether it is ready, and goes before others because its workspace is below its reserve."""
     since: float
     tag: float
     arrival: int | None
     cost: float
     lanes: tuple[str, ...]
     returned: tuple[str, ...]
-    """The priorities of the lanes that have jobs which came back."""
+    """The priorities of lanes with returned jobs."""
     holes: Mapping[str, int]
-    """How many elements of each lane are holes, by priority; none are not named."""
+    """How many elements of each lane are holes, by priority; 0 is left out."""
 
     @property
     def queue(self) -> str:
@@ -50,7 +50,7 @@ class FlowRow:
 
     @property
     def task(self) -> str:
-        """The number of the one task whose jobs are here; empty: all tasks that have no limit."""
+        """The one task whose jobs are here; empty: all tasks without a limit."""
         return self.lane_key.partition("/")[2]
 
 
@@ -60,9 +60,9 @@ class NodeRow:
 
     virtual_time: float
     last_fence: int
-    """The fence of its last dispatch; 0: there was none."""
+    """The fence of its last dispatch; 0: none."""
     unused: bool
-    """The rebuild has found it unused, and nothing has used it since."""
+    """Whether the rebuild has found it unused, and nothing has used it since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class SharedLimitRow:
     tat: float
     timer: float | None
     walks: bool
-    """Not all of its nodes have followed its last change."""
+    """Whether some of its nodes have not followed its last change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class LeaseRow:
     deliveries: int
     length: float
     ended: float | None
-    """When it did, if it has been spared since."""
+    """When it ended, if it has been spared since."""
 
 
 def _number(text: str) -> float | None:
@@ -300,11 +300,11 @@ class Keyspace:
         self.strangers: list[str] = []
         """Keys under the prefix that are not in the layout."""
         self.foreign: dict[Names, str] = {}
-        """Keys of the layout that hold something of another type, and what that is."""
+        """Keys of the layout with a value of another type, and that type."""
         self.keys: list[Names] = []
         """Every key of the layout: its kind and names."""
         self.expiring: set[Names] = set()
-        """Those that have a time to live."""
+        """Keys that have a time to live."""
         self.unreadable: list[Names] = []
         """Records that cannot be read, by their kind and names."""
         for key, value, expires in engine.dump(payloads=False):

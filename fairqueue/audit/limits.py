@@ -16,7 +16,7 @@ def _own(name: str) -> tuple[str, str, str]:
 
 
 class Levels:
-    """What applies at each level; names are encoded as in the keys."""
+    """The limits in force at each level; names are encoded as in the keys."""
 
     def __init__(self, fields: Mapping[str, str]) -> None:
         self._fields = fields
@@ -57,13 +57,13 @@ class Levels:
         return self._merged(*_own(name)).get("parent")
 
     def _of_task(self, number: str) -> tuple[str, ...]:
-        """Name the fields of a task. One that is paused has a node, as one that has a limit."""
+        """Name the fields of a task. A paused task has a node, as one with a limit has."""
         held = f"pause:task:{number}"
         more = (held,) if "paused" in self._fields.get(held, "") else ()
         return f"configured:task:{number}", f"live:task:{number}", *more
 
     def of_shared(self, key: str) -> dict[str, float] | None:
-        """Limits of a task (``/number``) or group (``@name``); None: a task that has none."""
+        """Limits of a task (``/name``) or group (``@name``); None: a task without limits."""
         kind, name = ("workspace", key[1:]) if key[0] == "@" else ("task", key[1:])
         fields = _own(name) if kind == "workspace" else self._of_task(name)
         if kind == "task" and not any(self._fields.get(field) for field in fields):

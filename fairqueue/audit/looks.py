@@ -1,10 +1,10 @@
-"""Look again until what was found is certain, while others work on the keys.
+"""Looks again until each finding is certain, while others work on the keys.
 
-The keys are not read in one atomic step, so what one look finds may be a change that it met half
-done. Records are read first, and nearly each change to what a workspace, node or lease owns changes
-its record, too. So if three looks find the same beside the same record, it stands. Where a record
-changes all the time, or may come and go as that of an idle queue does, a finding counts if each of
-several looks finds it again in the same words.
+The keys are not read in one atomic step, so one look may see a change half done. Records are read
+first, and nearly every change to what a workspace, node or lease owns changes its record, too. So
+a finding is certain if three looks make it beside the same record. If the record changes all the
+time, or comes and goes as an idle queue's does, each of several looks must make it in the same
+words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairqueue.audit.view import Audit, Where
 
 MOST_LOOKS = 5
 FEWEST_LOOKS = 3
-"""A job may move while its lane is read, and a record may be again what it was: not each time."""
+"""One repetition may be chance: a job may move while its lane is read, a record may change back."""
 _KINDS = ("workspaces", "nodes", "inner_nodes")
 _ABSENT = (None,) * len(_KINDS)
 _ARRIVAL = 16  # digits and a colon before the name in a ready set
@@ -34,8 +34,8 @@ def take_look(engine: Engine, now: float | None = None) -> Audit:
 def audit(engine: Engine, *, now: float | None = None) -> list[Finding]:
     """Look once and return what does not hold; on a live store see :func:`certain_findings`.
 
-    Two may stand for a while: I2 after a limit was lowered, until it has drained, and I7 from a
-    wake-up to the claim of the worker that was woken.
+    Two findings may be temporary: I2 until a lowered limit has drained, and I7 from a wake-up to
+    the claim of the woken worker.
     """
     return findings(take_look(engine, now))
 
@@ -56,7 +56,7 @@ def certain_findings(engine: Engine, *, now: float | None = None) -> tuple[Audit
 
 
 def _is_certain(where: Where, before: Audit, look: Audit, looks: int) -> bool:
-    """Whether nothing has happened there between two looks."""
+    """Whether a finding is certain: nothing changed there between two looks."""
     if looks < FEWEST_LOOKS:
         return False
     if where[:1] == ("job",):
@@ -66,7 +66,7 @@ def _is_certain(where: Where, before: Audit, look: Audit, looks: int) -> bool:
 
 
 def _record_of(a: Audit, where: Where) -> object:
-    """Return the text in which a change there shows; None: there is none."""
+    """Return the record that changes with the finding's subject; None: there is none."""
     kind, *names = where or ("",)
     if kind == "entry" and names[0] in {"ready", "reserved"}:
         return _record(a, names[-1][_ARRIVAL:])

@@ -1,4 +1,4 @@
-"""What a repair has done."""
+"""The results of a repair."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from fairqueue.audit.checks import Finding
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One finding that was mended, or could not be."""
+    """One finding, mended or not."""
 
     invariant: str
     text: str
     done: str
-    """What was done, or why it could not be."""
+    """What was done, or why it failed."""
     is_mended: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What a repair has done, and what it has left."""
+    """All repairs, and the findings that are left."""
 
     repairs: tuple[Repair, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
-    """What does not hold still."""
+    """The findings that are left."""

@@ -14,7 +14,7 @@ _TASK_RATE = re.compile(r"[^:]+:[^:]+")
 
 
 def _inner_nodes_stand_where_they_should(a: Audit) -> Iterator[Found]:
-    """It is ready exactly while a member is runnable and its shared limit is open."""
+    """An inner node is ready exactly while a member is runnable and its shared limit is open."""
     for b in a.space.inner_nodes.values():
         runnable, closed = bool(a.space.of("ready", b.id)), a.closed(b.limit_key)
         resting = {"at_task_limit"} if b.held else {"idle", "busy", "idle_with_debt"}

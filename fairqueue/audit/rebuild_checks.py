@@ -1,4 +1,4 @@
-"""Checks of what the rebuild takes away: each entry says what it must know for that."""
+"""Checks that the rebuild can remove unused entries: each has what it needs to know."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
 
 
 def _the_history_is_short(a: Audit) -> Iterator[Found]:
-    newest = a.space.one("history", "")  # of a value with several lines the first is read
+    newest = a.space.one("history", "")  # its first line only
     if newest and not _SAMPLE.fullmatch(newest):
         text = f"the newest sample of the history cannot be read: {newest[:80]!r}"
         yield ("key", "history"), text

@@ -1,7 +1,7 @@
-"""Have rebuilt what the auditor has found: one thing with each call, then look again.
+"""Rebuilds what the auditor has found, one thing with each call, then looks again.
 
-A finding is only where to look. The script looks once more, in the same atomic step,
-so that what others have set right meanwhile stays as it is.
+A finding only says where to look. The script looks once more in the same atomic step, and changes
+nothing that is sound by then.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fairqueue.audit.view import Audit, Where
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
 MOST_ROUNDS = 6
-"""What is mended may show what stood behind it: a lease that ends leaves a job to place."""
+"""A repair may lead to another finding: a lease that ends leaves a job to place."""
 
 ORDER = (
     *("foreign", "key", "shard", "record", "field", "lease", "job"),
     *("lane", "workspace", "entry", "node", "shared_limit", "letter"),
 )
-"""What is written again, and in which order: what others are read from comes first."""
+"""Subjects of repairs, in order: those from which others are read come first."""
 
 DONE = {
     "settled": "its lanes, timer and place in the order were set again from its jobs and limits",
@@ -37,7 +37,7 @@ DONE = {
     "set_aside": "it was set aside",
     "removed": "it was removed",
 }
-"""What each word of the script means."""
+"""Sentences for the script's one-word replies."""
 
 REMEDIES = {
     "aside": "look at it, then: fairqueue doctor --forget",
@@ -48,7 +48,7 @@ REMEDIES = {
     "stray": "its jobs run here, beside those of its shard, until none is left",
     "unchecked": "mend the others first, and look again",
 }
-"""What becomes of that which no repair touches."""
+"""Remedies for findings that no repair touches."""
 
 
 def can_be_mended(finding: Finding) -> bool:
@@ -57,14 +57,14 @@ def can_be_mended(finding: Finding) -> bool:
 
 
 def remedy_of(finding: Finding) -> str:
-    """Say what ends a finding: the repair, or else what an operator does."""
+    """Return what ends a finding: the repair, or what an operator does."""
     if can_be_mended(finding):
         return "fairqueue doctor --repair"
     return REMEDIES.get(finding.where[0] if finding.where else "", "look at the keys by hand")
 
 
 def rebuild(store: AnyStore, *, now: float | None = None) -> Mended:
-    """Rebuild what can be, until nothing is left or nothing more helps; then look again.
+    """Rebuild until nothing is left or nothing more helps; then look again.
 
     If there are several shards, each text says on which one it was found.
     """
@@ -88,7 +88,7 @@ def _rebuild_shard(store: AnyStore, now: float | None) -> Mended:
 
 
 def _round(store: AnyStore, look: Audit, found: Iterable[Finding]) -> Iterator[Repair]:
-    """Rebuild each thing once, whatever was found there."""
+    """Rebuild each subject once, however many findings it has."""
     by_where: dict[Where, list[Finding]] = {}
     for finding in found:
         if finding.where[0] in ORDER:
@@ -100,7 +100,7 @@ def _round(store: AnyStore, look: Audit, found: Iterable[Finding]) -> Iterator[R
 
 
 def _rebuild(store: AnyStore, look: Audit, where: Where) -> tuple[bool, str]:
-    """Return whether it was mended, and what was done; nothing, if it is sound by now."""
+    """Return whether it worked, and what was done; empty: it is sound by now."""
     kind, *names = where
     try:
         word = store.rebuild(kind, names, _known_of(look, where))
@@ -112,7 +112,7 @@ def _rebuild(store: AnyStore, look: Audit, where: Where) -> tuple[bool, str]:
 
 
 def _known_of(look: Audit, where: Where) -> str:
-    """Write what the look knows beside the name, and no script finds in bounded time."""
+    """Write what the look knows of a subject, and a script cannot find in bounded time."""
     kind, *names = where
     if kind == "record":
         return str(look.space.one(names[0], {}).get(names[1], ""))

@@ -1,4 +1,4 @@
-"""Says on which shard something was found, where there are several."""
+"""Adds the shard to findings and remarks if there are several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T", Finding, Remark, Repair)
 
 
 def servers_away(store: AnyStore) -> dict[str, StoreUnavailable]:
-    """Ask each server anything; return those that do not answer. Raise if none does."""
+    """Return the servers that do not answer. Raise if none does."""
     servers = {shard.engine.server: shard for shard in store.shards}
     away: dict[str, StoreUnavailable] = {}
     for server, shard in servers.items():
@@ -32,7 +32,7 @@ def servers_away(store: AnyStore) -> dict[str, StoreUnavailable]:
 
 
 def of_away(store: AnyStore, away: Mapping[str, StoreUnavailable]) -> Iterator[Remark]:
-    """Say which servers do not answer, so that their shards are not looked at."""
+    """Yield a remark for each server that does not answer: its shards are not looked at."""
     for server, error in away.items():
         shards = [str(n) for n, one in enumerate(store.shards) if one.engine.server == server]
         text = f"{server}: {error}; not looked at: shard {', '.join(shards)}"
@@ -40,9 +40,9 @@ def of_away(store: AnyStore, away: Mapping[str, StoreUnavailable]) -> Iterator[R
 
 
 def named(of_shards: Sequence[Iterable[T]], numbers: Sequence[int] = ()) -> Iterator[T]:
-    """Give what each shard has, in their order; if there are several the texts say which.
+    """Yield what was found on each shard, in order; of several, the texts name the shard.
 
-    ``numbers``: those of the shards, if not all are there.
+    ``numbers``: the numbers of the shards, if some are missing.
     """
     is_one = len(of_shards) == 1 and not any(numbers)
     for shard, found in zip(numbers or range(len(of_shards)), of_shards, strict=True):
@@ -51,7 +51,7 @@ def named(of_shards: Sequence[Iterable[T]], numbers: Sequence[int] = ()) -> Iter
 
 
 def of_layout(shards: Sequence[Store]) -> Iterator[Remark]:
-    """Say whether workspaces are on their way to another number of shards."""
+    """Yield a remark if the number of shards is changing."""
     engine = shards[0].engine
     mark, before = mark_of(engine), moves_from(engine)
     if mark is None:
@@ -68,7 +68,7 @@ def of_layout(shards: Sequence[Store]) -> Iterator[Remark]:
 
 
 def of_servers(shards: Sequence[Store]) -> Iterator[Remark]:
-    """Ask each server once; if there are several the texts say which."""
+    """Ask each server once; of several, the texts name the server."""
     engines: dict[str, Engine] = {}
     for shard in shards:
         engines.setdefault(shard.engine.server, shard.engine)

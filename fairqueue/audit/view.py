@@ -23,9 +23,9 @@ _META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ [\d/]+ \d+( spread)? -?[\
 
 
 Where = tuple[str, ...]
-"""What a finding is about: a kind of thing and its names, encoded as in the keys."""
+"""The subject of a finding: a kind of thing and its names, encoded as in the keys."""
 Found = tuple[Where, str]
-"""One place at which something does not hold, and what."""
+"""The subject of a finding, and its text."""
 M = TypeVar("M")
 
 
@@ -38,9 +38,9 @@ def unequal(
     stray: Callable[[M], Where],
     lacking: Callable[[M], Where] | None = None,
 ) -> Iterator[Found]:
-    """Name each member that only one of the sets has; ``lacking`` tells where one that it lacks is.
+    """Yield a finding for each member of only one of the sets; ``lacking`` names its subject.
 
-    Each by itself, so that a second look at a busy queue finds it again in the same words.
+    One for each member, so that a second look at a busy queue finds it in the same words.
     """
     yield from ((stray(each), f"{one} have {each}, {other} do not") for each in there - wanted)
     lacking = lacking or stray
@@ -53,12 +53,12 @@ def entry_of(kind: str) -> Callable[[tuple[Any, ...]], Where]:
 
 
 def entity(name: str) -> Where:
-    """What stands in a node under this name: a workspace, or an inner node."""
+    """The member of a node with this name: a workspace, or an inner node."""
     return ("node", name) if "/" in name or "@" in name else ("workspace", name)
 
 
 def limited(name: str) -> Where:
-    """What has a timer of this name: a workspace, or a shared limit."""
+    """The owner of a timer: a workspace, or a shared limit."""
     return ("shared_limit", name) if name[:1] in {"/", "@"} else ("workspace", name)
 
 
@@ -88,7 +88,7 @@ def job_of(entry: str) -> Where:
 
 
 def is_entry(text: str) -> bool:
-    """Whether this is an entry of a schedule, and nothing foreign."""
+    """Whether this is an entry of a schedule."""
     return bool(_ENTRY.fullmatch(text))
 
 
@@ -109,9 +109,9 @@ class Audit:
         """The last minute in which a job ended, and behind a / the last hour of a group."""
         self.last_fence, self.last_arrival = int(meta[0]), int(meta[1])
         self.draining = meta[6] != "-"
-        """A changed default has not reached every workspace yet."""
+        """Whether a changed default has not reached every workspace yet."""
         self.format = text.rpartition(" ")[2]
-        """The last word of the shard's record names it."""
+        """The last word of the shard's record."""
         self.beat, self.offset = float(meta[2]), float(meta[9])
         self.due = int(meta[8]) / 1e6
         self.now = max(now + self.offset, self.beat)
@@ -131,7 +131,7 @@ class Audit:
         return len(self.space.of("slots_of_workspace", workspace))
 
     def blocked(self, ws: WorkspaceRow) -> str | None:
-        """Tell which of its own limits blocks a workspace."""
+        """Return which of its own limits blocks a workspace."""
         limits = self.levels.of_workspace(ws.name)
         rate, most = limits.get("rate"), limits.get("concurrency")
         if "paused" in limits:
@@ -154,13 +154,13 @@ class Audit:
         return len(self.space.of("slots_of_workspace_task", workspace, task))
 
     def task_start(self, workspace: str, task: str, limits: Mapping[str, float]) -> float:
-        """Tell when a task may start again in a workspace, by its rate there."""
+        """Return when a task may start again in a workspace, by its rate there."""
         rate, burst = limits.get("workspace_rate"), limits.get("workspace_burst", 1.0)
         tat = self.space.one("task_rates", {}).get(f"{workspace}:{task}", 0.0)
         return fair.next_start(tat, rate, burst) if rate else 0.0
 
     def task_block(self, ws: WorkspaceRow, flow: FlowRow) -> str | None:
-        """Tell whether a task's limit per workspace blocks one lane."""
+        """Return whether a task's limit per workspace blocks one lane."""
         has_one = flow.task and not self.levels.observed
         limits = self.levels.of_shared(f"/{flow.task}") if has_one else None
         if self.task_start(ws.name, flow.task, limits or {}) > self.now + ALMOST:
@@ -170,7 +170,7 @@ class Audit:
         return "at_task_limit" if is_full else None
 
     def closed(self, key: str) -> str | None:
-        """Tell why a shared limit is closed; where its rate closes it, its timer may be due."""
+        """Return why a shared limit is closed; one closed by its rate may have a due timer."""
         limits, row = self.levels.of_shared(key) or {}, self.space.shared_limits.get(key)
         rate, most, tat = limits.get("rate"), limits.get("concurrency"), row.tat if row else 0.0
         if "paused" in limits:
@@ -186,7 +186,7 @@ class Audit:
         return "at_limit" if most is not None and used >= most else None
 
     def is_due(self, key: str) -> bool:
-        """Its timer has not been fired yet."""
+        """Whether its timer is due and was not fired yet."""
         row = self.space.shared_limits.get(key)
         return row is not None and row.timer is not None and row.timer <= self.now
 
@@ -195,7 +195,7 @@ class Audit:
         return ws.timer is not None and ws.timer <= self.now
 
     def is_open(self, queue: str) -> bool:
-        """Neither the queue nor the total is full or paused."""
+        """Whether neither the queue nor the total is full or paused."""
         of_queue, of_total = self.levels.of_queue(queue), self.levels.of_total()
         if "paused" in of_queue or "paused" in of_total:
             return False
@@ -217,7 +217,7 @@ class Audit:
                 yield ws, flow
 
     def waiting(self) -> Iterator[Place]:
-        """Every place in which a job waits; one that is damaged may be in several, or in none."""
+        """Every place in which a job waits; after damage it may be in several, or in none."""
         for names, lane in self.space.all("lane"):
             found = self.space.of("holes", *names, otherwise={}).items()
             holes = Counter({element: int(n) for element, n in found})

@@ -27,7 +27,7 @@ BAR = 10
 
 @dataclass
 class Board:
-    """The table as it stands: the newest numbers, the order, the filter and the row."""
+    """The table's state: the newest numbers, the order, the filter and the chosen row."""
 
     core: FairQueue
     where: str
@@ -43,7 +43,7 @@ class Board:
     said: str = ""
 
     def look(self) -> None:
-        """Read the numbers again; an error is said, and the old ones stay."""
+        """Read the numbers again; on an error show it, and keep the old ones."""
         try:
             self.overview = self.core.views.overview(top=MOST)
             if self.why is not None:

@@ -13,7 +13,7 @@ from fairqueue.plain import printable, seconds_in
 
 
 def as_seconds(_context: click.Context, _option: click.Parameter, value: Any) -> float | None:
-    """Read a duration: seconds, or a number with ``s``, ``m``, ``h`` or ``d`` behind it."""
+    """Read a duration: seconds, or a number followed by ``s``, ``m``, ``h`` or ``d``."""
     if value is None:
         return None
     found = seconds_in(str(value))
@@ -46,7 +46,7 @@ def limit_option(default: int, told: str) -> Callable[..., Any]:
 
 
 def hint_at_unseen(core: FairQueue, *scopes: Scope) -> None:
-    """Say on standard error that a name is one that nothing has been seen of."""
+    """Print a hint on standard error if nothing has this name."""
     hint = core.views.hint(*scopes)
     if hint is not None:
         click.echo(printable(hint), err=True)

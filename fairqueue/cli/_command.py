@@ -1,4 +1,4 @@
-"""What most commands have in common: they open the queue, and answer with JSON or with text."""
+"""The common part of most commands: open the queue, and answer with JSON or text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairqueue.cli._connect import connection_options, opened_queue
 
 
 class Answer(NamedTuple):
-    """What a command has found or done."""
+    """A command's result."""
 
     result: Mapping[str, Any]
     """For ``--json``."""
@@ -32,7 +32,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def on_queue(answers: Callable[..., Answer]) -> Callable[..., None]:
-    """Make a command of a function that takes the queue; it connects with its first call to it."""
+    """Make a command of a function that takes the queue, which connects at its first call."""
 
     @json_option
     @connection_options

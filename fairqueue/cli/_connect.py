@@ -20,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 APP = "fairqueue.cli.app"
-"""Under which the context keeps the app whose queue the commands use."""
+"""Key under which click's context keeps the app whose queue the commands use."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class AppQueue:
     """The queue of an app, for commands that are given neither a URL nor a namespace."""
 
     name: str
-    """Where that is, without a password."""
+    """Its address, without a password."""
     find: Callable[[], FairQueue]
 
 
@@ -52,7 +52,7 @@ class NoConnection(Problem):
 
 
 class Busy(Problem):
-    """Another process does what only one may do at a time."""
+    """Another process holds the lock of this command."""
 
     exit_code = 4
 
@@ -97,13 +97,13 @@ def opened_queue(
 
 
 def shown_url(url: str) -> str:
-    """Say where a command with this URL looks, without a password."""
+    """Return the address of a command with this URL, without a password."""
     app = _app()
     return mask_password(url) if app is None else app.name
 
 
 def _app() -> AppQueue | None:
-    """Return the app whose queue the command uses; None: that of the URL."""
+    """Return the app whose queue the command uses; None: the URL's queue."""
     context = click.get_current_context()
     app = context.meta.get(APP)
     given = {name for name in CONNECTION if is_given(context, name)}

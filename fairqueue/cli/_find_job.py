@@ -8,7 +8,7 @@ from fairqueue import FairQueue
 
 
 def texts_of(task_id: str) -> tuple[bytes, bytes]:
-    """Return how Celery and Dramatiq write this id into a message."""
+    """Return the texts by which Celery and Dramatiq write this id into a message."""
     as_json = json.dumps(task_id)
     return f'"id": {as_json}'.encode(), f'"message_id":{as_json}'.encode()
 

@@ -1,4 +1,4 @@
-"""Adds to click's errors about arguments what should have been written."""
+"""Adds the right form to click's errors about arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCOPES = ("--workspace", "--queue", "--task")
 
 
 class HintingGroup(click.Group):
-    """A group whose commands' errors of usage say the right form."""
+    """A group whose commands' usage errors show the right form."""
 
     def invoke(self, context: click.Context) -> Any:
         """Run a command."""

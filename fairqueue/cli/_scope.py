@@ -1,4 +1,4 @@
-"""Options that say what a command acts on."""
+"""Options for the scope of a command."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def as_names(scope: Scope) -> dict[str, str | None]:
 
 
 def describe(names: Mapping[str, str | None]) -> str:
-    """Several names in words, safe to print."""
+    """Describe several names in words, safe to print."""
     named = [str(Scope(kind, name)) for kind, name in names.items() if name is not None]
     return ", ".join(named) or str(Scope.total())
 

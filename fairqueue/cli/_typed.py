@@ -1,4 +1,4 @@
-"""Name a command in a text as the user would have to type it: the program, the app, the URL."""
+"""Writes commands in messages as the user has to type them: program, app and URL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairqueue.adapters import mask_password
 from fairqueue.plain import printable
 
 PREFIX = "fairqueue.cli.prefix"
-"""Under which the context keeps the words before a command, if they are not the program's name."""
+"""Key under which click's context keeps the words before a command, unless it is the program."""
 
 CONNECTION = ("url", "namespace")
 
@@ -22,9 +22,8 @@ CONNECTION = ("url", "namespace")
 def as_typed(text: str) -> str:
     """Write each ``fairqueue COMMAND`` of a text as this command was called.
 
-    So that it can be copied: with the program's words, such as ``celery -A shop fairqueue``, and
-    with the ``--url`` and ``--namespace`` that were given, quoted for a shell. Passwords are
-    masked, as everywhere.
+    So it can be copied: with the program's words, such as ``celery -A shop fairqueue``, and the
+    given ``--url`` and ``--namespace``, quoted for a shell. Passwords are masked.
     """
     context = click.get_current_context(silent=True)
     if context is None:
@@ -40,7 +39,7 @@ def _prefix(context: click.Context) -> str:
 
 
 def _options(context: click.Context) -> Iterator[str]:
-    """The connection that was given behind the command; each command takes it there."""
+    """Return the connection options that were given after the command."""
     for name in CONNECTION:
         if is_given(context, name):
             yield f" --{name} {shlex.quote(mask_password(context.params[name]))}"
@@ -52,7 +51,7 @@ def is_given(context: click.Context, name: str) -> bool:
 
 
 def _group(context: click.Context) -> click.Command:
-    """The group that has all commands: the outermost one that is named ``fairqueue``."""
+    """Return the group of all commands: the outermost one that is named ``fairqueue``."""
     found, group = context, context.command
     while found.parent is not None:
         found = found.parent
@@ -61,16 +60,16 @@ def _group(context: click.Context) -> click.Command:
 
 
 def _commands(group: click.Command) -> Iterator[str]:
-    """The names of its commands; those inside of others first, since they begin alike."""
+    """Yield the names of its commands; subcommands first, since they begin alike."""
     for name, command in getattr(group, "commands", {}).items():
         yield from (f"{name} {inner}" for inner in _commands(command))
         yield name
 
 
 def words_before(context: click.Context) -> str:
-    """The words of the program that has this group, such as ``celery -A shop fairqueue``.
+    """Return the words of this group's program, such as ``celery -A shop fairqueue``.
 
-    Its own options are as they stand in ``sys.argv``: it may have made objects of them.
+    Its own options come from ``sys.argv``: the program may have turned them into objects.
     """
     root = context.find_root()
     if root is context:

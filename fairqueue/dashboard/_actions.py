@@ -1,4 +1,4 @@
-"""What an operator's forms do. Each returns a sentence that says what was done."""
+"""Actions of an operator's forms. Each returns a sentence about what it did."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _replay(view: View, form: Form) -> str:
 
 
 def _chosen_dead(form: Form) -> DeadFilter:
-    """Return the dead letters that a form means: without a filter it means none."""
+    """Return the filter of a form's dead letters; raise if it is empty."""
     chosen = filter_of(form)
     if chosen == EVERY:
         raise ConfigurationError("nothing chooses the dead letters: fill in at least one field")

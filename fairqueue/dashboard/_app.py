@@ -32,7 +32,7 @@ from fairqueue.errors import FairQueueError, StoreUnavailable
 NOTICE = "fairqueue_notice"
 MOST_NOTICE = 300
 EVERY_SECONDS = 2.0
-"""How often an open page is looked at again."""
+"""How often an open page is updated."""
 SIGNED_OUT = "You may not look at this any more: sign in again."
 FOR_EVER = "public, max-age=31536000, immutable"
 
@@ -103,7 +103,7 @@ class _Dashboard:
         return self._context(request, path) | read
 
     async def _page(self, request: Request) -> Response:
-        """Show a page, with what the last form of this visitor did."""
+        """Show a page, with the result of this visitor's last form."""
         self._sampler.begin()
         path = path_of(request)
         context = await run_in_threadpool(self._read, request, path)
@@ -122,7 +122,7 @@ class _Dashboard:
         return EventSourceResponse(self._changes(request, path), ping=20)
 
     async def _changes(self, request: Request, path: str) -> AsyncIterator[dict[str, str]]:
-        """Yield the parts. Before each one the visitor's role is looked up: it may have ended."""
+        """Yield the parts; look the visitor's role up before each, since it may have ended."""
         shown, visitor = "", request.scope["fairqueue"]
         while not await request.is_disconnected():
             visitor["role"] = await self._access.role_of(request)
@@ -136,7 +136,7 @@ class _Dashboard:
             await asyncio.sleep(EVERY_SECONDS)
 
     def _part(self, request: Request, path: str) -> tuple[str, str]:
-        """Return the part, or the sentence that says why there is none now."""
+        """Return the part, or a sentence about the error."""
         try:
             context = self._read(request, path)
             context["back"] = _back_of(path, request.query_params)
@@ -145,7 +145,7 @@ class _Dashboard:
             return "trouble", str(error)
 
     async def _find(self, request: Request) -> Response:
-        """Lead to the workspace or job of a name."""
+        """Redirect to the workspace or job of a name."""
         text = given(request.query_params, "q", "the name of a workspace, or a job's id").strip()
         path = await run_in_threadpool(find, self._view.queue, text)
         if path is None:
@@ -157,7 +157,7 @@ class _Dashboard:
         return RedirectResponse(f"{base_of(request)}{path}?{urlencode({field: text})}", 303)
 
     async def _act(self, request: Request) -> Response:
-        """Do what a form asks for, and lead back to its page."""
+        """Carry a form out, and redirect to its page."""
         form = await form_of(request)
         if form is None:
             return self._problem(request, FOREIGN_FORM, 403)
@@ -171,7 +171,7 @@ class _Dashboard:
         return answer
 
     async def _sign_in(self, request: Request) -> Response:
-        """Ask for a token, and keep in a cookie that it was given."""
+        """Ask for a token, and set a session cookie."""
         wrong = ""
         if request.method == "POST":
             form = await form_of(request)
@@ -185,7 +185,7 @@ class _Dashboard:
         return HTMLResponse(_layout.whole("sign_in.html", context), 401 if wrong else 200)
 
     async def _sign_out(self, request: Request) -> Response:
-        """Take the session from this browser."""
+        """Delete this browser's session."""
         if await form_of(request) is None:
             return self._problem(request, FOREIGN_FORM, 403)
         answer = RedirectResponse(f"{base_of(request)}/sign-in", 303)
@@ -193,7 +193,7 @@ class _Dashboard:
         return answer
 
     async def _failed(self, request: Request, error: Exception) -> Response:
-        """Say in a sentence what went wrong."""
+        """Describe an error in a sentence."""
         if isinstance(error, HTTPException):
             text = "There is no such page." if error.status_code == 404 else error.detail  # noqa: PLR2004
             return self._problem(request, text, error.status_code)

@@ -1,4 +1,4 @@
-"""Doctor's findings: looked for in the background, since that reads every key."""
+"""Runs doctor in the background, since it reads every key."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fairqueue.errors import FairQueueError
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The last look."""
+    """The result of the last look."""
 
     is_running: bool = False
     remarks: Sequence[Remark] = ()
     findings: Sequence[Finding] | None = None
-    """None: there was no look, or it failed."""
+    """None: there was no look yet, or it failed."""
     repairs: Sequence[Repair] | None = ()
-    """None: it is mending now."""
+    """None: a repair runs now."""
     error: str = ""
     finished: float | None = None
     """By this process's monotonic clock."""
@@ -44,7 +44,7 @@ class Checkup:
         self.last = Checked()
 
     def begin(self, *, repair: bool = False) -> bool:
-        """Start a look, or a repair with a look behind it; False: one is under way."""
+        """Start a look, or a repair and a look; False: one is under way."""
         with self._lock:
             if self.last.is_running:
                 return False

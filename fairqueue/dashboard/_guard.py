@@ -1,4 +1,4 @@
-"""Stands before every page: which visitor may see it, and headers that guard the browser."""
+"""Middleware for every page: checks the visitor's role, and adds security headers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FOREIGN_FORM = "This form was not sent by a page of this dashboard. Load the pag
 
 
 def base_of(request: Request) -> str:
-    """The path under which the dashboard is mounted, without a slash at its end."""
+    """The path under which the dashboard is mounted, without a trailing slash."""
     return str(request.scope.get("root_path", "")).rstrip("/")
 
 
@@ -99,7 +99,7 @@ def is_https(request: Request) -> bool:
 
 
 def _is_own(request: Request) -> bool:
-    """Whether a browser says that a page of this very site sends the form; others say nothing."""
+    """Whether the form comes from this site, as far as the browser tells."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin = request.headers.get("origin")
     same = origin is None or urlsplit(origin).netloc == request.headers.get("host")
@@ -127,7 +127,7 @@ def _with_headers(send: Send, cookie: str | None) -> Send:
 async def form_of(request: Request) -> Mapping[str, str] | None:
     """Return the fields of a form of this dashboard; None: it is too long, or of another site.
 
-    What its page carries, such as a name, stands percent-encoded in one field: a browser changes
+    Hidden values of its page, such as a name, are percent-encoded in one field: a browser changes
     line ends and other characters of a plain field.
     """
     body = b""

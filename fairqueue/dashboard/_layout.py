@@ -1,4 +1,4 @@
-"""Lays pages out: the templates, and the filters with which they show names and numbers."""
+"""Renders pages: the templates, and their filters for names and numbers."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ NAVIGATION = (
     ("/doctor", "Doctor", "x"),
 )
 MOST_OF_NAME = 300
-"""Characters; only the reason of a dead letter and an id of a job may have more."""
+"""Most characters of a text; only reasons of dead letters and ids of jobs may have more."""
 MOST_OF_TEXT = 4000
 INSIDE = {"/workspace": "/workspaces", "/dead-letter": "/dead", "/job": "/waiting"}
-"""Under which entry of the navigation other pages stand."""
+"""The navigation entry of other pages."""
 
 
 def static_file(name: str) -> bytes:
@@ -52,11 +52,11 @@ def static_file(name: str) -> bytes:
 
 
 VERSION = hashlib.sha256(b"".join(map(static_file, STATIC))).hexdigest()[:12]
-"""In the addresses of those files, so that a browser may keep them for ever."""
+"""Part of those files' addresses, so that browsers may cache them for ever."""
 
 
 def _name(text: object) -> str:
-    """Show a name from outside: nothing in it reorders or hides text; the page escapes it."""
+    """Show a name without characters that reorder or hide text; the page escapes it."""
     return printable(_cut(str(text), MOST_OF_NAME)) or "(none)"
 
 
@@ -108,7 +108,7 @@ ENVIRONMENT.globals |= {
 
 
 def context_of(request: Request, view: View, *, path: str) -> Context:
-    """Return what every page is laid out with."""
+    """Return the variables of every page."""
     visitor = request.scope["fairqueue"]
     query = dict(request.query_params)
     return {
@@ -127,11 +127,11 @@ def context_of(request: Request, view: View, *, path: str) -> Context:
 
 
 def whole(template: str, context: Context) -> str:
-    """Lay out a whole page."""
+    """Render a whole page."""
     return ENVIRONMENT.get_template(template).render(context)
 
 
 def live_part(template: str, context: Context) -> str:
-    """Lay out only what changes while a page is open."""
+    """Render the part that changes while a page is open."""
     found: Any = ENVIRONMENT.get_template(template)
     return Markup("").join(map(Markup, found.blocks["live"](found.new_context(context))))

@@ -1,4 +1,4 @@
-"""Remembers what was read for a moment, so that many visitors cost as much as one."""
+"""Caches values for a moment, so that many visitors cost as much as one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 FOR_SECONDS = 1.0
 MOST = 500
-"""Values that are kept: names may come from addresses."""
+"""Most values that are kept: names may come from addresses."""
 
 
 class Remembered:
@@ -23,7 +23,7 @@ class Remembered:
     def get(self, name: str, read: Callable[[], T], *, times: float = 1.0) -> T:
         """Return the value of this name, read at most a second ago; others wait for one reader.
 
-        What costs more is kept some ``times`` as long.
+        Costly values are kept ``times`` as long.
         """
         with self._reading:
             if len(self._locks) >= MOST:
@@ -40,5 +40,5 @@ class Remembered:
             return found
 
     def forget(self) -> None:
-        """Read everything again: something was changed."""
+        """Drop all values, since something was changed."""
         self._values.clear()

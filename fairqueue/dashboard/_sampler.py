@@ -13,7 +13,7 @@ log = logging.getLogger("fairqueue.dashboard")
 
 
 class Sampler:
-    """A thread that begins with the first request, so that it survives no fork by accident."""
+    """A thread that starts with the first request, not before a server forks."""
 
     def __init__(self, queue: FairQueue) -> None:
         self._queue, self._lock = queue, threading.Lock()
@@ -35,7 +35,7 @@ class Sampler:
             self._stop.wait(EVERY_SECONDS)
 
     def sample(self) -> None:
-        """Take one sample. A store that cannot be reached is looked at again next time."""
+        """Take one sample; if the store cannot be reached, try again next time."""
         try:
             self._queue.views.note_sample()
         except FairQueueError as error:

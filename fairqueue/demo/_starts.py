@@ -52,7 +52,7 @@ class Run:
     _rest: str = ""
 
     def read(self, text: str) -> None:
-        """Take in more of the ledger; an incomplete last line waits for the next call."""
+        """Read more of the ledger; leave an incomplete last line for the next call."""
         *lines, self._rest = (self._rest + text).split("\n")
         self.starts += [Start(*json.loads(line)) for line in lines]
 

@@ -47,7 +47,7 @@ def _order(run: Run) -> Text:
 
 
 def summary(runs: Sequence[Run]) -> Iterator[Text]:
-    """What went wrong, and the median waits of the small workspaces side by side."""
+    """Errors, and the median waits of the small workspaces side by side."""
     for run in runs:
         if len(run.starts) < run.jobs:
             yield Text(f"{run.title}: out of time after {len(run.starts):,} of {run.jobs:,} jobs.")

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: how the queues stand, and what a worker sees happen.
+"""Metrics for Prometheus: the state of the queues, and what a worker counts.
 
 ``pip install 'fairqueue[metrics]'``; then ``fairqueue metrics`` serves how the queues stand, and
 the setting ``metrics_bind`` has workers serve what they count. Programs that have a registry of
@@ -22,7 +22,7 @@ log = logging.getLogger("fairqueue.metrics")
 
 
 def collector(queue: FairQueue, *, workspaces: int | None = None) -> Any:
-    """Return a collector of how a namespace stands; one process needs to serve it.
+    """Return a collector of a namespace's state; one process needs to serve it.
 
     A scrape reads it from the store, at a cost that does not grow with the number of workspaces.
     ``workspaces``: how many have a label of their own (the setting ``metrics_workspaces``).
@@ -41,10 +41,10 @@ def process_collector(queue: FairQueue) -> Any:
 
 
 def serve_worker(queue: FairQueue) -> list[Server]:
-    """Serve what this worker counts where the setting ``metrics_bind`` says, if it is set.
+    """Serve this worker's counts at the setting ``metrics_bind``, if it is set.
 
-    Several workers of one host may have the same setting: each takes the first port from there on
-    that is free, of 32. What prevents it is logged: no worker stands still for its metrics.
+    Several workers of one host may have the same setting: each takes the first free port of the
+    next 32. Errors are logged: no worker stops for its metrics.
     """
     bind = queue.settings.metrics_bind
     if bind is None:

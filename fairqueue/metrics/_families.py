@@ -32,11 +32,11 @@ class Family(NamedTuple):
         return f"fairqueue_{self.name}{'_total' if self.kind == 'counter' else ''}"
 
     def begin(self) -> Any:
-        """Begin it: numbers are added to it."""
+        """Return an empty metric, to which numbers are added."""
         return KINDS[self.kind](self.shown, self.meaning, labels=self.labels)
 
     def described(self) -> Metric:
-        """Say what it is, without a number."""
+        """Return its description, without a number."""
         return Metric(self.shown, self.meaning, self.kind)
 
 
@@ -81,7 +81,7 @@ OF_STORE = (
     Family("workspace_share", "gauge", WORKSPACE, "its share of the running jobs, of 1"),
     Family("workspace_fair_share", "gauge", WORKSPACE, "its fair share at present, of 1"),
 )
-"""How it stands, read from the store: once for a namespace."""
+"""The state, read from the store: once for a namespace."""
 
 OF_PROCESS = (
     Family("jobs_published", "counter", QUEUE, "jobs that this process has published"),
@@ -112,4 +112,4 @@ OF_PROCESS = (
     Family("workspace_wait_seconds", "histogram", WORKSPACE, "as wait_seconds"),
     Family("workspace_runnable_wait_seconds", "histogram", WORKSPACE, "as runnable_wait_seconds"),
 )
-"""What happens, counted by the process that sees it."""
+"""Events, counted by the process that sees them."""

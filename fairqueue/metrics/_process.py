@@ -1,4 +1,4 @@
-"""What this process has counted, for Prometheus."""
+"""This process's counts, for Prometheus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EDGES = (*map(str, BOUNDS), "+Inf")
 
 
 class ProcessCollector(Collector):
-    """Reads a tally with each scrape; it asks no store."""
+    """Reads a tally with each scrape, without a store."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally

@@ -36,9 +36,9 @@ class Server:
 
 
 def serve(collectors: Iterable[Any], bind: str, *, ports: int = 1) -> Server:
-    """Serve these numbers at ``host:port``, or at the first port of several that is free.
+    """Serve these numbers at ``host:port``, or at the first free port of several.
 
-    Raises ConfigurationError if none is.
+    Raises ConfigurationError if none is free.
     """
     from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 - an extra
 

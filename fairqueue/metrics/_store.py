@@ -1,4 +1,4 @@
-"""How a namespace stands, for Prometheus: read from the store with each scrape, at a bounded cost.
+"""A namespace's state for Prometheus: read from the store with each scrape, at a bounded cost.
 
 Workspaces beyond the busiest, and queues beyond the fullest, are summed up under one label.
 """
@@ -31,14 +31,14 @@ log = logging.getLogger("fairqueue.metrics")
 
 
 class StoreCollector(Collector):
-    """Reads how the store stands; one scrape at a time."""
+    """Reads the store's state; one scrape at a time."""
 
     def __init__(self, queue: FairQueue, workspaces: int) -> None:
         self._queue, self._top = queue, workspaces
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every number; of a store that does not answer, that it is down."""
+        """Yield every number; of a store that does not answer, only that it is down."""
         with self._lock:
             reading = _Reading()
             try:
@@ -62,16 +62,16 @@ class _Reading:
         self._found = {family.name: family.begin() for family in OF_STORE}
 
     def families(self) -> Iterator[Metric]:
-        """Those that have a number."""
+        """The metrics that have a number."""
         yield from (family for family in self._found.values() if family.samples)
 
     def add(self, name: str, value: float | None, *labels: str) -> None:
-        """Add a number, if it is known."""
+        """Add a number, unless it is None."""
         if value is not None:
             self._found[name].add_metric([*map(printable, labels)], value)
 
     def read(self, queue: FairQueue, top: int) -> None:
-        """Ask the store for all of it."""
+        """Read all numbers from the store."""
         began = time.monotonic()
         overview, totals = queue.views.overview(top=top or 1), queue.views.totals()
         self._add_whole(overview)

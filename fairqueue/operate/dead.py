@@ -22,7 +22,7 @@ EVERY = DeadFilter()
 TEXTS = ("workspace", "queue", "task", "reason", "job_id")
 TIMES = ("since", "until")
 SLOWEST_REPLAY = 1e-6
-"""Per second: one in eleven days. Anything slower is a mistake and would never be due."""
+"""Least rate per second: one job in eleven days. A slower one is a mistake."""
 
 
 def _spacing_of(per_second: float | None) -> float:
@@ -35,7 +35,7 @@ def _spacing_of(per_second: float | None) -> float:
 
 
 def filter_of(given: Mapping[str, str | None]) -> DeadFilter:
-    """Read a filter as people write it; what is empty does not count, nor blanks around times."""
+    """Read a filter from texts; empty ones and blanks around times do not count."""
     texts = {name: text for name in TEXTS if (text := given.get(name))}
     words = {name: (given.get(name) or "").strip() for name in TIMES}
     times = {name: _time(name, word) for name, word in words.items() if word}
@@ -63,7 +63,7 @@ def _checked(chosen: DeadFilter) -> DeadFilter:
 
 
 def _error_of(letter: DeadLetter) -> str:
-    """Return the last line of its traceback; nothing, if none was kept."""
+    """Return the last line of its traceback; empty if none was kept."""
     return letter.details.rstrip().rpartition("\n")[2].strip()
 
 
@@ -74,9 +74,9 @@ class DeadLetters:
         self._connected = connected
 
     def list(self, chosen: DeadFilter = EVERY) -> Iterator[DeadLetter]:
-        """Give the dead letters that match, without payloads: by workspace, the oldest first.
+        """Yield the matching dead letters, without payloads: by workspace, the oldest first.
 
-        They are read page by page as they are taken; :meth:`get` returns one with its payload.
+        They are read page by page; :meth:`get` returns one with its payload.
         """
         return self._connected().choose_dead(_checked(chosen))
 
@@ -118,10 +118,10 @@ class DeadLetters:
     ) -> int:
         """Re-enqueue the dead letters that match when it starts; return how many.
 
-        With ``per_second`` they are scheduled to become due at that rate, whatever their workspace;
-        the call itself does not wait. One that a job has the id of again stays dead, and so does
-        one whose unique key another job holds: that is logged or, of a ``job_id``, raised as
-        UniqueKeyHeld. ``progress`` is called with 1 for each.
+        With ``per_second`` they are scheduled at that rate, whatever their workspace; the call
+        itself does not wait. A letter stays dead if a job has its id again, or if another job holds
+        its unique key: that is logged or, for a ``job_id``, raised as UniqueKeyHeld. ``progress``
+        is called with 1 for each.
         """
         spacing, store = _spacing_of(per_second), self._connected()
         replayed = 0

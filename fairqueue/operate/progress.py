@@ -1,4 +1,4 @@
-"""How long operations tell their progress."""
+"""How long operations report their progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def ignore(_: int) -> None:
 
 
 def counted_steps(steps: Iterator[int], progress: Progress) -> int:
-    """Take all steps; return how many jobs they were."""
+    """Take all steps; return the number of jobs."""
     total = 0
     for done in steps:
         total += done

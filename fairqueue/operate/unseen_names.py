@@ -1,4 +1,4 @@
-"""Warns an operator who limits or pauses what no job has named: likely a typo."""
+"""Warns of limits and pauses for names that no job has named: likely typos."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ PLACES = {
     "queue": ("nodes", "kinds", "limits"),
     "task": ("tasks",),
 }
-"""Where names of a scope stand: first those that jobs name now."""
+"""Keys that hold names of a scope: first those that jobs name now."""
 MOST_COMPARED = 10_000
-"""Names among which a similar one is looked for."""
+"""How many names are compared to find a similar one."""
 MOST_STEPS = 400_000
-"""Pairs of characters that are compared: of many or long names, those with the most in common at
-their beginnings and ends."""
+"""Pairs of characters to compare: of many or long names, those that share the longest beginnings
+and ends."""
 
 
 def warn_of_unseen(store: AnyStore, scope: Scope) -> None:
     """Log a warning if no job, limit or pause names this workspace, queue or task now.
 
-    It is no error: limits may be set before the first job comes. Where one of several shards is
-    away, there is no hint: what is to be done can be done on the others.
+    It is no error: limits may be set before the first job. If one of several shards is away, there
+    is no hint, so that the call can go on with the others.
     """
     if not scope.is_named:
         return
@@ -50,7 +50,7 @@ def warn_of_unseen(store: AnyStore, scope: Scope) -> None:
 
 
 def hint_of_unseen(store: AnyStore, scope: str, name: str) -> str | None:
-    """Say that no job, limit or pause names this now, and which name is meant; None: one does."""
+    """Return a hint that nothing has this name now, with a similar one; None: it is in use."""
     if _is_used(store, scope, name):
         return None
     compared: set[str] = set()
@@ -65,9 +65,9 @@ def hint_of_unseen(store: AnyStore, scope: str, name: str) -> str | None:
 
 
 def _closest(name: str, names: set[str]) -> list[str]:
-    """Return the name that is most similar, if one is similar at all, in a fraction of a second.
+    """Return the most similar name, if any is similar, in a fraction of a second.
 
-    To compare two names takes as many steps as the product of their lengths.
+    Comparing two names takes as many steps as the product of their lengths.
     """
     if name in names:
         return [name]
@@ -84,7 +84,7 @@ def _shared_ends(one: str, other: str) -> int:
 
 
 def hint_of_name(store: AnyStore, of: Scope) -> str | None:
-    """Say which name is meant, where nothing is found of this one; None: there is no other."""
+    """Return a hint with a similar name, for a name without results; None: there is none."""
     scope, name = checked_scope(of)
     if not of.is_named:
         return None
@@ -98,7 +98,7 @@ def hint_of_name(store: AnyStore, of: Scope) -> str | None:
 
 
 def _is_used(store: AnyStore, scope: str, name: str) -> bool:
-    """Answer the common case without reading all names: a job has named it."""
+    """Answer the common case, that a job has named it, without reading all names."""
     place = PLACES[scope][0]
     engines, field = [shard.engine for shard in store.shards], encode_in(scope, name)
     return any(each.command("HEXISTS", each.keys.key(place), field) for each in engines)

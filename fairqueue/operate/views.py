@@ -1,4 +1,4 @@
-"""What runs, waits, and why, for every reader: ``queue.views``."""
+"""Lists, counts and reasons: ``queue.views``."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ ALL_UP_TO = 1000
 SAMPLED = (
     1000  # jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks
 )
-MOST_DEMANDS = 100  # queues whose ready sets one call looks at
-MOST_PAGES = 50  # that one call looks at for a page of waiting jobs
+MOST_DEMANDS = 100  # queues whose ready sets ``demand`` looks at
+MOST_PAGES = 50  # pages of the store that one call reads for a page of waiting jobs
 IN_A_SAMPLE = 12  # workspaces that run most, and as many that wait most
 BEGINNING = "0"
 _ACKED = re.compile(rb"([\d.e+-]+) (\d+)")
@@ -53,15 +53,15 @@ ReadPage = Callable[[str], JobPage]
 
 
 def _checked(**names: str | None) -> dict[str, str]:
-    """Return the names that are given, checked, and an empty text for the others."""
+    """Return the given names, checked, and an empty text for the others."""
     return {kind: "" if name is None else check_name(kind, name) for kind, name in names.items()}
 
 
 class Views:
     """Lists, counts and reasons. They change nothing, and no page of them blocks the store.
 
-    Their rows are those of :mod:`fairqueue.lists`. While jobs come and go, a list is no picture of
-    one moment: each of its pages is.
+    Rows are those of :mod:`fairqueue.lists`. While jobs come and go, each page of a list is a
+    picture of its own moment.
     """
 
     def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
@@ -90,16 +90,16 @@ class Views:
         return replace(found, without_workspace=self._without_workspace(found))
 
     def _without_workspace(self, found: Why) -> Mapping[str, WithoutWorkspace]:
-        """The counts of the tasks in question, else of all tasks."""
+        """Return the counts of these tasks, else of all tasks."""
         counts = self._connected().without_workspace()
         tasks = {position.task for position in found.positions} if found.job_id else counts.keys()
         return {task: counts[task] for task in sorted(tasks & counts.keys())}
 
     def hint(self, *scopes: Scope) -> str | None:
-        """Say so if no job, limit or pause names one of these now, with a name that is similar.
+        """Return a hint if no job, limit or pause names one of these now, with a similar name.
 
-        Also of one that is known, if another differs only in case or surrounding spaces. None: all
-        of them are known, and there is no such other.
+        Also for a known name if another differs only in case or surrounding spaces. None: all are
+        known, and there is no such other.
         """
         store = self._connected()
         return next(filter(None, (hint_of_name(store, scope) for scope in scopes)), None)
@@ -120,11 +120,10 @@ class Views:
     ) -> Overview:
         """Return the workspaces with the most waiting jobs, the queues, and what is paused.
 
-        Up to 1,000 workspaces are all looked at. Of more, those with the most jobs are found by a
-        sample of 1,000 jobs, so the cost does not grow; what is said of each is exact. ``top`` is
-        the most that are returned (if there are more than 1,000: 50, and those that are paused);
-        ``workspaces`` names those to return, and ``everything`` looks at all, however many there
-        are.
+        Up to 1,000 workspaces are all read. Of more, those with the most jobs are found by a sample
+        of 1,000 jobs, so the cost does not grow; their numbers are exact. ``top`` is the most that
+        are returned (of more than 1,000: 50, and the paused ones); ``workspaces`` names those to
+        return, and ``everything`` reads all.
         """
         names = [check_name("workspace", name) for name in workspaces]
         store = self._connected()
@@ -193,9 +192,9 @@ class Views:
         """Return a page of about ``n`` jobs that wait or are scheduled and match all that is given.
 
         Those of a workspace come lane by lane in the order in which they will start; others in no
-        order. ``longer_than``: seconds since their publish. A page may be short, or empty, where
-        few jobs match: there are no more only if its ``cursor`` is empty. Else pass it to the next
-        call. ConfigurationError: a cursor that no call returned.
+        order. ``longer_than``: seconds since their publish. A page may be short, or empty, if few
+        jobs match: pass its ``cursor`` to the next call unless that is empty. ConfigurationError: a
+        cursor that no call returned.
         """
         where = _checked(workspace=workspace, queue=queue, task=task)
         pages_of = _of_workspace if where["workspace"] else _of_queues
@@ -221,9 +220,9 @@ class Views:
         return self._connected().runnable(check_name("queue", queue))
 
     def demand(self, rows: Sequence[QueueRow] | None = None) -> dict[str, Demand]:
-        """Return for each queue the worker slots that it could use, and those that there are.
+        """Return for each queue the worker slots that it could use, and those that it has.
 
-        Of more than 100 queues, or ``rows`` of them, for those with the most jobs.
+        Of more than 100 queues, or ``rows``, for those with the most jobs.
         """
         rows, workers = self.queues() if rows is None else rows, self.workers()
         fullest = sorted(rows, key=lambda row: (-row.waiting - row.running, row.queue))
@@ -237,10 +236,10 @@ class Views:
         return Demand(startable, row.slots_wanted(startable), sum(known) if says else None)
 
     def memory(self) -> Memory | None:
-        """Return how much memory the server uses; None: it does not tell, or is ``memory://``.
+        """Return the server's memory; None: it does not tell, or is ``memory://``.
 
-        Of several servers, the one that is nearest to its ``maxmemory``, since it is the first to
-        refuse publishes; if none has that set, the one that uses most.
+        Of several servers, that of the nearest to its ``maxmemory``, the first to refuse publishes;
+        if none has that set, of the one that uses most.
         """
         found = (shard.engine.memory() for shard in self._connected().shards)
         return max((each for each in found if each is not None), key=_fullness, default=None)
@@ -257,9 +256,9 @@ class Views:
         return worst and replace(worst, appends=all(each.appends for each in known))
 
     def totals(self) -> Totals:
-        """Return how many jobs were acked and died since the store began, and leases expired.
+        """Return how many jobs were acked and died, and leases expired, since the store began.
 
-        What is damaged of these counts is 0.
+        A damaged count is 0.
         """
         found = [_totals(shard.engine) for shard in self._connected().shards]
         return Totals(
@@ -291,24 +290,23 @@ class Views:
         return sorted(alive, key=lambda row: (row.worker, row.owner))
 
     def note_sample(self, overview: Overview | None = None) -> bool:
-        """Add what runs and waits now to the short history, of an hour, that a dashboard shows.
+        """Add a sample to the history of the last hour, which a dashboard shows.
 
-        False: another process did so less than 30 seconds ago. It keeps the workspaces that run or
-        wait most; ``overview`` spares reading one.
+        False: another process did so less than 30 seconds ago. It has the workspaces that run or
+        wait most; ``overview``: one that was just read.
         """
         return self._connected().note_sample(sample_of(overview or self.overview()))
 
     def history(self) -> list[Sample]:
         """Return samples of the last hour, the oldest first.
 
-        They are taken by :meth:`note_sample`, which a dashboard calls; where none runs, there are
-        none.
+        A dashboard takes them by :meth:`note_sample`; without one there are none.
         """
         return self._connected().history()
 
 
 def sample_of(overview: Overview) -> Sample:
-    """Keep of an overview what the history has: the workspaces that run or wait most."""
+    """Reduce an overview to a sample: the workspaces that run or wait most."""
     rows = overview.workspaces
     most = [
         *sorted(rows, key=lambda row: -row.running)[:IN_A_SAMPLE],
@@ -333,7 +331,7 @@ def _fullness(memory: Memory) -> tuple[float, int]:
 
 
 def _totals(engine: Engine) -> Totals:
-    """Read what one shard has counted."""
+    """Read one shard's counts."""
     found = engine.command("HGET", engine.keys.key("tasks"), "")
     of_all = _ACKED.fullmatch(found or b"")
     names = ["leases_expired", *(f"dead_{why}" for why in DEATHS)]
@@ -356,7 +354,7 @@ def _is_of_workspace(row: PauseRow) -> bool:
 
 
 def _known_workspaces(store: AnyStore) -> int:
-    """Count the workspaces that a snapshot has, nearly: some may be counted more than once."""
+    """Count a snapshot's workspaces approximately: some may be counted more than once."""
     return sum(_known_of(shard.engine) for shard in store.shards)
 
 
@@ -367,13 +365,13 @@ def _known_of(engine: Engine) -> int:
 
 
 def _observes(store: AnyStore) -> bool:
-    """Ask one shard: all have the same configuration."""
+    """Whether limits are observed; one shard is asked, since all have the same configuration."""
     engine = store.shards[0].engine
     return bool(engine.command("HEXISTS", engine.keys.key("limits"), "configured:observe:"))
 
 
 def _busiest(store: AnyStore, queues: Sequence[QueueRow], n: int) -> list[str]:
-    """Name the workspaces that have most of the jobs, by a sample of these queues."""
+    """Return the workspaces with the most jobs, by a sample of these queues."""
     jobs = {row.queue: row.waiting + row.running for row in queues if row.waiting + row.running}
     of_all, counted = sum(jobs.values()), Counter[str]()
     for queue, of_queue in jobs.items():
@@ -388,7 +386,7 @@ def _of_workspace(store: AnyStore, where: Mapping[str, str], n: int) -> ReadPage
 
 
 def _of_queues(store: AnyStore, where: Mapping[str, str], n: int) -> ReadPage:
-    """Read one queue after the other, by name; the cursor is the queue and the cursor in it."""
+    """Read one queue after another, by name; the cursor is the queue and the cursor in it."""
     names = [where["queue"]]
     if not names[0]:
         names = sorted({row.queue for page in store.queues() for row in page if row.waiting})

@@ -1,4 +1,4 @@
-"""What a test asks of the jobs of an app: what is enqueued, and what they do."""
+"""The jobs of an app in a test: list and run them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fairqueue.lists import WaitingJob
 from fairqueue.testing._clock import ManualClock
 
 RUN_SECONDS = 1.0
-"""What a run counts in the fair order at least: measured time would differ from run to run."""
+"""Least worker-seconds of a run in the fair order: measured time would differ each time."""
 
 MOST_RUNS = 10_000
-"""So that a test ends whose tasks enqueue each other for ever."""
+"""Ends a test whose tasks enqueue each other for ever."""
 
 MOST_LISTED = 20
 """Lines about jobs in a failed assertion."""
@@ -29,7 +29,7 @@ Seconds = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class EnqueuedJob:
-    """A job that waits, or is scheduled."""
+    """A waiting or scheduled job."""
 
     task: str
     workspace: str
@@ -38,12 +38,12 @@ class EnqueuedJob:
     kwargs: Mapping[str, Any]
     job_id: str
     due_in: float
-    """Seconds until it is due, by the test's clock; 0: it is."""
+    """Seconds until it is due, by the test's clock; 0: it is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of a job has come to."""
+    """The outcome of one run of a job."""
 
     task: str
     workspace: str
@@ -55,7 +55,7 @@ class Run:
     result: Any = field(default=None, repr=False)
     """What a Celery task returned."""
     error: BaseException | None = None
-    """What it raised, also where it is retried."""
+    """What it raised, also if it is retried."""
 
 
 class Jobs(ABC):
@@ -106,7 +106,7 @@ class Jobs(ABC):
     ) -> list[EnqueuedJob]:
         """Fail unless ``count`` jobs match, by default at least one; return those that do.
 
-        They match as for :meth:`enqueued`. The failure lists what is enqueued instead.
+        Arguments are those of :meth:`enqueued`. The failure lists what is enqueued instead.
         """
         __tracebackhide__ = True
         found = self.enqueued(task, workspace=workspace, queue=queue, args=args, kwargs=kwargs)
@@ -194,7 +194,7 @@ class Jobs(ABC):
         return run
 
     def _move_on(self, until: float, look_after: float) -> bool:
-        """Move the clock to when a job may start; False: none may by then."""
+        """Move the clock to when a job may start; False: none may start by then."""
         now, waiting = self.clock(), list(self._waiting())
         times = [job.due if job.due is not None else now + look_after for job in waiting]
         if not times or min(times) > until or now >= until:

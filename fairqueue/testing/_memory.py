@@ -11,7 +11,7 @@ from fairqueue._stores import needs_memory_extra
 
 @contextmanager
 def memory_url(clock: Callable[[], float]) -> Iterator[str]:
-    """Give the URL of a new ``memory://`` store whose time is this clock's.
+    """Yield the URL of a new ``memory://`` store whose time is this clock's.
 
     At the end of the block the store is forgotten, with all that is in it. ConfigurationError: the
     extra ``fairqueue[memory]`` is not installed.

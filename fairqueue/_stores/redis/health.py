@@ -1,4 +1,4 @@
-"""Remarks about a server for operators: is it durable, and has it memory and connections left?"""
+"""Remarks about a server for operators: durability, memory, clients, clock, latency."""
 
 from __future__ import annotations
 
