@@ -135,7 +135,9 @@ class Engine(ABC):
     def refuse_if_open(self) -> None:
         """Raise StoreUnavailable if the server is silent."""
         if self.is_open:
-            raise StoreUnavailable(f"Redis at {self.server} does not answer, nor did it just now")
+            raise StoreUnavailable(
+                f"Redis at {self.server} does not answer, and did not a moment ago"
+            )
 
     def _tell(self, error: Exception) -> None:
         """Raise for a script's reply that keys are of another release, or on another shard."""

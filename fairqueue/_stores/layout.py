@@ -185,7 +185,7 @@ def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, ser
     found = [n for n in elsewhere if _holds(engine, n)]
     if found:
         raise ConfigurationError(
-            f"the server that was named for shard {engine.shard} of namespace "
+            f"the server named for shard {engine.shard} of namespace "
             f"{engine.namespace!r} holds shard {found[0]}: name the servers in the same order in "
             "all processes"
         )

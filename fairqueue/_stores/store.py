@@ -50,8 +50,8 @@ from fairqueue.errors import FairQueueError
 
 logger = logging.getLogger("fairqueue")
 UNREAD = (
-    "a claim passed what it could not read, or failed at: %s. The other jobs go on; "
-    "what was there is set aside, see 'fairqueue doctor'"
+    "a claim could not read, or failed at: %s. Other jobs go on; the texts are set aside, see "
+    "'fairqueue doctor'"
 )
 MOST_DETAILS = 8_000  # characters of a traceback: its end says what was wrong
 TASKS_REMEMBERED = 10_000  # names in this process

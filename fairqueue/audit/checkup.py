@@ -74,8 +74,8 @@ def _stuck_queues(a: Audit) -> Iterator[Remark]:
             of = counted(len(times), "workspace")
             text = (
                 f"queue {decode(queue)!r} has runnable jobs of {of}, and none was claimed for "
-                f"{seconds:,.0f} s: start a worker of it, or see whether its workers are busy or "
-                "stuck"
+                f"{seconds:,.0f} s: start a worker for it, or check whether its workers are busy "
+                "or stuck"
             )
             yield Remark(Level.PROBLEM, "queues", text)
 
@@ -83,7 +83,7 @@ def _stuck_queues(a: Audit) -> Iterator[Remark]:
 def _overdue(a: Audit) -> Iterator[Remark]:
     """Leases and timers that any worker's claim would have ended or fired."""
     what = (
-        (a.space.lease_ends, "ended and not taken back: {}; their jobs do not run again", "lease"),
+        (a.space.lease_ends, "expired and not reaped: {}; their jobs do not run again", "lease"),
         (a.space.one("timer", {}), "due and not fired: {}; scheduled jobs do not start", "timer"),
     )
     for times, meaning, noun in what:

@@ -112,7 +112,7 @@ def _inner_nodes_are_listed(a: Audit) -> Iterator[Found]:
     known = {*a.space.inner_nodes, *a.space.nodes}
     for name, _, node in a.stands():
         if node not in known:
-            yield entity(name), f"{decode(name)!r} stands in {node}, which is not there"
+            yield entity(name), f"{decode(name)!r} stands in {node}, which does not exist"
 
 
 def _groups_are_what_is_set(a: Audit) -> Iterator[Found]:

@@ -29,7 +29,7 @@ ORDER = (
 DONE = {
     "settled": "its lanes, timer and place in the order were set again from its jobs and limits",
     "placed": "it went to the head of its lane",
-    "taken_out": "it was taken out of where it should not be",
+    "taken_out": "it was taken out of the wrong places",
     "ended": "it was ended; a job that it had goes back to the head of its lane",
     "completed": "its slots and its end were set again",
     "ordered": "it was put where it belongs",
@@ -41,10 +41,10 @@ DONE = {
 
 REMEDIES = {
     "aside": "look at it, then: fairqueue doctor --forget",
-    "limits": "it ends when what runs above the limit has ended",
+    "limits": "it ends once the jobs above the limit have ended",
     "request": "it ends with its lease",
     "stranger": "another program writes it: give that one another prefix, and delete the key",
-    "format": "look with the release that has written it",
+    "format": "check it with the release that wrote it",
     "stray": "its jobs run here, beside those of its shard, until none is left",
     "unchecked": "mend the others first, and look again",
 }

@@ -80,7 +80,7 @@ def _queue_of_broker(reference: str) -> FairQueue:
     broker = get_broker() if named is None else named
     if not isinstance(broker, Broker):
         kind = type(broker).__name__
-        raise BadUsage(f"--broker {reference!r} is of type {kind}, and no Dramatiq broker")
+        raise BadUsage(f"--broker {reference!r} is of type {kind}, not a Dramatiq broker")
     return queue_of(broker)
 
 

@@ -19,7 +19,7 @@ def as_seconds(_context: click.Context, _option: click.Parameter, value: Any) ->
     found = seconds_in(str(value))
     if found is None:
         shown = printable(str(value))
-        raise click.BadParameter(f"{shown!r} is no duration, such as 90, 90s, 5m or 2h")
+        raise click.BadParameter(f"{shown!r} is not a duration, such as 90, 90s, 5m or 2h")
     return found
 
 

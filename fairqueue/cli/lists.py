@@ -36,7 +36,7 @@ def ps(core: FairQueue, *, limit: int, **where: Any) -> Answer:
     found = core.views.running(n=limit, **where)
     if not found.total:
         _hint(core, where)
-    text = listed(RUNNING, found.jobs, "No job runs that matches.")
+    text = listed(RUNNING, found.jobs, "No matching job is running.")
     if len(found.jobs) < found.total:
         text += f"\n{len(found.jobs):,} of {count_jobs(found.total)}; --limit shows more"
     return Answer({"running": [*map(asdict, found.jobs)], "total": found.total}, text)
@@ -45,7 +45,7 @@ def ps(core: FairQueue, *, limit: int, **where: Any) -> Answer:
 @click.command()
 @choice_options
 @limit_option(100, AT_MOST)
-@click.option("--cursor", default="", help="Go on behind an earlier page, which printed this.")
+@click.option("--cursor", default="", help="Continue after an earlier page, which printed this.")
 @on_queue
 def jobs(core: FairQueue, *, limit: int, cursor: str, **where: Any) -> Answer:
     """Show jobs that wait or are scheduled, page by page.
@@ -56,7 +56,7 @@ def jobs(core: FairQueue, *, limit: int, cursor: str, **where: Any) -> Answer:
     page = core.views.waiting(n=limit, cursor=cursor, **where)
     if not (page.jobs or cursor or page.cursor):
         _hint(core, where)
-    text = listed(WAITING, page.jobs, "No job waits that matches.")
+    text = listed(WAITING, page.jobs, "No matching job is waiting.")
     if page.cursor:
         text += f"\nThere may be more: --cursor '{page.cursor}'"
     return Answer({"jobs": [*map(asdict, page.jobs)], "cursor": page.cursor}, text)
@@ -71,7 +71,7 @@ def queues(core: FairQueue) -> Answer:
     unknown = dict.fromkeys(field.name for field in fields(Demand))
     of = {name: asdict(demand) for name, demand in wanted.items()}
     rows = [asdict(row) | of.get(row.queue, unknown) for row in found]
-    return Answer({"queues": rows}, listed(of_queues(wanted), found, "There is no queue."))
+    return Answer({"queues": rows}, listed(of_queues(wanted), found, "There are no queues."))
 
 
 @click.command()
@@ -82,7 +82,7 @@ def tasks(core: FairQueue) -> Answer:
     Waiting jobs are not counted by task.
     """
     found = core.views.tasks()
-    return Answer({"tasks": [*map(asdict, found)]}, listed(TASKS, found, "There is no task."))
+    return Answer({"tasks": [*map(asdict, found)]}, listed(TASKS, found, "There are no tasks."))
 
 
 @click.command()

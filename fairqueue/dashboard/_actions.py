@@ -12,6 +12,7 @@ from fairqueue.operate.dead import EVERY, filter_of
 from fairqueue.plain import count_jobs, counted, printable
 
 Form = Mapping[str, str]
+BUSY = "Doctor is already running."
 
 
 def _pause(view: View, form: Form) -> str:
@@ -86,11 +87,11 @@ def _cancel(view: View, form: Form) -> str:
 
 
 def _examine(view: View, _: Form) -> str:
-    return "The doctor looks." if view.checkup.begin() else "The doctor looks already."
+    return "Doctor has started." if view.checkup.begin() else BUSY
 
 
 def _repair(view: View, _: Form) -> str:
-    return "The doctor mends." if view.checkup.begin(repair=True) else "The doctor looks already."
+    return "The repair has started." if view.checkup.begin(repair=True) else BUSY
 
 
 def _forget_aside(view: View, _: Form) -> str:

@@ -235,14 +235,14 @@ def _listing(columns: Sequence[Column], none: str, pauses: str = "") -> Context:
 
 def _queues(view: View, query: Query) -> Context:
     rows = view.once("queues", view.queue.views.queues)
-    return _listing(of_queues(), "There is no queue.", "queue") | _paged(rows, query)
+    return _listing(of_queues(), "There are no queues.", "queue") | _paged(rows, query)
 
 
 def _tasks(view: View, query: Query) -> Context:
     rows = view.once("tasks", view.queue.views.tasks)
     rows = sorted(rows, key=lambda row: (-row.running, row.task))
     order = {"order": ": those that run most, then by name"}
-    return _listing(TASKS, "There is no task.", "task") | _paged(rows, query) | order
+    return _listing(TASKS, "There are no tasks.", "task") | _paged(rows, query) | order
 
 
 def _workers(view: View, query: Query) -> Context:

@@ -43,16 +43,26 @@ class Family(NamedTuple):
 QUEUE, WORKSPACE = ("queue",), ("workspace",)
 
 OF_STORE = (
-    Family("up", "gauge", (), "1: the store has answered; 0: it has not, and nothing else is told"),
+    Family("up", "gauge", (), "1 if Redis answered; if 0, no other metric is exported"),
     Family("scrape_seconds", "gauge", (), "how long it took to read these numbers"),
     Family("workers", "gauge", (), "worker processes that are alive"),
-    Family("workspaces", "gauge", (), "workspaces with jobs, debts or dead letters, nearly"),
+    Family(
+        "workspaces",
+        "gauge",
+        (),
+        "approximate number of workspaces with jobs, debts or dead letters",
+    ),
     Family("observing", "gauge", (), "1: limits are only observed, enforce='observe'"),
     Family("paused", "gauge", ("scope",), "paused workspaces, queues, tasks, or everything"),
-    Family("draining", "gauge", ("scope",), "the same of those that accept no new jobs"),
+    Family("draining", "gauge", ("scope",), "draining workspaces, queues, tasks, or everything"),
     Family("jobs_acked", "counter", (), "jobs that were acked since the store began"),
     Family("acked_worker_seconds", "counter", (), "worker-seconds of these jobs"),
-    Family("leases_expired", "counter", (), "leases that ended without a word of their worker"),
+    Family(
+        "leases_expired",
+        "counter",
+        (),
+        "leases that expired because the worker stopped renewing them",
+    ),
     Family(
         "jobs_died",
         "counter",
@@ -60,8 +70,8 @@ OF_STORE = (
         "dead letters since the store began: max_deliveries, expired or rejected",
     ),
     Family("jobs_without_workspace", "counter", (), "jobs that named no workspace"),
-    Family("records_set_aside", "counter", ("kind",), "what was passed because it was damaged"),
-    Family("redis_memory_used_bytes", "gauge", (), "what Redis uses, also for other data"),
+    Family("records_set_aside", "counter", ("kind",), "damaged records that were passed"),
+    Family("redis_memory_used_bytes", "gauge", (), "memory that Redis uses, also for other data"),
     Family("redis_memory_max_bytes", "gauge", (), "its maxmemory, if it is set"),
     Family("redis_evicts_jobs", "gauge", (), "1: its maxmemory-policy drops jobs when it is full"),
     Family("redis_appendonly", "gauge", (), "1: it has an append-only file; 0: a crash loses jobs"),
@@ -78,8 +88,8 @@ OF_STORE = (
     Family("workspace_limit", "gauge", WORKSPACE, "its concurrency limit, if it has one"),
     Family("workspace_oldest_wait_seconds", "gauge", WORKSPACE, "age of its oldest waiting job"),
     Family("workspace_dead_letters", "gauge", WORKSPACE, "its dead letters"),
-    Family("workspace_share", "gauge", WORKSPACE, "its share of the running jobs, of 1"),
-    Family("workspace_fair_share", "gauge", WORKSPACE, "its fair share at present, of 1"),
+    Family("workspace_share", "gauge", WORKSPACE, "its share of the running jobs, from 0 to 1"),
+    Family("workspace_fair_share", "gauge", WORKSPACE, "its present fair share, from 0 to 1"),
 )
 """The state, read from the store: once for a namespace."""
 
@@ -102,7 +112,10 @@ OF_PROCESS = (
     Family("worker_seconds", "counter", QUEUE, "worker-seconds of leases that have ended"),
     Family("wait_seconds", "histogram", QUEUE, "from when a job was due to its first start"),
     Family(
-        "runnable_wait_seconds", "histogram", QUEUE, "that part of it in which it could have run"
+        "runnable_wait_seconds",
+        "histogram",
+        QUEUE,
+        "the part of that time in which it could have run",
     ),
     Family("run_seconds", "histogram", QUEUE, "how long a run took"),
     Family("workspace_publishes_rejected", "counter", WORKSPACE, "its rejected publishes"),

@@ -394,7 +394,7 @@ def _of_queues(store: AnyStore, where: Mapping[str, str], n: int) -> ReadPage:
     def read(cursor: str) -> JobPage:
         at, _, inside = cursor.partition(":")
         if cursor and not inside.isdigit():
-            raise ConfigurationError(f"{cursor!r} is no cursor of this list: begin without one")
+            raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
         left = [name for name in names if name >= decode(at)]
         if not left:
             return JobPage((), "")

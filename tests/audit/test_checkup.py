@@ -46,7 +46,7 @@ def test_a_queue_without_a_claim_is_stuck(world: World, engine: Engine) -> None:
     assert "none was claimed for 200 s" in texts[0]
     assert {remark.level for remark in found["queues"]} == {Level.PROBLEM}
     late = [remark.text for remark in found["workers"] if remark.level is Level.PROBLEM]
-    assert any("ended and not taken back" in text for text in late)
+    assert any("expired and not reaped" in text for text in late)
     assert any("due and not fired" in text for text in late)
     assert "not reported" in found["notices"][0].text
 

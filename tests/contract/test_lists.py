@@ -151,7 +151,7 @@ def test_a_page_goes_on_behind_the_last(world: World, admin: Operators) -> None:
 def test_an_unknown_cursor_is_refused(world: World, admin: Operators, cursor: str) -> None:
     """It says so, instead of listing something else."""
     world.publish()
-    with pytest.raises(ConfigurationError, match="no cursor of this list"):
+    with pytest.raises(ConfigurationError, match="not a cursor of this list"):
         admin.views.waiting(cursor=cursor)
 
 

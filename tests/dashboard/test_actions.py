@@ -214,7 +214,7 @@ def test_the_doctor_mends_what_it_has_found(queue: FairQueue, visitor: Visitor) 
     page = visitor.page("/doctor")
     assert "fairqueue doctor --repair" in page
     assert "give that one another prefix" in page
-    assert "The doctor mends." in visitor.act("repair")
+    assert "The repair has started." in visitor.act("repair")
     page = _wait_for(visitor, "What was done")
     assert "it was removed" in page
     assert "Repair 1 finding" not in page

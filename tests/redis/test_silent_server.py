@@ -56,7 +56,7 @@ def test_a_look_at_a_silent_server_is_refused_at_once(queue: FairQueue, nodes: l
     queue.claim(["q"], 100)
     began = time.monotonic()
     for look in (queue.doctor.audit, queue.views.memory, queue.views.durability):
-        with pytest.raises(StoreUnavailable, match="nor did it just now"):
+        with pytest.raises(StoreUnavailable, match="and did not a moment ago"):
             look()
     told = queue.doctor.checkup()
     [problem] = (one for one in told.remarks if one.level is Level.PROBLEM)

@@ -106,7 +106,7 @@ def test_a_dramatiq_broker_is_imported(shop_module: str, name: str) -> None:
     [
         ("no_such_module", "cannot import --broker 'no_such_module': ModuleNotFoundError"),
         ("json:nothing", "AttributeError"),
-        ("json:loads", "of type function, and no Dramatiq broker"),
+        ("json:loads", "of type function, not a Dramatiq broker"),
         ("", "cannot import --broker ''"),
         ("\x1b[2J", "cannot import"),
         ("redis://:hunter2@h/0", "no URL"),

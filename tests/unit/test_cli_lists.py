@@ -45,7 +45,7 @@ def test_ps_shows_what_runs(shell: Shell, queue: FairQueue) -> None:
     assert shell.json("ps", "--workspace", "acme")["total"] == 2
     assert shell.json("ps", "--task", "t", "--queue", "q", "--worker", "celery@one")["total"] == 2
     assert shell.json("ps", "--worker", "celery@two")["total"] == 0
-    assert "No job runs" in shell.run("ps", "--longer-than", "2h").stdout
+    assert "No matching job is running" in shell.run("ps", "--longer-than", "2h").stdout
 
 
 def test_jobs_are_paged(shell: Shell, queue: FairQueue) -> None:
@@ -61,7 +61,7 @@ def test_jobs_are_paged(shell: Shell, queue: FairQueue) -> None:
     text = shell.run("jobs").stdout
     assert "due in 1 m" in text
     assert "--cursor" not in text
-    assert "No job waits" in shell.run("jobs", "--longer-than", "5m").stdout
+    assert "No matching job is waiting" in shell.run("jobs", "--longer-than", "5m").stdout
 
 
 def test_queues_tasks_workers_and_pauses_are_listed(shell: Shell, queue: FairQueue) -> None:
@@ -95,7 +95,7 @@ def test_queues_tasks_workers_and_pauses_are_listed(shell: Shell, queue: FairQue
 def test_empty_lists_say_so(shell: Shell) -> None:
     """Where nothing is, nothing is stored by looking."""
     for command in ("ps", "jobs", "queues", "tasks", "workers", "pauses"):
-        assert "No" in shell.run(command).stdout or "There is no" in shell.run(command).stdout
+        assert "No" in shell.run(command).stdout or "There are no" in shell.run(command).stdout
 
 
 @pytest.mark.parametrize("command", ["ps", "jobs", "stats"])

@@ -39,7 +39,7 @@ class OwnMethods(Router, AnyStore):
             return home.waiting(queue, workspace=workspace, task=task, cursor=cursor, n=n)
         inside, at = divmod(int(cursor or 0), SHARDS_MOST)
         if at >= len(self.every):
-            raise ConfigurationError(f"{cursor!r} is no cursor of this list: begin without one")
+            raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
         found = self.shards[at].waiting(queue, task=task, cursor=str(inside or ""), n=n)
         if found.cursor:
             return replace(found, cursor=str(int(found.cursor) * SHARDS_MOST + at))
