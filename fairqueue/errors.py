@@ -10,6 +10,7 @@
     ├── LeaseLost            the caller no longer holds the lease of the job
     ├── ConfigurationError   a setting, name, URL or server property is unknown or impossible
     │   └── WorkspaceUnresolved  the workspace of a call could not be determined
+    ├── AlreadyRunning       another process does what only one may do at a time
     └── StoreUnavailable     the store is unreachable or does not accept writes
         ├── PublishInterrupted   the same in the middle of a publish of many jobs
         └── BatchInterrupted     the same in the middle of an adapter's batch

@@ -39,15 +39,15 @@ class QueueWorkers:
     """The worker processes that live and take jobs from one queue."""
 
     processes: int
-    """How many they are, by what each has said within half a minute."""
+    """How many, by what each has reported within half a minute."""
     unknown: int
-    """How many others live that do not say which queues they take."""
+    """How many other living ones do not report their queues."""
     others: int
-    """How many live that take jobs from other queues only."""
+    """How many living ones take jobs from other queues only."""
     running: int
     """How many jobs its processes run, those of other queues included."""
     slots: int | None
-    """How many jobs they can run at once; None: not all of them say."""
+    """How many jobs they can run at once; None: not all report that."""
     last_seen: float | None
     """The last sign of life of a process that took jobs from it, also of one that is gone, by the
     store's clock; None: none did within a day."""
@@ -109,7 +109,7 @@ class Why:
     """None if the job is unknown."""
     job_id: str | None
     now: float
-    """When this was found out."""
+    """The time of the answer."""
     since: float | None
     """Since when the job has been running or dead; None: neither."""
     detail: str | None
@@ -205,7 +205,7 @@ def _blocked(blockers: Iterable[Blocker], now: float) -> Iterator[str]:
 
 
 def explain_remedy(blocker: Blocker) -> str | None:
-    """Say what ends a blocker, with the command if there is one; None: its time ends it."""
+    """Return what ends a blocker, with the command if there is one; None: its time ends it."""
     option = OPTIONS.get(blocker.scope, blocker.scope)
     everything = "--all" if blocker.kind == "pause" else "--total"
     named = f"--{option} {shlex.quote(printable(blocker.name))}"
@@ -230,7 +230,7 @@ def explain_without_workspace(found: Mapping[str, WithoutWorkspace]) -> Iterator
 
 
 def explain_position(position: QueuePosition, found: Why) -> str:
-    """Where it stands, how much is before it, and how long it has waited."""
+    """Its queue, what is ahead of it, and how long it has waited."""
     if found.job_id:
         ahead, subject = f"{count_jobs(position.jobs_ahead)} of its workspace ahead", "it"
     else:
@@ -270,12 +270,12 @@ def explain_blocker(blocker: Blocker, now: float) -> str:
 
 
 def _next_start(blocker: Blocker, left: str) -> str:
-    """Say when; a limit over all shards may have no part here."""
+    """Return when; under a limit over all shards that may not be known here."""
     return f"next start in {left}" if blocker.until else "other shards have it for the moment"
 
 
 def _no_worker(blocker: Blocker, scope: str, now: float) -> str:
-    """What is known of the workers of a queue from which none takes jobs."""
+    """What is known about the workers of a queue from which none takes jobs."""
     ago = None if blocker.since is None else duration(now - blocker.since)
     if blocker.used is None:
         return f"none has come to {scope} for {ago}; some do not say which queues they take"
@@ -288,7 +288,7 @@ def _no_worker(blocker: Blocker, scope: str, now: float) -> str:
 
 
 def explain_workers(position: QueuePosition) -> str | None:
-    """Which workers take jobs from the queue, and what they run; None: a blocker tells it."""
+    """The workers that take jobs from the queue, and what they run; None: a blocker says it."""
     found = position.workers
     if any(each.kind == "worker" for each in position.blockers):
         return None

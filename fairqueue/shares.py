@@ -1,4 +1,4 @@
-"""How a workspace stands among the others: its state, its share, and the one that were fair."""
+"""A workspace among the others: its state, its share and its fair share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDERS: dict[str, Callable[[WorkspaceStats], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The share that a workspace has, and the one that it is due, of 1."""
+    """The share of a workspace and its fair share, from 0 to 1."""
 
     has: float
     fair: float
@@ -30,8 +30,8 @@ class Share:
 def shares_of(rows: Iterable[WorkspaceStats]) -> dict[str, Share]:
     """Return the shares of these workspaces in what they run together.
 
-    The fair share is weighted max-min: nothing more than its jobs and its limit allow, and what one
-    leaves goes to the others by weight. Groups, tasks and several queues are not looked at.
+    The fair share is weighted max-min: no more than its jobs and its limit allow; what one leaves
+    goes to the others by weight. Groups, tasks and several queues are not considered.
     """
     rows = list(rows)
     slots = sum(row.running for row in rows)
@@ -47,7 +47,7 @@ def _demand(row: WorkspaceStats) -> float:
 
 
 def _filled(wants: Mapping[str, tuple[float, float]], slots: float) -> dict[str, float]:
-    """Give each what it wants, as far as its weight entitles it to."""
+    """Divide the running jobs by weight, to each no more than it wants."""
     given, open_ = dict.fromkeys(wants, 0.0), {name for name in wants if wants[name][0] > 0}
     left = slots
     while open_ and left > ALMOST:
@@ -62,7 +62,7 @@ def _filled(wants: Mapping[str, tuple[float, float]], slots: float) -> dict[str,
 
 
 def state_of(row: WorkspaceStats) -> str:
-    """Say in a word or two how a workspace stands."""
+    """Return a workspace's state in a word or two."""
     if row.pause:
         return row.pause.value
     if row.limit is not None and row.running >= row.limit and row.waiting:

@@ -1,4 +1,4 @@
-"""The lists as people see them: the columns of each, for the command line and the dashboard."""
+"""The columns of each list, for the command line and the dashboard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN_QUEUES = 5
 
 
 class Link(NamedTuple):
-    """A page of the dashboard, and what it is asked for."""
+    """A page of the dashboard, with its query."""
 
     page: str
     query: Mapping[str, str]
@@ -25,14 +25,14 @@ class Column(NamedTuple):
 
     title: str
     text: Callable[[Any], str]
-    """Of a row, safe to print."""
+    """Returns the text of a row, safe to print."""
     link: Callable[[Any], Link] | None = None
     hover: Callable[[Any], float | None] | None = None
-    """A point in time behind the text."""
+    """Returns the point in time to show on hover."""
     kind: str = "num"
     """``"num"``, ``"name"``, ``"state"`` or ``""``; numbers are aligned to the right."""
     is_wide: bool = False
-    """Left out on a narrow screen."""
+    """Whether to hide it on a narrow screen."""
 
 
 def number(value: float | None) -> str:

@@ -71,7 +71,7 @@ def workspace(core: FairQueue, *, name: str) -> Answer:
 
 
 def _hint_where_its_jobs_may_be(core: FairQueue, name: str) -> None:
-    """Say on standard error under which name the jobs of an empty workspace may stand."""
+    """Print on standard error under which name the jobs of an empty workspace may be."""
     hint_at_unseen(core, Scope.workspace(name))
     default = core.settings.default_workspace
     unnamed = core.views.why(workspace=default).without_workspace if name != default else {}

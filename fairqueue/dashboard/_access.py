@@ -1,4 +1,4 @@
-"""Which role a request has: by a token, or by a hook, such as the one that knows this host."""
+"""The role of a request: by a token, or by a hook, such as the one for this host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairqueue.errors import ConfigurationError
 SESSION = "fairqueue_session"
 SESSION_SECONDS = 12 * 3600
 MOST_DIGITS = 12
-"""Of the time at which a session ends."""
+"""Digits of the time at which a session ends."""
 LEAST_TOKEN_LENGTH = 16
 BY_PROXIES = frozenset({"forwarded", "via", "x-real-ip"})
 UNGUARDED = (
@@ -57,8 +57,8 @@ def only_this_host(request: Request) -> Role | None:
 
     The name that was asked for must be this host's, too: a page of another site may have a name
     that leads to a loopback address. A request that a proxy has passed on is refused, since its
-    client may be anywhere: it has a header of a proxy, no address of a peer (a unix socket), or
-    speaks HTTP/1.0, as nginx does. A proxy that hides itself better cannot be known.
+    client may be anywhere: it has a proxy's header, no peer address (a unix socket), or speaks
+    HTTP/1.0, as nginx does. Other proxies cannot be recognized.
     """
     if request.client is None or request.scope.get("http_version") == "1.0":
         return None
@@ -69,7 +69,7 @@ def only_this_host(request: Request) -> Role | None:
 
 
 def _session_of(token: str, role: Role, end: int) -> str:
-    """What the cookie of a visitor with this token has: not the token, and when it ends."""
+    """Return a session cookie for this token: it has its end, and not the token."""
     text = f"fairqueue dashboard {role.value} {end}"
     return f"{end}.{hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()}"
 
@@ -96,7 +96,7 @@ class Access:
     allow_anyone: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse no rule at all, tokens that can be guessed, and one token for two roles."""
+        """Refuse missing rules, tokens that can be guessed, and one token for two roles."""
         is_guarded = self.has_tokens or self.authorize is not None
         if is_guarded == self.allow_anyone:
             raise ConfigurationError(TWO_ANSWERS if is_guarded else UNGUARDED)
@@ -147,7 +147,7 @@ class Access:
         return None
 
     def sign_in(self, given: str) -> str | None:
-        """Return the cookie for a token; None: it is none of the two."""
+        """Return the cookie for a token; None: it is neither token."""
         for token, role in self._tokens():
             if _is_same(given, token):
                 return _session_of(token, role, int(time.time()) + SESSION_SECONDS)

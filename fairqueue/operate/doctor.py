@@ -1,4 +1,4 @@
-"""See whether all is sound, rebuild it, and change the number of shards: ``queue.doctor``."""
+"""Checks and rebuilds keys, and changes the number of shards: ``queue.doctor``."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Doctor:
     def audit(self) -> list[Finding]:
         """Check every key against the invariants; return what does not hold.
 
-        Every key of the namespace is read, page by page. That is no atomic step, so a finding
-        counts only if further looks find it again. On a large namespace it takes memory and time.
-        If there are several shards, each text says on which one it was found.
+        Every key of the namespace is read, page by page. That is not atomic, so a finding counts
+        only if further looks find it again. On a large namespace it takes memory and time. With
+        several shards, each text names the shard.
         """
         return list(named([found for _, found in _looks(self._connected().shards)]))
 
@@ -35,16 +35,16 @@ class Doctor:
         """Rebuild what :meth:`audit` finds; return each repair, and what still does not hold.
 
         It may run beside workers: each step mends one thing, looks again before, and changes
-        nothing that is sound. No job whose record can be read is lost. Keys of others, what was set
-        aside, and a limit that is exceeded until it has drained are only named.
+        nothing that is sound. No job whose record can be read is lost. Foreign keys, set-aside
+        texts, and a limit that is exceeded until it has drained are only named.
         """
         return rebuild(self._connected())
 
     def checkup(self, *, repair: bool = False) -> Checkup:
         """Check the keys, the server and the workers; with ``repair`` rebuild keys first.
 
-        Of several servers those that do not answer are named, and only the others are looked at.
-        Raises StoreUnavailable if none answers, or one does not that is to be mended.
+        Of several servers those that do not answer are named, and only the others are checked.
+        Raises StoreUnavailable if none answers, or with ``repair`` if one does not.
         """
         store = self._connected()
         store.look()
@@ -81,11 +81,10 @@ class Doctor:
     ) -> Moved:
         """Move workspaces one by one until they are spread over ``to`` shards; return what moved.
 
-        Nothing of a workspace starts while it moves, and its publishes wait, or raise
+        While a workspace moves, its jobs do not start, and its publishes wait, or raise
         StoreUnavailable after 2 s. One whose jobs still run after ``wait_seconds`` stays, and is
-        ``late``: call this again. So it may be after any error. Processes that run follow by
-        themselves; new ones may come with either number until it is done. ``dry_run`` counts what
-        would move.
+        ``late``: call this again, as after any error. Running processes follow by themselves; new
+        ones may come with either number until it is done. ``dry_run`` counts what would move.
 
         Raises ConfigurationError for a namespace without shards, an impossible number, a capacity
         below it, or another one than a change that has not ended; FairQueueError while another
