@@ -76,9 +76,9 @@ observed | hash | workspace: what observed limits would have done, and when last
   | rebuild: 30 days later; when observing begins or ends
 dead_workspaces | zset | workspace with dead letters, by its oldest; `!workspace` with notices
   | with the last letter
-unique | hash | `workspace:task:key`: queue and id of its job, and until when (0: its life)
+unique | hash | `workspace:task:key`: its queue and job, and until when (0: its life)
   | three looked at with each new one; rebuild
-keyed | hash | `queue id`: `workspace:task:key` | with its unique key
+keyed | hash | `queue job`: `workspace:task:key` | with its unique key
 retention | string | for how long and how many dead letters are kept, if not the defaults
   | with the next configuration
 imports_suspended | string | jobs are being exported | expires
@@ -104,14 +104,14 @@ ready node | zset | `arrival:workspace` or `arrival:inner node`, by finish tag |
 reserved node | zset | those of them below their reserve, by the same tags | with its members
 finish node | zset | workspace or inner node, by F | with its flows, once F ≤ V
 indebted node | zset | those that are idle with debt, by F | with its flows, once F ≤ V
-jobs queue | hash | id: record of a waiting, scheduled or running job | with its jobs
+jobs queue | hash | job: record of a waiting, scheduled or running job | with its jobs
 token queue | list | at most one wake-up | when nothing is ready; with its queue
 permit_token queue | list | at most one, for owners that were refused a permit
   | when one takes it or is refused
 permits scope name | zset | permit, by its end; at the limit's home
   | when freed or ended; rebuild
-slots_of_queue queue | hash | id of a running job: fence | with its leases
-unreported queue | zset | `workspace id` of a dead letter, `!workspace id` of a cancelled job,
+slots_of_queue queue | hash | running job: fence | with its leases
+unreported queue | zset | `workspace job` of a dead letter, `!workspace job` of a cancelled one,
   by when a worker may take its notice | when reported; with its letter
 slots_of_workspace workspace | set | fences | with its leases
 slots_of_workspace_task workspace task | set | fences, of a task that has or had a limit
@@ -121,9 +121,9 @@ nodes_of_shared_limit shared_limit | set | the nodes that it closes | with its n
 scheduled workspace | zset | `queue priority task:id`, by when it is due | with its jobs
 expiring workspace | zset | `queue priority task:id` of waiting jobs, by when they expire
   | with its jobs
-dead_letters workspace | hash | id: dead letter; under `!workspace` what is kept for its notice
+dead_letters workspace | hash | job: dead letter; under `!workspace` what is kept for its notice
   | retention, `replay`, `purge`; when reported
-dead_letters_by_age workspace | zset | id, by when it died | with its letters
+dead_letters_by_age workspace | zset | job, by when it died | with its letters
 requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn | with its requests
 limits_with what | set | fields of `limits` with a `capacity`, `wide_capacity`, `reserves`,
   of `tasks`, `pauses`, or `whole` (wider than a shard) | with those fields
@@ -134,7 +134,7 @@ holes workspace lane_key priority | hash | element that is a hole: how often
   | at an end of the lane; with its last job
 kept_places scope | string | `workspace waiting wanted until;…` of a queue or the total (`*`),
   64 at most | expires
-ended window | set | ids that ended in this minute; `@group` admitted without a capacity
+ended window | set | jobs that ended in this minute; `@group` admitted without a capacity
   | unlinked after two minutes
 groups window | set | groups admitted within this hour, under a capacity
   | unlinked after two hours
@@ -162,6 +162,17 @@ def encode_task(name: str) -> str:
 def encode_in(scope: str, name: str) -> str:
     """Encode a name of this scope."""
     return encode_task(name) if scope == "task" else encode(name)
+
+
+def encode_job(workspace: str, queue: str, job_id: str) -> str:
+    """Encode what a job is known by everywhere: an equal id elsewhere is another job."""
+    return f"{encode(workspace)}/{encode(queue)}/{encode(job_id)}"
+
+
+def decode_job(part: bytes | str) -> str:
+    """Return the id of the job that was encoded."""
+    text = part.decode() if isinstance(part, bytes) else part
+    return decode(text.rpartition("/")[2])
 
 
 def decode(part: bytes | str) -> str:

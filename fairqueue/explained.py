@@ -93,7 +93,8 @@ class JobState(str, Enum):
     RUNNING = "running"
     DEAD = "dead"
     ENDED = "ended"
-    """The job ended within the last one or two minutes; after that it is UNKNOWN."""
+    """The job ended within the last one or two minutes. After that it is UNKNOWN, as it is before
+    where its workspace is not named."""
     IDLE = "idle"
     """The workspace has no waiting jobs."""
     UNKNOWN = "unknown"

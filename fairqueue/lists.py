@@ -14,6 +14,24 @@ INTRODUCED_EVERY_SECONDS = 30.0
 """How often a process that claims gives a sign of life; with shorter leases once in each."""
 
 
+class FoundJob(str):
+    """The id of a job that a search has found, with its workspace and queue."""
+
+    __slots__ = ("queue", "workspace")
+    workspace: str
+    queue: str
+
+    def __new__(cls, workspace: str, queue: str, job_id: str) -> FoundJob:
+        """Make one from what the job is known by."""
+        found = super().__new__(cls, job_id)
+        found.workspace, found.queue = workspace, queue
+        return found
+
+    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
+        """Allow copies."""
+        return self.workspace, self.queue, str(self)
+
+
 @dataclass(frozen=True, slots=True)
 class RunningJob:
     """One lease: a job, and the worker that runs it."""

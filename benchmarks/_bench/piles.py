@@ -9,7 +9,7 @@ from typing import Any
 
 from _bench.bulk import bring_library
 from fairqueue import Job
-from fairqueue._keys import encode
+from fairqueue._keys import encode_job
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Claimed, Finish
@@ -134,7 +134,8 @@ class Pile:
         where = keys.key("jobs", names[0]), keys.key(kind, *names[1:])
         script = self.client.register_script(_CLONE)
         for at in range(first, many, 10_000):
-            script(where, (at, min(at + 10_000, many) - 1, *map(encode, ids)))
+            known_by = (encode_job(names[1], names[0], job_id) for job_id in ids)
+            script(where, (at, min(at + 10_000, many) - 1, *known_by))
 
     def publish_many(self, jobs: Iterator[Job]) -> None:
         """Publish by the real script, many calls in a round trip."""

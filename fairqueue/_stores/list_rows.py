@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from fairqueue._keys import decode, encode
+from fairqueue._keys import decode, decode_job, encode
 from fairqueue._stores.limits_text import stamp_in
 from fairqueue._stores.replies import FENCES_PER_SECOND
 from fairqueue._types import Pause
@@ -53,7 +53,7 @@ def running(row: bytes, now: float) -> RunningJob:
     fence, queue, job_id, workspace, task, priority, *lease = row.split(b" ")
     claimed, owner, deliveries, early, cancelled, length, ends = lease
     return RunningJob(
-        job_id=decode(job_id),
+        job_id=decode_job(job_id),
         task=decode(task),
         workspace=decode(workspace),
         queue=decode(queue),
@@ -81,7 +81,7 @@ def waiting(row: bytes, now: float) -> WaitingJob:
     """Read one job that waits or is scheduled."""
     queue, job_id, workspace, task, priority, deliveries, published, expires, due = row.split(b" ")
     return WaitingJob(
-        job_id=decode(job_id),
+        job_id=decode_job(job_id),
         task=decode(task),
         workspace=decode(workspace),
         queue=decode(queue),

@@ -8,7 +8,7 @@ from heapq import nsmallest
 from itertools import count, islice
 from typing import Any, Literal
 
-from fairqueue._keys import decode, encode
+from fairqueue._keys import decode, encode, encode_job
 from fairqueue._stores import explain, limits_text, list_rows, replies, samples
 from fairqueue._stores.fleet import Fleet, TakenSlot, fleet_of, taken_slot
 from fairqueue._stores.list_rows import Held
@@ -175,12 +175,15 @@ class ListStore(OperatorStore):
     ) -> Why:
         """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.
 
+        Of a job, its workspace and queue are given; it is unknown otherwise.
         At most 10,000 jobs ahead in a lane are counted, and 1,000 leases looked at for when it may
         start. ``fleet`` gives the workers and leases, if not those of this store alone.
         """
-        where = {"workspace": workspace, "queue": queue, "id": job_id}
-        named = {argument: encode(name or "") for argument, name in where.items()}
-        reply = self._call("why", **named)
+        name, known_by = workspace or "", ""
+        if job_id is not None:
+            name = name if queue else ""
+            known_by = encode_job(name, queue or "", job_id)
+        reply = self._call("why", workspace=encode(name), id=known_by)
         known = (fleet or self.fleet)() if reply[5] else Fleet()
         return explain.why(reply, job_id, known)
 

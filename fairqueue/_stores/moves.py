@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from fairqueue._keys import decode, encode
+from fairqueue._keys import decode, encode, encode_job
 from fairqueue._stores.layout import Mark
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._types import StoredLimits
+from fairqueue._types import Job, StoredLimits
 from fairqueue.errors import FairQueueError
 
 SETTINGS_AT_ONCE = 200
@@ -113,9 +113,9 @@ class MovesStore(OperatorStore):
         stored: bytes | None = self.engine.command("HGET", key, "")
         return stored != self._configured(limits)[1].encode()
 
-    def has_ended(self, job_id: str) -> bool:
-        """Return whether a job of this id ended here a minute or two ago at most."""
-        return bool(self._call("has_ended", id=encode(job_id)))
+    def has_ended(self, job: Job) -> bool:
+        """Return whether this job ended here a minute or two ago at most."""
+        return bool(self._call("has_ended", id=encode_job(job.workspace, job.queue, job.id)))
 
     def has_group(self, group: str) -> bool:
         """Return whether the first of a group was let in here an hour or two ago at most."""
@@ -159,8 +159,7 @@ class MovesStore(OperatorStore):
         """Store a page; return which of its items are here now.
 
         The first page has its limits, and its jobs start after the last one. Without ``moves`` it
-        has no jobs, and lives here from now on. A job is refused while another workspace of this
-        shard has one of the same id.
+        has no jobs, and lives here from now on.
         """
         name = encode(workspace)
         found = self._call("take_in", workspace=name, items=items, moves=int(moves))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
-from fairqueue._keys import decode, encode, encode_in, encode_task
+from fairqueue._keys import decode_job, encode, encode_in, encode_job, encode_task
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value
 from fairqueue._stores.limits_text import SourcedLimits
@@ -20,6 +21,8 @@ from fairqueue._types import (
 )
 from fairqueue._utils import Throttle, process_name
 from fairqueue.errors import UniqueKeyHeld
+from fairqueue.explained import JobState
+from fairqueue.lists import FoundJob
 
 log = logging.getLogger("fairqueue")
 LOG_EVERY_SECONDS = 30.0
@@ -30,6 +33,7 @@ INDEXED_AT_ONCE = 200
 NOT_INDEXED = -2
 MOST_DROPPED = 500  # jobs in one call: a few milliseconds
 MOST_CANCELLED = 100  # each leaves a notice
+PLACES_AT_ONCE, QUEUES_AT_ONCE = 400, 16  # of which each is asked for an id
 
 
 class OperatorStore:
@@ -196,6 +200,10 @@ class OperatorStore:
             )
         )
 
+    def _queues(self) -> list[str]:
+        found = self.engine.command("HKEYS", self.engine.keys.key("nodes"))
+        return [name.decode() for name in found]
+
     def purge(
         self,
         queue: str | None = None,
@@ -212,8 +220,7 @@ class OperatorStore:
         """
         queues = [encode(queue or "")]
         if task is not None and queue is None:
-            found = self.engine.command("HKEYS", self.engine.keys.key("nodes"))
-            queues = [name.decode() for name in found]
+            queues = self._queues()
         most = MOST_CANCELLED if cancelled else MOST_DROPPED
         named = {
             "workspace": encode(workspace or ""),
@@ -226,29 +233,51 @@ class OperatorStore:
                 cursor, dropped = self._call("purge", queue=name, cursor=cursor, **how)
                 yield int(dropped)
 
-    def cancel(self, job_id: str, queue: str | None = None) -> Cancelled:
+    def cancel(self, job_id: str, *, workspace: str, queue: str) -> Cancelled:
         """Cancel one job: remove it if it waits, signal its worker if it runs.
 
         In the same step a waiting job leaves a failure notice with the reason ``cancelled``; so
         does a running one when its lease expires or is released. A notice counts against the
         retention of dead letters, in a store of its own per workspace.
         """
-        found = self._call("cancel", queue=encode(queue or ""), id=encode(job_id))
+        known_by = encode_job(workspace, queue, job_id)
+        found = self._call("cancel", workspace=encode(workspace), id=known_by)
         return Cancelled(found.decode())
 
-    def withdraw(self, job_id: str, queue: str) -> Job | None:
+    def withdraw(self, job_id: str, *, workspace: str, queue: str) -> Job | None:
         """Cancel and return a waiting or scheduled job; None: there is none, or no more.
 
         It leaves a failure notice, so its end is reported whether or not the reply arrives.
         """
-        found = self._call("withdraw", queue=encode(queue), id=encode(job_id))
+        known_by = encode_job(workspace, queue, job_id)
+        found = self._call("withdraw", workspace=encode(workspace), id=known_by)
         return replies.job(job_id, queue, found[0]) if found else None
 
-    def find(self, queue: str, text: bytes, words: Collection[bytes] = ()) -> Iterator[list[str]]:
-        """Yield ids of jobs whose payload contains a text, in bounded steps; one may come twice."""
+    def find(
+        self, queue: str, text: bytes, words: Collection[bytes] = ()
+    ) -> Iterator[list[FoundJob]]:
+        """Yield jobs whose payload contains a text, in bounded steps; one may come twice."""
         what: dict[str, Value] = {"text": text, "words": b"\n".join(words)}
         for found in self._steps("find", queue=encode(queue), count=PAGE, **what):
-            yield [decode(job_id) for job_id in found]
+            yield [replies.found_job(job.decode()) for job in found]
+
+    def locate(
+        self, job_id: str, *, workspace: str | None, queue: str | None
+    ) -> list[tuple[JobState, FoundJob]]:
+        """Return where there are jobs of this id, and in what state; it takes bounded steps.
+
+        One that waits or runs is said to wait. A dead job of a queue that is not in use any more is
+        found in the workspace that is named.
+        """
+        queues = [encode(queue)] if queue else self._queues()
+        where: dict[str, Value] = {"workspace": encode(workspace or ""), "id": encode(job_id)}
+        rows: list[bytes] = []
+        for at in range(0, len(queues), QUEUES_AT_ONCE):
+            some = queues[at : at + QUEUES_AT_ONCE]
+            where |= {"queues": " ".join(some), "count": PLACES_AT_ONCE // len(some)}
+            rows += chain.from_iterable(self._steps("locate", **where))
+        found = (row.decode().split() for row in rows)
+        return [(JobState(state), replies.found_job(job)) for state, job in found]
 
     def cancel_running(self, workspace: str) -> Iterator[int]:
         """Cancel all running jobs of a workspace; items as in :meth:`purge`."""
@@ -258,7 +287,7 @@ class OperatorStore:
     def dead_letters(
         self, workspace: str, *, job_id: str | None = None, start: int = 0, count: int = 100
     ) -> list[DeadLetter]:
-        """Return a page of a workspace's dead letters, oldest first, or the one with this id."""
+        """Return a page of a workspace's dead letters, oldest first, or those with this id."""
         found = self._call(
             "dead_letters",
             workspace=encode(workspace),
@@ -269,21 +298,23 @@ class OperatorStore:
         pairs = zip(found[::2], found[1::2], strict=True)
         return [replies.dead_letter(*pair) for pair in pairs]
 
-    def replay(self, workspace: str, job_id: str, *, delay_seconds: float = 0.0) -> bool:
+    def replay(
+        self, workspace: str, queue: str, job_id: str, *, delay_seconds: float = 0.0
+    ) -> bool:
         """Re-enqueue a dead letter; False: there is none, or its id is in use again.
 
         UniqueKeyHeld: another job holds its unique key, so it stays dead.
         """
-        done = self._call(
-            "replay", workspace=encode(workspace), id=encode(job_id), delay=delay_seconds
-        )
+        known_by = encode_job(workspace, queue, job_id)
+        done = self._call("replay", workspace=encode(workspace), id=known_by, delay=delay_seconds)
         if isinstance(done, bytes):
-            raise UniqueKeyHeld(job_id, workspace, decode(done))
+            raise UniqueKeyHeld(job_id, workspace, decode_job(done))
         return bool(done)
 
-    def purge_dead(self, workspace: str, job_id: str) -> bool:
+    def purge_dead(self, workspace: str, queue: str, job_id: str) -> bool:
         """Delete a dead letter; False: there is none of this id."""
-        return bool(self._call("purge_dead", workspace=encode(workspace), id=encode(job_id)))
+        known_by = encode_job(workspace, queue, job_id)
+        return bool(self._call("purge_dead", workspace=encode(workspace), id=known_by))
 
     def take_failure_notices(
         self, queues: Sequence[str], *, n: int, hold_seconds: float

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from fairqueue._fairness import retry_after
-from fairqueue._keys import decode, encode, encode_task
+from fairqueue._keys import decode, decode_job, encode, encode_job, encode_task
 from fairqueue._shards import Time
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._types import (
@@ -28,6 +28,7 @@ from fairqueue._types import (
     WorkspaceStats,
 )
 from fairqueue.errors import CapacityExceeded, LeaseLost
+from fairqueue.lists import FoundJob
 
 FENCES_PER_SECOND = 1e6
 MOVES = 6
@@ -63,8 +64,8 @@ def all_renewed(parts: Collection[Renewed]) -> Renewed:
 
 def job_text(job: Job) -> str:
     """Write a job without its payload."""
-    names = encode(job.queue), encode(job.workspace), encode_task(job.task)
-    return f"{' '.join(names)} {job.priority} {encode(job.id)}"
+    queue, workspace, task = encode(job.queue), encode(job.workspace), encode_task(job.task)
+    return f"{queue} {workspace} {task} {job.priority} {workspace}/{queue}/{encode(job.id)}"
 
 
 def publish_text(job: Job, admission: Admission, shards: str = "", *, names: bool = False) -> str:
@@ -110,7 +111,7 @@ def published(reply: int | Sequence[Any], job: Job) -> Published:
         raise WorkspaceMoves(job.workspace)
     if status not in OUTCOMES:
         raise refusal(rest, job)
-    return Published(OUTCOMES[status], decode(rest[0]) if rest else job.id)
+    return Published(OUTCOMES[status], decode_job(rest[0]) if rest else job.id)
 
 
 def refusal(reply: Sequence[Any], job: Job, wanted: int = 1) -> CapacityExceeded:
@@ -140,7 +141,7 @@ def lease(about: bytes, record: bytes, owner: str, lease_seconds: float, sent: f
     header, _, payload = record.partition(b"\n")
     workspace, task, priority, _, history, times = header.split()
     handed = int(history.partition(b",")[0].partition(b"/")[0])
-    names = decode(job_id), decode(workspace), decode(queue), decode(task)
+    names = decode_job(job_id), decode(workspace), decode(queue), decode(task)
     job = Job(*names, payload, int(priority))
     return Lease(
         job,
@@ -203,7 +204,7 @@ def dead_letter(job_id: bytes, letter: bytes) -> DeadLetter:
     history = record.split(None, 5)[4]
     starts = history.decode().split(",")[1:]
     return DeadLetter(
-        job(decode(job_id), decode(queue), record),
+        job(decode_job(job_id), decode(queue), record),
         decode(reason),
         float(died),
         int(deliveries),
@@ -214,8 +215,14 @@ def dead_letter(job_id: bytes, letter: bytes) -> DeadLetter:
 
 def notice_text(letter: DeadLetter) -> str:
     """Name a notice: queue, workspace, job, and when it died."""
-    queue, workspace, job_id = map(encode, (letter.job.queue, letter.job.workspace, letter.job.id))
-    return f"{queue}:{workspace}:{job_id}:{letter.died!r}"
+    job = letter.job
+    known_by = encode_job(job.workspace, job.queue, job.id)
+    return f"{encode(job.queue)}:{encode(job.workspace)}:{known_by}:{letter.died!r}"
+
+
+def found_job(known_by: str) -> FoundJob:
+    """Read what a job is known by."""
+    return FoundJob(*map(decode, known_by.split("/")))
 
 
 def job(job_id: str, queue: str, record: bytes) -> Job:

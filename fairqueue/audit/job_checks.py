@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterator
 
 from fairqueue._keys import decode
 from fairqueue.audit.keyspace import SharedLimitRow, WorkspaceRow, expires_at
-from fairqueue.audit.view import Audit, Found, Where, entry_of, is_entry, job_of, limited, unequal
+from fairqueue.audit.view import (
+    Audit,
+    Found,
+    Where,
+    entry_of,
+    id_of,
+    is_entry,
+    job_of,
+    limited,
+    unequal,
+)
 
 
 def _lane(names: tuple[object, ...]) -> Where:
@@ -46,14 +56,15 @@ def _returned_jobs_are_in_order(a: Audit) -> Iterator[Found]:
     wanted = {(ws.name, flow.lane_key, p) for ws, flow in a.flows() for p in flow.returned}
     yield from unequal("returned", there, "flows", wanted, stray=_lane)
     for names, members in a.space.all("returned"):
-        records = a.space.of("jobs", names[1].partition("/")[0], otherwise={})
+        workspace, queue = names[0], names[1].partition("/")[0]
+        records = a.space.of("jobs", queue, otherwise={})
         for element, fence in members.items():
-            job = element.partition(":")[2]
+            job = id_of(workspace, queue, element)
             history = " ".join(records.get(job, "").split(" ")[4:5])
             first = history.partition(",")[0].partition("/")[2]
             if int(first or 0) != fence:
                 yield (
-                    ("job", names[1].partition("/")[0], job),
+                    ("job", queue, job),
                     f"job {job} came back by fence {fence:.0f}, its first was {first or None}",
                 )
 
@@ -126,7 +137,7 @@ def _what_expires_waits_and_has_a_timer(a: Audit) -> Iterator[Found]:
             wanted.add((place.workspace, entry, at))
     there, stray = a.scored("expiring"), entry_of("expiring")
     yield from unequal(
-        "expiries", there, "waiting jobs", wanted, stray=stray, lacking=lambda at: job_of(at[1])
+        "expiries", there, "waiting jobs", wanted, stray=stray, lacking=lambda at: job_of(*at[:2])
     )
     firsts = {names[0]: min(members.values()) for names, members in a.space.all("expiring")}
     rows = {ws.name: ws for ws in a.space.workspaces.values() if ws.expiring is not None}

@@ -81,10 +81,10 @@ def named(entry: str) -> tuple[str, str, str]:
     return queue, priority, element
 
 
-def job_of(entry: str) -> Where:
-    """Name the job of an entry."""
+def job_of(workspace: str, entry: str) -> Where:
+    """Name the job of an entry of this workspace."""
     queue, _, element = named(entry)
-    return "job", queue, _id(element)
+    return "job", queue, id_of(workspace, queue, element)
 
 
 def is_entry(text: str) -> bool:
@@ -92,8 +92,10 @@ def is_entry(text: str) -> bool:
     return bool(_ENTRY.fullmatch(text))
 
 
-def _id(element: str) -> str:
-    return element.partition(":")[2] or element
+def id_of(workspace: str, queue: str, element: str) -> str:
+    """Return what the job of an element is known by."""
+    _, colon, job_id = element.partition(":")
+    return f"{workspace}/{queue}/{job_id}" if colon else element
 
 
 class Audit:
@@ -230,13 +232,19 @@ class Audit:
             yield from (_in_lane("returned", names, element) for element in members)
         for (workspace,), entries in self.space.all("scheduled"):
             for queue, priority, element in map(named, filter(is_entry, entries)):
-                yield Place(queue, _id(element), "scheduled", workspace, queue, priority, element)
+                job = id_of(workspace, queue, element)
+                yield Place(queue, job, "scheduled", workspace, queue, priority, element)
 
     def places(self) -> Iterator[Place]:
         """Every place of a job."""
         yield from self.waiting()
         for lease in self.space.leases.values():
-            at = lease.workspace, lease.lane_key, "-", f"{lease.task}:{lease.job}"
+            at = (
+                lease.workspace,
+                lease.lane_key,
+                "-",
+                f"{lease.task}:{lease.job.rpartition('/')[2]}",
+            )
             yield Place(lease.queue, lease.job, "lease", *at)
 
     @cached_property
@@ -263,4 +271,5 @@ class Audit:
 def _in_lane(kind: str, names: tuple[str, ...], element: str) -> Place:
     workspace, lane_key, priority = names
     queue = lane_key.partition("/")[0]
-    return Place(queue, _id(element), kind, workspace, lane_key, priority, element)
+    job = id_of(workspace, queue, element)
+    return Place(queue, job, kind, workspace, lane_key, priority, element)

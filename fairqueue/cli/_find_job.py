@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from fairqueue import FairQueue
+from fairqueue.lists import FoundJob
 
 
 def texts_of(task_id: str) -> tuple[bytes, bytes]:
@@ -13,8 +14,8 @@ def texts_of(task_id: str) -> tuple[bytes, bytes]:
     return f'"id": {as_json}'.encode(), f'"message_id":{as_json}'.encode()
 
 
-def find_job(core: FairQueue, task_id: str, queue: str | None) -> str | None:
-    """Return the id of the job whose message has this task or message id, or None."""
+def find_job(core: FairQueue, task_id: str, queue: str | None) -> FoundJob | None:
+    """Return the job whose message has this task or message id, or None."""
     texts = texts_of(task_id)
     queues = core.views.stats().queues if queue is None else [queue]
     found = (job for name in queues for text in texts for job in core.jobs.find(text, queue=name))

@@ -11,8 +11,6 @@ from fairqueue.cli._format import count_jobs, printable
 from fairqueue.cli._output import confirm, progress
 from fairqueue.cli._scope import count_remaining
 
-ALL_BUT_ONE = 2
-
 OUTCOMES = {
     Cancelled.REMOVED: "removed",
     Cancelled.SIGNALLED: "running: its worker will stop it at the next lease renewal",
@@ -24,7 +22,7 @@ OUTCOMES = {
 @click.argument("job", required=False)
 @click.option("--task-id", help="Celery task id or Dramatiq message id. Reads every job.")
 @click.option("--queue", help="Look for the job on this queue only.")
-@click.option("--workspace", help="Cancel all jobs of this workspace.")
+@click.option("--workspace", help="The job's workspace. Alone: cancel all jobs of it.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @on_queue
 def cancel(
@@ -38,20 +36,22 @@ def cancel(
 ) -> Answer:
     """Cancel one job, or all jobs of a workspace.
 
-    Name the JOB by its id or by --task-id. Waiting and scheduled jobs are removed at once. The
-    worker of a running job stops it at the next lease renewal; the job does not run again. Exit
-    code 1: there is no such job.
+    Name the JOB by its id or by --task-id; an id alone is looked for in every workspace. Waiting
+    and scheduled jobs are removed at once. The worker of a running job stops it at the next lease
+    renewal; the job does not run again. Exit code 1: there is no such job.
     """
-    if (job, task_id, workspace).count(None) != ALL_BUT_ONE or (workspace and queue):
-        raise click.UsageError(
-            "pass a JOB or --task-id (--queue is optional with either), or --workspace alone"
-        )
-    if workspace is not None:
+    if job is None and task_id is None and workspace is not None and queue is None:
         return _cancel_all(core, workspace, yes=yes)
-    if task_id is not None:
-        job = find_job(core, task_id, queue) or task_id
-    outcome = core.jobs.cancel(job or "", queue=queue)
-    text = f"{printable(job or '')}: {OUTCOMES[outcome]}"
+    if (job is None) == (task_id is None):
+        raise click.UsageError(
+            "pass a JOB or --task-id (--workspace and --queue are optional with either), or "
+            "--workspace alone"
+        )
+    job = job or task_id or ""
+    if task_id is not None and (found := find_job(core, task_id, queue)):
+        job, workspace, queue = found, found.workspace, found.queue
+    outcome = core.jobs.cancel(job, workspace=workspace, queue=queue)
+    text = f"{printable(job)}: {OUTCOMES[outcome]}"
     result = {"job": job, "outcome": outcome.value}
     return Answer(result, text, 1 if outcome is Cancelled.NOT_FOUND else 0)
 

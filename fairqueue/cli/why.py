@@ -42,8 +42,9 @@ def why(
     """
     if (job is None) == (task_id is None):
         raise click.UsageError("pass either a JOB or --task-id")
-    if task_id is not None:
-        job = find_job(core, task_id, queue) or task_id
+    job = job or task_id
+    if task_id is not None and (by_task := find_job(core, task_id, queue)):
+        job, workspace, queue = by_task, by_task.workspace, by_task.queue
     found = core.views.why(job, queue=queue, workspace=workspace)
     is_unknown = found.state is JobState.UNKNOWN
     hint = [TASK_ID_HINT] if is_unknown and task_id is None else []

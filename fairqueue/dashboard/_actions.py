@@ -82,8 +82,9 @@ CANCELLED = {
 
 
 def _cancel(view: View, form: Form) -> str:
-    job, queue = given(form, "id", "the id of a job"), form.get("queue") or None
-    return f"Job {printable(job)} {CANCELLED[view.queue.jobs.cancel(job, queue=queue)]}"
+    job = given(form, "id", "the id of a job")
+    where = {name: form.get(name) or None for name in ("workspace", "queue")}
+    return f"Job {printable(job)} {CANCELLED[view.queue.jobs.cancel(job, **where)]}"
 
 
 def _examine(view: View, _: Form) -> str:

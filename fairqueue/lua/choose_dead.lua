@@ -17,7 +17,7 @@ local function matches(letter)
 end
 
 local by_age = K.dead_letters_by_age(name)
-local ids = id ~= '' and { id }
+local ids = id ~= '' and DeadLetters.named(name, id)
   or call('ZRANGEBYSCORE', by_age, num(oldest), until_then, 'LIMIT', skip, count)
 local found = { #ids }
 for _, one in ipairs(ids) do

@@ -5,7 +5,7 @@
 local _, name, id, start, count = unpack(ARGV)
 
 DeadLetters.expire(name)
-local ids = id ~= '' and { id }
+local ids = id ~= '' and DeadLetters.named(name, id)
   or call('ZRANGE', K.dead_letters_by_age(name), start, start + count - 1)
 local found = {}
 for _, one in ipairs(ids) do

@@ -29,7 +29,7 @@ local function add_jobs(kind, key, queue)
     for _, entry in ipairs(is_full() and {} or some) do
       local of, element = queue, entry
       if not queue then of, _, element = Jobs.read_entry(entry) end
-      local id = Jobs.id_of(element or '')
+      local id = of and Jobs.id_of(name, of, element)
       local record = id and not is_full() and Jobs.read(of, id)
       if record and Jobs.deliveries_of(record) then
         local score = kind == 'lane' and '-' or call('ZSCORE', key, entry)

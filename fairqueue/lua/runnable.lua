@@ -11,8 +11,8 @@ local _, queue, from, count = unpack(ARGV)
 local left = tonumber(count) -- flows that this call looks at
 local oldest, is_whole = nil, 1
 
-local function note_wait(flow, element)
-  local id = element and Jobs.id_of(element)
+local function note_wait(ws, flow, element)
+  local id = Jobs.id_of(ws.name, queue, element)
   local record = id and Jobs.read(queue, id)
   local since = record and Jobs.waits_since(record)
   if not since then return end
@@ -21,9 +21,9 @@ end
 
 -- What came back goes first, and may have waited less than the first of the others.
 local function note_waits(ws, flow, priority)
-  note_wait(flow, Lanes.first(ws, flow, priority))
+  note_wait(ws, flow, Lanes.first(ws, flow, priority))
   if Lanes.has_returned(flow, priority) then
-    note_wait(flow, call('LINDEX', K.lane(ws.name, flow.lane_key, priority), 0))
+    note_wait(ws, flow, call('LINDEX', K.lane(ws.name, flow.lane_key, priority), 0))
   end
 end
 

@@ -7,8 +7,9 @@
 -- WRITES nothing
 local _, names, cursor, count = unpack(ARGV)
 
-local function published(queue, element)
-  local record = element and Jobs.read(queue, Jobs.id_of(element))
+local function published(name, queue, element)
+  local id = Jobs.id_of(name, queue, element)
+  local record = id and Jobs.read(queue, id)
   return record and tonumber(Jobs.published_at(record))
 end
 
@@ -16,7 +17,7 @@ local function oldest_of(ws)
   local oldest
   for _, flow in ipairs(ws.flows) do
     for priority in gmatch(flow.lanes, '%d+') do
-      local at = published(flow.queue, Lanes.first(ws, flow, priority))
+      local at = published(ws.name, flow.queue, Lanes.first(ws, flow, priority))
       oldest = at and min(at, oldest or at) or oldest
     end
   end

@@ -50,10 +50,8 @@ local function take_rest(item)
   if call('HEXISTS', K.limits(), 'forwards') == 1 then call('HSET', K.moved(), '+' .. name, 1) end
 end
 
--- False: another workspace of this shard has a job of this id.
 local function take_job(item)
-  local there = Jobs.read(item.queue, item.id)
-  if there then return Jobs.identity_of(there) == name end
+  if Jobs.read(item.queue, item.id) then return end
   local _, task, priority = Jobs.identity_of(item.record)
   local element, expires = Jobs.element(task, item.id), Jobs.expires_at(item.record)
   Tasks.name(task)
@@ -67,7 +65,6 @@ local function take_job(item)
     else Lanes.put_back(ws, flow, priority, element, item.score) end
   end
   if expires then Timers.add_expiry(ws, item.queue, priority, element, expires) end
-  return true
 end
 
 local function take_letter(of, item)
@@ -91,15 +88,13 @@ local function take_key(item)
   end
 end
 
--- False: it cannot come here now.
 local function take(item)
   local kind = item.kind
   if kind == 'dead' then take_letter(name, item)
   elseif kind == 'cancelled' then take_letter('!' .. name, item)
   elseif kind == 'rest' or kind == 'end' then take_rest(item)
-  elseif kind ~= 'key' and not take_job(item) then return false end
+  elseif kind ~= 'key' then take_job(item) end
   take_key(item)
-  return true
 end
 
 moves = moves == '1'
@@ -111,7 +106,8 @@ read()
 put_limits(found[#found]) -- before the workspace is read
 ws = Moves.workspace(name)
 for _, item in ipairs(found) do
-  if take(item) then insert(kept, concat({ item.kind, item.queue, item.id }, ' ') .. '\n') end
+  take(item)
+  insert(kept, concat({ item.kind, item.queue, item.id }, ' ') .. '\n')
 end
 Settle.workspace(ws)
 return concat(kept)

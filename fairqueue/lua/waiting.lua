@@ -25,7 +25,7 @@ end
 
 local function add_elements(of_queue, elements)
   for _, element in ipairs(elements) do
-    local id = Jobs.id_of(element)
+    local id = Jobs.id_of(name, of_queue, element)
     if id then add(of_queue, id, Jobs.read(of_queue, id)) end
   end
 end

@@ -1,12 +1,12 @@
 -- Why a job waits, or what a workspace has.
--- ARGV now workspace queue id
+-- ARGV now workspace id
 -- ROUTE workspace MERGE own
 -- RETURNS {now, state, workspace, {fact...}, counts, {position...}, observed},
 -- counts: {waiting, scheduled, running, dead}
 -- WRITES nothing
-local _, name, queue, id = unpack(ARGV)
+local _, name, id = unpack(ARGV)
 local MOST = 10000 -- at most this many jobs of a lane are looked at
-local MOST_WORKSPACES = 1000 -- and this many workspaces with dead letters, where none is named
+local queue = Jobs.queue_of(id)
 
 local function counts_of(ws)
   local scheduled, dead = call('ZCARD', K.scheduled(ws.name)), call('HLEN', K.dead_letters(ws.name))
@@ -38,8 +38,7 @@ local function of_lanes(ws, priority, element)
 end
 
 local function of_job()
-  local task, priority
-  name, task, priority = Jobs.identity_of(Jobs.read(queue, id))
+  local _, task, priority = Jobs.identity_of(Jobs.read(queue, id))
   local ws, element = Records.workspace(name), Jobs.element(task, id)
   local fence = call('HGET', K.slots_of_queue(queue), id)
   local l = fence and LeaseRecords.read(fence)
@@ -54,13 +53,9 @@ local function of_job()
 end
 
 local function of_no_job()
-  local names = { name }
-  if name == '' then names = call('ZRANGE', K.dead_workspaces(), 0, MOST_WORKSPACES - 1) end
-  for _, one in ipairs(names) do
-    local letter = not DeadLetters.is_of_cancelled(one) and DeadLetters.read(one, id)
-    if letter then
-      return reply('dead', { DeadLetters.death_of(letter) }, Records.workspace(one))
-    end
+  local letter = DeadLetters.read(name, id)
+  if letter then
+    return reply('dead', { DeadLetters.death_of(letter) }, Records.workspace(name))
   end
   return reply(Shard.has_ended(id) and 'ended' or 'unknown')
 end
@@ -75,10 +70,5 @@ local function of_workspace()
 end
 
 if id == '' then return of_workspace() end
-for _, one in ipairs(queue ~= '' and { queue } or call('HKEYS', K.nodes())) do
-  if call('HEXISTS', K.jobs(one), id) == 1 then
-    queue = one
-    return of_job()
-  end
-end
-return of_no_job()
+if name == '' then return reply('unknown') end
+return call('HEXISTS', K.jobs(queue), id) == 1 and of_job() or of_no_job()

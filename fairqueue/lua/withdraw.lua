@@ -1,8 +1,8 @@
 -- Cancel one job that waits, and return it; one that runs goes on.
--- ARGV now queue id
--- ROUTE all MERGE found
+-- ARGV now workspace id
+-- ROUTE workspace
 -- RETURNS {} or {record}
-local _, queue, id = unpack(ARGV)
+local _, _, id = unpack(ARGV)
 
-local record = Removal.by_id(queue, id)
+local record = Removal.by_id(Jobs.queue_of(id), id)
 return { record }

@@ -86,7 +86,7 @@ class DeadLetters:
         return self._connected().dead_letters(name, start=start, count=count)
 
     def get(self, workspace: str, job_id: str) -> DeadLetter | None:
-        """Return one dead letter; None: there is none of this id."""
+        """Return one dead letter; None: there is none of this id. Of several queues: the first."""
         name = check_name("workspace", workspace)
         found = self._connected().dead_letters(name, job_id=check_text("job id", job_id))
         return found[0] if found else None
@@ -111,7 +111,9 @@ class DeadLetters:
         unique key, and holds it.
         """
         name, job = check_name("workspace", workspace), check_text("job id", job_id)
-        return self._connected().replay(name, job)
+        store = self._connected()
+        found = store.dead_letters(name, job_id=job)
+        return sum(store.replay(name, letter.job.queue, job) for letter in found) > 0
 
     def replay_all(
         self, chosen: DeadFilter, *, per_second: float | None = None, progress: Progress = ignore
@@ -128,7 +130,7 @@ class DeadLetters:
         for letter in [*self.list(chosen)]:
             job, delay = letter.job, replayed * spacing
             try:
-                if not store.replay(job.workspace, job.id, delay_seconds=delay):
+                if not store.replay(job.workspace, job.queue, job.id, delay_seconds=delay):
                     continue
             except UniqueKeyHeld as error:
                 if chosen.job_id:
@@ -143,7 +145,8 @@ class DeadLetters:
         """Delete the dead letters that match when it starts, for good; return how many."""
         store, deleted = self._connected(), 0
         for letter in [*self.list(chosen)]:
-            if store.purge_dead(letter.job.workspace, letter.job.id):
+            job = letter.job
+            if store.purge_dead(job.workspace, job.queue, job.id):
                 deleted += 1
                 progress(1)
         return deleted

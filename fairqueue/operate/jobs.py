@@ -16,6 +16,8 @@ from fairqueue._validation import (
     seconds_of_delay,
 )
 from fairqueue.errors import ConfigurationError
+from fairqueue.lists import FoundJob
+from fairqueue.operate.located import locate
 from fairqueue.operate.progress import Progress, counted_steps, ignore
 
 
@@ -25,27 +27,45 @@ class Jobs:
     def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
         self._connected, self._settings = connected, settings
 
-    def cancel(self, job_id: str, *, queue: str | None = None) -> Cancelled:
+    def cancel(
+        self, job_id: str, *, workspace: str | None = None, queue: str | None = None
+    ) -> Cancelled:
         """Cancel one job: remove it if it waits, signal its worker if it runs.
 
         The worker learns of it at its next lease renewal (``fairqueue.current().cancelled``).
         However that run ends, the job is neither run again nor kept as a dead letter. Where no
         worker ran it, a worker of its queue tells its framework: in Celery its result becomes
-        REVOKED. Without ``queue`` all queues are searched.
+        REVOKED. Without ``workspace`` or ``queue`` all of them are searched, in bounded steps.
+        ConfigurationError: the id is used in several.
         """
-        name = name_or_none("queue", queue)
-        return self._connected().cancel(check_text("job id", job_id), name)
+        job = self._located(job_id, workspace, queue)
+        if job is None:
+            return Cancelled.NOT_FOUND
+        return self._connected().cancel(job, workspace=job.workspace, queue=job.queue)
 
-    def withdraw(self, job_id: str, *, queue: str) -> Job | None:
+    def _located(self, job_id: str, workspace: str | None, queue: str | None) -> FoundJob | None:
+        return locate(
+            self._connected(),
+            check_text("job id", job_id),
+            workspace=name_or_none("workspace", workspace),
+            queue=name_or_none("queue", queue),
+        )
+
+    def withdraw(self, job_id: str, *, queue: str, workspace: str | None = None) -> Job | None:
         """Remove and return a waiting or scheduled job; None: there is none of this id.
 
         A running job is left alone. The returned job has neither its delay nor its expiry. A worker
         tells its framework that it was cancelled, as with :meth:`cancel`.
         """
-        return self._connected().withdraw(check_text("job id", job_id), check_name("queue", queue))
+        job = self._located(job_id, workspace, check_name("queue", queue))
+        if job is None:
+            return None
+        return self._connected().withdraw(job, workspace=job.workspace, queue=job.queue)
 
-    def find(self, text: bytes, *, queue: str, followed_by: Collection[bytes] = ()) -> list[str]:
-        """Return ids of a queue's waiting, scheduled or running jobs whose payload contains a text.
+    def find(
+        self, text: bytes, *, queue: str, followed_by: Collection[bytes] = ()
+    ) -> list[FoundJob]:
+        """Return a queue's waiting, scheduled or running jobs whose payload contains a text.
 
         This finds a job by its framework's id. To find several at once, pass the ids as
         ``followed_by``: one of them must stand between the first occurrence of the text and the
@@ -54,7 +74,8 @@ class Jobs:
         if any(b"\n" in word or b'"' in word for word in followed_by):
             raise ConfigurationError("followed_by must not contain quotes or line breaks")
         steps = self._connected().find(check_name("queue", queue), text, followed_by)
-        return list(dict.fromkeys(job_id for found in steps for job_id in found))
+        jobs = (job for found in steps for job in found)
+        return list({(job.workspace, job): job for job in jobs}.values())
 
     def cancel_workspace(self, workspace: str, *, progress: Progress = ignore) -> CancelledAll:
         """Cancel all jobs of a workspace, in steps of bounded length; return how many.

@@ -34,6 +34,7 @@ from fairqueue.lists import (
     WorkerRow,
     WorkspaceSample,
 )
+from fairqueue.operate.located import locate
 from fairqueue.operate.unseen_names import hint_of_name
 
 ALL_UP_TO = 1000
@@ -74,17 +75,21 @@ class Views:
 
         The answer names every limit, pause, rate or time that blocks it, since when and until when
         (if known), how many jobs are ahead, and in how many seconds it is expected to start. The
-        cost does not grow with the number of workspaces. Two bounds apply: at most 10,000 jobs
-        ahead in a lane are counted, and a dead job is searched for in the given workspace, else in
-        the 1,000 with the oldest dead letters.
+        cost does not grow with the number of workspaces, unless a job is named by its id alone:
+        then all are searched, in bounded steps. Two bounds apply: at most 10,000 jobs ahead in a
+        lane are counted, and a dead job is searched for in the given workspace, else in the 1,000
+        with the oldest dead letters. ConfigurationError: the id is used in several workspaces, or
+        on several queues.
         """
         if job_id is None and workspace is None:
             raise ConfigurationError("why needs a job id or a workspace")
-        found = self._connected().why(
-            workspace=name_or_none("workspace", workspace),
-            job_id=None if job_id is None else check_text("job id", job_id),
-            queue=name_or_none("queue", queue),
-        )
+        store = self._connected()
+        workspace, queue = name_or_none("workspace", workspace), name_or_none("queue", queue)
+        if job_id is not None:
+            check_text("job id", job_id)
+            job = locate(store, job_id, workspace=workspace, queue=queue)
+            workspace, queue = (job.workspace, job.queue) if job else (None, None)
+        found = store.why(workspace=workspace, job_id=job_id, queue=queue)
         if found.workspace != self._settings.default_workspace:
             return found
         return replace(found, without_workspace=self._without_workspace(found))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fairqueue import FairQueue, Lease
+from fairqueue._keys import encode_job
 from fairqueue.lists import WaitingJob
 from fairqueue.testing._clock import ManualClock
 
@@ -154,8 +155,8 @@ class Jobs(ABC):
 
     def _record(self, job: WaitingJob) -> bytes:
         engines = [shard.engine for shard in self.queue.store.shards]
-        key = ("jobs", job.queue)
-        found = (each.command("HGET", each.keys.key(*key), job.job_id) for each in engines)
+        key, field = ("jobs", job.queue), encode_job(job.workspace, job.queue, job.job_id)
+        found = (each.command("HGET", each.keys.key(*key), field) for each in engines)
         record: bytes = next(record for record in found if record is not None)
         return record
 

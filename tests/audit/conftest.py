@@ -47,7 +47,7 @@ def world(store: Store, clock: ManualClock) -> World:
     worker.reject(leases[0])
     worker.finish(leases[3], 0.5)
     world.publish_many(3, "busy {1}")
-    world.store.cancel(world.publish("gone", queue="q2"))
+    world.jobs.cancel(world.publish("gone", queue="q2"))
     return world
 
 

@@ -161,7 +161,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a lease was granted after the last beat": ("I12", _change_meta(2, "1")),
     "the clock is set back": ("I12", _change_meta(9, "-1")),
     "no call looks before a lease ends": ("I12", _change_meta(8, "9" * 16)),
-    "a depth is wrong": ("I6", _put("jobs:q", "more", "a 1 0 0 0 1\n")),
+    "a depth is wrong": ("I6", _put("jobs:q", "a/q/more", "a 1 0 0 0 1\n")),
     "no worker is woken": ("I7", _run("DEL", ("token", "q"))),
     "two are woken": ("I7", _run("RPUSH", ("token", "q"), 1)),
     "a hole is of no element": (

@@ -56,7 +56,7 @@ def play(world: World, random: Random) -> None:
             lease = held.pop(random.randrange(len(held)))
             random.choice((worker.finish, worker.release, worker.reject))(lease)
         if random.random() < 0.1:
-            world.store.cancel(f"j{random.randint(0, serial)}")
+            world.jobs.cancel(f"j{random.randint(0, serial)}")
         world.clock.advance(random.choice((0.01, 0.1, 1)))
     world.clock.advance(0.0037)  # not just before a rate opens
     while world.reap():

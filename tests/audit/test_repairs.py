@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fairqueue._keys import decode_job
 from fairqueue._stores.engine import Engine
 from fairqueue.audit import Finding, Mended, audit, rebuild
 from fairqueue.audit.keyspace import Keyspace
@@ -25,7 +26,7 @@ def jobs_left(engine: Engine) -> set[str]:
     space = Keyspace(engine)
     unread = {(queue, job) for kind, queue, *more in space.unreadable for job in more[:1]}
     jobs = ((names[0], job) for names, of in space.all("jobs") for job in of)
-    return {job for queue, job in jobs if (queue, job) not in unread}
+    return {decode_job(job) for queue, job in jobs if (queue, job) not in unread}
 
 
 def left_over(found: list[Finding] | tuple[Finding, ...]) -> list[Finding]:

@@ -12,8 +12,8 @@ from fairqueue.audit import Keyspace
 from tests.contract.world import Worker, World, ids
 
 HOWS: dict[str, Callable[[World, str], object]] = {
-    "cancelled": lambda world, job: world.store.cancel(job),
-    "withdrawn": lambda world, job: world.store.withdraw(job, "q"),
+    "cancelled": lambda world, job: world.jobs.cancel(job),
+    "withdrawn": lambda world, job: world.jobs.withdraw(job, queue="q"),
     "cancelled with its workspace": lambda world, _: sum(
         world.store.purge(None, "a: b", cancelled=True)
     ),
@@ -35,7 +35,7 @@ def test_a_running_job_learns_of_its_cancellation_with_a_renewal(world: World) -
     worker = world.worker()
     lease = worker.take_one()
     assert worker.beat(lease).cancelled == frozenset()
-    assert world.store.cancel(job) is Cancelled.SIGNALLED
+    assert world.jobs.cancel(job) is Cancelled.SIGNALLED
     for _ in range(2):
         renewed = worker.beat(lease)
         assert renewed == Renewed(frozenset(), frozenset({lease.fence}))
@@ -48,7 +48,7 @@ def test_a_cancelled_job_is_not_run_again(world: World, how: str) -> None:
     world.publish("a", "x")
     worker = world.worker()
     lease = worker.take_one()
-    world.store.cancel("x")
+    world.jobs.cancel("x")
     ENDINGS[how](world, worker, lease)
     world.pass_time(31)
     assert worker.take() == []
@@ -63,7 +63,7 @@ def test_an_early_acked_job_learns_of_its_cancellation(world: World) -> None:
     worker = world.worker()
     lease = worker.take_one()
     worker.finish(lease, ending=Ending.ACK_EARLY)
-    assert world.store.cancel(job) is Cancelled.SIGNALLED
+    assert world.jobs.cancel(job) is Cancelled.SIGNALLED
     assert worker.beat(lease).cancelled == {lease.fence}
     world.pass_time(31)
     assert world.row().lost == 1
@@ -75,7 +75,7 @@ def test_an_ended_job_cannot_be_cancelled(world: World) -> None:
     worker = world.worker()
     worker.finish(worker.take_one())
     worker.reject(worker.take_one())
-    assert [world.store.cancel(job) for job in (first, second, "x")] == [Cancelled.NOT_FOUND] * 3
+    assert [world.jobs.cancel(job) for job in (first, second, "x")] == [Cancelled.NOT_FOUND] * 3
     assert world.row().dead == 1
 
 
@@ -93,10 +93,10 @@ def test_a_waiting_job_is_withdrawn(world: World, delay_seconds: float) -> None:
     )
     after = world.publish("a: b")
 
-    found = world.store.withdraw(job, "q")
+    found = world.jobs.withdraw(job, queue="q")
 
     assert found == Job("x 1", "a: b", "q", "t: 1", b"\x00\n x", 3)
-    assert world.store.withdraw(job, "q") is None
+    assert world.jobs.withdraw(job, queue="q") is None
     assert not world.again("a: b", job)
     world.clock.advance(10)
     assert ids(world.worker().take(5)) == [after]
@@ -107,18 +107,18 @@ def test_a_running_job_is_not_withdrawn(world: World) -> None:
     job = world.publish()
     worker = world.worker()
     lease = worker.take_one()
-    assert [world.store.withdraw(job, queue) for queue in ("q", "q2")] == [None, None]
+    assert [world.jobs.withdraw(job, queue=queue) for queue in ("q", "q2")] == [None, None]
     assert worker.beat(lease).cancelled == frozenset()
     worker.release(lease)
     assert ids(worker.take()) == [job]
-    assert world.store.withdraw("no such job", "q") is None
+    assert world.jobs.withdraw("no such job", queue="q") is None
 
 
 def test_cancel_can_be_limited_to_a_queue(world: World) -> None:
     """With a queue, only that queue is searched."""
     job = world.publish(queue="other: {q}")
-    assert world.store.cancel(job, "q") is Cancelled.NOT_FOUND
-    assert world.store.cancel(job, "other: {q}") is Cancelled.REMOVED
+    assert world.jobs.cancel(job, queue="q") is Cancelled.NOT_FOUND
+    assert world.jobs.cancel(job, queue="other: {q}") is Cancelled.REMOVED
 
 
 def test_all_jobs_of_a_workspace_are_cancelled(world: World) -> None:
@@ -242,7 +242,7 @@ def test_a_cancelled_job_whose_worker_did_not_end_it_leaves_a_notice(
     world.publish("a", "x")
     worker = world.worker()
     lease = worker.take_one()
-    world.store.cancel("x")
+    world.jobs.cancel("x")
     assert notices(world) == []
     ENDINGS[how](world, worker, lease)
     found = [(notice.job.id, notice.reason) for notice in notices(world)]
@@ -264,7 +264,7 @@ def test_notices_of_cancelled_jobs_are_as_old_as_dead_letters_at_most(world: Wor
     worker.reject(worker.take_one())
     for job in world.publish_many(5):
         world.clock.advance(1)
-        world.store.cancel(job)
+        world.jobs.cancel(job)
     assert [notice.job.id for notice in notices(world)] == [f"j{n}" for n in range(5)]
     assert [letter.job.id for letter in world.dead()] == ["dead"]
     world.pass_time(120)
@@ -279,6 +279,6 @@ def test_a_replayed_dead_letter_and_a_cancelled_job_of_its_id_are_two(world: Wor
     world.reap()
     assert [notice.reason for notice in notices(world)] == ["expired"]
     assert world.replay_all() == 1
-    world.store.cancel("x")
+    world.jobs.cancel("x")
     (notice,) = notices(world)
     assert notice.reason == "cancelled"

@@ -52,15 +52,15 @@ def test_a_job_without_a_record_is_passed(world: World, damage: str) -> None:
     names = world.publish_many(4)
     other = world.publish("b")
     if damage == "missing":
-        command(world, "HDEL", key(world, "jobs", "q"), names[0])
+        command(world, "HDEL", key(world, "jobs", "q"), f"a/q/{names[0]}")
     elif damage == "unreadable":
-        command(world, "HSET", key(world, "jobs", "q"), names[0], "{'json': 1}")
+        command(world, "HSET", key(world, "jobs", "q"), f"a/q/{names[0]}", "{'json': 1}")
     else:
         command(world, "LPUSH", key(world, "lane", "a", "q", "0"), "not ours")
     left = names if damage == "foreign element" else names[1:]
     assert sorted(drain(world)) == sorted([*left, other])
-    name = "not ours" if damage == "foreign element" else names[0]
-    assert aside(world) == {f"job q {name}"}
+    name = "not ours" if damage == "foreign element" else f"a/q/{names[0]}"
+    assert aside(world) == {f"job {name}"}
     assert sound(world)
     kept = command(world, "HGETALL", key(world, "set_aside"))
     assert ("json" in str(kept)) == (damage == "unreadable")
@@ -71,7 +71,7 @@ def test_a_record_that_goes_while_its_job_runs_frees_the_slot(world: World) -> N
     world.limit("a", concurrency=1)
     gone, then = world.publish_many(2)
     world.worker().take_one()
-    command(world, "HDEL", key(world, "jobs", "q"), gone)
+    command(world, "HDEL", key(world, "jobs", "q"), f"a/q/{gone}")
     world.pass_time(60)
     assert drain(world) == [then]
     assert sound(world)
@@ -181,7 +181,7 @@ def test_the_rebuild_leaves_every_job_where_it_stands(world: World) -> None:
     world.limit_task("t")
     world.store.set_limits("task", "t", None)
     names += world.publish_many(3)
-    world.store.cancel(names.pop(1))
+    world.jobs.cancel(names.pop(1))
     worker = world.worker()
     lease = worker.take_one()
     worker.release(worker.take_one(), delay_seconds=2000)
@@ -256,15 +256,15 @@ def test_a_queue_whose_record_cannot_be_read_goes_on(world: World) -> None:
 def test_what_is_set_aside_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """The worker's log names it, from time to time."""
     names = world.publish_many(2)
-    command(world, "HDEL", key(world, "jobs", "q"), names[0])
+    command(world, "HDEL", key(world, "jobs", "q"), f"a/q/{names[0]}")
     world.worker().take(1)
-    assert [text for text in caplog.messages if f"job q {names[0]}" in text]
+    assert [text for text in caplog.messages if f"job a/q/{names[0]}" in text]
 
 
 def test_what_is_set_aside_is_counted_until_it_is_dropped(world: World) -> None:
     """Statistics count it by kind, the auditor names it, and an operator removes it."""
     for name in world.publish_many(3)[:2]:
-        command(world, "HDEL", key(world, "jobs", "q"), name)
+        command(world, "HDEL", key(world, "jobs", "q"), f"a/q/{name}")
     assert len(drain(world)) == 1
     assert world.store.snapshot().set_aside == {"job": 2}
     found = audit(world.store.engine, now=world.clock())
@@ -278,11 +278,11 @@ def test_what_is_kept_is_bounded(world: World) -> None:
     """A thousand are kept; a record beyond that stays where it is."""
     aside = key(world, "set_aside")
     for n in range(1000):
-        command(world, "HSET", aside, f"job q {n}", "1 ")
+        command(world, "HSET", aside, f"job a/q/{n}", "1 ")
     name = world.publish()
-    command(world, "HSET", key(world, "jobs", "q"), name, "{}")
+    command(world, "HSET", key(world, "jobs", "q"), f"a/q/{name}", "{}")
     assert drain(world) == []
-    assert command(world, "HGET", key(world, "jobs", "q"), name) == b"{}"
+    assert command(world, "HGET", key(world, "jobs", "q"), f"a/q/{name}") == b"{}"
     assert command(world, "HLEN", aside) == 1001
     assert world.store.snapshot().set_aside == {"job": 1}
 

@@ -72,7 +72,7 @@ def test_a_dead_letter_has_what_its_framework_says(world: World, details: str) -
         )
         (letter,) = world.dead()
         assert (letter.reason, letter.details, letter.job) == ("failed", kept, lease.job)
-        assert world.store.replay("a", lease.job.id)
+        assert world.store.replay("a", "q", lease.job.id)
         worker = world.worker(f"again {name}")
         worker.reject(worker.take_one(), "other")
         (letter,) = world.dead()
@@ -121,12 +121,12 @@ def test_a_replayed_job_returns_to_its_workspace(world: World) -> None:
     lease = worker.take_one()
     worker.reject(lease)
     world.limit("b", capacity=0)
-    assert world.store.replay("b", "j")
+    assert world.store.replay("b", "q", "j")
     assert world.row("b").dead == 0
     again = worker.take_one()
     assert again.job == lease.job
     assert (again.deliveries, again.redelivered) == (1, True)
-    assert not world.store.replay("b", "j")
+    assert not world.store.replay("b", "q", "j")
 
 
 def test_all_dead_letters_are_replayed_in_order(world: World) -> None:
@@ -240,7 +240,7 @@ def test_a_notice_goes_with_its_dead_letter(world: World, how: str) -> None:
     world.max_deliveries = 1
     job = world.publish()
     die(world, world.worker())
-    assert getattr(world.store, how)("a", job)
+    assert getattr(world.store, how)("a", "q", job)
     assert world.store.take_failure_notices(["q"], n=9, hold_seconds=30) == []
 
 

@@ -29,7 +29,7 @@ def begun(world: World) -> float:
         world.publish(workspace, f"d{n}", task=task, payload=payload, queue=f"q{n % 2}")
         worker.reject(worker.take_one(f"q{n % 2}"), reason)
         world.clock.advance(10)
-    world.store.cancel(world.publish("c", "gone"))
+    world.jobs.cancel(world.publish("c", "gone"))
     return begun
 
 

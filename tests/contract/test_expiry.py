@@ -87,7 +87,7 @@ def test_a_dropped_job_does_not_expire(world: World) -> None:
     world.publish("a", "x", expires_seconds=5)
     world.publish("a", "y", expires_seconds=5)
     world.publish("a", "z", expires_seconds=5, delay_seconds=2)
-    world.store.cancel("x")
+    world.jobs.cancel("x")
     assert sum(world.store.purge("q")) == 2
     world.clock.advance(9)
     assert world.reap() == 0

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from fairqueue import Job, Lease, Limits
+from fairqueue._keys import decode_job
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.values import CommandError
 from fairqueue._stores.store import Store
@@ -50,7 +51,7 @@ class Scene:
     def jobs(self) -> set[str]:
         """Ids of the jobs that have a record."""
         space = Keyspace(self.world.store.engine)
-        return {job for _, records in space.all("jobs") for job in records}
+        return {decode_job(job) for _, records in space.all("jobs") for job in records}
 
     def drain(self) -> set[str]:
         """Wait until every lease has ended, and run everything."""
@@ -105,7 +106,7 @@ MOVES: dict[str, Callable[[Scene], object]] = {
     "reject": lambda scene: scene.worker.reject(scene.leases[0]),
     "renew": lambda scene: scene.worker.renew(*scene.leases, seconds=1.0),
     "reap": _reap,
-    "cancel": lambda scene: scene.world.store.cancel("mortal"),
+    "cancel": lambda scene: scene.world.jobs.cancel("mortal"),
     "limit": lambda scene: scene.world.limit("a", weight=2, parent="org"),
 }
 PROMISED = {"I2", "I6", "I7", "I9", "I12"}
@@ -240,7 +241,7 @@ def test_a_short_claim_that_fails_at_any_command_loses_no_job(n: int, most: int 
     for k in range(1, total + 1):
         scene = PlainScene(n, most)
         space = Keyspace(scene.world.store.engine)
-        before = {job for _, records in space.all("jobs") for job in records}
+        before = {decode_job(job) for _, records in space.all("jobs") for job in records}
         with scene.database.failing(partial(_is_nth, k)), suppress(CommandError):
             scene.move()
         scene.world.pass_time(70)

@@ -14,7 +14,7 @@ def test_holes_are_skipped_and_not_counted(world: World) -> None:
     """Jobs before and behind a cancelled one keep their order, and the depth is that of jobs."""
     names = world.publish_many(6)
     for name in (names[2], names[3]):
-        world.store.cancel(name)
+        world.jobs.cancel(name)
     assert sound(world)
     assert (world.store.depth("q"), world.row().waiting) == (4, 4)
 
@@ -29,7 +29,7 @@ def test_a_lane_of_holes_alone_is_no_work(world: World) -> None:
     """When the last job of a lane goes, the lane goes with all its holes, and no token stays."""
     names = world.publish_many(5)
     for n in (2, 1, 3, 0, 4):
-        world.store.cancel(names[n])
+        world.jobs.cancel(names[n])
         assert sound(world)
     engine = world.store.engine
     assert engine.command("EXISTS", engine.keys.key("lane", "a", "q", "0")) == 0
@@ -42,8 +42,8 @@ def test_holes_take_up_no_capacity(world: World) -> None:
     """A full workspace takes as many jobs as were cancelled, and no more."""
     world.limit("a", capacity=4)
     names = world.publish_many(4)
-    world.store.cancel(names[1])
-    world.store.cancel(names[2])
+    world.jobs.cancel(names[1])
+    world.jobs.cancel(names[2])
     world.publish_many(2)
     with pytest.raises(CapacityExceeded):
         world.publish()
@@ -54,7 +54,7 @@ def test_a_job_published_again_stands_behind_its_hole(world: World) -> None:
     """The id of a cancelled job is used again: that job runs once, and in its new place."""
     names = world.publish_many(3)
     for _ in range(2):
-        world.store.cancel(names[1])
+        world.jobs.cancel(names[1])
         world.pass_time(180)
         names.append(world.publish())
         world.publish("a", names[1])
@@ -67,13 +67,13 @@ def test_a_job_published_again_between_holes_is_kept(world: World) -> None:
     """Its element equals that of the hole before it, and a hole follows: only holes are taken."""
     head, first, again, between = world.publish_many(4)
     for name in (first, again):
-        world.store.withdraw(name, "q")
+        world.jobs.withdraw(name, queue="q")
     world.pass_time(180)  # so that the id is no longer known as that of an ended job
     world.publish("a", again)
     hole = world.publish()
     last = world.publish()
     for name in (between, hole):
-        world.store.withdraw(name, "q")
+        world.jobs.withdraw(name, queue="q")
     worker = world.worker()
     assert ids(worker.take(1)) == [head]
     assert sound(world)
@@ -86,7 +86,7 @@ def test_a_job_published_again_between_holes_is_kept(world: World) -> None:
 def test_a_withdrawn_job_may_be_scheduled_again(world: World) -> None:
     """The hole of an earlier job does not let the later one of its id start before its time."""
     names = world.publish_many(3)
-    world.store.withdraw(names[1], "q")
+    world.jobs.withdraw(names[1], queue="q")
     world.pass_time(180)
     world.publish("a", names[1], delay_seconds=20)
     assert ids(world.worker().take(9)) == [names[0], names[2]]
@@ -102,7 +102,7 @@ def test_a_job_is_found_in_either_lane_of_its_task(world: World, in_own_lane: bo
     world.limit_task("t", concurrency=100)
     own = [world.publish() for _ in range(3)]
     gone = own[1] if in_own_lane else shared[1]
-    world.store.cancel(gone)
+    world.jobs.cancel(gone)
     assert sound(world)
     assert sorted(ids(world.worker().take(9))) == sorted({*shared, *own} - {gone})
 
@@ -138,7 +138,7 @@ def test_a_long_run_of_holes_is_passed_in_several_calls(world: World) -> None:
 def test_purge_and_export_pass_holes(world: World) -> None:
     """A purge counts jobs alone; after it, nothing is left of the lane."""
     names = world.publish_many(5)
-    world.store.cancel(names[2])
+    world.jobs.cancel(names[2])
     assert sum(world.store.purge("q")) == 4
     assert sound(world)
 
@@ -147,6 +147,6 @@ def test_why_names_the_first_job_behind_holes(world: World) -> None:
     """The next job of a workspace is explained, however many before it were cancelled."""
     names = world.publish_many(5)
     for n in (1, 2):
-        world.store.cancel(names[n])
-    found = world.store.why(workspace="a", job_id=None, queue=None)
+        world.jobs.cancel(names[n])
+    found = world.views.why(workspace="a", job_id=None, queue=None)
     assert [position.waiting for position in found.positions] == [3]

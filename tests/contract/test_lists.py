@@ -43,7 +43,7 @@ def test_a_running_job_has_its_lease(world: World, admin: Operators) -> None:
     assert (job.seconds, job.lease_seconds_left) == pytest.approx((4, 26), abs=0.01)
     assert (job.deliveries, job.acked_early, job.cancelled) == (2, False, False)
     assert job.since == pytest.approx(world.clock() - 4, abs=0.01)
-    world.store.cancel("x y", BAD_NAME)
+    world.jobs.cancel("x y", queue=BAD_NAME)
     assert [each.cancelled for each in admin.views.running().jobs] == [True]
 
 
@@ -122,7 +122,7 @@ def test_jobs_of_a_workspace_come_in_their_order(world: World, admin: Operators)
     later = world.publish(delay_seconds=9)
     worker = world.worker()
     first = worker.take_one()
-    world.store.cancel(kept[3])
+    world.jobs.cancel(kept[3])
     worker.release(first)
     in_order = [kept[2], kept[4], kept[1], kept[0], later]
     for n in (1, 2, 3, 100):

@@ -20,7 +20,7 @@ def observed(world: World, workspace: str = "a") -> dict[str, int]:
 
 def why(world: World, workspace: str = "a") -> Why:
     """Ask why the workspace waits."""
-    return world.store.why(workspace=workspace, job_id=None, queue=None)
+    return world.views.why(workspace=workspace, job_id=None, queue=None)
 
 
 SCOPES = {

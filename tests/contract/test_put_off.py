@@ -43,7 +43,7 @@ def holes(world: World, workspace: str = "a", n: int = HOLES) -> None:
     publish(world, workspace, n, "gone")
     world.publish(workspace)
     assert sum(world.store.purge(task="gone")) == n
-    world.store.cancel(first)
+    world.jobs.cancel(first)
 
 
 def paused(world: World, workspace: str = "a", n: int = 500) -> None:

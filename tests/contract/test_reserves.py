@@ -121,7 +121,7 @@ def test_positions_in_the_queue_include_reserves(world: World) -> None:
     world.publish_many(2, "r")
 
     def ahead(name: str) -> int:
-        (line,) = world.store.why(workspace=name, job_id=None, queue=None).positions
+        (line,) = world.views.why(workspace=name, job_id=None, queue=None).positions
         return line.turns_ahead
 
     assert ahead("r") == 0

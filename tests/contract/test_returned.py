@@ -97,7 +97,7 @@ def test_a_job_that_came_back_can_be_cancelled(world: World) -> None:
         assert row.waiting == left + 1
         names = ids(worker.take(3))
         world.pass_time(31)
-        world.store.cancel(names[left // 2])
+        world.jobs.cancel(names[left // 2])
         assert sound(world)
         assert world.store.depth("q") == left
     engine = world.store.engine
@@ -110,7 +110,7 @@ def test_holes_behind_jobs_that_came_back_are_passed(world: World) -> None:
     worker = world.worker()
     lease = worker.take_one()
     for name in (names[2], names[1]):
-        world.store.cancel(name)
+        world.jobs.cancel(name)
     worker.release(lease)
     assert sound(world)
     assert ids(worker.take(4)) == [names[0], names[3], names[4]]
@@ -137,7 +137,7 @@ def test_why_counts_them_before_the_others(world: World) -> None:
     worker = world.worker()
     for lease in worker.take(2):
         worker.release(lease)
-    before = [world.store.why(workspace=None, job_id=n, queue=None).positions[0] for n in names]
+    before = [world.views.why(workspace=None, job_id=n, queue=None).positions[0] for n in names]
     assert [position.jobs_ahead for position in before] == [0, 1, 2, 3]
     assert {position.waiting for position in before} == {4}
 

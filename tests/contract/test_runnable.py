@@ -127,7 +127,7 @@ def test_observed_limits_hold_nothing_back(world: World, admin: Operators) -> No
 def test_cancelled_jobs_are_not_counted(world: World, admin: Operators) -> None:
     """A hole in a lane is no job."""
     ids = world.publish_many(4, "a")
-    world.store.cancel(ids[1], "q")
+    world.jobs.cancel(ids[1], queue="q")
     assert _now(admin)[:2] == (3, 3)
 
 

@@ -8,10 +8,7 @@ from fairqueue import Job
 from fairqueue.adapters import Admission
 from tests.contract.world import World
 
-ONE_PATH = "issue 'One path': a job is known by workspace, queue and id in every structure"
 
-
-@pytest.mark.xfail(strict=True, reason=ONE_PATH)
 def test_two_workspaces_may_use_the_same_id(world: World) -> None:
     """Both jobs run."""
     world.publish("a", "invoice-1")
@@ -19,7 +16,6 @@ def test_two_workspaces_may_use_the_same_id(world: World) -> None:
     assert [lease.job.workspace for lease in world.worker().take(2)] == ["a", "b"]
 
 
-@pytest.mark.xfail(strict=True, reason=ONE_PATH)
 @pytest.mark.parametrize(("workspace", "queue"), [("b", "q"), ("a", "q2")])
 def test_an_id_that_has_ended_is_not_known_elsewhere(
     world: World, workspace: str, queue: str
@@ -31,7 +27,6 @@ def test_an_id_that_has_ended_is_not_known_elsewhere(
     assert world.again(workspace, "invoice-1", queue=queue)
 
 
-@pytest.mark.xfail(strict=True, reason=ONE_PATH)
 def test_dead_jobs_of_two_queues_with_one_id_are_two(world: World) -> None:
     """Neither dead letter replaces the other."""
     worker = world.worker()

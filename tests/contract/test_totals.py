@@ -32,7 +32,7 @@ def test_dead_letters_are_counted_by_why(world: World, admin: Operators) -> None
     world.clock.advance(10)
     world.reap()
     world.publish("a", "cancelled")
-    world.store.cancel("cancelled", "q")
+    world.jobs.cancel("cancelled", queue="q")
     expected = {"max_deliveries": 0, "expired": 1, "rejected": 2}
     assert admin.views.totals().dead == expected
     admin.dead.purge(DeadFilter("a"))

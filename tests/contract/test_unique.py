@@ -81,7 +81,7 @@ def test_a_dropped_job_does_not_block_its_key(world: World, how: str) -> None:
     """After a cancel or purge it can be published again."""
     publish(world, "x", seconds=3600)
     if how == "cancel":
-        world.store.cancel("x")
+        world.jobs.cancel("x")
     else:
         assert sum(world.store.purge("q")) == 1
     assert publish(world, "y", seconds=3600) == Published(CREATED, "y")
@@ -136,13 +136,13 @@ def test_a_replay_does_not_run_beside_the_job_that_took_over_its_key(
     worker.reject(worker.take_one())
     publish(world, "y", seconds=seconds)
     with pytest.raises(UniqueKeyHeld, match=r"'x' of workspace 'a'.* job 'y' holds") as caught:
-        world.store.replay("a", "x")
+        world.store.replay("a", "q", "x")
     assert caught.value.holder == "y"
     assert world.replay_all() == 0
     assert [letter.job.id for letter in world.dead()] == ["x"]
     worker.finish(worker.take_one())
     world.clock.advance(3600)
-    assert world.store.replay("a", "x")
+    assert world.store.replay("a", "q", "x")
     assert publish(world, "z") == Published(EXISTING, "x")
     assert world.dead() == []
 
@@ -163,7 +163,7 @@ def test_a_job_that_was_not_replaced_holds_its_key_after_a_replay(world: World) 
     worker = world.worker()
     publish(world, "x")
     worker.reject(worker.take_one())
-    assert world.store.replay("a", "x")
+    assert world.store.replay("a", "q", "x")
     assert publish(world, "y") == Published(EXISTING, "x")
 
 

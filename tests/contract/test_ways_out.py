@@ -77,7 +77,7 @@ def emptied_queue(world: World, worker: Worker) -> None:
     job_id = world.publish("a", queue="gone", delay_seconds=1)
     world.clock.advance(1)
     world.reap()
-    world.store.cancel(job_id)
+    world.jobs.cancel(job_id)
 
 
 def declared_queue(world: World, worker: Worker) -> None:
@@ -282,7 +282,7 @@ def use_once(world: World, worker: Worker, n: int) -> None:
     if n % 6 == 0:
         world.publish(name, expires_seconds=0.5)
     if n % 9 == 0:
-        world.store.cancel(world.publish(name, delay_seconds=99))
+        world.jobs.cancel(world.publish(name, delay_seconds=99))
     if n % 11 == 0:
         world.store.put_provider_limits(name, Limits(concurrency=3))
 

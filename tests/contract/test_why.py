@@ -16,7 +16,7 @@ from tests.contract.world import Worker, World
 def why(world: World, job_id: str | None = None, workspace: str | None = None) -> Why:
     """Ask why."""
     named = workspace or ("a" if job_id is None else None)
-    return world.store.why(workspace=named, job_id=job_id, queue=None)
+    return world.views.why(workspace=named, job_id=job_id, queue=None)
 
 
 def only(world: World, job_id: str | None = None, workspace: str | None = None) -> Blocker:
@@ -393,9 +393,10 @@ def test_an_ended_job_is_forgotten_after_a_while(world: World) -> None:
     job = world.publish()
     worker = world.worker()
     worker.finish(worker.take_one())
-    assert why(world, job).state is JobState.ENDED
-    world.clock.advance(150)
+    assert why(world, job, "a").state is JobState.ENDED
     assert why(world, job).state is JobState.UNKNOWN
+    world.clock.advance(150)
+    assert why(world, job, "a").state is JobState.UNKNOWN
     assert why(world, "never: {*}").state is JobState.UNKNOWN
 
 

@@ -12,8 +12,9 @@ from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Claimed, Ending, Finish, Renewed
 from fairqueue.audit import audit
 from fairqueue.lists import DeadFilter
-from fairqueue.operate import DeadLetters
+from fairqueue.operate import DeadLetters, Jobs, Views
 from fairqueue.testing import ManualClock
+from tests.operators import operators_of
 
 LEASE_SECONDS = 30.0
 BEAT_SECONDS = 10.0
@@ -195,6 +196,16 @@ class World:
             self.clock.advance(min(seconds, BEAT_SECONDS))
             seconds -= BEAT_SECONDS
             self.reap()
+
+    @property
+    def jobs(self) -> Jobs:
+        """What operators do to jobs."""
+        return operators_of(self.store).jobs
+
+    @property
+    def views(self) -> Views:
+        """What operators see."""
+        return operators_of(self.store).views
 
     def dead(self, workspace: str = "a") -> list[DeadLetter]:
         """Return the dead letters of a workspace."""

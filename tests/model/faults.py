@@ -14,6 +14,7 @@ from random import Random
 from typing import Protocol
 
 from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits, Pause
+from fairqueue._keys import decode_job
 from fairqueue._stores.engine import Engine, Entry
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Ending, Finish
@@ -24,6 +25,7 @@ from fairqueue.operate import DeadLetters
 from fairqueue.testing import ManualClock
 from tests.contract.world import Worker
 from tests.lost_writes import restore
+from tests.operators import operators_of
 
 QUEUES = ("q1", "q2")
 WORKSPACES = ("a", "b", "c", "d")
@@ -177,13 +179,13 @@ class Play:
         """Cancel any job."""
         job_id = f"j{self.random.randint(1, max(1, self.serial))}"
         self.cancelled.add(job_id)
-        self.store.cancel(job_id)
+        operators_of(self.store).jobs.cancel(job_id)
 
     def withdraw(self) -> None:
         """Withdraw any job."""
         job_id = f"j{self.random.randint(1, max(1, self.serial))}"
         self.cancelled.add(job_id)
-        self.store.withdraw(job_id, self.random.choice(QUEUES))
+        operators_of(self.store).jobs.withdraw(job_id, queue=self.random.choice(QUEUES))
 
     def pause(self) -> None:
         """Pause or resume anything."""
@@ -342,7 +344,7 @@ class Play:
         """Ids of the jobs that have a record which can be read."""
         space = Keyspace(self.engine)
         found = ((job, text) for _, of in space.all("jobs") for job, text in of.items())
-        return {job for job, text in found if text != "{}"}
+        return {decode_job(job) for job, text in found if text != "{}"}
 
     def look(self) -> None:
         """End the faults: everything that is left runs, and new jobs do."""

@@ -47,6 +47,7 @@ from tests.lost_writes import restore
 from tests.model.accounts import Accounts
 from tests.model.model import MAX_DELIVERIES, Model
 from tests.model.tally import note_limits, rule
+from tests.operators import operators_of
 from tests.redis_scores import score_text_of
 from tests.short_ways import SHORT_WAYS, without_short_ways
 from tests.small_pages import with_small_pages
@@ -704,7 +705,7 @@ class Moves(RuleBasedStateMachine):
     def withdraw(self, data: st.DataObject, queue: str) -> None:
         """Withdraw a job, if it waits."""
         job = data.draw(st.sampled_from(self.published[-8:]))
-        found = self.both(lambda store: store.withdraw(job.id, queue))
+        found = self.both(lambda store: operators_of(store).jobs.withdraw(job.id, queue=queue))
         assert (found and found.id) == self.model.withdraw(job.id, queue)
 
     @rule(workspace=WORKSPACES, running=st.booleans())
@@ -833,7 +834,7 @@ def _paused(store: Store) -> dict[tuple[str, str], Pause]:
 
 
 def _why(job_id: str, store: Store) -> Why:
-    return store.why(workspace=None, job_id=job_id, queue=None)
+    return operators_of(store).views.why(job_id)
 
 
 def _plain(claimed: Claimed) -> Claimed:
@@ -859,7 +860,7 @@ def _plain_errors(
 
 
 def _cancel(job_id: str, queue: str | None, store: Store) -> Cancelled:
-    return store.cancel(job_id, queue)
+    return operators_of(store).jobs.cancel(job_id, queue=queue)
 
 
 def _ack_nothing(identity: dict[str, Any], store: Store) -> frozenset[int]:

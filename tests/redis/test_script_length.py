@@ -40,8 +40,8 @@ def test_a_running_job_is_found_by_its_id(
 
     def act() -> object:
         if operation == "cancel":
-            return store.cancel("j150")
-        return store.why(workspace=None, job_id="j150", queue="q")
+            return store.cancel("j150", workspace="a", queue="q")
+        return store.why(workspace="a", job_id="j150", queue="q")
 
     act()  # loads the script
     assert sum(commands(redis_client, act).values()) < 20
@@ -261,7 +261,7 @@ def test_a_claim_passes_many_holes_at_many_heads_in_few_commands(
     world.publish("z")
     assert sum(world.store.purge(task="gone")) == 270 * heads
     for job in first:
-        world.store.cancel(job)
+        world.jobs.cancel(job)
     calls = commands(redis_client, world.worker().take_one)
     assert sum(calls.values()) < 60 * heads
 

@@ -15,6 +15,7 @@ from fairqueue._stores.sharded import merges
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.lists import DeadFilter, Memory, QueueRow
 from fairqueue.operate import Operators
+from tests.operators import operators_of
 from tests.shards.conftest import Both
 
 WORKSPACES = [f"w{n}" for n in range(9)]
@@ -124,11 +125,14 @@ def test_why_finds_a_job_on_any_shard(busy: Both) -> None:
     for name in WORKSPACES:
         for job_id in (f"{name}-runs", f"{name}-waits", f"{name}-later"):
             for workspace in (None, name):
-                asked = {"workspace": workspace, "job_id": job_id, "queue": None}
-                assert found(sharded.why(**asked)) == found(plain.why(**asked))  # type: ignore[arg-type]
-    (waits,) = sharded.why(workspace=None, job_id="w4-waits", queue="q").positions
+                ours, theirs = (
+                    operators_of(store).views.why(job_id, workspace=workspace)
+                    for store in (sharded, plain)
+                )
+                assert found(ours) == found(theirs)
+    (waits,) = operators_of(sharded).views.why(job_id="w4-waits", queue="q").positions
     assert waits.workers.processes == 1
-    unknown = sharded.why(workspace=None, job_id="none", queue=None)
+    unknown = operators_of(sharded).views.why(job_id="none")
     assert (unknown.state, unknown.workspace) == (JobState.UNKNOWN, None)
 
 
@@ -146,9 +150,9 @@ def test_why_tells_of_a_job_though_another_shard_is_away(
         raise StoreUnavailable("gone")
 
     monkeypatch.setattr(gone.engine, "call", away)
-    assert both.sharded.why(workspace=None, job_id="x", queue=None).workspace == name
+    assert operators_of(both.sharded).views.why(job_id="x").workspace == name
     with pytest.raises(StoreUnavailable, match="gone"):
-        both.sharded.why(workspace=None, job_id="y", queue=None)
+        operators_of(both.sharded).views.why(job_id="y")
 
 
 def test_leases_of_a_shard_stand_for_as_many_as_those_of_others() -> None:

@@ -17,6 +17,7 @@ from fairqueue._types import StoredLimits
 from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from tests.contract.world import LEASE_SECONDS, World
+from tests.operators import operators_of
 from tests.shards.conftest import SHARDS, Both, put_away
 
 
@@ -86,10 +87,10 @@ def test_a_search_needs_only_the_shard_that_has_the_job(shards: Shards) -> None:
     _, _, third = shards.publish()
     shards.away(0)
     with pytest.raises(StoreUnavailable):
-        shards.store.cancel("unknown")
+        operators_of(shards.store).jobs.cancel("unknown")
     with pytest.raises(StoreUnavailable):
-        shards.store.withdraw("unknown", "q")
-    assert shards.store.cancel(third) is Cancelled.REMOVED
+        operators_of(shards.store).jobs.withdraw("unknown", queue="q")
+    assert operators_of(shards.store).jobs.cancel(third, workspace=HOMES[2]) is Cancelled.REMOVED
 
 
 def test_failure_notices_come_from_all_shards_and_are_dropped_on_theirs(shards: Shards) -> None:

@@ -111,7 +111,7 @@ def test_a_worker_that_slept_through_it_has_lost_its_job(
 
 
 def test_jobs_of_others_are_found_beside_one_that_moves(processes: Namespace) -> None:
-    """A search goes on behind the shard that a workspace leaves, also on the same server."""
+    """One id in both workspaces: only a call about the one that moves must wait."""
     queue = processes.open(FROM)
     name = moving()
     for shard in queue.store.shards:
@@ -121,7 +121,9 @@ def test_jobs_of_others_are_found_beside_one_that_moves(processes: Namespace) ->
     queue.publish(b"", queue="q", workspace=name, job_id="x")
     queue.publish(b"", queue="q", workspace=other, job_id="x")
     assert queue.store.shards[left].hold_workspace(name, shard_of(name, TO)) == 0
-    assert queue.jobs.cancel("x") == "removed"
+    with pytest.raises(ConfigurationError, match="there are 2 jobs with the id 'x'"):
+        queue.jobs.cancel("x")
+    assert queue.jobs.cancel("x", workspace=other) == "removed"
     assert places(processes) == {left: 1}
 
 

@@ -73,7 +73,7 @@ def test_no_connection_is_exit_code_3_and_hides_the_password() -> None:
         "ps --workspace ''",
         "jobs --cursor nonsense",
         "cancel",
-        "cancel x --workspace w",
+        "cancel --workspace w --queue q",
         "limits get --workspace ''",
         "limits get --workspace a --total",
         "limits unset",

@@ -250,14 +250,15 @@ class Commands:
         if not entries:
             return entries, 0, []
         named = dict(zip(options[::2], options[1::2], strict=False))
-        begins = text(named.pop(b"MATCH", b"*"))
+        begins, star, ends = text(named.pop(b"MATCH", b"*")).partition(b"*")
         most = integer(named.pop(b"COUNT", 10))
-        if most < 1 or named or len(options) % 2 or not begins.endswith(b"*"):
+        if most < 1 or named or len(options) % 2 or not star or b"*" in ends:
             raise CommandError("syntax error")
         left = int(text(cursor)) or len(entries)
         start = 0 if len(entries) <= SMALL else max(0, left - most)
         page = islice(entries, start, left)
-        return entries, start, [name for name in page if name.startswith(begins[:-1])]
+        found = [name for name in page if name.startswith(begins) and name.endswith(ends)]
+        return entries, start, found
 
     def _page(self, following: int, entries: list[bytes]) -> Any:
         return self._table([b"%d" % following, self._table(entries)])

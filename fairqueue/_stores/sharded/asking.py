@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
 from typing import TypeVar
 
 from fairqueue._stores.engine import WorkspaceMoves
@@ -68,6 +69,15 @@ def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: Collec
             return answer
     errors.raise_first()
     return answer
+
+
+def gathered(shards: Iterable[Store], ask: Callable[[Store], list[T]]) -> list[T]:
+    """Return all that the answers have; the first error is raised if they have nothing."""
+    errors = Errors()
+    found = list(chain.from_iterable(answers(shards, ask, errors)))
+    if not found:
+        errors.raise_first()
+    return found
 
 
 def any_of(shards: Iterable[Store], ask: Callable[[Store], object]) -> None:

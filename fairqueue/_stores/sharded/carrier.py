@@ -26,7 +26,7 @@ class Move(NamedTuple):
 
 
 class Stuck(FairQueueError):
-    """A job cannot move now."""
+    """What was taken in could not be dropped: its page came again."""
 
 
 class Hold:
@@ -74,7 +74,7 @@ class Hold:
         for items in source.pages(name):
             self.renew()
             taken = target.take_in(name, items)
-            if not taken or items == before:
+            if items == before:
                 raise Stuck(name)
             before = items
             self.renew()

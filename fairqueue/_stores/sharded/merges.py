@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from fairqueue._stores.fleet import TakenSlot
-from fairqueue._stores.sharded.asking import each, first, taken
+from fairqueue._stores.sharded.asking import each, first, gathered, taken
 from fairqueue._stores.store import Store
 from fairqueue._types import Cancelled, WithoutWorkspace, WorkspaceStats
 from fairqueue.lists import (
@@ -121,6 +121,7 @@ MERGES: dict[str, Callable[[Shards, Call, Given], Any]] = {
     "all": lambda shards, call, _: all(each(shards, call)),
     "any": lambda shards, call, _: next(filter(None, each(shards, call)), None),
     "found": lambda shards, call, _: first(shards, call, nothing=(None, Cancelled.NOT_FOUND)),
+    "gathered": lambda shards, call, _: gathered(shards, call),
     "concat": lambda shards, call, _: chain.from_iterable(map(call, shards)),
     "taken": lambda shards, call, given: taken(
         shards, lambda shard, left: call(shard, n=left), n=given["n"]
@@ -132,6 +133,7 @@ MERGES: dict[str, Callable[[Shards, Call, Given], Any]] = {
 }
 """``one``: ask the first shard only. ``told``: there is no answer. ``all``: whether all agree.
 ``any``: ask all, and return the first answer that is not empty; ``found`` stops there.
-``taken``: up to ``n`` from one shard after another. ``rows``, ``pages``: join rows of the same key.
-An error is raised after all shards were asked; by ``found`` and ``taken`` only if nothing was
-found; by ``concat`` and ``pages`` at once."""
+``gathered``: join the lists of all that answer. ``taken``: up to ``n`` from one after another.
+``rows``, ``pages``: join rows of the same key. An error is raised after all shards were asked; by
+``found``, ``gathered`` and ``taken`` only if nothing was found; by ``concat`` and ``pages`` at
+once."""

@@ -52,7 +52,7 @@ class Moved:
     jobs: int = 0
     """Jobs and dead letters of these."""
     late: list[str] = field(default_factory=list)
-    """Workspaces whose jobs ran for too long, or with a job whose id is in use on its new shard."""
+    """Workspaces whose jobs ran for too long, or that could not be dropped where they were."""
     is_done: bool = False
     """All live on their new shards, and all processes know it."""
 

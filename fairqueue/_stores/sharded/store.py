@@ -122,7 +122,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         fence, at = admission.parent_fence, self.layout.places(job.workspace)[0]
         left = self.shards[at] if self.layout.mark.to is not None else home
         if left is not home:
-            if not admission.is_new and left.has_ended(job.id):
+            if not admission.is_new and left.has_ended(job):
                 return Published(Ended.REPEATED, job.id)
             if admission.group and left.has_group(admission.group):
                 admission = replace(admission, exempt=True)

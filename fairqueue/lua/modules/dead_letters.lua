@@ -7,6 +7,7 @@
 -- since each is to be reported.
 local KEPT_SECONDS, KEPT_COUNT = 2592000, 10000 -- unless a process has configured others
 local EXPIRE_MOST = 32
+local FOUND_AT_ONCE = 1000
 
 -- nil in a field: no bound.
 function DeadLetters.retention()
@@ -19,6 +20,19 @@ end
 
 function DeadLetters.read(name, id)
   return call('HGET', K.dead_letters(name), id)
+end
+
+-- The letters of this id, which may name its queue or not.
+function DeadLetters.named(name, id)
+  if find(id, '/', 1, true) then return { id } end
+  local found, cursor, some = {}, '0', nil
+  repeat
+    cursor, some = unpack(call('HSCAN', K.dead_letters(name), cursor, 'MATCH', name .. '/*/' .. id,
+      'COUNT', FOUND_AT_ONCE))
+    for i = 1, #some, 2 do insert(found, some[i]) end
+  until cursor == '0'
+  table.sort(found)
+  return found
 end
 
 function DeadLetters.write(name, id, letter)

@@ -201,7 +201,8 @@ function Explain.position(ws, flow, element, before)
   for priority in gmatch(flow.lanes, '%d+') do
     waiting = waiting + Lanes.length(ws, flow, priority)
   end
-  local task, id = Jobs.task_and_id(element or Lanes.first(ws, flow, match(flow.lanes, '^%d+')))
+  element = element or Lanes.first(ws, flow, match(flow.lanes, '^%d+'))
+  local task, id = Jobs.task_and_id(ws.name, flow.queue, element)
   local record = Jobs.read(flow.queue, id)
   local published = record and Jobs.published_at(record) or now_text
   local turns, in_line = Explain.turns(ws, flow)

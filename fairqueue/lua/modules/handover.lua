@@ -21,10 +21,11 @@ end
 
 -- A job that was taken from its lane.
 function Handover.job(ws, queue, element)
-  local record = Jobs.read(queue, Jobs.id_of(element))
+  local id = Jobs.id_of(ws.name, queue, element)
+  local record = Jobs.read(queue, id)
   local _, _, priority = Jobs.identity_of(record)
   Handover.push(record)
-  Removal.job(queue, element)
+  Removal.job(queue, id)
   if ws.expiring then Timers.drop_expiry(ws, queue, priority, element) end
 end
 

@@ -6,7 +6,13 @@
 --             that counts, the oldest first: 1/fence,fence:owner:claimed:ended:seconds:outcome,...
 --   element:  task:id, in a lane
 --   entry:    queue priority task:id, in a schedule or among the jobs that expire
+-- Every other place knows a job by workspace/queue/id, which functions call its id: an equal id in
+-- another workspace, or on another queue, is another job.
 local STARTS_KEPT = 16
+
+function Jobs.queue_of(id)
+  return match(id, '^[^/]+/([^/]*)')
+end
 
 function Jobs.read(queue, id)
   return call('HGET', K.jobs(queue), id)
@@ -64,19 +70,22 @@ function Jobs.take(name, queue, priority, elements)
 end
 
 function Jobs.element(task, id)
-  return task .. ':' .. id
+  return task .. ':' .. (match(id, '^[^/]*/[^/]*/(.*)$') or id)
 end
 
 function Jobs.task_of(element)
   return match(element, '^[^:]+')
 end
 
-function Jobs.task_and_id(element)
-  return match(element, '^([^:]+):(.*)$')
+-- nil: this is no element.
+function Jobs.task_and_id(name, queue, element)
+  local task, own = match(element or '', '^([^:]+):(.*)$')
+  return task, task and name .. '/' .. queue .. '/' .. own
 end
 
-function Jobs.id_of(element)
-  return match(element, '^[^:]+:(.*)$')
+function Jobs.id_of(name, queue, element)
+  local _, id = Jobs.task_and_id(name, queue, element)
+  return id
 end
 
 function Jobs.entry(queue, priority, element)
@@ -146,7 +155,7 @@ function Jobs.record_after(l, deliveries, outcome, worked)
   local record, first_fence = Jobs.read(l.queue, l.id)
   local history, published, payload =
     match(record or '', '^%S+ %S+ %S+ %S+ (%d%S*) (%S+)\n(.*)$')
-  if not history then return Shard.set_aside('job', l.queue .. ' ' .. l.id, record) end
+  if not history then return Shard.set_aside('job', l.id, record) end
   history, first_fence = Jobs.history_after(history, l, outcome, worked)
   return Jobs.record(l.workspace, l.task, l.priority, int(deliveries), history, published, payload),
     first_fence

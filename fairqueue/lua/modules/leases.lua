@@ -61,7 +61,7 @@ end
 -- whether looks are left: the first element names no job that can start, and is passed.
 function Leases.grant(ws, flow, owner, lease_seconds)
   local element, priority = Lanes.pop(ws, flow)
-  local task, id = Jobs.task_and_id(element or '')
+  local task, id = Jobs.task_and_id(ws.name, flow.queue, element)
   if not id then return Leases.pass(ws, flow, element or '-', false) end
   local queue, node = flow.queue, Records.node(flow.queue)
   if ws.expiring then Timers.drop_expiry(ws, queue, priority, element) end
@@ -140,7 +140,7 @@ end
 -- or it runs already.
 function Leases.pass(ws, flow, id, record)
   if record and Shard.keeps_aside() then call('HDEL', K.jobs(flow.queue), id) end
-  Shard.set_aside('job', flow.queue .. ' ' .. id, record)
+  Shard.set_aside('job', id, record)
   if not Shard.take_step() then Order.put_off(ws, flow) end
   Settle.workspace(ws)
   return nil, nil, Shard.take_look()

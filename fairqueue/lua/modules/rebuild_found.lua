@@ -203,7 +203,8 @@ function RebuildFound.entry(_, kind, ...)
   call(TAKES_OUT[kind] or 'ZREM', P .. concat({ kind, unpack(names) }, ':'), member)
   if find(kind, '^slots_of_') and LeaseRecords.read(member) then RebuildFound.lease('', member) end
   local queue, _, element = Jobs.read_entry(member)
-  if kind == 'expiring' and element then RebuildJobs.job(queue, Jobs.id_of(element) or '') end
+  local id = kind == 'expiring' and queue and Jobs.id_of(names[1], queue, element)
+  if id then RebuildJobs.job(queue, id) end
   return 'removed'
 end
 

@@ -145,8 +145,8 @@ function RebuildJobs.job(queue, id, found)
   return not kept and 'placed' or was_taken_out and 'taken_out' or was_moved and 'ordered'
 end
 
-function RebuildJobs.taken(_, queue, _, element)
-  return RebuildJobs.job(queue, Jobs.id_of(element))
+function RebuildJobs.taken(name, queue, _, element)
+  return RebuildJobs.job(queue, Jobs.id_of(name, queue, element))
 end
 
 -- Settle the workspaces that were changed.

@@ -2,8 +2,7 @@
 -- letters.
 
 -- The id is remembered, so that a repeated publish is not a new job.
-function Removal.job(queue, element)
-  local id = Jobs.id_of(element)
+function Removal.job(queue, id)
   if S.leaves_notices then Removal.leave_notice(queue, id) end
   Shard.remember_ended(id)
   Enqueue.forget_key(queue, id)
@@ -22,7 +21,7 @@ function Removal.lanes(ws, flow, most)
   while n < most and flow.lanes ~= '' do
     local jobs, priority = Lanes.take(ws, flow, most - n)
     for _, element in ipairs(jobs) do
-      n = n + Removal.job(flow.queue, element)
+      n = n + Removal.job(flow.queue, Jobs.id_of(ws.name, flow.queue, element))
       if ws.expiring then Timers.drop_expiry(ws, flow.queue, priority, element) end
     end
     if #jobs == 0 and not Shard.take_step() then break end
@@ -34,7 +33,8 @@ function Removal.scheduled(ws, most)
   local n = 0
   for _, entry in ipairs(call('ZRANGE', K.scheduled(ws.name), 0, most - 1)) do
     local queue, _, element = Jobs.read_entry(entry)
-    n = n + Removal.job(queue, element) * call('ZREM', K.scheduled(ws.name), entry)
+    local id = Jobs.id_of(ws.name, queue, element)
+    n = n + Removal.job(queue, id) * call('ZREM', K.scheduled(ws.name), entry)
     if ws.expiring then call('ZREM', K.expiring(ws.name), entry) end
   end
   Timers.refresh_scheduled(ws)
@@ -81,7 +81,7 @@ end
 -- A record that cannot be read does not say where its job stands: a claim passes its element.
 function Removal.set_aside(queue, id, record)
   if not Shard.keeps_aside() then return end
-  Shard.set_aside('job', queue .. ' ' .. id, record)
+  Shard.set_aside('job', id, record)
   call('HDEL', K.jobs(queue), id)
 end
 
@@ -92,7 +92,7 @@ function Removal.pick(ws, queue, priority, element)
     Timers.refresh_scheduled(ws)
     return true
   end
-  local id = Jobs.id_of(element)
+  local id = Jobs.id_of(ws.name, queue, element)
   if call('HEXISTS', K.slots_of_queue(queue), id) == 1 then return false end
   local flow = call('HEXISTS', K.jobs(queue), id) == 1
     and Lanes.flow_of(ws, queue, priority, element)
@@ -109,7 +109,7 @@ function Removal.by_record(queue, id, record)
   Shard.refuse_moved(name)
   local ws, element = Records.workspace(name), Jobs.element(task, id)
   if not Removal.pick(ws, queue, priority, element) then return end
-  Removal.job(queue, element)
+  Removal.job(queue, id)
   Timers.drop_expiry(ws, queue, priority, element)
   return ws
 end
@@ -126,10 +126,10 @@ function Removal.by_id(queue, id)
 end
 
 function Removal.move_to_dead_letters(ws, queue, element)
-  local id = Jobs.id_of(element)
+  local id = Jobs.id_of(ws.name, queue, element)
   local record = Jobs.read(queue, id)
   local deliveries = Jobs.deliveries_of(record)
-  if not deliveries then return Shard.set_aside('job', queue .. ' ' .. id, record) end
+  if not deliveries then return Shard.set_aside('job', id, record) end
   DeadLetters.add(ws.name, queue, id, 'expired', deliveries, record, true)
   call('HDEL', K.jobs(queue), id)
   Shard.remember_ended(id)

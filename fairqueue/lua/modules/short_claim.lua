@@ -111,7 +111,8 @@ end
 function ShortClaim.start(plan)
   local w = ShortClaim.next_in_order(plan)
   if not w then return nil end
-  local cost, since, task, id = w.cost, w.since, Jobs.task_and_id(Standings.start(plan, w) or '')
+  local cost, since = w.cost, w.since
+  local task, id = Jobs.task_and_id(w.name, plan.queue, Standings.start(plan, w))
   if not id then return nil end
   if plan.resumed_at and plan.resumed_at > tonumber(since) then since = plan.resumed:sub(3) end
   plan.fence = Shard.fence_after(plan.fence)

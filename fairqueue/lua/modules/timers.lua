@@ -69,9 +69,9 @@ function Timers.fire(ws, most)
   local due = call('ZRANGEBYSCORE', K.scheduled(ws.name), '-inf', now_text, 'LIMIT', 0, most)
   for _, entry in ipairs(due) do
     local queue, priority, element = Jobs.read_entry(entry)
-    local task = Jobs.task_of(element or '')
+    local task = Jobs.task_and_id(ws.name, queue or '', element)
     call('ZREM', K.scheduled(ws.name), entry)
-    if task and Jobs.id_of(element) then
+    if task then
       Jobs.take(ws.name, queue, priority, { element })
       Lanes.push(ws, Records.flow(ws, Lanes.key_of(queue, task)), priority, element)
     else

@@ -124,8 +124,8 @@ class Revocations:
         return bool(self._client.eval(KEEP_LOCK, 1, key, self._token, LOCK_SECONDS))
 
     def _take_out(self, words: list[bytes], queue: str) -> None:
-        for job_id in self._core.jobs.find(BEFORE_ID, queue=queue, followed_by=words):
-            self._core.jobs.withdraw(job_id, queue=queue)
+        for job in self._core.jobs.find(BEFORE_ID, queue=queue, followed_by=words):
+            self._core.jobs.withdraw(job, queue=queue, workspace=job.workspace)
 
 
 def _in_json(text: str) -> bytes:

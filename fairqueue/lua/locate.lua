@@ -1,0 +1,39 @@
+-- Where there are jobs of this id: in the named workspace, or in a page of all workspaces.
+-- The first page also has the workspaces with the oldest dead letters. That a job has ended is told
+-- of a named workspace only.
+-- ARGV now workspace queues id cursor count
+-- ROUTE workspace MERGE gathered
+-- RETURNS {cursor, "state job", ...}: waiting (or running), dead or ended, and workspace/queue/id
+-- WRITES nothing
+local _, name, queues, id, cursor, count = unpack(ARGV)
+local DEAD_MOST = 1000
+local found, following_cursor, names = {}, '0', { [name] = true }
+
+local function add(state, known_by)
+  insert(found, state .. ' ' .. known_by)
+end
+
+local function look_at(of, queue)
+  local known_by = concat({ of, queue, id }, '/')
+  if call('HEXISTS', K.jobs(queue), known_by) == 1 then add('waiting', known_by)
+  elseif name == '' and call('HEXISTS', K.dead_letters(of), known_by) == 1 then
+    add('dead', known_by)
+  elseif name ~= '' and Shard.has_ended(known_by) then add('ended', known_by) end
+end
+
+if name == '' then
+  local page
+  names = {}
+  following_cursor, page = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
+  for i = 1, #page, 2 do names[page[i]] = true end
+  local dead = cursor == '0' and call('ZRANGE', K.dead_workspaces(), 0, DEAD_MOST - 1) or {}
+  for _, of in ipairs(dead) do names[of] = true end
+end
+for of in pairs(names) do
+  for queue in gmatch(queues, '%S+') do look_at(of, queue) end
+end
+if name ~= '' then
+  for _, known_by in ipairs(DeadLetters.named(name, id)) do add('dead', known_by) end
+end
+table.sort(found)
+return { following_cursor, unpack(found) }
