@@ -11,7 +11,7 @@ if words ~= '' then
   for word in gmatch(words, '[^\n]+') do wanted[word] = true end
 end
 
-local following_cursor, jobs = unpack(call('HSCAN', K.jobs(queue), cursor, 'COUNT', count))
+local following_cursor, jobs = Jobs.page(K.jobs(queue), cursor, count)
 local found = { following_cursor }
 for i = 1, #jobs, 2 do
   local record = jobs[i + 1]

@@ -5,7 +5,7 @@
 local _, kind, name, cursor, count = unpack(ARGV)
 local key = kind == 'jobs' and K.jobs(name) or K.dead_letters(name)
 
-local following_cursor, found = unpack(call('HSCAN', key, cursor, 'COUNT', count))
+local following_cursor, found = Jobs.page(key, cursor, count)
 for i = 2, #found, 2 do found[i] = match(found[i], '^[^\n]*') end
 insert(found, 1, following_cursor)
 return found

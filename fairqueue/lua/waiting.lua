@@ -78,7 +78,7 @@ local function of_workspace()
 end
 
 local function of_queue()
-  local following_cursor, found = unpack(call('HSCAN', K.jobs(queue), cursor, 'COUNT', count))
+  local following_cursor, found = Jobs.page(K.jobs(queue), cursor, count)
   for i = 1, #found, 2 do add(queue, found[i], found[i + 1]) end
   return following_cursor
 end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -822,8 +823,9 @@ def _without_chance(text: str) -> str:
     """Replace random samples by all members, where a script writes."""
     if "HRANDFIELD" not in text or "-- WRITES nothing" in text:
         return text
-    assert text.count("LOOKED_AT = 3") == 1
-    return text.replace("LOOKED_AT = 3", "LOOKED_AT = 1000")
+    every, n = re.subn(r"\b(LOOKED_AT|SAMPLED) = \d+ ", r"\1 = 1000 ", text)
+    assert n == 1
+    return every
 
 
 _NO_JOB: dict[str, Any] = {"job_id": None, "queue": None}

@@ -67,6 +67,7 @@ CALLS = {
     "HLEN": _of("HLEN"),
     "HMGET": _of("HMGET", SOME),
     "HRANDFIELD": _of("HRANDFIELD", st.sampled_from([0, 8, 9, "x"])),
+    "HSTRLEN": _of("HSTRLEN", WORDS),
     "HSCAN": _of(
         "HSCAN",
         st.sampled_from(

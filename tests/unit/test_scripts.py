@@ -50,6 +50,7 @@ READS = {
     "HMGET",
     "HRANDFIELD",
     "HSCAN",
+    "HSTRLEN",
     "LINDEX",
     "LLEN",
     "LPOS",

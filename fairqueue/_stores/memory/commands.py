@@ -6,7 +6,7 @@ The list is closed: a test compares it with the scripts, another one each comman
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from math import isnan
 from random import Random
@@ -18,7 +18,7 @@ Argument = bytes | int | float
 Table = Callable[[Any], Any]
 ScoreText = Callable[[float], bytes]
 
-SMALL = 128  # entries of a hash or set up to which a scan returns all at once, as in Redis
+SMALL, SMALL_BYTES = 128, 64  # entries of a hash or set, and the bytes of each
 _INTEGER = re.compile(rb"-?(0|[1-9]\d*)")
 MOST_INTEGER = 2**63 - 1
 ARITY = "wrong number of arguments"
@@ -33,6 +33,12 @@ def text(value: Argument) -> bytes:
     if type(value) is int or type(value) is float:
         return b"%.17g" % value
     raise CommandError("Lua redis lib command arguments must be strings or integers")
+
+
+def _is_small(entries: Mapping[bytes, Any]) -> bool:
+    """Whether a scan returns all of them at once, as it does in Redis."""
+    values = entries.values()
+    return len(entries) <= SMALL and all(len(v) <= SMALL_BYTES for v in values if type(v) is bytes)
 
 
 def _texts(values: Sequence[Argument]) -> list[bytes]:
@@ -194,6 +200,10 @@ class Commands:
         """Count the fields."""
         return len(self._read(key, Hash))
 
+    def hstrlen(self, key: bytes, field: Argument) -> int:
+        """Return how long a value is; 0: there is none."""
+        return len(self._read(key, Hash).get(text(field), b""))
+
     def hkeys(self, key: bytes) -> Any:
         """Return the fields."""
         return self._table(list(self._read(key, Hash)))
@@ -255,7 +265,7 @@ class Commands:
         if most < 1 or named or len(options) % 2 or not star or b"*" in ends:
             raise CommandError("syntax error")
         left = int(text(cursor)) or len(entries)
-        start = 0 if len(entries) <= SMALL else max(0, left - most)
+        start = 0 if _is_small(entries) else max(0, left - most)
         page = islice(entries, start, left)
         found = [name for name in page if name.startswith(begins) and name.endswith(ends)]
         return entries, start, found

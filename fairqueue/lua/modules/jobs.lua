@@ -9,6 +9,8 @@
 -- Every other place knows a job by workspace/queue/id, which functions call its id: an equal id in
 -- another workspace, or on another queue, is another job.
 local STARTS_KEPT = 16
+local PAGE_BYTES = 131072
+local SAMPLED = 4 -- records of which the largest says how many are a page
 
 function Jobs.queue_of(id)
   return match(id, '^[^/]+/([^/]*)')
@@ -20,6 +22,21 @@ end
 
 function Jobs.write(queue, id, record)
   call('HSET', K.jobs(queue), id, record)
+end
+
+-- A page of a hash of records, at most `most`: as many as PAGE_BYTES hold, judged by the largest of
+-- some that are chosen at random. Records have payloads: to read many large ones would stop Redis.
+-- Return the following cursor, {id, record, ...}, and whether there could have been more.
+function Jobs.page(jobs, cursor, most)
+  local largest = 1
+  for _, id in ipairs(call('HRANDFIELD', jobs, SAMPLED)) do
+    largest = max(largest, call('HSTRLEN', jobs, id))
+  end
+  local count = max(1, math.floor(PAGE_BYTES / largest))
+  local is_cut = count < tonumber(most)
+  local following_cursor, found =
+    unpack(call('HSCAN', jobs, cursor, 'COUNT', int(is_cut and count or most)))
+  return following_cursor, found, is_cut
 end
 
 -- A new job: if the script fails before it has a place, its record goes again.

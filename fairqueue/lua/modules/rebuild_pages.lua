@@ -5,7 +5,6 @@
 --   rebuild: part cursor at
 --     part, cursor, at: how far it has come, and when it goes on
 local PAGE = 64 -- entries that one call looks at
-local PAGE_BYTES = 131072 -- of jobs, whose records have their payloads
 local FORGOTTEN_MOST = 64 -- idle flows of queues that one call forgets
 local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at again
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
@@ -17,8 +16,13 @@ local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'keyed', 'lost', 'ob
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
-function RebuildPages.fields(key, cursor, look, count)
-  local following_cursor, found = unpack(call('HSCAN', key, cursor, 'COUNT', count or PAGE))
+function RebuildPages.fields(key, cursor, look)
+  local following_cursor, found = unpack(call('HSCAN', key, cursor, 'COUNT', PAGE))
+  RebuildPages.look_at(found, look)
+  return following_cursor
+end
+
+function RebuildPages.look_at(found, look)
   local texts, names = {}, {}
   for i = 1, #found, 2 do
     insert(names, found[i])
@@ -27,7 +31,6 @@ function RebuildPages.fields(key, cursor, look, count)
   table.sort(names)
   S.page_left = S.page_left - #names
   for _, name in ipairs(names) do look(name, texts[name]) end
-  return following_cursor
 end
 
 function RebuildPages.is_unused(queue)
@@ -139,23 +142,18 @@ function RebuildPages.queue_after(last)
   return found
 end
 
--- How many jobs of a queue are a page, judged by the next of them.
-function RebuildPages.page_of(queue, cursor)
-  local record = call('HSCAN', K.jobs(queue), cursor, 'COUNT', 1)[2][2] or ''
-  return max(1, min(PAGE, math.floor(PAGE_BYTES / max(1, #record))))
-end
-
 -- Each job of each queue: something must lead to it. The cursor is that of a queue's jobs, and the
 -- queue. A page comes again while it has more jobs to which nothing leads than one call places.
 function RebuildPages.jobs(cursor)
   local of_jobs, queue = match(cursor, '^(%d+)/(.*)$')
   if not queue then of_jobs, queue = '0', RebuildPages.queue_after('') end
   if not queue then return '0' end
-  local left, count = PLACED_MOST, int(RebuildPages.page_of(queue, of_jobs))
-  of_jobs = RebuildPages.fields(K.jobs(queue), of_jobs, function(id, record)
+  local left, found, is_cut = PLACED_MOST, nil, nil
+  of_jobs, found, is_cut = Jobs.page(K.jobs(queue), of_jobs, PAGE)
+  RebuildPages.look_at(found, function(id, record)
     if left > 0 and RebuildJobs.look_at(queue, id, record) then left = left - 1 end
-  end, count)
-  if tonumber(count) < PAGE then S.page_left = 0 end
+  end)
+  if is_cut then S.page_left = 0 end
   if left == 0 then return nil end
   if of_jobs == '0' then queue = RebuildPages.queue_after(queue) end
   return queue and of_jobs .. '/' .. queue or '0'

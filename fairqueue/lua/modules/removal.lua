@@ -62,7 +62,7 @@ end
 -- (nil): by their records, since a schedule has those of all queues, and a lane of all tasks. Each
 -- record that is removed is added to `records`, if that is given.
 function Removal.page(queue, cursor, count, name, task, records)
-  local following_cursor, found = unpack(call('HSCAN', K.jobs(queue), cursor, 'COUNT', count))
+  local following_cursor, found = Jobs.page(K.jobs(queue), cursor, count)
   local n, seen = 0, {}
   for i = 1, #found, 2 do
     local of, its_task = Jobs.identity_of(found[i + 1])
