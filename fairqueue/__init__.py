@@ -10,6 +10,7 @@ from __future__ import annotations
 from fairqueue import errors as errors
 from fairqueue._context import JobContext, current, workspace
 from fairqueue._new_job import NewJob
+from fairqueue._progress import progress
 from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
 from fairqueue._types import (
@@ -37,7 +38,7 @@ from fairqueue.errors import (
     StoreUnavailable,
     WorkspaceUnresolved,
 )
-from fairqueue.explained import Blocker, JobState, QueuePosition, Why
+from fairqueue.explained import Blocker, JobState, JobStatus, QueuePosition, Why
 
 __all__ = [
     "Blocker",
@@ -53,6 +54,7 @@ __all__ = [
     "JobContext",
     "JobId",
     "JobState",
+    "JobStatus",
     "Lease",
     "LeaseLost",
     "Limit",
@@ -70,5 +72,6 @@ __all__ = [
     "WorkspaceStats",
     "WorkspaceUnresolved",
     "current",
+    "progress",
     "workspace",
 ]

@@ -89,8 +89,9 @@ class Batch:
         """
         new.group = self.group or new.group
         job, admission = core._checked(new, is_new=True)  # noqa: SLF001 - of this package
-        if (job.queue, job.id) not in self._keys:
-            self._keys.add((job.queue, job.id))
+        key = job.queue, admission.other_id or job.id
+        if key not in self._keys:
+            self._keys.add(key)
             self.has_exempt |= admission.exempt
             self.latest = Collected(core, job, admission, name, stored)
             self._waiting.append(self.latest)

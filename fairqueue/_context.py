@@ -57,6 +57,11 @@ class JobContext:
     stand_in: bool = False
     """True where a task runs without a queue: in Celery's eager mode, and where a test calls it.
     The workspace is that of a publish; the fence is 0, below that of every job."""
+    task: str = ""
+    store: Callable[[], Any] | None = field(default=None, repr=False)
+    """Returns the store of its lease, where a worker runs the job."""
+    progress: tuple[Any, Any, Any] | None = None
+    """The newest call of :func:`fairqueue.progress`."""
 
     @property
     def lost(self) -> bool:

@@ -63,6 +63,8 @@ asked | zset | workspace, by when the limit provider was asked
 kinds | hash | queue: `task`, or `plain` (bypasses the core); `/` since when it is unused
   | with its queue; rebuild: a day without one
 expiry | zset | fence, by lease end | with its lease
+progress | hash | fence: `current total message time` of the running job's last report
+  | three others looked at with each; rebuild: no lease
 leases | hash | fence: its lease's record | when it ends
 task_rates | zset | `workspace:task`, by the tat of its rate there
   | once passed: two with each start; rebuild
@@ -76,7 +78,8 @@ observed | hash | workspace: what observed limits would have done, and when last
   | rebuild: 30 days later; when observing begins or ends
 dead_workspaces | zset | workspace with dead letters, by its oldest; `!workspace` with notices
   | with the last letter
-unique | hash | `workspace:task:key`: its queue and job, and until when (0: its life)
+unique | hash | `workspace:task:key`: its queue and job, and until when (0: its life);
+  `workspace::id`: the retry of the job with this id of its framework
   | three looked at with each new one; rebuild
 keyed | hash | `queue job`: `workspace:task:key` | with its unique key
 retention | string | for how long and how many dead letters are kept, if not the defaults

@@ -45,6 +45,8 @@ class NewJob:
     unique_for: float | None = None
     retry_of: int | None = None
     """The fence of the running job that this exempt one retries: it takes over its unique key."""
+    other_id: str | None = None
+    """The id that it gets where another job has ``job_id``, which is its framework's."""
 
 
 def checked(
@@ -79,7 +81,8 @@ def checked(
     missing = named is None and missing_workspace.counts
     is_new = not new.job_id if is_new is None else is_new
     return job, Admission(
-        new.exempt, group, new.parent_fence, key, unique_for, missing, is_new, new.retry_of
+        *(new.exempt, group, new.parent_fence, key, unique_for, missing, is_new),
+        *(new.retry_of, new.other_id),
     )
 
 

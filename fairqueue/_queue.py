@@ -16,6 +16,7 @@ from fairqueue._capacity_wait import (
 )
 from fairqueue._claimers import Claimers
 from fairqueue._connection import Connection
+from fairqueue._framework_ids import under_another_id
 from fairqueue._limit_provider import LimitProvider
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._new_job import NewJob, as_one_group, checked
@@ -98,6 +99,7 @@ class FairQueue:
         parts = Operators(self._connection.reached, self.settings)
         self.limits, self.pauses, self.dead = parts.limits, parts.pauses, parts.dead
         self.views, self.jobs, self.doctor = parts.views, parts.jobs, parts.doctor
+        self.job, self.watch = parts.statuses.job, parts.statuses.watch
         self.admin = Admin(parts)
         self.missing_workspace = MissingWorkspace(self.settings)
         """What becomes of a publish whose workspace is not found (for adapters)."""
@@ -229,11 +231,14 @@ class FairQueue:
         store = self._connected()
         self._ask_provider(job.workspace)
         if within_seconds == 0:
-            return store.publish(job, admission)
-        return retry_while_full(
-            lambda seconds: store.publish(waited(job, seconds), admission),
-            within_seconds=within_seconds,
-        )
+            published = store.publish(job, admission)
+        else:
+            published = retry_while_full(
+                lambda seconds: store.publish(waited(job, seconds), admission),
+                within_seconds=within_seconds,
+            )
+        other = under_another_id(store, job, admission, published)
+        return self._publish_within(*other, within_seconds) if other else published
 
     def publish_many(
         self,
@@ -276,6 +281,10 @@ class FairQueue:
         outcomes = store.publish_many(pairs)
         if within_seconds > 0:
             outcomes = publish_refused_again(store, pairs, outcomes, within_seconds=within_seconds)
+        for n, (pair, outcome) in enumerate(zip(pairs, outcomes, strict=True)):
+            other = under_another_id(store, *pair, outcome)
+            if other:
+                outcomes[n] = self._publish_within(*other, within_seconds)
         self.tally.outcomes((job.queue for job, _ in pairs), outcomes)
         return outcomes
 

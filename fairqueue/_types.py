@@ -9,7 +9,7 @@ from enum import Enum
 from typing import ClassVar, cast
 from uuid import UUID
 
-from fairqueue.plain import printable
+from fairqueue.plain import duration, printable
 
 KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000
 """Default retention of dead letters; ``lua/modules/dead_letters.lua`` has the same numbers."""
@@ -55,6 +55,8 @@ class Admission:
     """The job's id was just made: no publish of it can have come before this one."""
     retry_of: int | None = None
     """Of an exempt job: the fence of the job that it retries, whose unique key it takes over."""
+    other_id: str | None = field(default=None, compare=False)
+    """The id that it gets where another job has its own, which is its framework's."""
 
 
 class Outcome(str, Enum):
@@ -95,6 +97,22 @@ class JobId(str):
         job_id = super().__new__(cls, published.job_id)
         job_id.outcome = published.outcome
         return job_id
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """How far a running job says it is, with :func:`fairqueue.progress`."""
+
+    current: float
+    total: float | None
+    message: str
+    seconds: float = field(compare=False)
+    """How long ago this was reported."""
+
+    def __str__(self) -> str:
+        total = "" if self.total is None else f"/{self.total:,.12g}"
+        message = f" {printable(self.message)}" * bool(self.message)
+        return f"{self.current:,.12g}{total}{message}, {duration(self.seconds)} ago"
 
 
 @dataclass(frozen=True, slots=True)

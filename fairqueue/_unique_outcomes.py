@@ -6,6 +6,7 @@ taken can name the message that holds it.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -24,6 +25,43 @@ def job_id_ending_in(tail: str, *, start: str | None = None) -> str:
     return f"{start or new_job_id()}.{tail}"[:LONGEST_JOB_ID]
 
 
+_RANDOM = re.compile(r"\w{16}\.(.+)", re.DOTALL)
+"""An id as :func:`job_id_ending_in` makes it."""
+
+
+def job_ids(message_id: str) -> tuple[str | None, str | None]:
+    """The id of the job of a framework's message, and its other one, if another job has that."""
+    try:
+        fits = 0 < len(message_id.encode()) <= LONGEST_JOB_ID
+    except UnicodeEncodeError:
+        fits = False
+    return (message_id, job_id_ending_in(message_id)) if fits else (None, None)
+
+
+def message_id_of(job_id: str) -> str:
+    """The id of the framework's message whose job this is."""
+    found = _RANDOM.fullmatch(job_id)
+    return found[1] if found else job_id
+
+
+class JobIds:
+    """The ids of jobs that this process has published last, where their messages have others."""
+
+    def __init__(self) -> None:
+        self._ids: OrderedDict[str, str] = OrderedDict()
+
+    def remember(self, message_id: str, job_id: str) -> None:
+        """Keep the id of the job of a message."""
+        if job_id != message_id:
+            self._ids[message_id] = job_id
+            while len(self._ids) > REMEMBERED:
+                self._ids.popitem(last=False)
+
+    def get(self, message_id: str) -> str:
+        """The id of the job of a message."""
+        return self._ids.get(message_id, message_id)
+
+
 class UniqueOutcomes(Generic[T]):
     """The latest outcomes of this process, each made by ``make(outcome, holder)``.
 
@@ -40,7 +78,7 @@ class UniqueOutcomes(Generic[T]):
         A repeated publish is one whose reply was lost: the first attempt created the job.
         """
         existing = job.outcome is Outcome.EXISTING
-        holder = job.partition(".")[2] if existing else message_id
+        holder = message_id_of(job) if existing else message_id
         outcome = Outcome.CREATED if job.outcome is Outcome.REPEATED else job.outcome
         self._outcomes[message_id] = self._make(outcome, holder)
         while len(self._outcomes) > REMEMBERED:

@@ -10,7 +10,8 @@ Before a publish
     publish_or_default           running job, or the default one
     publish_until_answered     for what follows from a job: tries again while the store is away
     new_job_id                 a random job id
-    job_id_ending_in           one that ends in the id of the framework's message
+    job_id_ending_in, job_ids  one that ends in the id of the framework's message, or is that
+    JobIds, message_id_of      the ids of jobs whose messages have others; that message's id
     UniqueOutcomes             what became of publishes under a unique key
     translate_errors           raises the core's errors as the adapter's own subclasses
     told_errors                raises what redis-py raises as the core's errors, with the remedy
@@ -96,7 +97,13 @@ from fairqueue._tracing import Delivery as TracedDelivery
 from fairqueue._tracing import Run as TracedRun
 from fairqueue._tracing import Tracing
 from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Renewed
-from fairqueue._unique_outcomes import UniqueOutcomes, job_id_ending_in
+from fairqueue._unique_outcomes import (
+    JobIds,
+    UniqueOutcomes,
+    job_id_ending_in,
+    job_ids,
+    message_id_of,
+)
 from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
 from fairqueue._utils import Throttle, load_function, needs_extra
 from fairqueue._validation import check_name, new_job_id, wrong_kind
@@ -114,6 +121,7 @@ __all__ = [
     "Ending",
     "FailureReporter",
     "Finish",
+    "JobIds",
     "LeaseKeeper",
     "Published",
     "Renewed",
@@ -138,6 +146,7 @@ __all__ = [
     "is_cluster",
     "is_looked_for",
     "job_id_ending_in",
+    "job_ids",
     "load_function",
     "looked_for",
     "looking_connections",
@@ -145,6 +154,7 @@ __all__ = [
     "lost_worker_message",
     "mark_body",
     "mask_password",
+    "message_id_of",
     "named_workspace",
     "native_lock",
     "needs_extra",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from fairqueue._types import WithoutWorkspace
+from fairqueue._types import JobProgress, WithoutWorkspace
 from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate
 
 
@@ -102,6 +102,39 @@ class JobState(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class JobStatus:
+    """What ``queue.job`` says about a job. Times are by the store's clock, seconds since 1970.
+
+    Two of them are equal unless the job itself has gone on.
+    """
+
+    job_id: str
+    """The store's id. A retry has another one; the framework's id leads to it."""
+    workspace: str
+    state: JobState
+    queue: str = ""
+    """Of a job that has ended, only its state is known."""
+    task: str = ""
+    published: float | None = None
+    due: float | None = None
+    """When a scheduled job is due."""
+    started: float | None = None
+    """When its run began that goes on."""
+    deliveries: int = 0
+    progress: JobProgress | None = None
+    reason: str | None = None
+    """Why it is dead."""
+    waited_seconds: float | None = field(default=None, compare=False)
+    """Since it was published, or due if it was delayed, until now or until this run began."""
+    run_seconds: float | None = field(default=None, compare=False)
+    expected_seconds: float | None = field(default=None, compare=False)
+    """Of a waiting job: see :class:`QueuePosition`."""
+    blockers: tuple[Blocker, ...] = field(default=(), compare=False)
+    """Of a waiting job: what keeps it from starting. Limits are an operator's business: think twice
+    before you show these to a customer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Why:
     """Why a job or a workspace's jobs wait. Times are by the store's clock, seconds since 1970."""
 
@@ -131,6 +164,8 @@ class Why:
     without_workspace: Mapping[str, WithoutWorkspace] = field(default_factory=dict)
     """Of the default workspace: jobs that named no workspace, by their task; of a waiting job
     there: those of its own task."""
+    job: JobStatus | None = None
+    """Of a job that is known in its workspace."""
 
     @property
     def observing(self) -> bool:
@@ -168,8 +203,10 @@ def _job_state(found: Why) -> str:
     workspace = f"workspace {printable(found.workspace or '')}"
     age = duration(None if found.since is None else found.now - found.since)
     detail = printable(found.detail or "")
+    progress = found.job and found.job.progress
+    says = f"; it says {progress}" if progress else ""
     return {
-        JobState.RUNNING: f"{workspace}, running for {age} on {detail}",
+        JobState.RUNNING: f"{workspace}, running for {age} on {detail}{says}",
         JobState.DEAD: f"{workspace}, dead for {age}: {detail}",
         JobState.ENDED: "ended a moment ago",
         JobState.UNKNOWN: "no such job: it has ended or never existed",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fairqueue._types import Pause, WithoutWorkspace, WorkspaceStats
+from fairqueue._types import JobProgress, Pause, WithoutWorkspace, WorkspaceStats
 
 INTRODUCED_EVERY_SECONDS = 30.0
 """How often a process that claims gives a sign of life; with shorter leases once in each."""
@@ -58,6 +58,8 @@ class RunningJob:
     acked_early: bool
     cancelled: bool
     """It was cancelled; its worker is signalled with its next renewal."""
+    progress: JobProgress | None = None
+    """What it has reported last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairqueue._keys import decode
-from fairqueue._stores import replies
+from fairqueue._keys import decode, decode_job
+from fairqueue._stores import list_rows, replies
 from fairqueue._stores.expected_start import Line, slot_wait
 from fairqueue._stores.fleet import Fleet
 from fairqueue._stores.permits import limit_of
-from fairqueue.explained import Blocker, JobState, QueuePosition, QueueWorkers, Why
+from fairqueue.explained import Blocker, JobState, JobStatus, QueuePosition, QueueWorkers, Why
 
 WIDE = -1
 """Asks the home of a limit wider than a shard how many jobs run under it."""
@@ -101,7 +101,7 @@ def _in_common(positions: Sequence[QueuePosition]) -> tuple[Blocker, ...]:
 
 def why(reply: Sequence[Any], job_id: str | None, fleet: Fleet) -> Why:
     """Read all of it."""
-    time, state, workspace, facts, counts, rows, *observed = reply
+    time, state, workspace, facts, counts, rows, about, *observed = reply
     now, found, named = float(time), JobState(state.decode()), decode(workspace) or None
     waiting, scheduled, running, dead = map(int, counts)
     positions = tuple(_position(row, named or "", now, fleet) for row in rows)
@@ -109,7 +109,7 @@ def why(reply: Sequence[Any], job_id: str | None, fleet: Fleet) -> Why:
     is_due = found is not JobState.SCHEDULED
     time_left = () if is_due else (Blocker("time", scope, name, until=float(facts[0])),)
     has_facts = len(facts) > 1
-    return Why(
+    why = Why(
         state=found,
         workspace=named,
         job_id=job_id,
@@ -123,4 +123,38 @@ def why(reply: Sequence[Any], job_id: str | None, fleet: Fleet) -> Why:
         positions=positions,
         blockers=(*time_left, *_in_common(positions)),
         observed=None if observed[:1] in ([], [None]) else replies.counts(observed[0]),
+    )
+    return replace(why, job=_status(why, about, facts))
+
+
+def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus | None:
+    """Read what is known of the job itself; of one that has ended, only its own workspace asks."""
+    if not (why.job_id and why.workspace):
+        return None
+    if not about:
+        is_over = why.state is JobState.ENDED
+        return JobStatus(why.job_id, why.workspace, why.state) if is_over else None
+    queue, job_id, head, deliveries, reported = about
+    _, task, *_, times = head.split(b" ")
+    published, _, due = times.partition(b"/")[0].partition(b">")
+    started = why.since if why.state is JobState.RUNNING else None
+    waits = why.state in {JobState.WAITING, JobState.SCHEDULED}
+    waited = (started or why.now) - float(due or published)
+    position = why.positions[0] if why.positions else None
+    return JobStatus(
+        job_id=decode_job(job_id),
+        workspace=why.workspace,
+        state=why.state,
+        queue=decode(queue),
+        task=decode(task),
+        published=float(published),
+        due=float(facts[0]) if why.state is JobState.SCHEDULED else None,
+        started=started,
+        deliveries=int(deliveries),
+        progress=list_rows.progress(reported, why.now),
+        reason=why.detail if why.state is JobState.DEAD else None,
+        waited_seconds=max(0.0, waited) if started or waits else None,
+        run_seconds=started and why.now - started,
+        expected_seconds=position.expected_seconds if position else None,
+        blockers=why.blockers,
     )

@@ -38,6 +38,7 @@ MODULES = (
     "tasks",
     "jobs",
     "lease_records",
+    "running",
     "shared_limit_records",
     "workspace_records",
     "records",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from fairqueue._keys import decode, decode_job, encode
 from fairqueue._stores.limits_text import stamp_in
 from fairqueue._stores.replies import FENCES_PER_SECOND
-from fairqueue._types import Pause
+from fairqueue._types import JobProgress, Pause
 from fairqueue.lists import (
     PauseRow,
     QueueRow,
@@ -51,7 +51,7 @@ def _pause(paused: bytes, draining: bytes) -> Pause | None:
 def running(row: bytes, now: float) -> RunningJob:
     """Read one lease."""
     fence, queue, job_id, workspace, task, priority, *lease = row.split(b" ")
-    claimed, owner, deliveries, early, cancelled, length, ends = lease
+    claimed, owner, deliveries, early, cancelled, length, ends, *reported = lease
     return RunningJob(
         job_id=decode_job(job_id),
         task=decode(task),
@@ -68,7 +68,18 @@ def running(row: bytes, now: float) -> RunningJob:
         lease_seconds_left=float(ends) - now,
         acked_early=early == b"1",
         cancelled=cancelled == b"1",
+        progress=progress(b" ".join(reported), now),
     )
+
+
+def progress(text: bytes | None, now: float) -> JobProgress | None:
+    """Read what a job has reported; None: nothing, or it cannot be read."""
+    try:
+        current, total, message, at = (text or b"").split(b" ")
+        age = max(0.0, now - float(at))
+        return JobProgress(float(current), _number(total), decode(message), age)
+    except ValueError:
+        return None
 
 
 def held(row: bytes, now: float) -> Held:

@@ -175,14 +175,13 @@ class ListStore(OperatorStore):
     ) -> Why:
         """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.
 
-        Of a job, its workspace and queue are given; it is unknown otherwise.
+        Of a job, its workspace is given; it is unknown otherwise. Without a queue it is looked for
+        on all of them, also by its framework's id.
         At most 10,000 jobs ahead in a lane are counted, and 1,000 leases looked at for when it may
         start. ``fleet`` gives the workers and leases, if not those of this store alone.
         """
-        name, known_by = workspace or "", ""
-        if job_id is not None:
-            name = name if queue else ""
-            known_by = encode_job(name, queue or "", job_id)
+        name = workspace or ""
+        known_by = "" if job_id is None else encode_job(name, queue or "", job_id)
         reply = self._call("why", workspace=encode(name), id=known_by)
         known = (fleet or self.fleet)() if reply[5] else Fleet()
         return explain.why(reply, job_id, known)

@@ -84,6 +84,14 @@ class AnyStore(HandoverStore, RepairStore):
         """Return the shards whose waits have woken us since the last call."""
         return frozenset()
 
+    def is_stored(self, job: Job) -> bool | None:
+        """Return whether the job of this id on its queue has this payload; None: there is none."""
+        return self.home(job.workspace).is_stored(job)
+
+    def home(self, workspace: str) -> Store:
+        """Return the shard on which a workspace lives."""
+        raise NotImplementedError
+
     def look(self, shards: Sequence[Store] = ()) -> None:
         """Read the number of shards again, if it is time; see ``Layout``.
 
@@ -153,6 +161,11 @@ class AnyStore(HandoverStore, RepairStore):
         return replies.all_renewed(
             [renew(progress[begin : begin + RENEWED_AT_ONCE]) for begin in begins]
         )
+
+    def note_progress(self, fence: int, workspace: str, progress: str) -> bool:
+        """Note how far a running job is; False: its lease is lost."""
+        name = encode(workspace)
+        return bool(self._call("note_progress", fence=fence, workspace=name, progress=progress))
 
     def reap(self, *, max_deliveries: int | None) -> int:
         """Process a bounded number of expired leases and due timers; return how many.
@@ -375,6 +388,12 @@ class Store(PermitStore, MovesStore, AnyStore):
             seconds=seconds,
         )
         return bool(reply)
+
+    def is_stored(self, job: Job) -> bool | None:
+        """Return whether the job of this id on its queue has this payload; None: there is none."""
+        name = self.engine.keys.key("jobs", job.queue)
+        record = self.engine.command("HGET", name, encode(job.id))
+        return None if record is None else bool(record.partition(b"\n")[2] == job.payload)
 
     def is_leased(self, fence: int) -> bool:
         """Return whether a fence still holds a lease."""

@@ -11,6 +11,7 @@ from fairqueue.audit.view import Audit, Found
 REST_SECONDS = 600
 _PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+)")
 _SAMPLE = re.compile(r"[\d.]+ \d+ \d+ (-|[\d.]+)(\|[^ |]+ \d+ \d+ (-|[\d.]+))*")
+_REPORT = re.compile(r"\d\S* \S+ \S+ [\d.]+")
 _KIND = re.compile(r"(task|plain)(/[\d.]+)?")
 
 
@@ -29,6 +30,13 @@ def _keys_of_jobs_are_unique_keys(a: Audit) -> Iterator[Found]:
         if not unique.get(field, "").startswith(f"{job} "):
             text = f"job {job} has the unique key {field}, which does not name it"
             yield ("field", "keyed", job), text
+
+
+def _progress_can_be_read(a: Audit) -> Iterator[Found]:
+    for fence, text in a.space.one("progress", {}).items():
+        if not _REPORT.fullmatch(text):
+            found = f"the progress of fence {fence} cannot be read: {text[:80]!r}"
+            yield ("field", "progress", fence), found
 
 
 def _unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
@@ -68,6 +76,7 @@ def _queues_are_of_known_workers(a: Audit) -> Iterator[Found]:
 REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _counts_have_a_time),
     ("I11", _keys_of_jobs_are_unique_keys),
+    ("I11", _progress_can_be_read),
     ("I11", _unused_queues_hold_nothing),
     ("I11", _kinds_are_known),
     ("I11", _the_rebuild_goes_on),

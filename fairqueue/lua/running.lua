@@ -4,7 +4,8 @@
 -- RETURNS {now, cursor, matched, row, ...}
 -- Rows: those that match, and of them only fences below `before`, at most `most` of a page, the
 -- oldest ones; the number is of all that match. A job may come more than once. row: "fence queue id
--- workspace task priority claimed owner deliveries early cancelled length ends"
+-- workspace task priority claimed owner deliveries early cancelled length ends [progress]"
+-- progress: see modules/running.lua
 -- WRITES nothing
 local _, name, queue, task, owners, longer_than, before, most, cursor, count = unpack(ARGV)
 
@@ -38,12 +39,13 @@ local function write_rows()
   local fences = {}
   for i = 1, min(most, #matching) do fences[i] = matching[i].fence end
   local ends = #fences > 0 and call('ZMSCORE', K.expiry(), unpack(fences))
+  local reports = #fences > 0 and Running.progress_of(fences)
   for i = 1, #fences do
     local l = LeaseRecords.parse(fences[i], matching[i].text)
     if l then
       insert(rows, concat({ l.fence, l.queue, l.id, l.workspace, l.task, l.priority, l.claimed,
         l.owner, int(l.deliveries), l.early and 1 or 0, l.cancelled and 1 or 0, l.length,
-        ends[i] and num(Fairness.seconds(ends[i])) or now_text }, ' '))
+        ends[i] and num(Fairness.seconds(ends[i])) or now_text, reports[i] or nil }, ' '))
     end
   end
 end

@@ -1,12 +1,14 @@
 -- Why a job waits, or what a workspace has.
 -- ARGV now workspace id
 -- ROUTE workspace MERGE own
--- RETURNS {now, state, workspace, {fact...}, counts, {position...}, observed},
+-- RETURNS {now, state, workspace, {fact...}, counts, {position...}, job, observed},
 -- counts: {waiting, scheduled, running, dead}
+-- id: workspace/queue/id; without a queue all are looked at, and its framework's id serves as well
+-- job: {queue, id, head of its record, deliveries, progress}; {}: it is not here
 -- WRITES nothing
 local _, name, id = unpack(ARGV)
 local MOST = 10000 -- at most this many jobs of a lane are looked at
-local queue = Jobs.queue_of(id)
+local queue, job = Jobs.queue_of(id), {}
 
 local function counts_of(ws)
   local scheduled, dead = call('ZCARD', K.scheduled(ws.name)), call('HLEN', K.dead_letters(ws.name))
@@ -17,7 +19,8 @@ local function reply(state, facts, ws, positions)
   local counts = ws and counts_of(ws) or { 0, 0, 0, 0 }
   local observed = ws and Limits.of_workspace(ws).would
     and Explain.observed_counts(ws.name)
-  return { now_text, state, ws and ws.name or name, facts or {}, counts, positions or {}, observed }
+  return { now_text, state, ws and ws.name or name, facts or {}, counts, positions or {}, job,
+    observed }
 end
 
 local function of_lanes(ws, priority, element)
@@ -37,12 +40,19 @@ local function of_lanes(ws, priority, element)
   return nil, unseen
 end
 
+local function describe(record, deliveries, progress)
+  job = { queue, id, match(record, '^[^\n]*'), deliveries or 0, progress or '' }
+end
+
 local function of_job()
-  local _, task, priority = Jobs.identity_of(Jobs.read(queue, id))
+  local record = Jobs.read(queue, id)
+  local _, task, priority = Jobs.identity_of(record)
+  describe(record, Jobs.deliveries_of(record))
   local ws, element = Records.workspace(name), Jobs.element(task, id)
   local fence = call('HGET', K.slots_of_queue(queue), id)
   local l = fence and LeaseRecords.read(fence)
   if l then
+    describe(record, l.deliveries, Running.progress_of({ fence })[1])
     return reply('running', { l.claimed, l.owner, fence }, ws)
   end
   local due = call('ZSCORE', K.scheduled(name), Jobs.entry(queue, priority, element))
@@ -55,6 +65,8 @@ end
 local function of_no_job()
   local letter = DeadLetters.read(name, id)
   if letter then
+    local record = DeadLetters.record_of(letter)
+    describe(record, Jobs.deliveries_of(record))
     return reply('dead', { DeadLetters.death_of(letter) }, Records.workspace(name))
   end
   return reply(Shard.has_ended(id) and 'ended' or 'unknown')
@@ -71,4 +83,27 @@ end
 
 if id == '' then return of_workspace() end
 if name == '' then return reply('unknown') end
-return call('HEXISTS', K.jobs(queue), id) == 1 and of_job() or of_no_job()
+if queue ~= '' then
+  return call('HEXISTS', K.jobs(queue), id) == 1 and of_job() or of_no_job()
+end
+
+local function is_waiting(place)
+  return call('HEXISTS', K.jobs(Jobs.queue_of(place)), place) == 1
+end
+
+local function is_dead(place)
+  return call('HEXISTS', K.dead_letters(name), place) == 1
+end
+
+local own = match(id, '[^/]*$')
+local places = { Enqueue.retry_with(name, own) }
+for _, one in ipairs(call('HKEYS', K.nodes())) do insert(places, concat({ name, one, own }, '/')) end
+for _, holds in ipairs({ is_waiting, is_dead, Shard.has_ended }) do
+  for _, place in ipairs(places) do
+    if holds(place) then
+      id, queue = place, Jobs.queue_of(place)
+      return holds == is_waiting and of_job() or of_no_job()
+    end
+  end
+end
+return reply('unknown')

@@ -11,9 +11,19 @@ from fairqueue.operate.doctor import Doctor
 from fairqueue.operate.jobs import Jobs
 from fairqueue.operate.limits import LiveLimits
 from fairqueue.operate.pauses import Pauses
+from fairqueue.operate.statuses import Statuses
 from fairqueue.operate.views import Views
 
-__all__ = ["DeadLetters", "Doctor", "Jobs", "LiveLimits", "Operators", "Pauses", "Views"]
+__all__ = [
+    "DeadLetters",
+    "Doctor",
+    "Jobs",
+    "LiveLimits",
+    "Operators",
+    "Pauses",
+    "Statuses",
+    "Views",
+]
 
 
 class Operators:
@@ -30,3 +40,4 @@ class Operators:
         self.views = Views(connected, settings)
         self.jobs = Jobs(connected, settings)
         self.doctor = Doctor(connected, settings)
+        self.statuses = Statuses(connected)

@@ -10,7 +10,7 @@ try:
 except ModuleNotFoundError as error:
     raise needs_extra(error, "dramatiq") from None
 from fairqueue_dramatiq._batch import batch, send_groups_whole
-from fairqueue_dramatiq._publish import Unique, unique_outcome
+from fairqueue_dramatiq._publish import Unique, job_of, unique_outcome
 from fairqueue_dramatiq.errors import (
     BatchInterrupted,
     BatchRefused,
@@ -45,6 +45,7 @@ __all__ = [
     "WorkspaceUnresolved",
     "batch",
     "install",
+    "job_of",
     "queue_of",
     "unique_outcome",
 ]

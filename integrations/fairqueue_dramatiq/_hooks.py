@@ -81,6 +81,8 @@ class Hooks:
             fence=lease.fence,
             deliveries=lease.deliveries,
             store_id=core.store.store_id,
+            store=lambda: core.store,
+            task=lease.job.task,
             is_lost=partial(keeper.is_lost, lease.fence),
             is_cancelled=partial(keeper.is_cancelled, lease.fence),
         )

@@ -53,6 +53,7 @@ class Unique:
 
 
 _outcomes = adapters.UniqueOutcomes(Unique)
+_sent_jobs = adapters.JobIds()
 
 
 def unique_outcome(message: Any) -> Unique | None:
@@ -63,6 +64,14 @@ def unique_outcome(message: Any) -> Unique | None:
     key, or 1,000 others came after it.
     """
     return _outcomes.get(getattr(message, "message_id", message))
+
+
+def job_of(message: Any) -> str:
+    """The id under which ``queue.job`` finds a message that this process has just sent.
+
+    It is the message's own id, unless another job had that when it was sent.
+    """
+    return _sent_jobs.get(getattr(message, "message_id", message))
 
 
 class Publisher:
@@ -140,10 +149,12 @@ class Publisher:
         options = publish_options(self._broker, message)
         workspace = workspace_of(self._broker, message, self.core)
         keyed = options.unique_key is not None
-        job_id = adapters.job_id_ending_in(message.message_id) if keyed else None
-        new = self._new_job(queue, message, delay, options, workspace, job_id=job_id)
+        job_id, other_id = adapters.job_ids(message.message_id)
+        how = {"job_id": job_id, "other_id": other_id}
+        new = self._new_job(queue, message, delay, options, workspace, **how)
 
         def done(job: fairqueue.JobId) -> None:
+            _sent_jobs.remember(message.message_id, job)
             if keyed:
                 _outcomes.remember(message.message_id, job)
             stored()
@@ -151,7 +162,7 @@ class Publisher:
         if batches.active is not None:
             return batches.active.add(self.core, new, name=message.message_id, stored=done)
         with translated_errors():
-            job = self.core.publish_job(new)
+            job = self.core.publish_job(new, is_new=True)
         return done(job)
 
     def _continue(
@@ -162,12 +173,15 @@ class Publisher:
         Capacity never refuses it. Hooks swallow an error, so it is noted that the job must run
         again: its lease is gone, or its worker stops while the store is away.
         """
-        is_retry = bool(message.options.get("retries"))
-        job_id = adapters.new_job_id()
-        if is_retry:  # it may take over a unique key, whose holder is told by its message
-            job_id = adapters.job_id_ending_in(message.message_id)
-        retry_of = running.fence if is_retry else None
-        publish = partial(self.exempt_publish(queue, message, delay, retry_of=retry_of), job_id)
+        how: dict[str, Any] = {}
+        job_id, other_id = adapters.job_ids(message.message_id)
+        is_same = adapters.message_id_of(running.job_id) == message.message_id
+        if is_same or message.options.get("retries"):
+            job_id, how = other_id, {"retry_of": running.fence}
+        elif other_id is not None:
+            how = {"other_id": other_id}
+        send = self.exempt_publish(queue, message, delay, **how)
+        publish = partial(send, job_id or adapters.new_job_id())
         try:
             adapters.publish_until_answered(
                 publish, describe(message), lambda: time.monotonic() >= self._tries_until
@@ -177,19 +191,22 @@ class Publisher:
             raise
 
     def exempt_publish(
-        self, queue: str, message: Any, delay: int | None = None, *, retry_of: int | None = None
+        self, queue: str, message: Any, delay: int | None = None, **how: Any
     ) -> Callable[[str], fairqueue.JobId]:
         """A function that publishes, under a job id, a message that must not be lost."""
         workspace = exempt_workspace(self._broker, message, self.core)
+        tried: set[str] = set()
 
         def publish(job_id: str) -> fairqueue.JobId:
             options = exempt_options(self._broker, message)
 
             def send(workspace: str | None) -> fairqueue.JobId:
-                how: dict[str, Any] = {"job_id": job_id, "exempt": True, "retry_of": retry_of}
-                new = self._new_job(queue, message, delay, options, workspace, **how)
+                named = {**how, "job_id": job_id, "exempt": True}
+                new = self._new_job(queue, message, delay, options, workspace, **named)
+                is_new = None if not how else job_id not in tried
+                tried.add(job_id)
                 with translated_errors():
-                    return self.core.publish_job(new)
+                    return self.core.publish_job(new, is_new=is_new)
 
             return adapters.publish_or_default(describe(message), workspace, send)
 

@@ -63,6 +63,9 @@ class Router(Shards):
                 return self.in_turn
             case "workspace":
                 workspace = given.get("workspace")
+            case "fence":
+                shard = self.of_fence(given["fence"])
+                return self.shards[:1] if shard is None else (shard,)
             case "ticket":
                 workspace = workspace_of_ticket(given["ticket"])
             case "scope" if given["scope"] == "workspace":

@@ -86,16 +86,37 @@ function Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
   ws.has_entered = true
 end
 
--- A retry holds the unique key of the job with this fence, as that one did.
+-- The id that a framework has given a job and its retries is held like a unique key of no task. A
+-- retry's own id ends in it.
+function Enqueue.framework_key(name, id)
+  return name .. '::' .. id
+end
+
+function Enqueue.hold_framework_id(name, queue, id)
+  local of_framework = match(id, '^[^/]+/[^/]*/[%w_]+%.(.+)$')
+  if not of_framework then return end
+  local field, job = Enqueue.framework_key(name, of_framework), queue .. ' ' .. id
+  call('HSET', K.unique(), field, job .. ' 0')
+  call('HSETNX', K.keyed(), job, field)
+end
+
+-- The job of the retry to which a framework's id leads; nil: there is none.
+function Enqueue.retry_with(name, id)
+  return match(call('HGET', K.unique(), Enqueue.framework_key(name, id)) or '', '^%S+ (%S+)')
+end
+
+-- A retry holds what the job with this fence held: its unique key, and its framework's id.
 function Enqueue.pass_key_on(fence, queue, id)
   local l = LeaseRecords.read(fence)
   local job = l and l.queue .. ' ' .. l.id
   local field = job and call('HGET', K.keyed(), job)
   local holder, until_then = match(field and call('HGET', K.unique(), field) or '', '^(.*) (%S+)$')
-  if holder ~= job then return end
-  call('HDEL', K.keyed(), job)
-  call('HSET', K.keyed(), queue .. ' ' .. id, field)
-  call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' '))
+  if holder and holder == job then
+    call('HDEL', K.keyed(), job)
+    call('HSET', K.keyed(), queue .. ' ' .. id, field)
+    call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' '))
+  end
+  if l then Enqueue.hold_framework_id(l.workspace, queue, id) end
 end
 
 -- A dead job whose key another one took over comes back, and holds it again; or return the id of

@@ -12,7 +12,7 @@ local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
 local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'keyed', 'lost', 'observed',
   'without_workspace', 'shared_limits', 'indexed_tasks', 'jobs', 'tasks', 'task_rates',
-  'permit_turns' }
+  'permit_turns', 'progress' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -110,6 +110,14 @@ function RebuildPages.indexed_task(task, how)
   end
 end
 
+-- A report goes whose lease has ended, or that cannot be read.
+function RebuildPages.progress(fence, text)
+  local is_read = find(text, '^%d%S* %S+ %S+ [%d.]+$')
+  if not is_read or call('HEXISTS', K.leases(), fence) == 0 then
+    call('HDEL', K.progress(), fence)
+  end
+end
+
 -- What an owner takes jobs from goes with the owner.
 function RebuildPages.worker(owner)
   for _, text in ipairs(call('ZRANGE', K.workers(), 0, -1)) do
@@ -124,6 +132,7 @@ function RebuildPages.look_of(kind)
   local looks = { kinds = RebuildPages.kind, unique = RebuildPages.unique,
     keyed = RebuildPages.keyed, indexed_tasks = RebuildPages.indexed_task,
     permit_turns = Permits.tidy, worker_queues = RebuildPages.worker,
+    progress = RebuildPages.progress,
     shared_limits = function(key) Settle.shared_limit(key) end }
   if kind == 'lost' or kind == 'observed' or kind == 'without_workspace'
     or kind == 'tasks' then

@@ -16,8 +16,15 @@ from fairqueue import FairQueue, JobId, NewJob, adapters
 from fairqueue.adapters import Source
 from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.batch import batches, block_seconds
-from fairqueue_celery._publish.call import EXPLICIT, Call, is_first_try, noted_call, workspace_of
-from fairqueue_celery._publish.unique import Key, key_of, unique_outcomes, without_key
+from fairqueue_celery._publish.call import (
+    EXPLICIT,
+    Call,
+    is_first_queue,
+    is_first_try,
+    noted_call,
+    workspace_of,
+)
+from fairqueue_celery._publish.unique import Key, key_of, sent_jobs, unique_outcomes, without_key
 from fairqueue_celery.errors import let_through
 
 T = TypeVar("T")
@@ -81,6 +88,7 @@ def _publish(
     priority: int,
     stored: Callable[[], object],
 ) -> None:
+    job_id, other_id = _job_ids(about, queue)
     job = NewJob(
         encoded(without_key(message)).encode(),
         queue,
@@ -88,7 +96,7 @@ def _publish(
         about.task,
         priority,
         about.delay_seconds,
-        _job_id(about, queue),
+        job_id,
         about.exempt,
         about.group,
         adapters.parent_fence(core.store.store_id),
@@ -96,10 +104,12 @@ def _publish(
         about.key.text if about.key else None,
         about.key.seconds if about.key else None,
         about.retry_of,
+        other_id,
     )
 
     def done(job: JobId) -> None:
         stored()
+        sent_jobs.remember(about.task_id, job)
         if about.key is not None:
             unique_outcomes.remember(about.key.task_id, job)
 
@@ -137,13 +147,16 @@ def _send(
     workspace: str | None,
 ) -> None:
     job.workspace = workspace
-    publish_job = partial(core.publish_job, job, block_seconds=block_seconds(core))
+    follows = about.exempt and adapters.running_job(core.store.store_id) is not None
+    if follows:
+        job.job_id = job.job_id or adapters.new_job_id()  # the same for each try
+
+    def publish_job() -> JobId:
+        is_new = job.job_id is None or is_first_try(job.queue, job.job_id)
+        return core.publish_job(job, is_new=is_new, block_seconds=block_seconds(core))
+
     with let_through():
-        if about.exempt and adapters.running_job(core.store.store_id) is not None:
-            job.job_id = job.job_id or adapters.new_job_id()  # the same for each try
-            done(until_answered(publish_job, about.task))
-        else:
-            done(publish_job(is_new=job.job_id is None or is_first_try(job.job_id)))
+        done(until_answered(publish_job, about.task) if follows else publish_job())
 
 
 def until_answered(act: Callable[[], T], task: str) -> T:
@@ -151,11 +164,16 @@ def until_answered(act: Callable[[], T], task: str) -> T:
     return adapters.publish_until_answered(act, _named(task), pool.is_told_to_stop)
 
 
-def _job_id(about: Publication, queue: str) -> str | None:
+def _job_ids(about: Publication, queue: str) -> tuple[str | None, str | None]:
+    """The id of the job, and another one if that is taken. A message may go to several queues."""
     if about.job_id is None:
-        return None
-    tail = queue if about.key is None and about.retry_of is None else about.task_id
-    return adapters.job_id_ending_in(tail, start=about.job_id)
+        return None, None
+    is_first, job_id = is_first_queue(queue), adapters.job_ids(about.task_id)[0]
+    is_alone = about.key is not None or about.retry_of is not None
+    tail = about.task_id if is_alone or (is_first and job_id) else queue
+    other = adapters.job_id_ending_in(tail, start=about.job_id)
+    is_own = is_first and job_id is not None and about.retry_of is None
+    return (job_id, other) if is_own else (other, None)
 
 
 def _named(task: str) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 from celery import states
 from celery.exceptions import Reject
 
-from fairqueue import JobContext
+from fairqueue import JobContext, progress
 from fairqueue.adapters import mark_body, run_context, running_job
+from fairqueue_celery._channel.broker import brokers
 from fairqueue_celery._channel.task_queues import METADATA
 from fairqueue_celery._consume.shared_memory import deadlines, runs
 from fairqueue_celery._worker import trace
@@ -75,12 +76,19 @@ def _job_context(task: Any) -> _Run | None:
         fence=fence,
         deliveries=deliveries,
         store_id=store_id,
+        task=task.name,
+        store=partial(_store, store_id),
         is_lost=partial(deadlines.is_lost, fence) if late else _never,
         is_cancelled=partial(deadlines.is_cancelled, fence),
         redeliverable=late,
         traced=traced,
         begins=not deadlines.is_lost(fence, within=within),
     )
+
+
+def _store(store_id: str) -> Any:
+    """The store of a lease, in the process of the worker that runs the job."""
+    return next(b.core.store for b in brokers() if b.core.store.store_id == store_id)
 
 
 def _never() -> bool:
@@ -95,6 +103,22 @@ def mark_bodies(app: Any) -> None:
     """
     for task in app.tasks.values():
         task.run = mark_body(task.run, _if_leased)
+        if not hasattr(task.update_state, "__wrapped__"):
+            task.update_state = _also_progress(task.update_state)
+
+
+def _also_progress(update_state: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a state with ``current``, as Celery's manual and celery-progress have it, be progress."""
+
+    @wraps(update_state)
+    def update(task_id: Any = None, state: Any = None, meta: Any = None, **more: Any) -> Any:
+        job = running_job()
+        is_own = isinstance(job, _Run) and task_id in {None, job.task_id}
+        if is_own and isinstance(meta, Mapping) and "current" in meta:
+            progress(meta["current"], meta.get("total"), meta.get("description") or "")
+        return update_state(task_id=task_id, state=state, meta=meta, **more)
+
+    return update
 
 
 def _if_leased(job: JobContext) -> AbstractContextManager[None]:

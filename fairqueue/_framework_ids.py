@@ -1,0 +1,29 @@
+"""A job has the id of its framework's message, unless another job has that id already.
+
+A framework may send a message twice, and a retry has the id of its first run: each is a job, whose
+own id then ends in the message's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fairqueue._stores.store import AnyStore
+from fairqueue._types import Admission, Job, Outcome, Published
+
+
+def under_another_id(
+    store: AnyStore, job: Job, admission: Admission, published: Published | object
+) -> tuple[Job, Admission] | None:
+    """Return what is to be published as another job; None: this one is stored, or was refused.
+
+    A publish whose reply was lost may have been sent again: then it is stored in the same words.
+    """
+    if not isinstance(published, Published) or published.outcome is not Outcome.REPEATED:
+        return None
+    if admission.other_id is None:
+        return None
+    is_same = store.is_stored(job)
+    if is_same or (is_same is None and not admission.is_new):
+        return None
+    return replace(job, id=admission.other_id), replace(admission, other_id=None, is_new=True)
