@@ -36,6 +36,7 @@ from fairqueue.errors import (
     FairQueueError,
     LeaseLost,
     StoreUnavailable,
+    UnknownTask,
     WorkspaceUnresolved,
 )
 from fairqueue.explained import Blocker, JobState, JobStatus, QueuePosition, Why
@@ -67,6 +68,7 @@ __all__ = [
     "Settings",
     "Stats",
     "StoreUnavailable",
+    "UnknownTask",
     "Why",
     "WithoutWorkspace",
     "WorkspaceStats",

@@ -6,6 +6,7 @@ own id then ends in the message's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fairqueue._stores.store import AnyStore
@@ -13,7 +14,7 @@ from fairqueue._types import Admission, Job, Outcome, Published
 
 
 def under_another_id(
-    store: AnyStore, job: Job, admission: Admission, published: Published | object
+    store: AnyStore, job: Job, admission: Admission, published: object
 ) -> tuple[Job, Admission] | None:
     """Return what is to be published as another job; None: this one is stored, or was refused.
 
@@ -27,3 +28,13 @@ def under_another_id(
     if is_same or (is_same is None and not admission.is_new):
         return None
     return replace(job, id=admission.other_id), replace(admission, other_id=None, is_new=True)
+
+
+def all_under_other_ids(
+    store: AnyStore, pairs: Sequence[tuple[Job, Admission]], outcomes: Sequence[object]
+) -> Iterator[tuple[int, tuple[Job, Admission]]]:
+    """The same for many: which of them, and what is to be published."""
+    for n, (pair, outcome) in enumerate(zip(pairs, outcomes, strict=True)):
+        other = under_another_id(store, *pair, outcome)
+        if other is not None:
+            yield n, other

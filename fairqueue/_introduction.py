@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
+from hashlib import blake2b
 from importlib.metadata import version
 
 from fairqueue._settings import Settings
 from fairqueue._stores.limits_text import digest
+from fairqueue._stores.list_rows import app_text
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
-from fairqueue.lists import INTRODUCED_EVERY_SECONDS
+from fairqueue.lists import INTRODUCED_EVERY_SECONDS, App
 
 log = logging.getLogger("fairqueue.claimer")
 
@@ -21,6 +23,7 @@ MOST_NAMED = 100  # queues of which a new one is told at once
 
 Queues = Callable[[], Sequence[str]]
 Number = Callable[[], int | None]
+Names = Callable[[], Iterable[str]]
 
 
 @cache  # it is read from a file
@@ -45,6 +48,8 @@ class Introduction:
         self.software = _own_version()
         self._queues: Queues | None = None
         self._slots: Number | None = None
+        self._app = settings.app or ""
+        self._tasks: Names | None = None
         self.restart()
 
     def describe(
@@ -54,15 +59,19 @@ class Introduction:
         software: str = "",
         queues: Queues | None = None,
         slots: Number | None = None,
+        app: str = "",
+        tasks: Names | None = None,
     ) -> None:
         """Set the name of this worker's node, such as ``celery@host``, and what else is told.
 
         ``software`` is the framework's version, such as ``celery/5.4``, ``queues`` those that the
         worker takes jobs from (default: those that it claimed from in the last half minute), and
-        ``slots`` how many jobs it can run at once. Both are asked each time, from any thread.
+        ``slots`` how many jobs it can run at once, and ``tasks`` those that it knows. These are
+        asked each time, from any thread. ``app``: its name, if no setting gives one.
         """
         self.node, self.software = node, f"{self.software.partition(' ')[0]} {software}"
-        self._queues, self._slots = queues, slots
+        self._queues, self._slots, self._tasks = queues, slots, tasks
+        self._app = self._settings.app or app
         self.restart()
 
     def restart(self) -> None:
@@ -127,10 +136,13 @@ class Introduction:
 
     def _tell(self, shards: Sequence[Store], owner: str, *, lease_seconds: float) -> None:
         """Tell all that answer; raise if none does."""
-        errors = Errors()
+        errors, app, declares = Errors(), App(self._app), ""
+        if self._tasks is not None:
+            app = App(self._app, tuple(self._tasks()))
+            declares = blake2b(app_text(app).encode(), digest_size=8).hexdigest()
 
         def tell(shard: Store) -> bool:
-            shard.introduce(
+            is_known = shard.introduce(
                 owner,
                 self.node,
                 self.software,
@@ -138,7 +150,10 @@ class Introduction:
                 slots=self._slots() if self._slots is not None else None,
                 lease_seconds=lease_seconds,
                 limits=self._limits,
+                declares=declares,
             )
+            if declares and not is_known:
+                shard.declare_tasks(declares, app)
             return True
 
         if not any([*answers(shards, tell, errors)]):

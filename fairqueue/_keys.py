@@ -90,8 +90,11 @@ set_aside | hash | `kind name`: when, and the text of what could not be read; `#
 imported | hash | kind of list: messages imported | never
 totals | hash | `leases_expired`, `dead_…`: how often, since the store began | never
 workers | zset | `owner node software`, by the last sign of life | a day later
-worker_queues | hash | owner: `lease limits slots more queue …`: 0 if it stopped, a digest,
+worker_queues | hash | owner: `lease limits slots more queue …`: 0 if it stopped, digests
+  of its limits and, behind a `/`, of `app_tasks`,
   its slots, its queues and how many more | with its owner
+app_tasks | hash | digest: `app`, and the tasks that its workers know, `*` if they are too many
+  | rebuild: no owner in `worker_queues` tells it
 history | string | samples of the last hour, the newest first; at most 120 and 256 KiB | expires
 rebuild | string | how far the rebuild has come, and when it goes on | never
 requests | zset | ticket in flight, by lease end | with its request; lease end

@@ -16,7 +16,7 @@ from fairqueue._capacity_wait import (
 )
 from fairqueue._claimers import Claimers
 from fairqueue._connection import Connection
-from fairqueue._framework_ids import under_another_id
+from fairqueue._framework_ids import all_under_other_ids, under_another_id
 from fairqueue._limit_provider import LimitProvider
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._new_job import NewJob, as_one_group, checked
@@ -110,6 +110,7 @@ class FairQueue:
         self.requests = Requests(self._connected, self.settings, self._ask_provider)
         """Places for web requests in flight."""
         self._similar_names = SimilarNames(self.settings.workspaces)
+        self._registry = parts.registry
         self._provider: LimitProvider | None = None
         if brings_limits and self.settings.limit_provider is not None:
             self._provider = LimitProvider(self.settings.limit_provider, self.store)
@@ -216,6 +217,7 @@ class FairQueue:
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
         self._similar_names.note(pair[0].workspace)
+        self._registry.refuse(*pair)
         return pair
 
     def _publish(self, job: Job, admission: Admission, *, within_seconds: float) -> Published:
@@ -225,18 +227,17 @@ class FairQueue:
             self.tally.rejected(error)
             raise
         self.tally.published(job.queue, int(published.is_new))
+        self._registry.warn(job)
         return published
 
     def _publish_within(self, job: Job, admission: Admission, within_seconds: float) -> Published:
         store = self._connected()
         self._ask_provider(job.workspace)
-        if within_seconds == 0:
-            published = store.publish(job, admission)
-        else:
-            published = retry_while_full(
-                lambda seconds: store.publish(waited(job, seconds), admission),
-                within_seconds=within_seconds,
-            )
+
+        def publish(seconds: float) -> Published:
+            return store.publish(waited(job, seconds) if seconds else job, admission)
+
+        published = retry_while_full(publish, within_seconds=within_seconds)
         other = under_another_id(store, job, admission, published)
         return self._publish_within(*other, within_seconds) if other else published
 
@@ -281,11 +282,10 @@ class FairQueue:
         outcomes = store.publish_many(pairs)
         if within_seconds > 0:
             outcomes = publish_refused_again(store, pairs, outcomes, within_seconds=within_seconds)
-        for n, (pair, outcome) in enumerate(zip(pairs, outcomes, strict=True)):
-            other = under_another_id(store, *pair, outcome)
-            if other:
-                outcomes[n] = self._publish_within(*other, within_seconds)
+        for n, other in all_under_other_ids(store, pairs, outcomes):
+            outcomes[n] = self._publish_within(*other, within_seconds)
         self.tally.outcomes((job.queue for job, _ in pairs), outcomes)
+        self._registry.warn(*(job for job, _ in pairs))
         return outcomes
 
     def claim(
@@ -437,6 +437,7 @@ class FairQueue:
         # no second warning
         queue.missing_workspace = self.missing_workspace
         queue._similar_names = self._similar_names
+        queue._registry = self._registry
         queue._introduced = self._claimer  # whose leases it may renew
         queue.tally = self.tally
         return queue

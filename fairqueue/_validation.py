@@ -11,7 +11,8 @@ from uuid import UUID
 from fairqueue._types import Scope
 from fairqueue.errors import ConfigurationError
 
-MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "namespace": 100, "unique key": 255}
+MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "unique key": 255}
+MAX_BYTES |= {"namespace": 100, "app": 100}
 EMPTY_ALLOWED = frozenset({"task"})
 LEAST_URGENT = 2**24 - 1  # fits the two priorities of a Dramatiq job in one number
 MOST_DELAY_SECONDS = 100 * 365.25 * 86_400.0
@@ -96,6 +97,13 @@ def check_namespace(name: object) -> str:
             f"the namespace {text!r} must be printable and must not contain '{{' or '}}'"
         )
     return text
+
+
+def check_app(name: object) -> str | None:
+    """Return the name of an app, if it is given."""
+    if isinstance(name, str) and not name.strip():
+        raise ConfigurationError("the name of an app must not be blank")
+    return name_or_none("app", name)
 
 
 def seconds_from_zero(name: str, value: Any) -> float:

@@ -193,6 +193,10 @@ class WorkspaceUnresolved(ConfigurationError):
     """The workspace of a call could not be determined; nothing was published."""
 
 
+class UnknownTask(ConfigurationError):
+    """No living worker of the queue knows this task; nothing was published."""
+
+
 class StoreUnavailable(FairQueueError):
     """The store is unreachable or does not accept writes.
 

@@ -169,6 +169,15 @@ class TaskRow:
 
 
 @dataclass(frozen=True, slots=True)
+class App:
+    """What the workers of one release of an app declare."""
+
+    name: str = ""
+    tasks: tuple[str, ...] | None = None
+    """The tasks or actors that they can run; None: not known, or too many to tell."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerRow:
     """One owner of leases: a worker's process."""
 
@@ -193,6 +202,12 @@ class WorkerRow:
     """The length of its leases; 0: it has said that it stops; None: not known."""
     limits: str = ""
     """A digest of the limits that it is configured with; empty: none, or not known."""
+    declares: str = ""
+    """A digest of what it declares; empty: an earlier release, or one that tells nothing."""
+    app: str = ""
+    """The setting ``app``, or what its framework calls it; empty: not known."""
+    tasks: tuple[str, ...] | None = None
+    """The tasks that it can run; None: it does not tell."""
 
     @property
     def is_alive(self) -> bool:

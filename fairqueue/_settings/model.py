@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from fairqueue._settings import parsing, problems
 from fairqueue._types import Limits, StoredLimits
-from fairqueue._validation import check_name, check_namespace
+from fairqueue._validation import check_app, check_name, check_namespace
 from fairqueue.errors import ConfigurationError
 
 MOST = 2_000_000_000
@@ -166,6 +166,14 @@ class Settings(BaseModel):
         "warn",
         description="a publish whose workspace is not found: 'warn' once per task, 'reject' it, "
         "or take the 'default' one",
+    )
+    app: Annotated[str | None, BeforeValidator(check_app)] = Field(
+        None, description="name of the app whose tasks this worker runs; None: its framework's"
+    )
+    on_unknown_task: Literal["warn", "reject", "ignore"] = Field(
+        "warn",
+        description="a publish of a task that no living worker of its queue knows: 'warn' once, "
+        "'reject' it with UnknownTask, or 'ignore' that",
     )
     workspace_concurrency: Count = Field(
         None, description="default concurrency per workspace: running jobs, from 0; None: no limit"

@@ -11,6 +11,7 @@ from fairqueue._stores.limits_text import stamp_in
 from fairqueue._stores.replies import FENCES_PER_SECOND
 from fairqueue._types import JobProgress, Pause
 from fairqueue.lists import (
+    App,
     PauseRow,
     QueueRow,
     Runnable,
@@ -20,6 +21,8 @@ from fairqueue.lists import (
     WorkerRow,
 )
 
+MOST_TASKS_BYTES = 65_536
+"""An app whose names are longer does not tell its tasks."""
 MOST_TAKES_BYTES = 4000
 """How much of an owner's queue names is kept."""
 
@@ -171,6 +174,7 @@ def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
     """Read one owner, its last sign of life, and its queues, if they are known."""
     owner, node, software = text.split(b" ")
     lease, limits, slots, more, *queues = takes.split(b" ") if takes else [b"-"] * 4
+    limits, _, declares = limits.partition(b"/")
     name = decode(owner)
     return WorkerRow(
         worker=name if node == b"-" else decode(node),
@@ -184,7 +188,22 @@ def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
         more_queues=_whole(more) or 0,
         lease_seconds=_number(lease),
         limits="" if limits == b"-" else limits.decode(),
+        declares=declares.decode(),
     )
+
+
+def app_text(app: App) -> str:
+    """Write what an app declares."""
+    names = " ".join(map(encode, sorted(app.tasks or ())))
+    tells = app.tasks is not None and len(names) <= MOST_TASKS_BYTES
+    return f"{encode(app.name) or '-'}\n{names if tells else '*'}"
+
+
+def app(text: bytes) -> App:
+    """Read what an app has declared."""
+    name, _, tasks = text.partition(b"\n")
+    known = None if tasks == b"*" else tuple(map(decode, tasks.split()))
+    return App("" if name == b"-" else decode(name), known)
 
 
 def pause(row: Sequence[bytes], now: float) -> PauseRow:

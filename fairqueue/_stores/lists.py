@@ -16,6 +16,7 @@ from fairqueue._stores.operators import OperatorStore
 from fairqueue._types import DeadLetter, Stats, WithoutWorkspace
 from fairqueue.explained import Why
 from fairqueue.lists import (
+    App,
     DeadFilter,
     JobPage,
     PauseRow,
@@ -155,15 +156,31 @@ class ListStore(OperatorStore):
         slots: int | None = None,
         lease_seconds: float = 30.0,
         limits: str = "",
-    ) -> None:
+        declares: str = "",
+    ) -> bool:
         """Note that an owner of leases lives; ``node``: its framework's name for it, or empty.
 
         Of ``queues`` (None: not known) the first 4,000 bytes are kept. ``lease_seconds`` 0: it has
-        stopped. ``limits`` is a digest of those that it configures.
+        stopped. ``limits`` is a digest of those that it configures, ``declares`` one of what it
+        declares; False: that is not known here, see :meth:`declare_tasks`.
         """
         about = f"{encode(node) or '-'} {encode(software) or '-'}"
-        takes = list_rows.takes(queues, slots, lease_seconds, limits)
-        self._call("introduce", owner=encode(owner), about=about, takes=takes)
+        digests = f"{limits or '-'}/{declares}" if declares else limits
+        takes = list_rows.takes(queues, slots, lease_seconds, digests)
+        named = encode(owner)
+        return bool(
+            self._call("introduce", owner=named, about=about, takes=takes, declares=declares)
+        )
+
+    def declare_tasks(self, digest: str, app: App) -> None:
+        """Keep what workers of an app declare, under its digest."""
+        self._call("declare_tasks", digest=digest, text=list_rows.app_text(app))
+
+    def declared(self) -> Iterator[tuple[str, App]]:
+        """Give what the workers of a day have declared, by its digest."""
+        found = self._call("declared")
+        for digest, text in zip(found[::2], found[1::2], strict=True):
+            yield digest.decode(), list_rows.app(text)
 
     def why(
         self,

@@ -25,7 +25,7 @@ from collections.abc import Container, Sequence
 from time import monotonic
 from typing import Any
 
-from fairqueue._keys import encode
+from fairqueue._keys import encode, encode_job
 from fairqueue._shards import Time
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Value
@@ -392,7 +392,8 @@ class Store(PermitStore, MovesStore, AnyStore):
     def is_stored(self, job: Job) -> bool | None:
         """Return whether the job of this id on its queue has this payload; None: there is none."""
         name = self.engine.keys.key("jobs", job.queue)
-        record = self.engine.command("HGET", name, encode(job.id))
+        known_by = encode_job(job.workspace, job.queue, job.id)
+        record = self.engine.command("HGET", name, known_by)
         return None if record is None else bool(record.partition(b"\n")[2] == job.payload)
 
     def is_leased(self, fence: int) -> bool:

@@ -11,6 +11,7 @@ from fairqueue.operate.doctor import Doctor
 from fairqueue.operate.jobs import Jobs
 from fairqueue.operate.limits import LiveLimits
 from fairqueue.operate.pauses import Pauses
+from fairqueue.operate.registry import Registry
 from fairqueue.operate.statuses import Statuses
 from fairqueue.operate.views import Views
 
@@ -21,6 +22,7 @@ __all__ = [
     "LiveLimits",
     "Operators",
     "Pauses",
+    "Registry",
     "Statuses",
     "Views",
 ]
@@ -41,3 +43,4 @@ class Operators:
         self.jobs = Jobs(connected, settings)
         self.doctor = Doctor(connected, settings)
         self.statuses = Statuses(connected)
+        self.registry = Registry(connected, settings)

@@ -35,6 +35,7 @@ from fairqueue.lists import (
     WorkspaceSample,
 )
 from fairqueue.operate.located import locate
+from fairqueue.operate.registry import with_apps
 from fairqueue.operate.unseen_names import hint_of_name
 
 ALL_UP_TO = 1000
@@ -291,7 +292,7 @@ class Views:
         rows = {row.owner: row for page in store.workers() for row in page}
         for held in chain.from_iterable(store.held("owner")):
             rows[held.name] = _seen_with(rows.get(held.name), held)
-        alive = [row for row in rows.values() if gone or row.is_alive]
+        alive = with_apps(store, [row for row in rows.values() if gone or row.is_alive])
         return sorted(alive, key=lambda row: (row.worker, row.owner))
 
     def note_sample(self, overview: Overview | None = None) -> bool:

@@ -120,6 +120,7 @@ class BrokerProxy:
             software=f"dramatiq/{dramatiq.__version__}",
             queues=lambda: claims.queues,
             slots=lambda: worker.worker_threads,
+            tasks=lambda: tuple(self.broker.actors),
         )
         self._failure_reporter = FailureReporter(
             self.core, lambda: claims.queues, partial(report_failure, self.broker)

@@ -30,6 +30,10 @@ class ConfigurationError(fairqueue.ConfigurationError, MiddlewareError):
     """The middleware cannot serve this broker as it is set up; the text says why."""
 
 
+class UnknownTask(fairqueue.UnknownTask, ConfigurationError):
+    """No living worker of the queue knows this actor: nothing was published."""
+
+
 class StoreUnavailable(fairqueue.StoreUnavailable, ConnectionClosed):
     """The core's Redis could not be reached or refuses to write.
 
@@ -71,6 +75,7 @@ translated_errors = partial(
         fairqueue.CapacityExceeded: CapacityExceeded,
         fairqueue.LeaseLost: LeaseLost,
         fairqueue.StoreUnavailable: StoreUnavailable,
+        fairqueue.UnknownTask: UnknownTask,
         fairqueue.errors.BatchRefused: BatchRefused,
         fairqueue.errors.BatchInterrupted: BatchInterrupted,
     },

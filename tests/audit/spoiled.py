@@ -23,7 +23,7 @@ SPARED = {
     "tasks",  # names
     *("retention", "limits_with", "stored_by", "configured", "asked", "shards", "moved"),  # limits
     *("lost", "observed", "without_workspace", "totals", "imported", "history", "across"),  # counts
-    "progress",  # what jobs say
+    *("progress", "app_tasks"),  # what jobs and workers say
     *("ended", "groups", "claimer", "imports_suspended", "confirmed", "set_aside", "workers"),
 }
 """What no rebuild writes again: neither truth nor an index of it."""

@@ -15,6 +15,8 @@ DEFAULTS: dict[str, Any] = {
     "default_workspace": "default",
     "workspace_from": ("header:workspace",),
     "on_missing_workspace": "warn",
+    "app": None,
+    "on_unknown_task": "warn",
     "workspace_concurrency": None,
     "workspace_capacity": None,
     "workspace_rate": None,

@@ -12,7 +12,7 @@ local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
 local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'keyed', 'lost', 'observed',
   'without_workspace', 'shared_limits', 'indexed_tasks', 'jobs', 'tasks', 'task_rates',
-  'permit_turns', 'progress' }
+  'permit_turns', 'progress', 'app_tasks' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -126,13 +126,22 @@ function RebuildPages.worker(owner)
   call('HDEL', K.worker_queues(), owner)
 end
 
+-- What an app has declared goes with the last worker that told it.
+function RebuildPages.app(digest)
+  local workers = call('HGETALL', K.worker_queues())
+  for i = 2, #workers, 2 do
+    if match(workers[i], '^%S+ [^ /]*/(%S+)') == digest then return end
+  end
+  call('HDEL', K.app_tasks(), digest)
+end
+
 -- What is looked at field by field of a hash of this kind. A rate is over once it could start a
 -- full burst again; where it was the last thing of its task, no start writes that down.
 function RebuildPages.look_of(kind)
   local looks = { kinds = RebuildPages.kind, unique = RebuildPages.unique,
     keyed = RebuildPages.keyed, indexed_tasks = RebuildPages.indexed_task,
     permit_turns = Permits.tidy, worker_queues = RebuildPages.worker,
-    progress = RebuildPages.progress,
+    progress = RebuildPages.progress, app_tasks = RebuildPages.app,
     shared_limits = function(key) Settle.shared_limit(key) end }
   if kind == 'lost' or kind == 'observed' or kind == 'without_workspace'
     or kind == 'tasks' then

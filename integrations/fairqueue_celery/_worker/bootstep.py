@@ -79,6 +79,8 @@ class Fairness(bootsteps.StartStopStep):
                 software=f"celery/{celery.__version__}",
                 queues=broker.consumed_queues,
                 slots=pool.slots,
+                app=parent.app.main or "",
+                tasks=partial(list, parent.app.tasks),
             )
             abort_lost = broker.settings.on_lease_lost == "abort"
             broker.leases.end_run = partial(end_run, pool=parent.pool, abort_lost=abort_lost)
