@@ -48,8 +48,9 @@ In a worker
 Where a task runs without a queue
     run_stand_in, stand_in_for    what ``fairqueue.current()`` gives there
 
-In a web process (``queue.requests`` gives them out)
-    Ticket                     a place for one request, or a turn to get one
+In a web process
+    Ticket                     a place for one request, or a turn to get one, of ``queue.requests``
+    JobWatch                   looks what has become of a job
 
 For tools
     Store, Admission, Published, Renewed      the store: one method per operation
@@ -108,6 +109,7 @@ from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
 from fairqueue._utils import Throttle, load_function, needs_extra
 from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
+from fairqueue.operate.statuses import Watch as JobWatch
 
 __all__ = [
     "SOCKET_TIMEOUT_SECONDS",
@@ -122,6 +124,7 @@ __all__ = [
     "FailureReporter",
     "Finish",
     "JobIds",
+    "JobWatch",
     "LeaseKeeper",
     "Published",
     "Renewed",

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from fairqueue_web._answers import BadWorkspace
 from fairqueue_web._door import FrontDoor
+from fairqueue_web._events import JobEvents
 
-__all__ = ["BadWorkspace", "FrontDoor"]
+__all__ = ["BadWorkspace", "FrontDoor", "JobEvents"]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from fairqueue import ConfigurationError
+from fairqueue import ConfigurationError, FairQueue
 from fairqueue.adapters import needs_extra
 from fairqueue_web._answers import REJECTIONS, BadWorkspace, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
+from fairqueue_web._events import JobEvents
 from fairqueue_web._sources import name_of
 from fairqueue_web.asgi import FairQueueMiddleware
 
 try:
-    from fastapi import Depends, FastAPI, Request, Response
+    from fastapi import Depends, FastAPI, HTTPException, Request, Response
+    from fastapi.responses import StreamingResponse
 except ModuleNotFoundError as error:
     raise needs_extra(error, "fastapi") from None
 
-__all__ = ["FairQueueMiddleware", "answer_rejections", "in_workspace"]
+__all__ = ["FairQueueMiddleware", "answer_rejections", "in_workspace", "job_events"]
 
 
 def in_workspace(
@@ -51,6 +54,28 @@ def in_workspace(
             within.leave(ticket)
 
     return dependency
+
+
+def job_events(
+    queue: FairQueue, *, workspace: Callable[..., Any]
+) -> Callable[..., Awaitable[StreamingResponse]]:
+    """Make an endpoint of a path with ``{job_id}``: the status of a job as server-sent events.
+
+    ``workspace`` is a dependency, as for :func:`in_workspace`. A job that is not known in that
+    workspace is answered with 404. For Starlette: ``StreamingResponse`` of a
+    :class:`fairqueue_web.JobEvents`.
+    """
+
+    async def events(
+        job_id: str,
+        found: Any = Depends(workspace),  # noqa: B008 - as above
+    ) -> StreamingResponse:
+        body = JobEvents(queue, job_id, workspace=found)
+        if not await asyncio.to_thread(body.is_known):
+            raise HTTPException(404)
+        return StreamingResponse(body, headers=JobEvents.HEADERS)
+
+    return events
 
 
 def answer_rejections(app: FastAPI) -> None:

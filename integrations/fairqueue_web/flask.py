@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
-from fairqueue import ConfigurationError
+from fairqueue import ConfigurationError, FairQueue
 from fairqueue.adapters import needs_extra
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
+from fairqueue_web._events import JobEvents
 from fairqueue_web._steps import Steps, nothing
 
 try:
@@ -112,3 +113,21 @@ def _end(_: BaseException | None) -> None:
 def _answer(error: Rejection) -> flask.Response:
     answer = answer_to(error)
     return flask.Response(answer.body, answer.status, list(answer.headers))
+
+
+def job_events(
+    queue: FairQueue, *, workspace: Callable[[flask.Request], Any]
+) -> Callable[[str], flask.Response]:
+    """Make a view of a route with ``<job_id>``: the status of a job as server-sent events.
+
+    ``workspace`` gets ``flask.request``. A job that is not known in that workspace is answered with
+    404. Each open stream keeps one of the server's threads.
+    """
+
+    def events(job_id: str) -> flask.Response:
+        body = JobEvents(queue, job_id, workspace=workspace(flask.request))
+        if not body.is_known():
+            flask.abort(404)
+        return flask.Response(iter(body), headers=JobEvents.HEADERS)
+
+    return events

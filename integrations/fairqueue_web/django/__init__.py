@@ -1,4 +1,4 @@
-"""Django: the app ``fairqueue_web.django``, its middleware, ``on_commit`` and a command.
+"""Django: the app ``fairqueue_web.django``, its middleware, views, ``on_commit`` and a command.
 
 The setting ``FAIRQUEUE`` is a dict: ``url``, the arguments of :class:`fairqueue_web.FrontDoor`, and
 the settings of fairqueue.
@@ -9,8 +9,9 @@ from __future__ import annotations
 from fairqueue.adapters import needs_extra
 
 try:
+    from fairqueue_web.django.events import job_events
     from fairqueue_web.django.transactions import on_commit
 except ModuleNotFoundError as error:
     raise needs_extra(error, "django") from None
 
-__all__ = ["on_commit"]
+__all__ = ["job_events", "on_commit"]
