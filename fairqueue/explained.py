@@ -166,6 +166,9 @@ class Why:
     there: those of its own task."""
     job: JobStatus | None = None
     """Of a job that is known in its workspace."""
+    unknown_task: str | None = None
+    """Of a job that waits: its task, if no living worker of its queue knows that, and a similar one
+    that is known."""
 
     @property
     def observing(self) -> bool:
@@ -223,6 +226,8 @@ def explain_wait(found: Why) -> Iterator[str]:
         counts = ", ".join(f"{what} {n:,}" for what, n in sorted(found.observed.items()))
         yield f"limits are observed, not enforced; exceeded so far: {counts or 'none'}"
     yield from explain_without_workspace(found.without_workspace)
+    if found.unknown_task:
+        yield f"no living worker knows task {printable(found.unknown_task)}"
     if not found.positions:
         yield from _blocked(found.blockers, found.now)
     for position in found.positions:

@@ -166,6 +166,12 @@ class TaskRow:
     workspace_rate: float | None
     workspace_burst: float | None
     pause: Pause | None
+    workers: int | None = None
+    """How many of the living workers that tell their tasks know it; None: none tells."""
+    all_workers: int = 0
+    """How many tell their tasks."""
+    unknown_jobs: int | None = None
+    """How many jobs of it are on queues of which no living worker knows it, by a sample."""
 
 
 @dataclass(frozen=True, slots=True)

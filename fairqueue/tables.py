@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairqueue.lists import Demand, PauseRow, QueueRow, RunningJob, TaskRow, WaitingJob, WorkerRow
-from fairqueue.plain import duration, moment, printable, rate
+from fairqueue.plain import count_jobs, duration, moment, printable, rate
 
 NOTHING = "–"
 SHOWN_QUEUES = 5
@@ -30,7 +30,8 @@ class Column(NamedTuple):
     hover: Callable[[Any], float | None] | None = None
     """Returns the point in time to show on hover."""
     kind: str = "num"
-    """``"num"``, ``"name"``, ``"state"`` or ``""``; numbers are aligned to the right."""
+    """``"num"``, ``"name"``, ``"state"``, ``"bar"`` (of a row with ``progress``) or ``""``; numbers
+    are aligned to the right."""
     is_wide: bool = False
     """Whether to hide it on a narrow screen."""
 
@@ -77,6 +78,11 @@ def _taken(row: WorkerRow) -> str:
     return ", ".join(shown + [f"{more:,} more"] * (more > 0)) or "none"
 
 
+def _known_by(row: TaskRow) -> str:
+    wait = f", {count_jobs(row.unknown_jobs)} wait" if row.unknown_jobs else ""
+    return NOTHING + wait if not row.workers else f"{row.workers:,} of {row.all_workers:,}{wait}"
+
+
 def _name(title: str, field: str, **more: Any) -> Column:
     return Column(
         title, lambda row: printable(getattr(row, field)) or "(none)", kind="name", **more
@@ -115,6 +121,7 @@ RUNNING = (
     _name("worker", "worker", is_wide=True),
     Column("runs for", lambda row: duration(row.seconds), hover=lambda row: row.since),
     Column("delivery", lambda row: str(row.deliveries), is_wide=True),
+    Column("progress", lambda row: str(row.progress or NOTHING), kind="bar"),
     Column("lease left", _lease_left),
 )
 WAITING = (
@@ -165,6 +172,7 @@ TASKS = (
     Column("per workspace", lambda row: number(row.workspace_concurrency), is_wide=True),
     Column("rate", lambda row: _starts(row.rate)),
     Column("rate per workspace", lambda row: _starts(row.workspace_rate), is_wide=True),
+    Column("workers", _known_by),
     STATE,
 )
 WORKERS = (
@@ -172,6 +180,7 @@ WORKERS = (
     Column("takes", _taken, kind="name"),
     Column("software", lambda row: printable(row.software) or NOTHING, kind="name", is_wide=True),
     _name("owner", "owner", is_wide=True),
+    Column("app", lambda row: printable(row.app) or NOTHING, kind="name", is_wide=True),
     Column("running", lambda row: number(row.running)),
     Column("slots", lambda row: number(row.slots)),
     Column(

@@ -280,11 +280,11 @@ class ListStore(OperatorStore):
         """Forget what was set aside; return how many records were kept."""
         return int(self._call("drop_set_aside"))
 
-    def sample(self, queue: str, n: int) -> Counter[str]:
-        """Count the workspaces of ``n`` jobs of a queue, chosen at random."""
+    def sample(self, queue: str, n: int, *, by: str = "workspace") -> Counter[str]:
+        """Count the workspaces, or the tasks, of ``n`` jobs of a queue, chosen at random."""
         counted: Counter[str] = Counter()
         for first in range(0, n, PAGE):
-            found = self._call("sample", queue=encode(queue), count=min(PAGE, n - first))
+            found = self._call("sample", queue=encode(queue), by=by, count=min(PAGE, n - first))
             counted.update(map(decode, found))
         return counted
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairqueue._keys import decode
@@ -12,7 +12,7 @@ from fairqueue.audit.mended import Repair
 from fairqueue.audit.shards import named
 from fairqueue.audit.view import Audit
 from fairqueue.lists import StoredLimitsRow, WorkerRow
-from fairqueue.plain import counted
+from fairqueue.plain import count_jobs, counted
 
 LATE_SECONDS = 60.0
 """Workers poll every few seconds: what waits for one for longer is reported."""
@@ -157,6 +157,16 @@ def _limits_of_workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
             f"those of the others: {told}; give all the same limits, or each app a namespace"
         )
         yield Remark(Level.WARNING, "limits", text)
+
+
+def unknown_tasks(found: Mapping[str, int]) -> Iterator[Remark]:
+    """Say which jobs no living worker can run."""
+    for task, n in sorted(found.items()):
+        text = (
+            f"no living worker of its queue knows task {task!r}, and {count_jobs(n)} of it wait: "
+            "start a worker that has it, or cancel the jobs"
+        )
+        yield Remark(Level.WARNING, "tasks", text)
 
 
 def limits_remark(rows: Sequence[StoredLimitsRow]) -> Iterator[Remark]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fairqueue import FairQueue, Scope
-from fairqueue.cli._choose import choice_options, hint_at_unseen, limit_option
+from fairqueue.cli._choose import as_seconds, choice_options, hint_at_unseen, limit_option
 from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._format import count_jobs, listed
 from fairqueue.cli._scope import NAMED
@@ -26,10 +26,15 @@ def _hint(core: FairQueue, where: Mapping[str, str | None]) -> None:
 @click.command()
 @choice_options
 @click.option("--worker", help="Only jobs of this worker: its node's name, or its owner.")
+@click.option(
+    "--stuck",
+    callback=as_seconds,
+    help="Only jobs whose progress has not moved for at least this long, such as 10m.",
+)
 @limit_option(100, AT_MOST)
 @on_queue
 def ps(core: FairQueue, *, limit: int, **where: Any) -> Answer:
-    """Show what runs, the longest first: job, worker, since when, and its lease.
+    """Show what runs, the longest first: job, worker, since when, progress, and its lease.
 
     A lease that has ended is redelivered by the next worker that claims.
     """
@@ -87,13 +92,15 @@ def tasks(core: FairQueue) -> Answer:
 
 @click.command()
 @click.option("--all", "gone", is_flag=True, help="Also those that were last seen within a day.")
+@click.option("--tasks", "task", help="Only those that can run this task.")
 @on_queue
-def workers(core: FairQueue, *, gone: bool) -> Answer:
+def workers(core: FairQueue, *, gone: bool, task: str | None) -> Answer:
     """Show the workers: the queues that they take jobs from, how many they run, and versions.
 
     The last sign of life is a claim, to within half a minute, or the renewal of a lease.
     """
     found = core.views.workers(gone=gone)
+    found = [row for row in found if task is None or task in (row.tasks or ())]
     rows = [{**asdict(row), "is_alive": row.is_alive} for row in found]
     text = listed(WORKERS, found, "No worker was seen: --all shows those of a day.")
     return Answer({"workers": rows}, text)

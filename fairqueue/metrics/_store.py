@@ -76,6 +76,7 @@ class _Reading:
         overview, totals = queue.views.overview(top=top or 1), queue.views.totals()
         self._add_whole(overview)
         self.add("workers", len(queue.views.workers()))
+        self.add("jobs_of_unknown_tasks", sum(queue.views.unknown_tasks().values()))
         self.add("jobs_acked", totals.acked)
         self.add("acked_worker_seconds", totals.worker_seconds)
         self.add("leases_expired", totals.leases_expired)

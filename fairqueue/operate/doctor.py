@@ -53,12 +53,14 @@ class Doctor:
         there = [shard for shard in store.shards if shard.engine.server not in away]
         seen = _looks(there)
         here = store.of_these(there) if away else store
-        workers = Views(lambda: here, self._settings).workers()
+        views = Views(lambda: here, self._settings)
+        workers = views.workers()
         told = chain(
             of_away(store, away),
             of_servers(there),
             of_layout(there),
             checkup.remarks([look for look, _ in seen], workers),
+            checkup.unknown_tasks(views.unknown_tasks()),
             checkup.limits_remark(LiveLimits(lambda: here).list()),
         )
         found = named([of_shard for _, of_shard in seen], [one.engine.shard for one in there])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -12,13 +13,15 @@ from fairqueue._settings import Settings
 from fairqueue._stores.store import AnyStore
 from fairqueue._types import Admission, Job
 from fairqueue.errors import FairQueueError, UnknownTask
-from fairqueue.lists import WorkerRow
+from fairqueue.lists import QueueRow, WorkerRow
 
 log = logging.getLogger("fairqueue.publish")
 
 LOOKED_AT_SECONDS = 5.0
 """For so long a look at the workers serves for other tasks, too."""
 ASKED_AGAIN_SECONDS = 60.0
+MOST_QUEUES, SAMPLED = 20, 200
+"""Queues whose jobs are counted by task, and how many jobs of each are looked at."""
 MOST_REMEMBERED = 10_000
 """Tasks by queue; beyond that they are asked for again."""
 
@@ -34,9 +37,20 @@ def with_apps(store: AnyStore, rows: Sequence[WorkerRow]) -> list[WorkerRow]:
     ]
 
 
+def living(store: AnyStore) -> list[WorkerRow]:
+    """The workers that live, by what they have said themselves, with what they declare."""
+    rows = {row.owner: row for page in store.workers() for row in page}
+    return with_apps(store, [row for row in rows.values() if row.is_alive])
+
+
 def takers(workers: Sequence[WorkerRow], queue: str) -> list[WorkerRow]:
     """The workers that take jobs from a queue, or may do."""
     return [row for row in workers if row.takes(queue) or not row.names_all_queues]
+
+
+def tell(workers: Sequence[WorkerRow]) -> bool:
+    """Whether there are workers, and each says which tasks it knows."""
+    return bool(workers) and all(row.tasks is not None for row in workers)
 
 
 def knows(workers: Sequence[WorkerRow], queue: str, task: str) -> bool | None:
@@ -44,14 +58,28 @@ def knows(workers: Sequence[WorkerRow], queue: str, task: str) -> bool | None:
     found = takers(workers, queue)
     if any(task in (row.tasks or ()) for row in found):
         return True
-    tell = found and all(row.tasks is not None for row in found)
-    return False if tell else None
+    return False if tell(found) else None
 
 
 def similar(workers: Sequence[WorkerRow], queue: str, task: str) -> str | None:
     """The name most like this one that a worker of the queue knows; None: none is like it."""
     names = {name for row in takers(workers, queue) for name in row.tasks or ()}
     return next(iter(get_close_matches(task, names, n=1)), None)
+
+
+def unknown_jobs(
+    store: AnyStore, queues: Sequence[QueueRow], workers: Sequence[WorkerRow]
+) -> dict[str, int]:
+    """Count the jobs of tasks that no living worker of their queue knows, by a sample of each."""
+    found: Counter[str] = Counter()
+    fullest = sorted(queues, key=lambda row: -row.waiting)[:MOST_QUEUES]
+    for queue in [row for row in fullest if row.waiting and tell(takers(workers, row.queue))]:
+        counts = store.sample(queue.queue, SAMPLED, by="task")
+        times = (queue.waiting + queue.running) / max(1, counts.total())
+        for task, n in counts.items():
+            if task and knows(workers, queue.queue, task) is False:
+                found[task] += round(n * times)
+    return dict(found)
 
 
 class Registry:
@@ -68,9 +96,7 @@ class Registry:
         """Return the living workers, as of some seconds ago at most."""
         now = time.monotonic()
         if now >= self._looked_until:
-            store = self._connected()
-            rows = {row.owner: row for page in store.workers() for row in page}
-            self._workers = with_apps(store, [row for row in rows.values() if row.is_alive])
+            self._workers = living(self._connected())
             self._looked_until = now + LOOKED_AT_SECONDS
         return self._workers
 

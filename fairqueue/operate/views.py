@@ -16,7 +16,7 @@ from fairqueue._stores.store import AnyStore
 from fairqueue._types import Scope, Stats, WithoutWorkspace, WorkspaceStats
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
-from fairqueue.explained import Why
+from fairqueue.explained import JobState, JobStatus, Why
 from fairqueue.lists import (
     Demand,
     Durability,
@@ -35,7 +35,7 @@ from fairqueue.lists import (
     WorkspaceSample,
 )
 from fairqueue.operate.located import locate
-from fairqueue.operate.registry import with_apps
+from fairqueue.operate.registry import knows, living, similar, unknown_jobs, with_apps
 from fairqueue.operate.unseen_names import hint_of_name
 
 ALL_UP_TO = 1000
@@ -44,6 +44,7 @@ SAMPLED = (
     1000  # jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks
 )
 MOST_DEMANDS = 100  # queues whose ready sets ``demand`` looks at
+MOST_STUCK = 10_000  # running jobs whose progress one call looks at
 MOST_PAGES = 50  # pages of the store that one call reads for a page of waiting jobs
 IN_A_SAMPLE = 12  # workspaces that run most, and as many that wait most
 BEGINNING = "0"
@@ -89,11 +90,29 @@ class Views:
         if job_id is not None:
             check_text("job id", job_id)
             job = locate(store, job_id, workspace=workspace, queue=queue)
-            workspace, queue = (job.workspace, job.queue) if job else (None, None)
+            workspace, queue = (job.workspace, job.queue) if job else (workspace, None)
         found = store.why(workspace=workspace, job_id=job_id, queue=queue)
+        if found.state in {JobState.WAITING, JobState.SCHEDULED}:
+            found = replace(found, unknown_task=self._unknown_task(found.job))
         if found.workspace != self._settings.default_workspace:
             return found
         return replace(found, without_workspace=self._without_workspace(found))
+
+    def _unknown_task(self, job: JobStatus | None) -> str | None:
+        """Name a task that no living worker of the job's queue knows, and one that is known."""
+        workers = living(self._connected()) if job and job.task else []
+        if job is None or knows(workers, job.queue, job.task) is not False:
+            return None
+        near = similar(workers, job.queue, job.task)
+        return f"{job.task}; similar: {near}" if near else job.task
+
+    def unknown_tasks(self) -> Mapping[str, int]:
+        """Return the tasks with jobs that no living worker of their queue knows, and how many.
+
+        The jobs are counted by a sample of each of the 20 fullest queues.
+        """
+        store = self._connected()
+        return unknown_jobs(store, self.queues(), living(store))
 
     def _without_workspace(self, found: Why) -> Mapping[str, WithoutWorkspace]:
         """Return the counts of these tasks, else of all tasks."""
@@ -165,23 +184,28 @@ class Views:
         task: str | None = None,
         worker: str | None = None,
         longer_than: float = 0.0,
+        stuck: float | None = None,
         n: int = 100,
     ) -> RunningJobs:
         """Return the ``n`` running jobs that have run longest and match all that is given.
 
         ``worker`` is the name of a node or an owner, ``longer_than`` in seconds. Given a workspace,
-        else a queue, the jobs of others are not looked at.
+        else a queue, the jobs of others are not looked at. ``stuck``: of the 10,000 longest, those
+        whose progress has been the same for at least this long.
         """
         where = _checked(workspace=workspace, queue=queue, task=task)
         store = self._connected()
         nodes = {row.owner: row.worker for page in store.workers() for row in page}
         owners = [owner for owner, node in nodes.items() if worker in {owner, node}]
         found = store.running(
-            n,
+            n if stuck is None else MOST_STUCK,
             **where,
             owners=() if worker is None else owners or [worker],
             longer_than=longer_than or None,
         )
+        if stuck is not None:
+            kept = [job for job in found.jobs if job.progress and job.progress.seconds >= stuck]
+            found = RunningJobs(tuple(kept[:n]), len(kept))
         jobs = (replace(job, worker=nodes.get(job.owner, job.owner)) for job in found.jobs)
         return RunningJobs(tuple(jobs), found.total)
 
@@ -280,7 +304,20 @@ class Views:
         for held in chain.from_iterable(store.held("task")):
             running[held.name] += held.n
         rows = {row.task: row for page in store.tasks() for row in page}
-        return [replace(rows[name], running=running[name]) for name in sorted(rows)]
+        workers = living(store)
+        lacking = unknown_jobs(store, self.queues(), workers)
+        workers = [row for row in workers if row.tasks is not None]
+        known = Counter(task for row in workers for task in row.tasks or ())
+        return [
+            replace(
+                rows[name],
+                running=running[name],
+                workers=known[name] if workers else None,
+                all_workers=len(workers),
+                unknown_jobs=lacking.get(name),
+            )
+            for name in sorted(rows)
+        ]
 
     def workers(self, *, gone: bool = False) -> list[WorkerRow]:
         """Return the owners of leases by name: those that live, or with ``gone`` all of a day.

@@ -23,8 +23,8 @@ class JobEvents:
     """A body of server-sent events, for servers of both kinds: it can be iterated either way.
 
     Each event is a JSON object with ``id``, ``state``, ``progress`` and times. The first comes at
-    once, the others when something has changed, and the last says ``ended`` or ``dead``. Nothing is
-    told of limits or of other workspaces.
+    once, the others when something has changed, and the last says ``ended`` or ``dead``. Limits and
+    other workspaces are not mentioned.
     """
 
     HEADERS: ClassVar = {

@@ -7,13 +7,13 @@ import pytest
 from fairqueue import Job, JobState, JobStatus, Limits
 from fairqueue._types import JobProgress
 from fairqueue.adapters import Admission
-from fairqueue.operate import Operators
+from fairqueue.operate import Statuses
 from tests.contract.world import Worker, World, sound
 
 
 def status(world: World, job_id: str, workspace: str = "a") -> JobStatus | None:
     """Ask for the status of a job."""
-    return Operators(lambda: world.store, None).statuses.job(job_id, workspace=workspace)  # type: ignore[arg-type]
+    return Statuses(lambda: world.store).job(job_id, workspace=workspace)
 
 
 def known(world: World, job_id: str) -> JobStatus:

@@ -117,12 +117,12 @@ class OwnMethods(Router, AnyStore):
             self.set_aside(),
         )
 
-    def sample(self, queue: str, n: int) -> Counter[str]:
+    def sample(self, queue: str, n: int, *, by: str = "workspace") -> Counter[str]:
         """Sample each shard in proportion to its jobs of the queue."""
         depths = {shard: shard.depth(queue, running=True) for shard in self.every}
         part, chosen = n / max(1, sum(depths.values())), Counter[str]()
         for shard, depth in depths.items():
-            chosen.update(shard.sample(queue, round(part * depth)))
+            chosen.update(shard.sample(queue, round(part * depth), by=by))
         return chosen
 
     def choose_dead(self, choice: DeadFilter) -> Iterator[DeadLetter]:
