@@ -10,8 +10,8 @@ Before a publish
     publish_or_default           running job, or the default one
     publish_until_answered     for what follows from a job: tries again while the store is away
     new_job_id                 a random job id
-    job_id_ending_in, job_ids  one that ends in the id of the framework's message, or is that
-    JobIds, message_id_of      the ids of jobs whose messages have others; that message's id
+    job_ids, message_id_of     the ids that the job of a framework's message may have, and back
+    Latest                     what is kept of the latest messages
     UniqueOutcomes             what became of publishes under a unique key
     translate_errors           raises the core's errors as the adapter's own subclasses
     told_errors                raises what redis-py raises as the core's errors, with the remedy
@@ -98,13 +98,7 @@ from fairqueue._tracing import Delivery as TracedDelivery
 from fairqueue._tracing import Run as TracedRun
 from fairqueue._tracing import Tracing
 from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Renewed
-from fairqueue._unique_outcomes import (
-    JobIds,
-    UniqueOutcomes,
-    job_id_ending_in,
-    job_ids,
-    message_id_of,
-)
+from fairqueue._unique_outcomes import Latest, UniqueOutcomes, job_ids, message_id_of
 from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
 from fairqueue._utils import Throttle, load_function, needs_extra
 from fairqueue._validation import check_name, new_job_id, wrong_kind
@@ -123,8 +117,8 @@ __all__ = [
     "Ending",
     "FailureReporter",
     "Finish",
-    "JobIds",
     "JobWatch",
+    "Latest",
     "LeaseKeeper",
     "Published",
     "Renewed",
@@ -148,7 +142,6 @@ __all__ = [
     "following_primary",
     "is_cluster",
     "is_looked_for",
-    "job_id_ending_in",
     "job_ids",
     "load_function",
     "looked_for",

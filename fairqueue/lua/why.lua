@@ -3,7 +3,7 @@
 -- ROUTE workspace MERGE own
 -- RETURNS {now, state, workspace, {fact...}, counts, {position...}, job, observed},
 -- counts: {waiting, scheduled, running, dead}
--- id: workspace/queue/id; without a queue all are looked at, and its framework's id serves as well
+-- id: workspace/queue/id; without a queue on any of them, also by its framework's id
 -- job: {queue, id, head of its record, deliveries, progress}; {}: it is not here
 -- WRITES nothing
 local _, name, id = unpack(ARGV)

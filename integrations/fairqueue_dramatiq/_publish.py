@@ -53,7 +53,7 @@ class Unique:
 
 
 _outcomes = adapters.UniqueOutcomes(Unique)
-_sent_jobs = adapters.JobIds()
+_sent_jobs: adapters.Latest[str] = adapters.Latest()
 
 
 def unique_outcome(message: Any) -> Unique | None:
@@ -71,7 +71,8 @@ def job_of(message: Any) -> str:
 
     It is the message's own id, unless another job had that when it was sent.
     """
-    return _sent_jobs.get(getattr(message, "message_id", message))
+    message_id: str = getattr(message, "message_id", message)
+    return _sent_jobs.get(message_id, message_id)
 
 
 class Publisher:
@@ -154,7 +155,7 @@ class Publisher:
         new = self._new_job(queue, message, delay, options, workspace, **how)
 
         def done(job: fairqueue.JobId) -> None:
-            _sent_jobs.remember(message.message_id, job)
+            _sent_jobs.keep(message.message_id, job)
             if keyed:
                 _outcomes.remember(message.message_id, job)
             stored()
@@ -173,15 +174,14 @@ class Publisher:
         Capacity never refuses it. Hooks swallow an error, so it is noted that the job must run
         again: its lease is gone, or its worker stops while the store is away.
         """
-        how: dict[str, Any] = {}
         job_id, other_id = adapters.job_ids(message.message_id)
+        how: dict[str, Any] = {}
         is_same = adapters.message_id_of(running.job_id) == message.message_id
         if is_same or message.options.get("retries"):
-            job_id, how = other_id, {"retry_of": running.fence}
-        elif other_id is not None:
-            how = {"other_id": other_id}
-        send = self.exempt_publish(queue, message, delay, **how)
-        publish = partial(send, job_id or adapters.new_job_id())
+            job_id, other_id, how = other_id or job_id, None, {"retry_of": running.fence}
+        publish = partial(
+            self.exempt_publish(queue, message, delay, other_id=other_id, **how), job_id
+        )
         try:
             adapters.publish_until_answered(
                 publish, describe(message), lambda: time.monotonic() >= self._tries_until
@@ -203,7 +203,7 @@ class Publisher:
             def send(workspace: str | None) -> fairqueue.JobId:
                 named = {**how, "job_id": job_id, "exempt": True}
                 new = self._new_job(queue, message, delay, options, workspace, **named)
-                is_new = None if not how else job_id not in tried
+                is_new = job_id not in tried if how else None
                 tried.add(job_id)
                 with translated_errors():
                     return self.core.publish_job(new, is_new=is_new)

@@ -31,9 +31,10 @@ from fairqueue.adapters import (
     UniqueOutcomes,
     UnknownTaskBackoff,
     failure_reason,
-    job_id_ending_in,
+    job_ids,
     lost_worker_message,
     mark_body,
+    message_id_of,
     publish_or_default,
     run_context,
     settings_summary,
@@ -119,9 +120,12 @@ def test_the_oldest_outcomes_are_forgotten() -> None:
 
 def test_a_job_id_is_new_or_starts_as_asked_and_stays_short() -> None:
     """Two publishes of one message have different ids, and a repeat has the same."""
-    assert job_id_ending_in("m") != job_id_ending_in("m")
-    assert job_id_ending_in("m", start="p") == "p.m"
-    assert len(job_id_ending_in("m" * 500)) == 200
+    own, other = job_ids("m.1")
+    assert (own, other != job_ids("m.1")[1]) == ("m.1", True)
+    assert message_id_of(other or "") == message_id_of("m.1") == "m.1"
+    assert job_ids("m", start="p") == ("m", "p.m")
+    for unusable in ("", "m" * 201, "\ud800"):
+        assert job_ids(unusable, start="p") == ("p", None)
 
 
 def refusing(names: list[str | None]) -> Callable[[str | None], str]:

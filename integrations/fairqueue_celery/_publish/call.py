@@ -48,7 +48,6 @@ class _Noted(threading.local):
     call: Call | None = None
     publish_id: str = ""
     tried: frozenset[tuple[str, str]] = frozenset()
-    queue: str | None = None
     published: int = 0
 
 
@@ -80,7 +79,7 @@ def note_call(
         call = Call(str(sender), body[0] or (), body[1] or {}, headers, headers, chain)
     _noted.call = call
     _noted.publish_id = adapters.new_job_id()
-    _noted.tried, _noted.queue = frozenset(), None
+    _noted.tried = frozenset()
 
 
 def forget_call(**_others: Any) -> None:
@@ -111,12 +110,6 @@ def is_first_try(queue: str, job_id: str) -> bool:
     """Whether the noted call was not yet sent as this job; kombu sends it again after an error."""
     tried, _noted.tried = _noted.tried, _noted.tried | {(queue, job_id)}
     return (queue, job_id) not in tried
-
-
-def is_first_queue(queue: str) -> bool:
-    """Whether the noted call goes to this queue first."""
-    _noted.queue = _noted.queue or queue
-    return _noted.queue == queue
 
 
 def workspace_of(call: Call, sources: Sequence[adapters.Source]) -> str | None:

@@ -19,7 +19,6 @@ from fairqueue_celery._publish.batch import batches, block_seconds
 from fairqueue_celery._publish.call import (
     EXPLICIT,
     Call,
-    is_first_queue,
     is_first_try,
     noted_call,
     workspace_of,
@@ -88,7 +87,7 @@ def _publish(
     priority: int,
     stored: Callable[[], object],
 ) -> None:
-    job_id, other_id = _job_ids(about, queue)
+    job_id, other_id = _job_ids(about)
     job = NewJob(
         encoded(without_key(message)).encode(),
         queue,
@@ -109,7 +108,7 @@ def _publish(
 
     def done(job: JobId) -> None:
         stored()
-        sent_jobs.remember(about.task_id, job)
+        sent_jobs.keep(about.task_id, job)
         if about.key is not None:
             unique_outcomes.remember(about.key.task_id, job)
 
@@ -164,16 +163,12 @@ def until_answered(act: Callable[[], T], task: str) -> T:
     return adapters.publish_until_answered(act, _named(task), pool.is_told_to_stop)
 
 
-def _job_ids(about: Publication, queue: str) -> tuple[str | None, str | None]:
-    """The id of the job, and another one if that is taken. A message may go to several queues."""
+def _job_ids(about: Publication) -> tuple[str | None, str | None]:
+    """Return the id of the job, and the one that it gets if another job has that."""
     if about.job_id is None:
         return None, None
-    is_first, job_id = is_first_queue(queue), adapters.job_ids(about.task_id)[0]
-    is_alone = about.key is not None or about.retry_of is not None
-    tail = about.task_id if is_alone or (is_first and job_id) else queue
-    other = adapters.job_id_ending_in(tail, start=about.job_id)
-    is_own = is_first and job_id is not None and about.retry_of is None
-    return (job_id, other) if is_own else (other, None)
+    job_id, other_id = adapters.job_ids(about.task_id, start=about.job_id)
+    return (other_id or job_id, None) if about.retry_of is not None else (job_id, other_id)
 
 
 def _named(task: str) -> str:

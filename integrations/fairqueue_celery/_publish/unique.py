@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairqueue import ConfigurationError, Outcome
-from fairqueue.adapters import JobIds, UniqueOutcomes
+from fairqueue.adapters import Latest, UniqueOutcomes
 from fairqueue_celery._publish.call import Call
 
 OPTIONS = ("unique_key", "unique_for")
@@ -45,7 +45,7 @@ def without_key(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 unique_outcomes = UniqueOutcomes(Unique)
-sent_jobs = JobIds()
+sent_jobs: Latest[str] = Latest()
 
 
 def key_of(message: Mapping[str, Any], call: Call) -> Key | None:
@@ -80,4 +80,5 @@ def job_of(result: Any) -> str:
 
     It is the task's own id, unless another job had that when it was sent.
     """
-    return sent_jobs.get(getattr(result, "id", result))
+    task_id: str = getattr(result, "id", result)
+    return sent_jobs.get(task_id, task_id)
