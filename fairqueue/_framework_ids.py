@@ -6,7 +6,6 @@ own id then ends in the message's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fairqueue._stores.store import AnyStore
@@ -14,27 +13,17 @@ from fairqueue._types import Admission, Job, Outcome, Published
 
 
 def under_another_id(
-    store: AnyStore, job: Job, admission: Admission, published: object
+    store: AnyStore, pair: tuple[Job, Admission], published: object
 ) -> tuple[Job, Admission] | None:
     """Return what is to be published as another job; None: this one is stored, or was refused.
 
     A publish whose reply was lost may have been sent again: then it is stored in the same words.
     """
-    if not isinstance(published, Published) or published.outcome is not Outcome.REPEATED:
-        return None
-    if admission.other_id is None:
+    job, admission = pair
+    is_repeated = isinstance(published, Published) and published.outcome is Outcome.REPEATED
+    if admission.other_id is None or not is_repeated:
         return None
     is_same = store.is_stored(job)
     if is_same or (is_same is None and not admission.is_new):
         return None
     return replace(job, id=admission.other_id), replace(admission, other_id=None, is_new=True)
-
-
-def all_under_other_ids(
-    store: AnyStore, pairs: Sequence[tuple[Job, Admission]], outcomes: Sequence[object]
-) -> Iterator[tuple[int, tuple[Job, Admission]]]:
-    """The same for many: which of them, and what is to be published."""
-    for n, (pair, outcome) in enumerate(zip(pairs, outcomes, strict=True)):
-        other = under_another_id(store, *pair, outcome)
-        if other is not None:
-            yield n, other

@@ -16,7 +16,7 @@ from fairqueue._capacity_wait import (
 )
 from fairqueue._claimers import Claimers
 from fairqueue._connection import Connection
-from fairqueue._framework_ids import all_under_other_ids, under_another_id
+from fairqueue._framework_ids import under_another_id
 from fairqueue._limit_provider import LimitProvider
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._new_job import NewJob, as_one_group, checked
@@ -238,7 +238,7 @@ class FairQueue:
             return store.publish(waited(job, seconds) if seconds else job, admission)
 
         published = retry_while_full(publish, within_seconds=within_seconds)
-        other = under_another_id(store, job, admission, published)
+        other = under_another_id(store, (job, admission), published)
         return self._publish_within(*other, within_seconds) if other else published
 
     def publish_many(
@@ -282,8 +282,9 @@ class FairQueue:
         outcomes = store.publish_many(pairs)
         if within_seconds > 0:
             outcomes = publish_refused_again(store, pairs, outcomes, within_seconds=within_seconds)
-        for n, other in all_under_other_ids(store, pairs, outcomes):
-            outcomes[n] = self._publish_within(*other, within_seconds)
+        for n, outcome in enumerate(outcomes):
+            if other := under_another_id(store, pairs[n], outcome):
+                outcomes[n] = self._publish_within(*other, within_seconds)
         self.tally.outcomes((job.queue for job, _ in pairs), outcomes)
         self._registry.warn(*(job for job, _ in pairs))
         return outcomes

@@ -227,7 +227,7 @@ def explain_wait(found: Why) -> Iterator[str]:
         yield f"limits are observed, not enforced; exceeded so far: {counts or 'none'}"
     yield from explain_without_workspace(found.without_workspace)
     if found.unknown_task:
-        yield f"no living worker knows task {printable(found.unknown_task)}"
+        yield f"no living worker of its queue knows task {printable(found.unknown_task)}"
     if not found.positions:
         yield from _blocked(found.blockers, found.now)
     for position in found.positions:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairqueue.lists import Demand, PauseRow, QueueRow, RunningJob, TaskRow, WaitingJob, WorkerRow
-from fairqueue.plain import count_jobs, duration, moment, printable, rate
+from fairqueue.plain import duration, moment, printable, rate
 
 NOTHING = "–"
 SHOWN_QUEUES = 5
@@ -79,7 +79,7 @@ def _taken(row: WorkerRow) -> str:
 
 
 def _known_by(row: TaskRow) -> str:
-    wait = f", {count_jobs(row.unknown_jobs)} wait" if row.unknown_jobs else ""
+    wait = f", {row.unknown_jobs:,} waiting" if row.unknown_jobs else ""
     return NOTHING + wait if not row.workers else f"{row.workers:,} of {row.all_workers:,}{wait}"
 
 

@@ -37,6 +37,16 @@ def test_a_report_is_written(client, jobs):
     assert app.AsyncResult(task).get() == "May.pdf"
 
 
+def test_a_customer_sees_how_far_a_report_is(client, jobs):
+    """And no other customer does."""
+    task = ordered(client, "ada").json()["task"]
+    assert client.get(f"/orgs/ada/reports/{task}").json()["state"] == "waiting"
+    assert client.get(f"/orgs/eve/reports/{task}").status_code == 404
+    jobs.run_until_idle()
+    assert client.get(f"/orgs/ada/reports/{task}").json()["state"] == "ended"
+    assert '"state": "ended"' in client.get(f"/orgs/ada/reports/{task}/events").text
+
+
 def test_a_flood_is_refused_and_others_are_not(client, jobs):
     """The hundred and first report of one customer is too many; another's is the second to run."""
     assert {ordered(client, "megacorp").status_code for _ in range(100)} == {202}

@@ -2,13 +2,14 @@
 
 import os
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from tasks import app, report
 
 from fairqueue import FairQueue
 from fairqueue.dashboard import app as dashboard
 from fairqueue_celery import queue_of
 from fairqueue_web.asgi import FairQueueMiddleware
+from fairqueue_web.fastapi import job_events
 
 
 def make_web(queue: FairQueue, dashboard_token: str | None = None) -> FastAPI:
@@ -25,6 +26,19 @@ def make_web(queue: FairQueue, dashboard_token: str | None = None) -> FastAPI:
     def order(org: str, month: str, seconds: float = 0.5) -> dict[str, str]:
         """Order a report. If too many of this customer wait, the answer is 429 with Retry-After."""
         return {"org": org, "task": report.delay(month, seconds=seconds).id}
+
+    @web.get("/orgs/{org}/reports/{task}")
+    def status(org: str, task: str) -> dict[str, object]:
+        """Tell how far a report is. Another customer's is not found."""
+        job = queue.job(task, workspace=org)
+        if job is None:
+            raise HTTPException(404)
+        return {"state": job.state.value, "expected_seconds": job.expected_seconds}
+
+    def customer(org: str) -> str:
+        return org
+
+    web.get("/orgs/{org}/reports/{job_id}/events")(job_events(queue, workspace=customer))
 
     @web.get("/healthz")
     def healthz() -> dict[str, str]:

@@ -163,8 +163,8 @@ def unknown_tasks(found: Mapping[str, int]) -> Iterator[Remark]:
     """Say which jobs no living worker can run."""
     for task, n in sorted(found.items()):
         text = (
-            f"no living worker of its queue knows task {task!r}, and {count_jobs(n)} of it wait: "
-            "start a worker that has it, or cancel the jobs"
+            f"{count_jobs(n)} of task {task!r}, which no living worker of the queue knows: start a "
+            "worker that has it, or purge them"
         )
         yield Remark(Level.WARNING, "tasks", text)
 

@@ -86,24 +86,15 @@ if name == '' then return reply('unknown') end
 if queue ~= '' then
   return call('HEXISTS', K.jobs(queue), id) == 1 and of_job() or of_no_job()
 end
-
-local function is_waiting(place)
-  return call('HEXISTS', K.jobs(Jobs.queue_of(place)), place) == 1
-end
-
-local function is_dead(place)
-  return call('HEXISTS', K.dead_letters(name), place) == 1
-end
-
 local own = match(id, '[^/]*$')
-local places = { Enqueue.retry_with(name, own) }
-for _, one in ipairs(call('HKEYS', K.nodes())) do insert(places, concat({ name, one, own }, '/')) end
-for _, holds in ipairs({ is_waiting, is_dead, Shard.has_ended }) do
-  for _, place in ipairs(places) do
-    if holds(place) then
-      id, queue = place, Jobs.queue_of(place)
-      return holds == is_waiting and of_job() or of_no_job()
-    end
-  end
+local places, found = { Enqueue.retry_with(name, own) }, nil
+for _, one in ipairs(call('HKEYS', K.nodes())) do
+  insert(places, concat({ name, one, own }, '/'))
 end
-return reply('unknown')
+for _, place in ipairs(places) do
+  id, queue = place, Jobs.queue_of(place)
+  if call('HEXISTS', K.jobs(queue), id) == 1 then return of_job() end
+  local one = of_no_job()
+  if not found or one[2] == 'dead' or found[2] == 'unknown' then found = one end
+end
+return found or reply('unknown')

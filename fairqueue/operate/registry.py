@@ -13,13 +13,12 @@ from fairqueue._settings import Settings
 from fairqueue._stores.store import AnyStore
 from fairqueue._types import Admission, Job
 from fairqueue.errors import FairQueueError, UnknownTask
-from fairqueue.lists import QueueRow, WorkerRow
+from fairqueue.lists import App, QueueRow, WorkerRow
 
 log = logging.getLogger("fairqueue.publish")
 
-LOOKED_AT_SECONDS = 5.0
-"""For so long a look at the workers serves for other tasks, too."""
-ASKED_AGAIN_SECONDS = 60.0
+LOOKED_AT_SECONDS, ASKED_AGAIN_SECONDS = 5.0, 60.0
+"""For how long a look at the workers serves for all tasks, and an answer for its own task."""
 MOST_QUEUES, SAMPLED = 20, 200
 """Queues whose jobs are counted by task, and how many jobs of each are looked at."""
 MOST_REMEMBERED = 10_000
@@ -29,42 +28,32 @@ MOST_REMEMBERED = 10_000
 def with_apps(store: AnyStore, rows: Sequence[WorkerRow]) -> list[WorkerRow]:
     """Add to each worker what its app has declared."""
     apps = dict(store.declared()) if any(row.declares for row in rows) else {}
+    found = [apps.get(row.declares, App()) for row in rows]
     return [
-        replace(row, app=apps[row.declares].name, tasks=apps[row.declares].tasks)
-        if row.declares in apps
-        else row
-        for row in rows
+        replace(row, app=app.name, tasks=app.tasks) for row, app in zip(rows, found, strict=True)
     ]
 
 
 def living(store: AnyStore) -> list[WorkerRow]:
-    """The workers that live, by what they have said themselves, with what they declare."""
+    """Return the workers that live, by what they have said themselves, with what they declare."""
     rows = {row.owner: row for page in store.workers() for row in page}
     return with_apps(store, [row for row in rows.values() if row.is_alive])
 
 
-def takers(workers: Sequence[WorkerRow], queue: str) -> list[WorkerRow]:
-    """The workers that take jobs from a queue, or may do."""
-    return [row for row in workers if row.takes(queue) or not row.names_all_queues]
+def known_tasks(workers: Sequence[WorkerRow], queue: str) -> set[str] | None:
+    """Return what the workers of a queue can run; None: not all of them tell, or there is none."""
+    found = [row.tasks for row in workers if row.takes(queue) or not row.names_all_queues]
+    told = [tasks for tasks in found if tasks is not None]
+    return set().union(*told) if found and len(told) == len(found) else None
 
 
-def tell(workers: Sequence[WorkerRow]) -> bool:
-    """Whether there are workers, and each says which tasks it knows."""
-    return bool(workers) and all(row.tasks is not None for row in workers)
-
-
-def knows(workers: Sequence[WorkerRow], queue: str, task: str) -> bool | None:
-    """Whether one of the living workers of a queue knows a task; None: not all of them tell."""
-    found = takers(workers, queue)
-    if any(task in (row.tasks or ()) for row in found):
-        return True
-    return False if tell(found) else None
-
-
-def similar(workers: Sequence[WorkerRow], queue: str, task: str) -> str | None:
-    """The name most like this one that a worker of the queue knows; None: none is like it."""
-    names = {name for row in takers(workers, queue) for name in row.tasks or ()}
-    return next(iter(get_close_matches(task, names, n=1)), None)
+def unknown(workers: Sequence[WorkerRow], queue: str, task: str) -> str | None:
+    """Name a task that no worker of the queue knows, and one like it; None: it may be known."""
+    known = known_tasks(workers, queue)
+    if not task or known is None or task in known:
+        return None
+    near = get_close_matches(task, known, n=1)
+    return f"{task!r}; {near[0]!r} is known" if near else repr(task)
 
 
 def unknown_jobs(
@@ -72,13 +61,14 @@ def unknown_jobs(
 ) -> dict[str, int]:
     """Count the jobs of tasks that no living worker of their queue knows, by a sample of each."""
     found: Counter[str] = Counter()
-    fullest = sorted(queues, key=lambda row: -row.waiting)[:MOST_QUEUES]
-    for queue in [row for row in fullest if row.waiting and tell(takers(workers, row.queue))]:
+    for queue in sorted(queues, key=lambda row: -row.waiting)[:MOST_QUEUES]:
+        known = known_tasks(workers, queue.queue) if queue.waiting else None
+        if known is None:
+            continue
         counts = store.sample(queue.queue, SAMPLED, by="task")
         times = (queue.waiting + queue.running) / max(1, counts.total())
-        for task, n in counts.items():
-            if task and knows(workers, queue.queue, task) is False:
-                found[task] += round(n * times)
+        found.update({task: round(n * times) for task, n in counts.items() if task not in known})
+    found.pop("", None)
     return dict(found)
 
 
@@ -92,14 +82,6 @@ class Registry:
         self._until: dict[tuple[str, str], float] = {}
         self._unknown: dict[tuple[str, str], str] = {}
 
-    def workers(self) -> Sequence[WorkerRow]:
-        """Return the living workers, as of some seconds ago at most."""
-        now = time.monotonic()
-        if now >= self._looked_until:
-            self._workers = living(self._connected())
-            self._looked_until = now + LOOKED_AT_SECONDS
-        return self._workers
-
     def refuse(self, job: Job, admission: Admission) -> None:
         """Raise UnknownTask for a task that no living worker knows, with the policy "reject"."""
         may_refuse = self._policy == "reject" and not admission.exempt
@@ -108,33 +90,29 @@ class Registry:
 
     def warn(self, *jobs: Job) -> None:
         """Warn once of a task that no living worker knows, after its publish."""
-        if self._policy != "warn":
-            return
-        for job in jobs:
-            known = (job.queue, job.task) in self._unknown
-            text = None if known else self._said_of(job.queue, job.task)
-            if text:
+        for job in jobs if self._policy == "warn" else ():
+            was_said = (job.queue, job.task) in self._unknown
+            if not was_said and (text := self._said_of(job.queue, job.task)):
                 log.warning("%s. on_unknown_task='reject' refuses such jobs", text)
 
     def _said_of(self, queue: str, task: str) -> str | None:
         pair, now = (queue, task), time.monotonic()
-        if now < self._until.get(pair, 0.0):
-            return self._unknown.get(pair)
-        if not task:
-            return None
-        try:
-            workers = self.workers()
-        except FairQueueError as error:
-            log.info("did not ask whether a worker knows task %r: %s", task, error)
-            workers = ()
-        known = knows(workers, queue, task)
-        if len(self._until) >= MOST_REMEMBERED:
-            self._until.clear()
-        self._until[pair] = float("inf") if known else now + ASKED_AGAIN_SECONDS
-        if known is not False:
+        if now >= self._until.get(pair, 0.0):
+            if len(self._until) >= MOST_REMEMBERED:
+                self._until.clear()
+            self._look(now)
+            is_known = task in (known_tasks(self._workers, queue) or ())
+            self._until[pair] = float("inf") if is_known else now + ASKED_AGAIN_SECONDS
             self._unknown.pop(pair, None)
-            return None
-        near = similar(workers, queue, task)
-        also = f"; {near!r} is known" if near else ""
-        self._unknown[pair] = f"no living worker of queue {queue!r} knows task {task!r}{also}"
-        return self._unknown[pair]
+            if found := unknown(self._workers, queue, task):
+                self._unknown[pair] = f"no living worker of queue {queue!r} knows task {found}"
+        return self._unknown.get(pair)
+
+    def _look(self, now: float) -> None:
+        if now >= self._looked_until:
+            self._looked_until = now + LOOKED_AT_SECONDS
+            try:
+                self._workers = living(self._connected())
+            except FairQueueError as error:
+                log.info("did not ask which tasks the workers know: %s", error)
+                self._workers = ()

@@ -35,7 +35,7 @@ from fairqueue.lists import (
     WorkspaceSample,
 )
 from fairqueue.operate.located import locate
-from fairqueue.operate.registry import knows, living, similar, unknown_jobs, with_apps
+from fairqueue.operate.registry import living, unknown, unknown_jobs, with_apps
 from fairqueue.operate.unseen_names import hint_of_name
 
 ALL_UP_TO = 1000
@@ -100,11 +100,7 @@ class Views:
 
     def _unknown_task(self, job: JobStatus | None) -> str | None:
         """Name a task that no living worker of the job's queue knows, and one that is known."""
-        workers = living(self._connected()) if job and job.task else []
-        if job is None or knows(workers, job.queue, job.task) is not False:
-            return None
-        near = similar(workers, job.queue, job.task)
-        return f"{job.task}; similar: {near}" if near else job.task
+        return unknown(living(self._connected()), job.queue, job.task) if job else None
 
     def unknown_tasks(self) -> Mapping[str, int]:
         """Return the tasks with jobs that no living worker of their queue knows, and how many.

@@ -14,7 +14,7 @@ from fairqueue._stores.library import load
 from fairqueue.adapters import Admission
 from fairqueue.lists import App, WorkerRow
 from fairqueue.operate import Operators, Registry
-from fairqueue.operate.registry import knows, similar
+from fairqueue.operate.registry import known_tasks, unknown
 from tests.contract.world import World, sound
 
 Tell = Callable[..., Introduction]
@@ -169,14 +169,14 @@ def test_operators_see_it(world: World, tell: Tell) -> None:
         ("shop.rendr", 0, 2, 1),
     ]
     assert views.unknown_tasks() == {"shop.rendr": 1}
-    assert views.why(job).unknown_task == "shop.rendr; similar: shop.render"
+    assert views.why(job).unknown_task == "'shop.rendr'; 'shop.render' is known"
 
 
 def test_a_worker_with_unreadable_names_is_silent() -> None:
     """Its digest stands for nothing that is known."""
     row = WorkerRow("w", "w", "", 0.0, 0.0, 0, queues=("q",), declares="lost")
-    assert knows([row], "q", "t") is None
-    assert similar([row], "q", "t") is None
+    assert known_tasks([row], "q") is None
+    assert unknown([row], "q", "t") is None
 
 
 @pytest.mark.parametrize("app", ["", "  ", "x" * 101, 3])

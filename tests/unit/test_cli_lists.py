@@ -48,6 +48,34 @@ def test_ps_shows_what_runs(shell: Shell, queue: FairQueue) -> None:
     assert "No matching job is running" in shell.run("ps", "--longer-than", "2h").stdout
 
 
+def test_ps_shows_progress_and_finds_what_is_stuck(shell: Shell, queue: FairQueue) -> None:
+    """A run that reports nothing is not stuck."""
+    _publish(queue, 2)
+    lease, _ = queue.claim(["q"], 2).leases
+    queue.store.note_progress(lease.fence, "acme", "120 300 rows")
+    assert "120/300 rows, " in shell.run("ps").stdout
+    found = shell.json("ps", "--stuck", "0s")["running"]
+    assert [(job["job_id"], job["progress"]["current"]) for job in found] == [(lease.job.id, 120)]
+    assert shell.json("ps", "--stuck", "10m")["total"] == 0
+    assert "it says 120/300 rows" in shell.run("why", lease.job.id).stdout
+
+
+def test_what_workers_know_is_shown(shell: Shell, queue: FairQueue) -> None:
+    """In the lists of tasks and workers, by ``why``, and by the doctor."""
+    queue.introduction.describe("celery@one", queues=lambda: ["q"], tasks=lambda: ["shop.render"])
+    queue.claim(["q"])
+    job = queue.publish(b"", queue="q", workspace="acme", task="shop.rendr")
+    assert "–, 1 waiting" in shell.run("tasks").stdout
+    assert len(shell.json("workers", "--tasks", "shop.render")["workers"]) == 1
+    assert shell.json("workers", "--tasks", "shop.rendr")["workers"] == []
+    said = "no living worker of its queue knows task 'shop.rendr'; 'shop.render' is known"
+    assert said in shell.run("why", job).stdout
+    assert (
+        "1 job of task 'shop.rendr', which no living worker of the queue knows"
+        in shell.run("doctor").stdout
+    )
+
+
 def test_jobs_are_paged(shell: Shell, queue: FairQueue) -> None:
     """A page says how to go on; the last one does not."""
     _publish(queue, 5)

@@ -88,21 +88,17 @@ end
 
 -- The id that a framework has given a job and its retries is held like a unique key of no task. A
 -- retry's own id ends in it.
-function Enqueue.framework_key(name, id)
-  return name .. '::' .. id
-end
-
 function Enqueue.hold_framework_id(name, queue, id)
   local of_framework = match(id, '^[^/]+/[^/]*/[%w_]+%.(.+)$')
   if not of_framework then return end
-  local field, job = Enqueue.framework_key(name, of_framework), queue .. ' ' .. id
+  local field, job = name .. '::' .. of_framework, queue .. ' ' .. id
   call('HSET', K.unique(), field, job .. ' 0')
   call('HSETNX', K.keyed(), job, field)
 end
 
 -- The job of the retry to which a framework's id leads; nil: there is none.
 function Enqueue.retry_with(name, id)
-  return match(call('HGET', K.unique(), Enqueue.framework_key(name, id)) or '', '^%S+ (%S+)')
+  return match(call('HGET', K.unique(), name .. '::' .. id) or '', '^%S+ (%S+)')
 end
 
 -- A retry holds what the job with this fence held: its unique key, and its framework's id.
