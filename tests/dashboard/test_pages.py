@@ -68,6 +68,19 @@ def test_a_time_that_no_calendar_has_is_shown(
     assert "was removed" in visitor.act("cancel", id="never")
 
 
+def test_progress_is_a_bar(queue: FairQueue, visitor: Visitor) -> None:
+    """Where a total is known; on the job's page, too. Without one it is a number."""
+    for n, said in enumerate(("3 12 rows", "4 - %")):
+        queue.publish(b"", queue="q", workspace="acme", job_id=f"j{n}")
+        (lease,) = queue.claim(["q"]).leases
+        queue.store.note_progress(lease.fence, "acme", said)
+    bar = '<progress value="3.0" max="12.0"></progress>'
+    page = visitor.page("/running")
+    assert f"{bar} 3/12 rows, " in page
+    assert page.count("<progress") == 1
+    assert bar in visitor.page("/job?id=j0&workspace=acme")
+
+
 def test_long_lists_are_shown_in_pages(
     queue: FairQueue, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
