@@ -13,6 +13,7 @@ from fairqueue._stores.fleet import Fleet
 from fairqueue._stores.permits import limit_of
 from fairqueue.explained import Blocker, JobState, JobStatus, QueuePosition, QueueWorkers, Why
 
+FIELDS = 6  # of a job's record
 WIDE = -1
 """Asks the home of a limit wider than a shard how many jobs run under it."""
 
@@ -135,6 +136,8 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
         is_over = why.state is JobState.ENDED
         return JobStatus(why.job_id, why.workspace, why.state) if is_over else None
     queue, job_id, head, deliveries, reported = about
+    if head.count(b" ") != FIELDS - 1:
+        return None  # it is damaged
     _, task, *_, times = head.split(b" ")
     published, _, due = times.partition(b"/")[0].partition(b">")
     started = why.since if why.state is JobState.RUNNING else None

@@ -41,7 +41,7 @@ local function of_lanes(ws, priority, element)
 end
 
 local function describe(record, deliveries, progress)
-  job = { queue, id, match(record, '^[^\n]*'), deliveries or 0, progress or '' }
+  job = { queue, id, match(record or '', '^[^\n]*'), deliveries or 0, progress or '' }
 end
 
 local function of_job()

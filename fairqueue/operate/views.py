@@ -16,7 +16,7 @@ from fairqueue._stores.store import AnyStore
 from fairqueue._types import Scope, Stats, WithoutWorkspace, WorkspaceStats
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
-from fairqueue.explained import JobState, JobStatus, Why
+from fairqueue.explained import JobState, Why
 from fairqueue.lists import (
     Demand,
     Durability,
@@ -92,15 +92,12 @@ class Views:
             job = locate(store, job_id, workspace=workspace, queue=queue)
             workspace, queue = (job.workspace, job.queue) if job else (workspace, None)
         found = store.why(workspace=workspace, job_id=job_id, queue=queue)
-        if found.state in {JobState.WAITING, JobState.SCHEDULED}:
-            found = replace(found, unknown_task=self._unknown_task(found.job))
+        if found.job and found.state in {JobState.WAITING, JobState.SCHEDULED}:
+            lacking = unknown(living(store), found.job.queue, found.job.task)
+            found = replace(found, unknown_task=lacking)
         if found.workspace != self._settings.default_workspace:
             return found
         return replace(found, without_workspace=self._without_workspace(found))
-
-    def _unknown_task(self, job: JobStatus | None) -> str | None:
-        """Name a task that no living worker of the job's queue knows, and one that is known."""
-        return unknown(living(self._connected()), job.queue, job.task) if job else None
 
     def unknown_tasks(self) -> Mapping[str, int]:
         """Return the tasks with jobs that no living worker of their queue knows, and how many.

@@ -130,6 +130,17 @@ def test_reports_of_ended_runs_go(world: World) -> None:
     assert sound(world)
 
 
+def test_a_damaged_letter_is_dead_all_the_same(world: World) -> None:
+    """Nothing more is known of it, and ``why`` says so."""
+    job, worker = world.publish(), world.worker()
+    worker.reject(worker.take_one())
+    engine = world.store.engine
+    key = engine.keys.key("dead_letters", "a")
+    engine.command("HSET", key, f"a/q/{job}", "5 q bad 1")
+    found = world.store.why(workspace="a", job_id=job, queue="q")
+    assert (found.state, found.job) == (JobState.DEAD, None)
+
+
 def test_a_retry_is_found_by_the_id_of_its_first_run(world: World) -> None:
     """The framework's id leads to each retry in turn, and to its dead letter."""
     world.publish("a", "task-1")
