@@ -17,13 +17,11 @@ def under_another_id(
 ) -> tuple[Job, Admission] | None:
     """Return what is to be published as another job; None: this one is stored, or was refused.
 
-    A publish whose reply was lost may have been sent again: then it is stored in the same words.
+    The client sends a call again whose reply was lost: then it is stored in the same words. A
+    framework's next try may have others, so of that what is stored is taken for this one.
     """
     job, admission = pair
     is_repeated = isinstance(published, Published) and published.outcome is Outcome.REPEATED
-    if admission.other_id is None or not is_repeated:
+    if not is_repeated or not admission.is_new or not admission.other_id or store.is_stored(job):
         return None
-    is_same = store.is_stored(job)
-    if is_same or (is_same is None and not admission.is_new):
-        return None
-    return replace(job, id=admission.other_id), replace(admission, other_id=None, is_new=True)
+    return replace(job, id=admission.other_id), replace(admission, other_id=None)

@@ -84,8 +84,8 @@ class AnyStore(HandoverStore, RepairStore):
         """Return the shards whose waits have woken us since the last call."""
         return frozenset()
 
-    def is_stored(self, job: Job) -> bool | None:
-        """Return whether the job of this id on its queue has this payload; None: there is none."""
+    def is_stored(self, job: Job) -> bool:
+        """Return whether there is a job of this id on its queue with this payload."""
         return self.home(job.workspace).is_stored(job)
 
     def home(self, workspace: str) -> Store:
@@ -389,12 +389,12 @@ class Store(PermitStore, MovesStore, AnyStore):
         )
         return bool(reply)
 
-    def is_stored(self, job: Job) -> bool | None:
-        """Return whether the job of this id on its queue has this payload; None: there is none."""
+    def is_stored(self, job: Job) -> bool:
+        """Return whether there is a job of this id on its queue with this payload."""
         name = self.engine.keys.key("jobs", job.queue)
         known_by = encode_job(job.workspace, job.queue, job.id)
         record = self.engine.command("HGET", name, known_by)
-        return None if record is None else bool(record.partition(b"\n")[2] == job.payload)
+        return record is not None and bool(record.partition(b"\n")[2] == job.payload)
 
     def is_leased(self, fence: int) -> bool:
         """Return whether a fence still holds a lease."""

@@ -51,3 +51,25 @@ def test_a_publish_whose_reply_was_lost_does_not_bring_an_ended_job_back(
     (first, was_new), (second, is_new) = tries
     assert (first, was_new, is_new) == (second, True, False)
     assert work_off(queue) == 0
+
+
+def test_a_publish_whose_reply_was_lost_is_one_job_while_that_waits(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kombu's second try has another payload: a delivery tag of its own."""
+    queue = fairqueue_celery.queue_of(app)
+    publish = queue.store.publish
+    payloads = []
+
+    def losing_the_first_reply(job: Any, admission: Any) -> Any:
+        payloads.append(job.payload)
+        published = publish(job, admission)
+        if len(payloads) == 1:
+            raise StoreUnavailable("the reply is lost")
+        return published
+
+    monkeypatch.setattr(queue.store, "publish", losing_the_first_reply)
+    result = app.send_task("work", headers={"workspace": "ada"})
+    assert payloads[0] != payloads[1]
+    assert fairqueue_celery.job_of(result) == result.id
+    assert work_off(queue) == 1
