@@ -16,13 +16,7 @@ from fairqueue import FairQueue, JobId, NewJob, adapters
 from fairqueue.adapters import Source
 from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.batch import batches, block_seconds
-from fairqueue_celery._publish.call import (
-    EXPLICIT,
-    Call,
-    is_first_try,
-    noted_call,
-    workspace_of,
-)
+from fairqueue_celery._publish.call import EXPLICIT, Call, is_first_try, noted_call, workspace_of
 from fairqueue_celery._publish.unique import Key, key_of, sent_jobs, unique_outcomes, without_key
 from fairqueue_celery.errors import let_through
 
