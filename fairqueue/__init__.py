@@ -38,6 +38,7 @@ from fairqueue.errors import (
     WorkspaceUnresolved,
 )
 from fairqueue.explained import Blocker, JobState, QueuePosition, Why
+from fairqueue.schedules import Schedule
 
 __all__ = [
     "Blocker",
@@ -61,6 +62,7 @@ __all__ = [
     "Outcome",
     "Pause",
     "QueuePosition",
+    "Schedule",
     "Scope",
     "Settings",
     "Stats",

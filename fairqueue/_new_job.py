@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from fairqueue._context import current_workspace
+from fairqueue._context import current_workspace, running_job
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._settings import Settings
-from fairqueue._types import Admission, Job
+from fairqueue._types import Admission, Job, Tick
 from fairqueue._validation import (
     check_name,
     check_payload,
@@ -22,6 +22,7 @@ from fairqueue._validation import (
     seconds_of_delay,
 )
 from fairqueue.errors import ConfigurationError
+from fairqueue.plain import tick_in, tick_prefix
 
 NOWHERE = "the argument workspace=… of the publish, and a surrounding fairqueue.workspace()"
 
@@ -45,6 +46,8 @@ class NewJob:
     unique_for: float | None = None
     retry_of: int | None = None
     """The fence of the running job that this exempt one retries: it takes over its unique key."""
+    tick: Tick | None = None
+    """The job is that of this tick of a schedule."""
 
 
 def checked(
@@ -62,7 +65,7 @@ def checked(
     if named is None:
         missing_workspace.found_none(new.task, lambda: NOWHERE, must_publish=new.exempt)
     job = Job(
-        id=check_text("job id", new.job_id) if new.job_id else new_job_id(),
+        id=_tick_of(new) + (check_text("job id", new.job_id) if new.job_id else new_job_id()),
         workspace=check_name("workspace", settings.default_workspace if named is None else named),
         queue=check_name("queue", new.queue),
         task=check_name("task", new.task) if new.task else "",
@@ -79,8 +82,25 @@ def checked(
     missing = named is None and missing_workspace.counts
     is_new = not new.job_id if is_new is None else is_new
     return job, Admission(
-        new.exempt, group, new.parent_fence, key, unique_for, missing, is_new, new.retry_of
+        new.exempt,
+        group,
+        new.parent_fence,
+        key,
+        unique_for,
+        missing,
+        is_new,
+        new.retry_of,
+        new.tick,
     )
+
+
+def _tick_of(new: NewJob) -> str:
+    """How the id of the job of a tick begins, and that of its retry."""
+    if new.tick is not None and new.tick.at is not None:
+        return tick_prefix(new.tick.schedule, new.tick.at)
+    running = running_job() if new.retry_of is not None else None
+    found = tick_in(running.job_id) if running is not None else None
+    return found[0] if found else ""
 
 
 def as_one_group(pairs: Sequence[tuple[Job, Admission]]) -> list[tuple[Job, Admission]]:

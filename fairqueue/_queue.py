@@ -50,6 +50,7 @@ from fairqueue.errors import (
     PublishInterrupted,
 )
 from fairqueue.operate import Operators
+from fairqueue.schedules import Core, Schedules
 
 
 def _outcome(outcome: Published | FairQueueError) -> JobId | FairQueueError:
@@ -99,6 +100,8 @@ class FairQueue:
         self.limits, self.pauses, self.dead = parts.limits, parts.pauses, parts.dead
         self.views, self.jobs, self.doctor = parts.views, parts.jobs, parts.doctor
         self.admin = Admin(parts)
+        self.schedules = Schedules(Core(self._connected, self.settings, self.publish_many))
+        """Jobs at times of their own, whose ticks workers publish."""
         self.missing_workspace = MissingWorkspace(self.settings)
         """What becomes of a publish whose workspace is not found (for adapters)."""
         self.tally = Tally(self.settings.metrics_workspaces)

@@ -11,7 +11,11 @@ from uuid import UUID
 from fairqueue._types import Scope
 from fairqueue.errors import ConfigurationError
 
-MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "namespace": 100, "unique key": 255}
+MAX_BYTES = dict.fromkeys(("queue", "task", "unique key"), 255) | {
+    "workspace": 200,
+    "schedule": 200,
+    "namespace": 100,
+}
 EMPTY_ALLOWED = frozenset({"task"})
 LEAST_URGENT = 2**24 - 1  # fits the two priorities of a Dramatiq job in one number
 MOST_DELAY_SECONDS = 100 * 365.25 * 86_400.0

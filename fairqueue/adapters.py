@@ -72,6 +72,7 @@ from fairqueue._context import (
     run_stand_in,
     running_job,
     stand_in_for,
+    tick_of,
 )
 from fairqueue._continuation import publish_until_answered
 from fairqueue._error_translation import translate_errors
@@ -101,6 +102,7 @@ from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
 from fairqueue._utils import Throttle, load_function, needs_extra
 from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
+from fairqueue.schedules import Due, Placed, Runner, Schedules, Ticker
 
 __all__ = [
     "SOCKET_TIMEOUT_SECONDS",
@@ -111,16 +113,21 @@ __all__ = [
     "Call",
     "ClaimAhead",
     "Claimed",
+    "Due",
     "Ending",
     "FailureReporter",
     "Finish",
     "LeaseKeeper",
+    "Placed",
     "Published",
     "Renewed",
+    "Runner",
+    "Schedules",
     "SilenceWatch",
     "Source",
     "Store",
     "Throttle",
+    "Ticker",
     "Ticket",
     "TracedDelivery",
     "TracedRun",
@@ -160,6 +167,7 @@ __all__ = [
     "similar_names",
     "split_settings",
     "stand_in_for",
+    "tick_of",
     "told_errors",
     "translate_errors",
     "workspace_or_current",

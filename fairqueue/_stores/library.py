@@ -63,6 +63,7 @@ MODULES = (
     "tick",
     "permits",
     "requests",
+    "schedules",
     "rebuild_jobs",
     "rebuild_found",
     "rebuild_pages",
