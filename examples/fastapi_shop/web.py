@@ -7,7 +7,7 @@ from tasks import app, report
 
 from fairqueue import FairQueue
 from fairqueue.dashboard import app as dashboard
-from fairqueue_celery import queue_of
+from fairqueue_celery import queue_of, schedules_of
 from fairqueue_web.asgi import FairQueueMiddleware
 
 
@@ -25,6 +25,17 @@ def make_web(queue: FairQueue, dashboard_token: str | None = None) -> FastAPI:
     def order(org: str, month: str, seconds: float = 0.5) -> dict[str, str]:
         """Order a report. If too many of this customer wait, the answer is 429 with Retry-After."""
         return {"org": org, "task": report.delay(month, seconds=seconds).id}
+
+    @web.put("/orgs/{org}/nightly")
+    def nightly(org: str, hour: int, tz: str = "UTC") -> dict[str, bool]:
+        """Order a report each night; the workers publish it. The same again changes nothing."""
+        when = {"cron": f"0 {hour} * * *", "tz": tz, "spread": 600}
+        return {"changed": schedules_of(app).put("nightly", report.s("May"), workspace=org, **when)}
+
+    @web.delete("/orgs/{org}/nightly")
+    def no_more(org: str) -> dict[str, bool]:
+        """Order no more of them."""
+        return {"removed": schedules_of(app).remove("nightly", workspace=org)}
 
     @web.get("/healthz")
     def healthz() -> dict[str, str]:

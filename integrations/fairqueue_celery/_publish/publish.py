@@ -96,6 +96,7 @@ def _publish(
         about.key.text if about.key else None,
         about.key.seconds if about.key else None,
         about.retry_of,
+        adapters.tick_of(about.task_id),
     )
 
     def done(job: JobId) -> None:
