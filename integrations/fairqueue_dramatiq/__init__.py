@@ -24,7 +24,7 @@ from fairqueue_dramatiq.errors import (
     LeaseLostInterrupt,
     StoreUnavailable,
 )
-from fairqueue_dramatiq.middleware import FairQueueMiddleware, install, queue_of
+from fairqueue_dramatiq.middleware import FairQueueMiddleware, install, queue_of, schedules_of
 
 send_groups_whole()
 
@@ -46,5 +46,6 @@ __all__ = [
     "batch",
     "install",
     "queue_of",
+    "schedules_of",
     "unique_outcome",
 ]
