@@ -14,6 +14,7 @@ from fairqueue.schedules._timing import Schedule
 
 STORED, WANTED, TOO_MANY = 1, 2, -1
 MOST = 10_000  # as in lua/put_schedule.lua
+MOST_BYTES = 65_536  # it is read with each tick
 PUT_BY_CALL = "-"
 
 
@@ -66,8 +67,14 @@ class Placed(NamedTuple):
     def _definition(self, when: Schedule) -> str:
         read = {"when": when.stored(), "task": self.task, "call": self.call}
         try:
-            return json.dumps(read, sort_keys=True, separators=(",", ":"))
+            text = json.dumps(read, sort_keys=True, separators=(",", ":"))
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
                 f"schedule {self.name!r}: what it publishes must be JSON, and {error}"
             ) from None
+        if len(text) > MOST_BYTES:
+            raise ConfigurationError(
+                f"schedule {self.name!r}: what it publishes has {len(text):,} bytes, at most "
+                f"{MOST_BYTES:,} are allowed: store it elsewhere, and publish its key"
+            )
+        return text

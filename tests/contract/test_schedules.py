@@ -405,6 +405,7 @@ def test_bad_input(play: Play) -> None:
         (b"x", {"every": 5}, "publishes a NewJob"),
         (JOB, {"every": 5, "until": BEGIN - 1}, "never due"),
         (JOB, {"cron": "61 * * * *"}, "Bad minute"),
+        (NewJob(b"x" * 60_000, queue="q"), {"every": 5}, "at most 65,536"),
     ):
         with pytest.raises(ConfigurationError, match=text):
             put("n", what, workspace="a", **how)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from celery import Celery, chain
+from celery import Celery, chain, signals
 from celery.contrib.testing.worker import start_worker
 from celery.schedules import crontab, solar
 
@@ -111,6 +111,24 @@ def test_the_entries_of_beat_schedule(make_app: Make) -> None:
     ticker.look()
     [lease] = queue_of(app).claim(["other"]).leases
     assert (lease.job.workspace, lease.job.task) == ("globex", "elsewhere")
+
+
+def test_a_tick_that_is_skipped_sends_nothing(make_app: Make) -> None:
+    """No signal says that a task was published, where none is stored."""
+    app, sent = make_app(), list[str]()
+
+    def note_sent(sender: Any = None, **_: Any) -> None:
+        sent.append(sender)
+
+    schedules_of(app).put("n", app.tasks["note"].s("a"), workspace="acme", every=60, overlap="skip")
+    ticker = ticker_of(app)
+    signals.after_task_publish.connect(note_sent)
+    for _ in range(2):
+        triggered(app, "n", "acme")
+        ticker.look()
+    signals.after_task_publish.disconnect(note_sent)
+    row = schedules_of(app).get("n", workspace="acme")
+    assert (sent, row and row.outcome) == (["note"], "skipped")
 
 
 def test_what_workers_cannot_run(make_app: Make) -> None:
