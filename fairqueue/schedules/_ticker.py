@@ -29,6 +29,7 @@ log = logging.getLogger("fairqueue.schedules")
 AT_ONCE = 100  # ticks, of one publish of many
 LOOK_EVERY_SECONDS = 1.0
 DECLARE_EVERY_SECONDS = 10.0
+LEAST_GRACE_SECONDS = 5.0  # a worker may die with a tick in its hands; another one needs 3 s
 LOG_EVERY_SECONDS = 30.0
 
 
@@ -197,7 +198,8 @@ def _next_tick(row: StoredSchedule, when: Schedule, now: float) -> Tick:
     """Decide which of the ticks from the next one to now is published."""
     at, catch_up = float(row.next), when.catch_up
     following = when.after(at)
-    is_late = now - at > when.grace
+    grace = max(when.grace, LEAST_GRACE_SECONDS)
+    is_late = now - at > grace
     if row.outcome == "full" and following is not None and following <= now and not is_late:
         is_late, catch_up = True, "once"  # its capacity was full for all of its time
     if not is_late:
@@ -205,7 +207,7 @@ def _next_tick(row: StoredSchedule, when: Schedule, now: float) -> Tick:
     most = {"none": COUNTED_MOST, "once": 1, "all": ALL_MOST}[catch_up]
     found, missed = when.late(at, now, most)
     if catch_up == "none":
-        kept = [each for each in found if now - each <= when.grace]
+        kept = [each for each in found if now - each <= grace]
         missed += len(found) - len(kept)
         if not kept:
             return _tick(row, row.next, None, when.after(found[-1]), missed)

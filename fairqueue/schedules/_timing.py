@@ -45,7 +45,7 @@ class Schedule:
     """Of ticks that are later than ``grace``: ``"none"`` is published, the latest one (``"once"``),
     or ``"all"``, at most 100."""
     grace: float = 60.0
-    """Seconds by which a tick may be late without being missed."""
+    """Seconds by which a tick may be late without being missed, at least 5."""
     spread: float = 0.0
     """Seconds over which the ticks of different workspaces and names are spread."""
     until: float | datetime | None = None
