@@ -40,6 +40,7 @@ from fairqueue.errors import (
     WorkspaceUnresolved,
 )
 from fairqueue.explained import Blocker, JobState, JobStatus, QueuePosition, Why
+from fairqueue.schedules import Schedule
 
 __all__ = [
     "Blocker",
@@ -64,6 +65,7 @@ __all__ = [
     "Outcome",
     "Pause",
     "QueuePosition",
+    "Schedule",
     "Scope",
     "Settings",
     "Stats",

@@ -132,6 +132,8 @@ class Batch:
             if isinstance(outcome, FairQueueError):
                 self._refused[one.name] = outcome
                 continue
+            if one.admission.tick is not None and not outcome.is_new:
+                continue  # another process has published it, or it is skipped
             self._stored.append(one.name)
             self._to_follow.append((one, JobId(outcome)))
         self._settled()

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token, copy_context
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from functools import cache, wraps
 from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any
 from uuid import UUID
 
+from fairqueue._types import Tick
 from fairqueue._validation import check_name, new_job_id
 from fairqueue.errors import ConfigurationError, LeaseLost
+from fairqueue.plain import tick_in
 
 STEP_RUNNERS = frozenset({"anyio", "asgiref", "fastapi", "starlette"})
 """Packages that run each step of a synchronous generator in a thread and context of its own."""
@@ -24,6 +27,31 @@ OTHER_CONTEXT = (
     "their own, such as a FastAPI dependency that yields: make the dependency 'async def', or name "
     "the workspace at the publish"
 )
+
+
+_ticking: ContextVar[tuple[str, Tick, list[str]] | None] = ContextVar(
+    "fairqueue_tick", default=None
+)
+
+
+@contextmanager
+def ticking(message_id: str, tick: Tick) -> Iterator[list[str]]:
+    """Let the publish of this message inside the block be that of a tick; empty: there is none."""
+    published: list[str] = []
+    token = _ticking.set((message_id, tick, published))
+    try:
+        yield published
+    finally:
+        _ticking.reset(token)
+
+
+def tick_of(message_id: str) -> Tick | None:
+    """Return the tick for which this message is published here; None: for none (for adapters)."""
+    expected, tick, published = _ticking.get() or ("", None, [])
+    if tick is None or message_id != expected:
+        return None
+    published.append(message_id)
+    return tick
 
 
 def _never() -> bool:
@@ -62,6 +90,12 @@ class JobContext:
     """Returns the store of its lease, where a worker runs the job."""
     progress: tuple[Any, Any, Any] | None = None
     """The newest call of :func:`fairqueue.progress`."""
+
+    @property
+    def tick(self) -> datetime | None:
+        """The time that this run is for, if a schedule has published it, or the run it retries."""
+        found = tick_in(self.job_id)
+        return datetime.fromtimestamp(found[0], timezone.utc) if found else None
 
     @property
     def lost(self) -> bool:

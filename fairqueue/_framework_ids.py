@@ -21,7 +21,8 @@ def under_another_id(
     framework's next try may have others, so of that what is stored is taken for this one.
     """
     job, admission = pair
+    other_id = admission.other_id if admission.is_new and not admission.tick else None
     is_repeated = isinstance(published, Published) and published.outcome is Outcome.REPEATED
-    if not is_repeated or not admission.is_new or not admission.other_id or store.is_stored(job):
+    if not is_repeated or not other_id or store.is_stored(job):
         return None
-    return replace(job, id=admission.other_id), replace(admission, other_id=None)
+    return replace(job, id=other_id), replace(admission, other_id=None)

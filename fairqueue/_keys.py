@@ -88,7 +88,7 @@ imports_suspended | string | jobs are being exported | expires
 set_aside | hash | `kind name`: when, and the text of what could not be read; `#kind`: how many
   | an operator; 1,000 at most
 imported | hash | kind of list: messages imported | never
-totals | hash | `leases_expired`, `dead_…`: how often, since the store began | never
+totals | hash | `leases_expired`, `dead_…`, `ticks_…`: how often, since the store began | never
 workers | zset | `owner node software`, by the last sign of life | a day later
 worker_queues | hash | owner: `lease limits slots more queue …`: 0 if it stopped, digests
   of its limits and, behind a `/`, of `app_tasks`,
@@ -105,6 +105,8 @@ request_queue | hash | waiting workspace: its turn; `#`: the last turn
   | with its last waiting request
 permit_turns | hash | `scope:name`: tat of its rate, and `turn:since:until` of each refused
   | with the last permit; rebuild
+schedule_times | zset | `runner workspace schedule`, by when a worker looks; `inf`: paused
+  | with its schedule
 confirmed | string | touched before each wait for replicas | never
 ready node | zset | `arrival:workspace` or `arrival:inner node`, by finish tag | with its members
 reserved node | zset | those of them below their reserve, by the same tags | with its members
@@ -131,6 +133,7 @@ dead_letters workspace | hash | job: dead letter; under `!workspace` what is kep
   | retention, `replay`, `purge`; when reported
 dead_letters_by_age workspace | zset | job, by when it died | with its letters
 requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn | with its requests
+schedules workspace | hash | schedule: its record | when removed; undeclared for 30 s
 limits_with what | set | fields of `limits` with a `capacity`, `wide_capacity`, `reserves`,
   of `tasks`, `pauses`, or `whole` (wider than a shard) | with those fields
 lane workspace lane_key priority | list | `task:id`, the head first | with its last job

@@ -11,7 +11,7 @@ from uuid import UUID
 from fairqueue._context import current_workspace
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._settings import Settings
-from fairqueue._types import Admission, Job
+from fairqueue._types import Admission, Job, Tick
 from fairqueue._validation import (
     check_name,
     check_payload,
@@ -47,6 +47,8 @@ class NewJob:
     """The fence of the running job that this exempt one retries: it takes over its unique key."""
     other_id: str | None = None
     """The id that it gets where another job has ``job_id``, which is its framework's."""
+    tick: Tick | None = None
+    """The job is that of this tick of a schedule."""
 
 
 def checked(
@@ -82,7 +84,7 @@ def checked(
     is_new = not new.job_id if is_new is None else is_new
     return job, Admission(
         *(new.exempt, group, new.parent_fence, key, unique_for, missing, is_new),
-        *(new.retry_of, new.other_id),
+        *(new.retry_of, new.other_id, new.tick),
     )
 
 

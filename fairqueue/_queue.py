@@ -51,6 +51,7 @@ from fairqueue.errors import (
     PublishInterrupted,
 )
 from fairqueue.operate import Operators
+from fairqueue.schedules import Core, Schedules
 
 
 def _outcome(outcome: Published | FairQueueError) -> JobId | FairQueueError:
@@ -101,6 +102,8 @@ class FairQueue:
         self.views, self.jobs, self.doctor = parts.views, parts.jobs, parts.doctor
         self.job, self.watch = parts.statuses.job, parts.statuses.watch
         self.admin = Admin(parts)
+        self.schedules = Schedules(Core(self._connected, self.settings, self.publish_many))
+        """Jobs at times of their own, whose ticks workers publish."""
         self.missing_workspace = MissingWorkspace(self.settings)
         """What becomes of a publish whose workspace is not found (for adapters)."""
         self.tally = Tally(self.settings.metrics_workspaces)
@@ -260,8 +263,7 @@ class FairQueue:
         far. To be able to publish all of them again then, give each its ``job_id``.
         """
         pairs = [self._checked(new) for new in jobs]
-        if all_or_none:
-            pairs = as_one_group(pairs)
+        pairs = as_one_group(pairs) if all_or_none else pairs
         within = seconds_from_zero("block_seconds", wait_seconds(self.settings, block_seconds))
         try:
             outcomes = self._publish_many(pairs, within_seconds=within)
@@ -437,8 +439,7 @@ class FairQueue:
         queue._connection.like(self._connection)
         # no second warning
         queue.missing_workspace = self.missing_workspace
-        queue._similar_names = self._similar_names
-        queue._registry = self._registry
+        queue._similar_names, queue._registry = self._similar_names, self._registry
         queue._introduced = self._claimer  # whose leases it may renew
         queue.tally = self.tally
         return queue

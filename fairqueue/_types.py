@@ -36,6 +36,28 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Tick:
+    """One tick of a schedule: its publish stores a job only where the schedule expects this one."""
+
+    schedule: str
+    """Its name, encoded."""
+    expected: str
+    """The schedule's next tick as it is stored."""
+    at: float | None
+    """The tick that is published; None: none is, and the schedule only goes on."""
+    following: float | None
+    """The schedule's next tick from then on; None: it ends."""
+    missed: int = 0
+    """Ticks before this one that are not published."""
+
+    def text(self) -> str:
+        """Write it for the scripts."""
+        at = "-" if self.at is None else f"{self.at:.3f}"
+        following = "end" if self.following is None else f"{self.following:.3f}"
+        return f"{self.schedule}|{self.expected}|{at}|{following}|{self.missed}"
+
+
+@dataclass(frozen=True, slots=True)
 class Admission:
     """Rules for one publish: capacity, fencing by its parent job, and uniqueness."""
 
@@ -57,6 +79,8 @@ class Admission:
     """Of an exempt job: the fence of the job that it retries, whose unique key it takes over."""
     other_id: str | None = field(default=None, compare=False)
     """The id that it gets where another job has its own, which is its framework's."""
+    tick: Tick | None = None
+    """The publish is for this tick of a schedule of its workspace."""
 
 
 class Outcome(str, Enum):

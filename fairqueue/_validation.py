@@ -12,7 +12,7 @@ from fairqueue._types import Scope
 from fairqueue.errors import ConfigurationError
 
 MAX_BYTES = {"workspace": 200, "queue": 255, "task": 255, "unique key": 255}
-MAX_BYTES |= {"namespace": 100, "app": 100}
+MAX_BYTES |= {"schedule": 200, "namespace": 100, "app": 100}
 EMPTY_ALLOWED = frozenset({"task"})
 LEAST_URGENT = 2**24 - 1  # fits the two priorities of a Dramatiq job in one number
 MOST_DELAY_SECONDS = 100 * 365.25 * 86_400.0

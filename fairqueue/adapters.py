@@ -74,6 +74,7 @@ from fairqueue._context import (
     run_stand_in,
     running_job,
     stand_in_for,
+    tick_of,
 )
 from fairqueue._continuation import publish_until_answered
 from fairqueue._error_translation import translate_errors
@@ -104,6 +105,7 @@ from fairqueue._utils import Throttle, load_function, needs_extra
 from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
 from fairqueue.operate.statuses import Watch as JobWatch
+from fairqueue.schedules import Due, Placed, Runner, Schedules, Ticker
 
 __all__ = [
     "SOCKET_TIMEOUT_SECONDS",
@@ -114,18 +116,23 @@ __all__ = [
     "Call",
     "ClaimAhead",
     "Claimed",
+    "Due",
     "Ending",
     "FailureReporter",
     "Finish",
     "JobWatch",
     "Latest",
     "LeaseKeeper",
+    "Placed",
     "Published",
     "Renewed",
+    "Runner",
+    "Schedules",
     "SilenceWatch",
     "Source",
     "Store",
     "Throttle",
+    "Ticker",
     "Ticket",
     "TracedDelivery",
     "TracedRun",
@@ -166,6 +173,7 @@ __all__ = [
     "similar_names",
     "split_settings",
     "stand_in_for",
+    "tick_of",
     "told_errors",
     "translate_errors",
     "workspace_or_current",

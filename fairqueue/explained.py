@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from fairqueue._types import JobProgress, WithoutWorkspace
-from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate
+from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate, tick_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,9 @@ OPTIONS = {"group": "workspace", "workspace_task": "task"}
 def explain_state(found: Why) -> str:
     """One line about the job or the workspace."""
     if found.job_id is not None:
-        return f"job {printable(found.job_id)}: {_job_state(found)}"
+        tick = tick_in(found.job_id)
+        of = f", tick {moment(tick[0])} of schedule {printable(tick[1])}" if tick else ""
+        return f"job {printable(found.job_id)}: {_job_state(found)}{of}"
     counts = f"{found.waiting:,} waiting, {found.scheduled:,} scheduled, {found.running:,} running"
     return f"workspace {printable(found.workspace or '')}: {counts}, {found.dead:,} dead"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from fairqueue._types import JobProgress, Pause, WithoutWorkspace, WorkspaceStats
 
@@ -334,6 +335,42 @@ class Totals:
     dead: Mapping[str, int]
     """Dead letters, also those that are not kept any more, by why: ``"max_deliveries"``,
     ``"expired"`` or ``"rejected"``."""
+    ticks: Mapping[str, int] = field(default_factory=dict)
+    """Ticks of schedules, by those outcomes that occurred: ``"published"``, ``"skipped"``,
+    ``"missed"`` or ``"full"``."""
+    schedules: int = 0
+    """How many there are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """One schedule. Times are in seconds since 1970, by the store's clock."""
+
+    workspace: str
+    name: str
+    schedule: str
+    """Its cron line, or ``every 3600 s``."""
+    tz: str
+    """The time zone of a cron line."""
+    task: str
+    next: float | None
+    """Its next tick; None: a worker computes it within a moment."""
+    last: float | None
+    """The last tick that was published or skipped."""
+    outcome: str
+    """What became of the last tick: ``"published"``, ``"skipped"`` (``overlap="skip"``, and an
+    earlier one waits or runs), ``"full"`` (a capacity refused it), ``"missed"``, or empty."""
+    missed: int
+    """How many ticks just before it were not published, since they were too late."""
+    paused: bool
+    owner: str
+    """The app whose workers declare it; empty: it was put by a call."""
+    runner: str
+    """Which workers publish its ticks: ``"celery"``, ``"dramatiq"`` or ``"core"``."""
+    late_seconds: float
+    """For how long a tick is due, and not published."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """``overlap``, ``catch_up``, ``grace``, ``spread`` and ``until``, where they are set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,30 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import datetime, timezone
+from urllib.parse import unquote
 
 ALMOST = 1e-6
 WHEN = "this time, such as 2030-01-31T12:00 (UTC), or 2h for two hours ago"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?([smhd]?)", re.ASCII)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+_TICK = re.compile(r"(?:\w{16}\.)?tick,(\d+),([^,]*),")
+
+
+def tick_prefix(schedule: str, at: float) -> str:
+    """How the id of the message of a tick begins: its time in milliseconds, and the schedule.
+
+    The name of the schedule is percent-encoded.
+    """
+    return f"tick,{at * 1000:.0f},{schedule[:60]},"
+
+
+def tick_in(job_id: str) -> tuple[float, str] | None:
+    """Read the time of a job's tick and its schedule from its id, or a retry's; None: no tick."""
+    found = _TICK.match(job_id)
+    return found and (int(found[1]) / 1000, unquote(found[2]))
 
 
 def printable(text: str) -> str:

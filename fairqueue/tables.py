@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fairqueue.lists import Demand, PauseRow, QueueRow, RunningJob, TaskRow, WaitingJob, WorkerRow
+from fairqueue.lists import (
+    Demand,
+    PauseRow,
+    QueueRow,
+    RunningJob,
+    ScheduleRow,
+    TaskRow,
+    WaitingJob,
+    WorkerRow,
+)
 from fairqueue.plain import duration, moment, printable, rate
 
 NOTHING = "–"
 SHOWN_QUEUES = 5
+LATE_SECONDS = 2.0
 
 
 class Link(NamedTuple):
@@ -204,6 +214,29 @@ PAUSES = (
     Column("by", lambda row: printable(row.stored_by or NOTHING), kind="name", is_wide=True),
     Column("for", lambda row: duration(row.seconds), hover=lambda row: row.since),
     Column("waiting", lambda row: number(row.waiting)),
+)
+
+
+def _next_tick(row: ScheduleRow) -> str:
+    late = f", {duration(row.late_seconds)} late" * (row.late_seconds > LATE_SECONDS)
+    return "paused" if row.paused else NOTHING if row.next is None else moment(row.next) + late
+
+
+def _outcome(row: ScheduleRow) -> str:
+    missed = f", {row.missed:,} missed" * (row.missed > 0)
+    return ((row.outcome or NOTHING) + missed).removeprefix("missed, ")
+
+
+SCHEDULES = (
+    WORKSPACE,
+    _name("schedule", "name"),
+    Column("due", lambda row: printable(row.schedule), kind="name"),
+    Column("zone", lambda row: printable(row.tz), kind="name", is_wide=True),
+    Column("task", lambda row: printable(row.task), kind="name", is_wide=True),
+    Column("next", _next_tick, hover=lambda row: row.next),
+    Column("last", lambda row: NOTHING if row.last is None else moment(row.last), is_wide=True),
+    Column("outcome", _outcome, kind="state"),
+    Column("owner", lambda row: printable(row.owner) or NOTHING, kind="name", is_wide=True),
 )
 DEAD_LETTERS = (
     Column(

@@ -5,6 +5,8 @@ from fastapi.testclient import TestClient
 from tasks import app, report
 from web import make_web
 
+from fairqueue_celery import schedules_of
+
 TOKEN = "a token for this test"
 
 
@@ -63,3 +65,12 @@ def test_the_dashboard_asks_for_the_token(client, jobs):
     assert client.get("/queues/").status_code == 401
     assert client.get("/queues/", headers=bearer).status_code == 200
     assert TestClient(make_web(jobs.queue)).get("/queues/").status_code == 404
+
+
+def test_a_report_each_night(client):
+    """It is stored for the customer of the path, and put once."""
+    night = "/orgs/ada/nightly?hour=2&tz=Europe/Berlin"
+    assert [client.put(night).json() for _ in range(2)] == [{"changed": True}, {"changed": False}]
+    row = schedules_of(app).get("nightly", workspace="ada")
+    assert (row.schedule, row.tz, row.task) == ("0 2 * * *", "Europe/Berlin", "tasks.report")
+    assert client.delete("/orgs/ada/nightly").json() == {"removed": True}

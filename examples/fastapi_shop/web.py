@@ -7,7 +7,7 @@ from tasks import app, report
 
 from fairqueue import FairQueue
 from fairqueue.dashboard import app as dashboard
-from fairqueue_celery import queue_of
+from fairqueue_celery import queue_of, schedules_of
 from fairqueue_web.asgi import FairQueueMiddleware
 from fairqueue_web.fastapi import job_events
 
@@ -39,6 +39,17 @@ def make_web(queue: FairQueue, dashboard_token: str | None = None) -> FastAPI:
         return org
 
     web.get("/orgs/{org}/reports/{job_id}/events")(job_events(queue, workspace=customer))
+
+    @web.put("/orgs/{org}/nightly")
+    def nightly(org: str, hour: int, tz: str = "UTC") -> dict[str, bool]:
+        """Order a report each night; the workers publish it. The same again changes nothing."""
+        when = {"cron": f"0 {hour} * * *", "tz": tz, "spread": 600}
+        return {"changed": schedules_of(app).put("nightly", report.s("May"), workspace=org, **when)}
+
+    @web.delete("/orgs/{org}/nightly")
+    def no_more(org: str) -> dict[str, bool]:
+        """Order no more of them."""
+        return {"removed": schedules_of(app).remove("nightly", workspace=org)}
 
     @web.get("/healthz")
     def healthz() -> dict[str, str]:

@@ -271,6 +271,10 @@ class Settings(BaseModel):
     tracing: bool = Field(
         default=False, description="whether publishes and runs are spans of OpenTelemetry"
     )
+    run_beat_schedule: bool = Field(
+        default=False,
+        description="whether Celery's workers publish beat_schedule, without celery beat",
+    )
     limit_provider: Annotated[str | None, BeforeValidator(parsing.function)] = Field(
         None, description='"package.module:function" that returns the limits of a workspace'
     )

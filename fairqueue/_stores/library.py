@@ -64,6 +64,7 @@ MODULES = (
     "tick",
     "permits",
     "requests",
+    "schedules",
     "rebuild_jobs",
     "rebuild_found",
     "rebuild_pages",

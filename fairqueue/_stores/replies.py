@@ -76,6 +76,8 @@ def publish_text(job: Job, admission: Admission, shards: str = "", *, names: boo
     how = str((not admission.is_new) + 2 * names) + shards
     if job.delay_seconds or job.expires_seconds is not None or admission not in _USUAL:
         how = ",".join((how, *_options(job, admission)))
+    if admission.tick is not None:
+        how += ";" + admission.tick.text()
     return f"{how} {job_text(job)}"
 
 

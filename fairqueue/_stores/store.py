@@ -35,6 +35,7 @@ from fairqueue._stores.permits import PermitStore
 from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
 from fairqueue._stores.repairs import RepairStore
+from fairqueue._stores.schedules import ScheduleStore
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import (
     Admission,
@@ -59,7 +60,7 @@ NAMED_AGAIN_SECONDS = 3600.0
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
-class AnyStore(HandoverStore, RepairStore):
+class AnyStore(HandoverStore, RepairStore, ScheduleStore):
     """The operations of a store of one shard or several, except an owner's numbered calls.
 
     There is one method per operation. Each is one atomic step unless it says otherwise: it writes

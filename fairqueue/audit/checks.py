@@ -13,10 +13,11 @@ from fairqueue.audit.lease_checks import LEASE_CHECKS
 from fairqueue.audit.node_checks import NODE_CHECKS
 from fairqueue.audit.rebuild_checks import REBUILD_CHECKS
 from fairqueue.audit.request_checks import REQUEST_CHECKS
-from fairqueue.audit.view import FORMAT, Audit, Found, Where, entity, entry_of, unequal
+from fairqueue.audit.view import ALMOST, FORMAT, Audit, Found, Where, entity, entry_of, unequal
 
 MORTAL = {kind for kind, of in KINDS.items() if of.goes == "expires"}
 ESTIMATES_KEPT = 16
+HELD_SECONDS = 20.0  # a schedule that is due, while a worker publishes it, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +181,21 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
             yield ("letter", *one), f"a cancelled job without a notice: {one}"
 
 
+def _schedules_are_listed(a: Audit) -> Iterator[Found]:
+    rows = {f"{row.runner} {row.workspace} {row.name}": row for row in a.space.schedules}
+    times = a.space.one("schedule_times", {})
+    for member in rows.keys() ^ times.keys():
+        row = rows.get(member)
+        where = ("schedule", *row[:2]) if row else ("entry", "schedule_times", member)
+        yield where, f"schedule {decode(member)!r} has {'no time' if row else 'no record'}"
+    for member in rows.keys() & times.keys():
+        row, at = rows[member], times[member]
+        # a trigger is due at once, and one that is declared is looked at now and then
+        due = row.due if (row.extra, row.boot) == ("-", "-") else 0.0
+        if not due - ALMOST <= at <= max(row.due, a.now + HELD_SECONDS):
+            yield ("schedule", *row[:2]), f"schedule {decode(member)!r} has a wrong time"
+
+
 def _provider_limits_can_be_forgotten(a: Audit) -> Iterator[Found]:
     fields = a.space.one("limits", {})
     given = {name.split(":")[2] for name in fields if name.startswith("provider:")}
@@ -222,7 +238,8 @@ def _short_publishes_need_no_check(a: Audit) -> Iterator[Found]:
 def _records_can_be_read(a: Audit) -> Iterator[Found]:
     for kind, *names in a.space.unreadable:
         text = f"the record {' '.join((kind, *map(decode, names)))} cannot be read"
-        yield ("job", *names) if kind == "jobs" else ("record", kind, *names), text
+        one = {"jobs": "job", "schedules": "schedule"}.get(kind)
+        yield (one, *names) if one else ("record", kind, *names), text
 
 
 def _the_format_is_known(a: Audit) -> Iterator[Found]:
@@ -247,7 +264,7 @@ def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
     mark = read_mark(text) if text else None
     if mark is None or mark.to is not None or "moves" in a.space.one("limits", {}):
         return
-    kinds = ("scheduled", "slots_of_workspace", "dead_letters")
+    kinds = ("scheduled", "slots_of_workspace", "dead_letters", "schedules")
     there = {names[0].removeprefix("!") for kind in kinds for names, _ in a.space.all(kind)}
     there |= {ws.name for ws, flow in a.flows() if flow.lanes}
     moved = a.space.one("moved", {})
@@ -278,6 +295,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _nothing_is_left),
     ("I11", _provider_limits_can_be_forgotten),
     ("I11", _dead_letters_are_listed),
+    ("I11", _schedules_are_listed),
     ("I13", _records_can_be_read),
     ("I13", _nothing_is_set_aside),
     ("I13", _the_format_is_known),

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from fairqueue._keys import LAYOUT, TYPES, decode
 from fairqueue._stores.engine import Engine
+from fairqueue._stores.schedules import StoredSchedule
 
 R = TypeVar("R")
 Names = tuple[str, ...]
@@ -336,6 +337,15 @@ class Keyspace:
             self.unreadable += [
                 ("jobs", queue, job) for job, text in records.items() if not _JOB.match(text)
             ]
+
+        self.schedules: list[StoredSchedule] = []
+        for (workspace,), records in self.all("schedules"):
+            for name, text in records.items():
+                try:
+                    row = StoredSchedule(workspace, name, *text.split(" "))
+                    self.schedules += [row] if row.due + float(row.seen) >= 0 else []
+                except (ValueError, TypeError):
+                    self.unreadable.append(("schedules", workspace, name))
 
     def _rows(self, kind: str, read: Callable[[str, str], R]) -> dict[str, R]:
         rows: dict[str, R] = {}

@@ -22,7 +22,7 @@ MOST_ROUNDS = 6
 
 ORDER = (
     *("foreign", "key", "shard", "record", "field", "lease", "job"),
-    *("lane", "workspace", "entry", "node", "shared_limit", "letter"),
+    *("lane", "workspace", "schedule", "entry", "node", "shared_limit", "letter"),
 )
 """Subjects of repairs, in order: those from which others are read come first."""
 

@@ -18,6 +18,7 @@ from fairqueue.cli.migrate import migrate
 from fairqueue.cli.pause import drain, pause, resume
 from fairqueue.cli.purge import purge
 from fairqueue.cli.reshard import reshard
+from fairqueue.cli.schedules import schedules
 from fairqueue.cli.stats import stats
 from fairqueue.cli.top import top
 from fairqueue.cli.why import why, workspace
@@ -40,6 +41,7 @@ OF_AN_APP = (
     resume,
     drain,
     purge,
+    schedules,
     stats,
     top,
     why,

@@ -87,6 +87,16 @@ def _cancel(view: View, form: Form) -> str:
     return f"Job {printable(job)} {CANCELLED[view.queue.jobs.cancel(job, **where)]}"
 
 
+def _schedule(how: str, told: str) -> Callable[[View, Form], str]:
+    def act(view: View, form: Form) -> str:
+        name, workspace = given(form, "id", "the name of a schedule"), form.get("name", "")
+        if getattr(view.queue.schedules, how)(name, workspace=workspace):
+            return f"Schedule {printable(name)} {told}."
+        raise ConfigurationError(f"there is no schedule {name!r} in workspace {workspace!r}")
+
+    return act
+
+
 def _examine(view: View, _: Form) -> str:
     return "Doctor has started." if view.checkup.begin() else BUSY
 
@@ -110,6 +120,10 @@ ACTIONS: dict[str, Callable[[View, Form], str]] = {
     "delete-dead": _delete_dead,
     "purge-dead": _purge_dead,
     "cancel": _cancel,
+    "pause-schedule": _schedule("pause", "is paused"),
+    "resume-schedule": _schedule("resume", "goes on from now"),
+    "trigger-schedule": _schedule("trigger", "is published within a second"),
+    "remove-schedule": _schedule("remove", "is removed"),
     "examine": _examine,
     "repair": _repair,
     "forget-aside": _forget_aside,

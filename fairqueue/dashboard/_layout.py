@@ -35,6 +35,7 @@ NAVIGATION = (
     ("/waiting", "Waiting", "j"),
     ("/dead", "Dead letters", "d"),
     ("/pauses", "Pauses", "p"),
+    ("/schedules", "Schedules", "s"),
     ("/limits", "Limits", "l"),
     ("/workers", "Workers", "k"),
     ("/doctor", "Doctor", "x"),

@@ -36,6 +36,7 @@ from fairqueue.operate.dead import filter_of
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
     PAUSES,
+    SCHEDULES,
     TASKS,
     WORKERS,
     Column,
@@ -43,6 +44,7 @@ from fairqueue.tables import (
 )
 
 PAGE = 50
+MOST_SCHEDULES = 1000
 SHOWN_BYTES = 4000
 CURES = {
     "pause": ("/pauses", "Resume"),
@@ -255,6 +257,13 @@ def _pauses(view: View, query: Query) -> Context:
     return _listing(PAUSES, "Nothing is paused or draining.") | _paged(rows, query)
 
 
+def _schedules(view: View, query: Query) -> Context:
+    rows = view.once("schedules", partial(view.queue.schedules.list, most=MOST_SCHEDULES))
+    within = sum(not row.paused and (row.next or 0) < view.now() + 3600 for row in rows)
+    listing = _listing(SCHEDULES, "There is no schedule.") | _paged(rows, query)
+    return listing | {"within": within}
+
+
 def _limits(view: View, query: Query) -> Context:
     """Show the limits of one scope, to edit, or all that are stored."""
     if "scope" not in query:
@@ -336,6 +345,7 @@ PAGES: dict[str, Page] = {
     "/dead-letter": Page("letter.html", "Dead letter", _letter),
     "/job": Page("job.html", "Job", _job),
     "/pauses": Page("pauses.html", "Pauses", _pauses),
+    "/schedules": Page("schedules.html", "Schedules", _schedules),
     "/workers": Page("list.html", "Workers", _workers),
     "/doctor": Page("doctor.html", "Doctor", _doctor),
 }

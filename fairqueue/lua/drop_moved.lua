@@ -21,6 +21,9 @@ for kind, queue, id in gmatch(items, '(%S+) (%S+) (%S+)\n') do
   if letters then
     DeadLetters.take(letters, id)
     DeadLetters.list_workspace(letters)
+  elseif kind == 'schedule' then
+    local r = Schedules.read(name, id)
+    if r then Schedules.drop(r) end
   elseif kind ~= 'key' then
     is_gone = drop_job(queue, id)
   end

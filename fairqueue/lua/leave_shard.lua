@@ -1,7 +1,7 @@
 -- A workspace has moved, or has got a parent elsewhere: only where it is now is kept here.
 -- ARGV now workspace to moves looks
--- RETURNS 1; 0 where it has jobs, dead letters or requests; -1 where it is a parent, and stays;
--- -2 where the number of shards does not change
+-- RETURNS 1; 0 where it has jobs, dead letters, schedules or requests; -1 where it is a parent, and
+-- stays; -2 where the number of shards does not change
 -- moves: 1 since the number of shards changes; looks: 1 to change nothing
 local _, name, to, moves, looks = unpack(ARGV)
 local ws = Moves.workspace(name)
@@ -11,7 +11,7 @@ local function has_jobs()
     if flow.lanes ~= '' then return true end
   end
   return call('EXISTS', K.scheduled(name), K.slots_of_workspace(name), K.dead_letters(name),
-    K.dead_letters('!' .. name), K.requests_of_workspace(name)) > 0
+    K.dead_letters('!' .. name), K.schedules(name), K.requests_of_workspace(name)) > 0
 end
 
 if moves == '1' then

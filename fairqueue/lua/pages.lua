@@ -57,6 +57,16 @@ local function add_letters(kind, of)
   until #ids < ITEMS or is_full()
 end
 
+local function add_schedules()
+  local at, found = '0'
+  repeat
+    at, found = unpack(call('HSCAN', K.schedules(name), at, 'COUNT', ITEMS))
+    for i = 1, #found, 2 do
+      if not is_full() then add('schedule', '-', found[i], '-', found[i + 1]) end
+    end
+  until at == '0' or is_full()
+end
+
 -- Unique keys that jobs have left behind and that still count.
 local function add_keys()
   local found
@@ -103,6 +113,7 @@ if cursor == 'jobs' then
   end
   add_letters('dead', name)
   add_letters('cancelled', '!' .. name)
+  add_schedules()
   if #items > 0 then return { concat(items), cursor } end
   cursor = '0'
 end

@@ -8,7 +8,9 @@
 -- {3, id} that job holds the unique key, {4} stored in place of a dead job that held it,
 -- {6} its workspace moves to another shard, or the caller knows other shards
 -- job: how queue workspace task priority id
--- how: again[shards][,delay,exempt,unnamed,parent,group,expires,unique_for,key]
+-- how: again[shards][,delay,exempt,unnamed,parent,group,expires,unique_for,key[;tick]]
+-- tick: the publish is for this tick of a schedule, and is repeated (0) if the schedule expects
+-- another one; see modules/schedules.lua
 -- exempt: 0, 1, or the fence of the job that this one retries
 -- again: 0 where the caller has just made the id, and sends this for the first time, else 1; 2 more
 -- where the caller has not named this task before
@@ -40,7 +42,9 @@ if may_go then
   if not (done or is_stored) then error(length, 0) end
 end
 -- LATER
-if not find(how, ',', 1, true) then how = how .. ',0,0,0,,,,,' end
+local tick = ''
+if not find(how, ',', 1, true) then how = how .. ',0,0,0,,,,,'
+else how, tick = match(how, '^([^;]*);?(.*)$') end
 local shards, delay, exempt, unnamed, parent, group, expires, unique_for, key =
   match(how, '^%d([%d.]*)' .. string.rep(',([^,]*)', 8) .. '$')
 if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } end
@@ -51,6 +55,8 @@ local capacity, wide, tasks, spread, moves, forwards = unpack(call('HMGET', K.li
 local may_move = moves or forwards
 local is_known = shards == spread or shards == moves or shards == ''
 if spread and not is_known or may_move and Shard.has_moved(name) then return { 6 } end
+local schedule = tick ~= '' and Schedules.expecting(name, tick)
+if schedule == nil then return 0 end
 local lane_key = queue
 if tasks then
   local own = { 'configured:task:' .. task, 'live:task:' .. task, 'pause:task:' .. task }
@@ -59,7 +65,7 @@ if tasks then
 end
 
 -- The short way where a workspace's own capacity is the only one, or does not apply.
-local is_plain = delay == '0' and #exempt == 1 and group .. expires .. key == ''
+local is_plain = delay == '0' and #exempt == 1 and group .. expires .. key .. tick == ''
 local raw = not is_stored and is_plain and find(how, '^[01]')
   and call('HGET', K.workspaces(), name)
 local has_room = raw
@@ -101,11 +107,17 @@ if not is_stored and call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
 local key_field = key ~= '' and exempt == '0' and concat({ name, task, key }, ':')
 local holder, was_dead
 if key_field then holder, was_dead = Enqueue.key_holder(key_field) end
-if holder then return { 3, holder } end
+if holder then
+  if schedule then Schedules.advance(schedule, 'skipped') end
+  return { 3, holder }
+end
 local ws = Records.workspace(name)
 local full = capacity and not (is_stored or is_admitted)
   and not Enqueue.is_admitted(exempt, group) and Enqueue.rejection(ws, queue, task)
-if full then return full end
+if full then
+  if schedule then Schedules.refused(schedule) end
+  return full
+end
 if group ~= '' then Enqueue.admit(group, capacity) end
 expires = expires ~= '' and now + expires
 local times = (delay ~= '0' and '>' .. num(now + delay):sub(1, 14) or '')
@@ -113,6 +125,7 @@ local times = (delay ~= '0' and '>' .. num(now + delay):sub(1, 14) or '')
 if not is_stored then
   Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, times))
 end
+if schedule then Schedules.advance(schedule, 'published') end
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
 if #exempt > 1 then Enqueue.pass_key_on(exempt, queue, id) end
 if unnamed == '1' then Shard.count(K.without_workspace(), task) end

@@ -80,6 +80,12 @@ local function take_letter(of, item)
   DeadLetters.list_workspace(of)
 end
 
+local function take_schedule(item)
+  if call('HSETNX', K.schedules(name), item.id, item.record) == 0 then return end
+  local r = Schedules.read(name, item.id)
+  if r then Schedules.place(r) end
+end
+
 local function take_key(item)
   local until_then, field = match(item.key, '^(%S+) (.*)$')
   local held = field and concat({ item.queue, item.id, until_then }, ' ')
@@ -92,6 +98,7 @@ local function take(item)
   local kind = item.kind
   if kind == 'dead' then take_letter(name, item)
   elseif kind == 'cancelled' then take_letter('!' .. name, item)
+  elseif kind == 'schedule' then take_schedule(item)
   elseif kind == 'rest' or kind == 'end' then take_rest(item)
   elseif kind ~= 'key' then take_job(item) end
   take_key(item)

@@ -20,6 +20,7 @@ from fairqueue._types import Pause
 from fairqueue.errors import FairQueueError
 from fairqueue.lists import Overview, QueueRow, Runnable
 from fairqueue.metrics._families import OF_STORE
+from fairqueue.operate.views import TICKS
 from fairqueue.plain import printable
 from fairqueue.shares import shares_of
 
@@ -82,6 +83,10 @@ class _Reading:
         self.add("leases_expired", totals.leases_expired)
         for reason, n in totals.dead.items():
             self.add("jobs_died", n, reason)
+        for outcome in TICKS:
+            self.add("schedule_ticks", totals.ticks.get(outcome, 0), outcome)
+        self.add("schedules", totals.schedules)
+        self.add("schedule_lateness_seconds", queue.schedules.lateness())
         if memory := queue.views.memory():
             self.add("redis_memory_used_bytes", memory.used_bytes)
             self.add("redis_memory_max_bytes", memory.max_bytes)

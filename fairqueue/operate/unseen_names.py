@@ -19,7 +19,7 @@ from fairqueue.errors import StoreUnavailable
 log = logging.getLogger("fairqueue.admin")
 
 PLACES = {
-    "workspace": ("workspaces", "dead_workspaces", "limits"),
+    "workspace": ("workspaces", "dead_workspaces", "limits", "schedule_times"),
     "queue": ("nodes", "kinds", "limits"),
     "task": ("tasks",),
 }

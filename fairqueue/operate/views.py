@@ -50,6 +50,7 @@ IN_A_SAMPLE = 12  # workspaces that run most, and as many that wait most
 BEGINNING = "0"
 _ACKED = re.compile(rb"([\d.e+-]+) (\d+)")
 DEATHS = ("max_deliveries", "expired", "rejected")
+TICKS = ("published", "skipped", "missed", "full")
 
 ReadPage = Callable[[str], JobPage]
 """Reads the page at a cursor."""
@@ -289,6 +290,8 @@ class Views:
             worker_seconds=sum(each.worker_seconds for each in found),
             leases_expired=sum(each.leases_expired for each in found),
             dead={why: sum(each.dead[why] for each in found) for why in DEATHS},
+            ticks=dict(sum((Counter(each.ticks) for each in found), Counter[str]())),
+            schedules=sum(each.schedules for each in found),
         )
 
     def tasks(self) -> list[TaskRow]:
@@ -370,14 +373,17 @@ def _totals(engine: Engine) -> Totals:
     """Read one shard's counts."""
     found = engine.command("HGET", engine.keys.key("tasks"), "")
     of_all = _ACKED.fullmatch(found or b"")
-    names = ["leases_expired", *(f"dead_{why}" for why in DEATHS)]
-    counts = engine.command("HMGET", engine.keys.key("totals"), *names)
-    expired, *dead = (int(n) if (n or b"").isdigit() else 0 for n in counts)
+    names = [f"dead_{why}" for why in DEATHS] + [f"ticks_{how}" for how in TICKS]
+    counts = engine.command("HMGET", engine.keys.key("totals"), "leases_expired", *names)
+    expired, *others = (int(n) if (n or b"").isdigit() else 0 for n in counts)
+    dead, ticks = others[: len(DEATHS)], others[len(DEATHS) :]
     return Totals(
         acked=int(of_all[2]) if of_all else 0,
         worker_seconds=int(of_all[1]) / 1e6 if of_all else 0.0,
         leases_expired=expired,
         dead=dict(zip(DEATHS, dead, strict=True)),
+        ticks={how: n for how, n in zip(TICKS, ticks, strict=True) if n},
+        schedules=engine.command("ZCARD", engine.keys.key("schedule_times")),
     )
 
 

@@ -17,6 +17,7 @@ from fairqueue_celery._channel.broker import queue_of
 from fairqueue_celery._config.versions import check_versions
 from fairqueue_celery._publish.batch import batch
 from fairqueue_celery._publish.unique import Unique, job_of, unique_outcome
+from fairqueue_celery._schedules import schedules_of
 from fairqueue_celery.errors import BatchInterrupted, BatchRefused, CapacityExceeded, LeaseLost
 from fairqueue_kombu_alias import add_aliases
 
@@ -33,5 +34,6 @@ __all__ = [
     "batch",
     "job_of",
     "queue_of",
+    "schedules_of",
     "unique_outcome",
 ]

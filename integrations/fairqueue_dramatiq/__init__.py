@@ -24,7 +24,7 @@ from fairqueue_dramatiq.errors import (
     LeaseLostInterrupt,
     StoreUnavailable,
 )
-from fairqueue_dramatiq.middleware import FairQueueMiddleware, install, queue_of
+from fairqueue_dramatiq.middleware import FairQueueMiddleware, install, queue_of, schedules_of
 
 send_groups_whole()
 
@@ -47,5 +47,6 @@ __all__ = [
     "install",
     "job_of",
     "queue_of",
+    "schedules_of",
     "unique_outcome",
 ]

@@ -18,12 +18,13 @@ from fairqueue.adapters import (
     UNKNOWN_TASK,
     FailureReporter,
     SilenceWatch,
+    Ticker,
     UnknownTaskBackoff,
     failure_reason,
     settings_summary,
 )
 from fairqueue.metrics import Server, serve_worker
-from fairqueue_dramatiq import _broker_kinds
+from fairqueue_dramatiq import _broker_kinds, _schedules
 from fairqueue_dramatiq._adopt import AdoptingConsumer, AdoptionThread
 from fairqueue_dramatiq._claims import Claims
 from fairqueue_dramatiq._consumer import FairConsumer
@@ -57,6 +58,7 @@ class BrokerProxy:
         self._claims: Claims | None = None
         self._failure_reporter: FailureReporter | None = None
         self._silence: SilenceWatch | None = None
+        self._ticker: Ticker | None = None
         self._metrics: list[Server] = []
         self._consumers: dict[str, FairConsumer] = {}
         self._adoption_threads: dict[str, AdoptionThread] = {}
@@ -126,6 +128,7 @@ class BrokerProxy:
             self.core, lambda: claims.queues, partial(report_failure, self.broker)
         )
         self._failure_reporter.start()
+        self._ticker = _schedules.start(self.broker, self.core)
         self._metrics = serve_worker(self.core)
         self._log_settings()
 
@@ -159,6 +162,8 @@ class BrokerProxy:
             self._claims.drain()
         if self._failure_reporter is not None:
             self._failure_reporter.stop()
+        if self._ticker is not None:
+            self._ticker.stop()
 
     def stop_worker(self) -> None:
         """The worker has stopped."""

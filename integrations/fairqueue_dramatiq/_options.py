@@ -14,7 +14,7 @@ from typing import Any
 from dramatiq.broker import Broker
 
 import fairqueue
-from fairqueue import adapters
+from fairqueue import Schedule, adapters
 from fairqueue_dramatiq._messages import describe
 from fairqueue_dramatiq.errors import ConfigurationError
 
@@ -23,7 +23,8 @@ logger = logging.getLogger("fairqueue_dramatiq.options")
 WORKSPACE = "workspace"
 """As an option of a message it comes first; as an option of an actor, after ``workspace_from``."""
 
-OPTIONS = frozenset({WORKSPACE, "unique_key", "unique_for", "expires"})
+SCHEDULE = "schedule"
+OPTIONS = frozenset({WORKSPACE, SCHEDULE, "unique_key", "unique_for", "expires"})
 
 MAX_SECONDS = sys.float_info.max
 """A message from JSON may hold a larger whole number; NaN compares false."""
@@ -42,6 +43,10 @@ def check_actor_options(options: Mapping[str, Any]) -> None:
     """Raise ConfigurationError for invalid options of an actor."""
     for name in ("unique_for", "expires"):
         _seconds(name, options.get(name))
+    if not isinstance(options.get(SCHEDULE), Schedule | None):
+        raise ConfigurationError(
+            f"schedule must be a fairqueue.Schedule, not {options[SCHEDULE]!r:.40}"
+        )
 
 
 def publish_options(broker: Broker, message: Any) -> PublishOptions:

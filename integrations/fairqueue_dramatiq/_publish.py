@@ -230,6 +230,7 @@ class Publisher:
             delay_seconds=delay_seconds(message, delay),
             group=group_of(message.options),
             parent_fence=adapters.parent_fence(self.core.store.store_id),
+            tick=adapters.tick_of(message.message_id),
             **vars(options),
             **how,
         )

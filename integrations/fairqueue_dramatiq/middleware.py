@@ -14,6 +14,7 @@ from fairqueue import adapters
 from fairqueue_dramatiq import _broker_kinds
 from fairqueue_dramatiq._broker_proxy import BrokerProxy
 from fairqueue_dramatiq._options import OPTIONS, check_actor_options
+from fairqueue_dramatiq._schedules import DramatiqSchedules
 from fairqueue_dramatiq.errors import ConfigurationError
 
 
@@ -29,8 +30,8 @@ class FairQueueMiddleware(Middleware):
     as ``FAIRQUEUE_*`` variables. Raises ConfigurationError (or WorkspaceUnresolved, for a resolver
     that cannot be loaded) for what is unknown or impossible.
 
-    Declare actors that use ``workspace=``, ``unique_key=``, ``unique_for=`` or ``expires=`` after
-    adding the middleware.
+    Declare actors that use ``workspace=``, ``unique_key=``, ``unique_for=``, ``expires=`` or
+    ``schedule=`` after adding the middleware.
     """
 
     def __init__(self, *, url: str | None = None, **settings: Any) -> None:
@@ -134,6 +135,14 @@ def queue_of(broker: Broker) -> fairqueue.FairQueue:
     ConfigurationError for a broker without the middleware.
     """
     return proxy_of(broker).core
+
+
+def schedules_of(broker: Broker) -> DramatiqSchedules:
+    """Return the schedules of a broker's namespace: to put, list, pause and remove them.
+
+    Raises ConfigurationError for a broker without the middleware.
+    """
+    return DramatiqSchedules(broker, queue_of(broker))
 
 
 def proxy_of(broker: Broker) -> BrokerProxy:

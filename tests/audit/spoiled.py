@@ -1,6 +1,6 @@
 """Worlds with something in every structure, and random damage to what is no truth.
 
-Truth is jobs, leases, limits, dead letters and unique keys. All else is an index.
+Truth is jobs, leases, limits, dead letters, unique keys and schedules. All else is an index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairqueue.adapters import Admission
 from fairqueue.audit.keyspace import Keyspace
 from tests.contract.world import World
 
-TRUTH = ("jobs", "leases", "limits", "dead_letters", "unique")
+TRUTH = ("jobs", "leases", "limits", "dead_letters", "unique", "schedules")
 TASKS, WORKSPACES, QUEUES = ("t", "u", "limited"), ("eu", "us", "solo {1}", "slow"), ("q", "q2")
 SPARED = {
     "meta",  # fences and the clock: nothing that is stored says how far they have come
@@ -58,10 +58,24 @@ def play(world: World, random: Random) -> None:
             random.choice((worker.finish, worker.release, worker.reject))(lease)
         if random.random() < 0.1:
             world.jobs.cancel(f"j{random.randint(0, serial)}")
+        if random.random() < 0.1:
+            put_schedule(world, name, f"s{serial}", random)
         world.clock.advance(random.choice((0.01, 0.1, 1)))
     world.clock.advance(0.0037)  # not just before a rate opens
     while world.reap():
         pass
+
+
+def put_schedule(world: World, workspace: str, name: str, random: Random) -> None:
+    """Put a schedule, and perhaps pause, trigger or hold it."""
+    due = f"{world.clock() + random.choice((0, 60)):.3f}"
+    record = {"runner": "core", "next": due, "delay": "0", "boot": "-", "digest": "d"}
+    world.store.put_schedule(workspace, name, **record, definition="{}")
+    how = random.choice(("pause", "trigger", "hold", ""))
+    if how == "hold":
+        world.store.due_schedules(("core",), 1)
+    elif how:
+        world.store.change_schedule(workspace, name, how)
 
 
 def spoil(engine: Engine, random: Random, most: int) -> list[str]:

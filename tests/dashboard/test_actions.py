@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fairqueue import FairQueue, Pause, Scope
+from fairqueue import FairQueue, NewJob, Pause, Scope
 from fairqueue.dashboard._remembered import MOST, Remembered
 from fairqueue.dashboard._sampler import Sampler
 from tests.dashboard.serving import Visitor
@@ -28,6 +28,22 @@ def test_pause_drain_and_resume(queue: FairQueue, visitor: Visitor) -> None:
         assert "Resumed" in visitor.act("resume", scope=scope, name=name)
     assert paused(queue) == {}
     assert "Nothing was paused" in visitor.act("resume", scope="queue", name="q")
+
+
+def test_schedules(queue: FairQueue, visitor: Visitor) -> None:
+    """They are paused, resumed, triggered and removed; the page says what is due soon."""
+    job = NewJob(b"", queue="q", task="<b>")
+    queue.schedules.put("<i>", job, workspace="acme", every=60)
+    queue.schedules.put("later", job, workspace="acme", every=7200)
+    page = visitor.page("/schedules")
+    assert "1 due within the next hour" in page
+    assert "&lt;i&gt;" in page
+    assert "is paused" in visitor.act("pause-schedule", name="acme", id="<i>")
+    assert [row.paused for row in queue.schedules.list()] == [False, True]
+    assert "goes on from now" in visitor.act("resume-schedule", name="acme", id="<i>")
+    assert "within a second" in visitor.act("trigger-schedule", name="acme", id="<i>")
+    assert "is removed" in visitor.act("remove-schedule", name="acme", id="<i>")
+    assert [row.name for row in queue.schedules.list()] == ["later"]
 
 
 def test_limits_are_edited_in_place(queue: FairQueue, visitor: Visitor) -> None:

@@ -22,6 +22,7 @@ PAGES = (
     "/waiting",
     "/dead",
     "/pauses",
+    "/schedules",
     "/workers",
     "/doctor",
 )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import CapacityExceeded, FairQueue, Scope
+from fairqueue import CapacityExceeded, FairQueue, NewJob, Scope
 from fairqueue.metrics import collector, process_collector, serve, serve_worker
 from fairqueue.metrics._families import OF_PROCESS, OF_STORE
 from fairqueue.testing import embedded_redis
@@ -247,3 +247,17 @@ def test_no_worker_needs_the_extra() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "pip install 'fairqueue[metrics]'" in done.stderr
+
+
+def test_schedules(queue: FairQueue) -> None:
+    """How many there are, what became of their ticks, and for how long one is due."""
+    queue.schedules.put("n", NewJob(b"x", queue="q"), workspace="a", every=60)
+    engine = queue.store.shards[0].engine
+    key = engine.keys.key("schedules", "a")
+    record = engine.command("HGET", key, "n")
+    due = record.split(b" ")[1]
+    engine.command("HSET", key, "n", record.replace(due, b"%.3f" % (float(due) - 90), 1))
+    samples = scrape(collector(queue))
+    assert samples["fairqueue_schedules",] == 1
+    assert samples["fairqueue_schedule_ticks_total", "published"] == 0
+    assert 29 < samples["fairqueue_schedule_lateness_seconds",] < 60

@@ -35,14 +35,25 @@ from fairqueue._stores.library import read_source
 from fairqueue._stores.limits_text import configured
 from fairqueue._stores.memory import Database, MemoryEngine
 from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.schedules import StoredSchedule
 from fairqueue._stores.store import Store
-from fairqueue._types import StoredLimits
-from fairqueue.adapters import Admission, Claimed, Ending, Finish, Published
+from fairqueue._types import StoredLimits, Tick
+from fairqueue.adapters import (
+    Admission,
+    Claimed,
+    Ending,
+    Finish,
+    Placed,
+    Published,
+)
 from fairqueue.audit.checks import findings
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
 from fairqueue.lists import DeadFilter
 from fairqueue.operate import DeadLetters
+from fairqueue.schedules._definition import PUT_BY_CALL
+from fairqueue.schedules._ticker import _due as due_tick
+from fairqueue.schedules._timing import Schedule
 from fairqueue.testing import ManualClock
 from tests.lost_writes import restore
 from tests.model.accounts import Accounts
@@ -314,6 +325,44 @@ class Moves(RuleBasedStateMachine):
             self.model.admit(admission.group, has_capacity=has_capacity)
             self.model.publish(job)
             self.published.append(job)
+
+    @rule(workspace=WORKSPACES, name=st.sampled_from(["s 1", "s2"]), every=st.integers(1, 40))
+    def put_schedule(self, workspace: str, name: str, every: int) -> None:
+        """Put a schedule, or the same again, or another one under its name."""
+        placed = Placed("core", workspace, name, "t1", {})
+        self.both(lambda store: placed.put(store, Schedule(every=every, spread=3), PUT_BY_CALL))
+
+    @rule(
+        workspace=WORKSPACES,
+        name=st.sampled_from(["s 1", "s2"]),
+        how=st.sampled_from(["pause", "resume", "trigger", "remove"]),
+    )
+    def change_schedule(self, workspace: str, name: str, how: str) -> None:
+        """Change a schedule that may be there."""
+        self.both(lambda store: store.change_schedule(workspace, name, how))
+
+    @rule(n=st.integers(1, 3), queue=QUEUES, key=st.sampled_from([None, "k 1"]))
+    def publish_ticks(self, n: int, queue: str, key: str | None) -> None:
+        """Publish what is due, twice: the second of two processes stores nothing."""
+        self._settle_what_is_due()
+        _, _, due = self.both(lambda store: store.due_schedules(("core",), n))
+        for row in due:
+            now = self.look().now
+            tick = due_tick(row, now).tick
+            if tick.at is None:
+                self.both(partial(_advance, row, tick))
+                continue
+            job = Job(f"j {next(self.serial)}", row.workspace, queue, "t1", b"")
+            admission = Admission(unique_key=key, tick=tick)
+            before = len(self.published)
+            self._publish(job, admission)
+            if len(self.published) > before:
+                at = (row.workspace, row.name, tick.at)
+                assert at not in self.model.ticks
+                self.model.ticks.add(at)
+                again = replace(job, id=f"j {next(self.serial)}")
+                done = self.both(partial(_publish, again, admission))
+                assert done.outcome is Outcome.REPEATED
 
     @precondition(lambda self: self.published)
     @rule(data=st.data())
@@ -843,6 +892,10 @@ def _plain(claimed: Claimed) -> Claimed:
     """Return a reply without this process's clock."""
     leases = tuple(replace(lease, received_monotonic=0.0) for lease in claimed.leases)
     return replace(claimed, leases=leases)
+
+
+def _advance(row: StoredSchedule, tick: Tick, store: Store) -> bool:
+    return store.change_schedule(row.workspace, row.name, "advance", tick)
 
 
 def _publish(job: Job, admission: Admission, store: Store) -> Published:

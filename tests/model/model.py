@@ -100,6 +100,8 @@ class Model:
     observed: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Starts and publishes that a limit would have blocked or rejected, by workspace."""
     there_were_rates: bool = False
+    ticks: set[tuple[str, str, float]] = field(default_factory=set)
+    """Ticks of schedules that were published: workspace, name and time."""
     """If so, a start may have been counted for a rate."""
     tasks_were_limited: bool = False
     """If so, a job may have changed its lane and stand behind one that was published later."""

@@ -16,7 +16,7 @@ import click
 import pytest
 from starlette.types import ASGIApp
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, NewJob
 from fairqueue.cli import main
 from tests.dashboard.serving import served
 from tests.nodes import cluster, watched
@@ -56,6 +56,7 @@ COMMANDS = {
     "queues": Harmless("", "q"),
     "reshard": Harmless("--to 5 --dry-run"),
     "resume": Harmless("--queue q"),
+    "schedules": Harmless("", "w3"),
     "stats": Harmless("", "w3"),
     "tasks": Harmless("", "send"),
     "why": Harmless("w1-3", "waiting"),
@@ -105,6 +106,7 @@ def shell(url: str, namespace: str) -> Iterator[Shell]:
         for n in range(4):
             for name in NAMES:
                 queue.publish(b"", queue="q", workspace=name, task="send", job_id=f"{name}-{n}")
+        queue.schedules.put("n", NewJob(b"", queue="q"), workspace="w3", every=3600)
         for lease in queue.claim(["q"], 8).leases:
             if lease.job.id.endswith("-0"):
                 queue.reject(lease, reason="broken")

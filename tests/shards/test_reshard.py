@@ -27,8 +27,10 @@ from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore, mover
+from fairqueue._stores.sharded.carrier import Hold
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits
+from fairqueue.adapters import Ticker
 from fairqueue.audit import audit
 from fairqueue.lists import WaitingJob
 from fairqueue.testing import ManualClock
@@ -107,7 +109,10 @@ def fill(queue: FairQueue, clock: ManualClock) -> None:
         put(b"one", task="t0", unique_key="a key: 1", job_id=f"{name}-unique")
         put(b"gone", task="t1", unique_key="k", unique_for=900, job_id=f"{name}-gone")
         queue.jobs.cancel(f"{name}-gone")
+        queue.schedules.put("n", NewJob(b"", queue="q"), workspace=name, every=3600)
         clock.advance(0.01)
+    queue.schedules.pause("n", workspace="w4")
+    queue.schedules.put("n", NewJob(b"", queue="q"), workspace="only", every=60, spread=9)
     queue.limits.set(Scope.workspace("w1"), concurrency=2, weight=3)
     queue.limits.set(Scope.default(), capacity=1000)
     queue.pauses.pause(Scope.workspace("w2"))
@@ -139,6 +144,7 @@ def picture(queue: FairQueue) -> dict[str, Any]:
             (row.scope, row.name, row.state, row.since) for row in queue.store.pauses()
         ),
         "depth": {of: queue.store.depth(of) for of in ("q", "other")},
+        "schedules": queue.schedules.list(),
     }
 
 
@@ -151,7 +157,7 @@ def test_everything_of_a_workspace_is_as_before(
     fill(queue, clock)
     before = picture(queue)
     found = queue.doctor.reshard(to)
-    moving = {name for name in NAMES if shard_of(name, shards) != shard_of(name, to)}
+    moving = [name for name in (*NAMES, "only") if shard_of(name, shards) != shard_of(name, to)]
     assert (found.is_done, found.late, found.workspaces) == (True, [], len(moving))
     assert picture(queue) == before
     assert picture(processes.open(to)) == before
@@ -161,6 +167,40 @@ def test_everything_of_a_workspace_is_as_before(
             if n != shard_of(name, to):
                 [row] = processes.shard(n).snapshot([name]).workspaces or [None]
                 assert row is None or row.waiting + row.scheduled + row.dead == 0
+
+
+def test_ticks_while_workspaces_move(
+    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers look between the steps of the move: each tick of each schedule is one job."""
+    queue = processes.open(1)
+    for name in NAMES:
+        queue.schedules.put("n", NewJob(b"", queue="q"), workspace=name, every=5, catch_up="all")
+    begin, tickers = clock(), [Ticker(processes.open(1).schedules.core) for _ in range(2)]
+
+    def look() -> None:
+        clock.advance(1)
+        for ticker in tickers:
+            ticker.look()
+
+    renew = Hold.renew
+
+    def renew_and_look(self: Hold, *, now: bool = False) -> None:
+        look()
+        renew(self, now=now)
+
+    monkeypatch.setattr(Hold, "renew", renew_and_look)
+    assert queue.doctor.reshard(FROM).is_done
+    for _ in range(10):
+        look()
+    ticks: dict[str, list[float]] = {name: [] for name in NAMES}
+    while leases := queue.claim(["q"], 50).leases:
+        for lease in leases:
+            ticks[lease.job.workspace].append(int(lease.job.id.split(",")[1]) / 1000 - begin)
+            queue.ack(lease)
+    wanted = [5.0 * n for n in range(1, int((clock() - begin) / 5) + 1)]
+    assert {name: sorted(found) for name, found in ticks.items()} == dict.fromkeys(NAMES, wanted)
+    assert processes.findings(FROM) == []
 
 
 class Killed(BaseException):

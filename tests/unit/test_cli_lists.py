@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairqueue import FairQueue, Scope
+from fairqueue import FairQueue, NewJob, Scope
+from tests.system.ledger import wait_for
 from tests.unit.conftest import Shell
 
 ODD = "\x1b[2J"
@@ -184,3 +185,32 @@ def test_stats_watch_until_they_are_interrupted(
     text = shell.run("stats", "--watch", "5m").stdout
     assert text.count("namespace") == 3
     assert waited == [300.0] * 3
+
+
+def test_schedules(shell: Shell, queue: FairQueue) -> None:
+    """They are listed, and changed by name; one that is not there is exit code 1."""
+    assert "There is no schedule." in shell.run("schedules").stdout
+    queue.schedules.put(ODD, NewJob(b"x", queue="q", task="t"), workspace="acme", every=60)
+    queue.schedules.put("n", NewJob(b"x", queue="q"), workspace="globex", cron="0 2 * * *")
+    text = shell.run("schedules").stdout
+    assert text.splitlines()[2].split()[:5] == ["acme", "\\x1b[2J", "every", "60", "s"]
+    (row,) = shell.json("schedules", "--workspace", "globex")["schedules"]
+    assert (row["schedule"], row["tz"], row["paused"]) == ("0 2 * * *", "UTC", False)
+    for action in ("pause", "resume", "trigger", "remove"):
+        done = shell.json("schedules", action, "n", "--workspace", "globex")
+        assert done == {"name": "n", "workspace": "globex", "done": True}
+    gone = shell.run("schedules", "pause", "n", "--workspace", "globex", code=1)
+    assert "there is none" in gone.stdout
+    assert "--workspace" in shell.run("schedules", "pause", "n", code=2).output
+
+
+def test_why_names_the_tick(shell: Shell, queue: FairQueue) -> None:
+    """A job that a schedule has published says which, and for which time."""
+    queue.schedules.put("nightly run.", NewJob(b"x", queue="q"), workspace="acme", every=60)
+    queue.schedules.trigger("nightly run.", workspace="acme")
+    ticker = queue.schedules.start()
+    wait_for(lambda: queue.depth("q"))
+    ticker.stop()
+    (job,) = shell.json("jobs")["jobs"]
+    text = shell.run("why", job["job_id"]).stdout
+    assert "UTC of schedule nightly run." in text

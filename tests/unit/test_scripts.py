@@ -36,7 +36,7 @@ NOT_OPERATIONS = {
     "would_store",
 }
 """These run no script, or those of others."""
-OF_ONE_SHARD = {"heads", "index_tasks", "rebuild"}
+OF_ONE_SHARD = {"due_schedules", "heads", "index_tasks", "rebuild"}
 """These no sharded store does, though every store has them."""
 ROUTES = {"workspace", "ticket", "fence", "scope", "all", "first", "there", "turns"}
 WRITES_NOTHING = "-- WRITES nothing"

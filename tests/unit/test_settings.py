@@ -48,6 +48,7 @@ DEFAULTS: dict[str, Any] = {
     "metrics_bind": None,
     "metrics_workspaces": 20,
     "tracing": False,
+    "run_beat_schedule": False,
     "limit_provider": None,
 }
 

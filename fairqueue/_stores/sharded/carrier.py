@@ -86,7 +86,7 @@ class Hold:
         return total
 
 
-OTHERS = (b"key ", b"rest ", b"end ")
+OTHERS = (b"key ", b"rest ", b"end ", b"schedule ")
 """How items begin that are neither jobs nor dead letters."""
 
 

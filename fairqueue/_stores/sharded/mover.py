@@ -31,7 +31,10 @@ PASSES = 8  # at most, before new workspaces begin on their new shards in any ca
 POLL_SECONDS = 0.1
 GIVEN_MOST = 10  # times; each finds what has changed since the last
 LEAST = 2  # limits of a single shard are stored in another way
-PLACES = ("workspaces", "dead_workspaces", "limits", "unique", "requests", "task_rates")
+PLACES = (
+    *("workspaces", "dead_workspaces", "limits", "unique", "requests", "task_rates"),
+    "schedule_times",
+)
 """Keys that may name a workspace."""
 
 MARK = frozenset({"shards"})
@@ -296,7 +299,7 @@ def _settings_of(
 
 
 def _has_jobs(shard: Store) -> bool:
-    kinds = ("jobs:", "leases", "dead_letters:")
+    kinds = ("jobs:", "leases", "dead_letters:", "schedules:")
     keys = (entry.key.decode(errors="replace") for entry in shard.engine.dump(payloads=False))
     return any(key.removeprefix(shard.engine.keys.prefix).startswith(kinds) for key in keys)
 

@@ -114,9 +114,9 @@ class ShardedParents(Shards):
         if left is Left.HAS_JOBS:
             raise ConfigurationError(
                 f"workspaces[{workspace!r}].parent={parent!r}: the workspace has jobs, dead "
-                f"letters or requests on shard {at.engine.shard}, and its parent's shard is "
-                f"{number}: let its jobs end or purge them, purge its dead letters, then set the "
-                "parent again; nothing has changed"
+                f"letters, schedules or requests on shard {at.engine.shard}, and its parent's "
+                f"shard is {number}: let its jobs end or purge them, purge its dead letters, "
+                "remove its schedules, then set the parent again; nothing has changed"
             )
         self.layout.is_at(workspace, number)
 

@@ -10,6 +10,7 @@
 --   item:  kind queue id score size\nkey\nrecord
 --     lane, returned, scheduled: a job, with its score of that sorted set
 --     dead, cancelled: a letter, or notice; the score says when its notice is due
+--     schedule: a schedule, with its name as the id
 --     key: a unique key whose job has ended
 --     rest, end: limits and what else has no queue, in lines: what name value
 --     key, of each: until when it counts, and its field of `unique`, or nothing

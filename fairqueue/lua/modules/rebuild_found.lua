@@ -195,6 +195,13 @@ function RebuildFound.is_sound(kind, name, member)
   end
 end
 
+-- A schedule whose record can be read is looked at when it is due.
+function RebuildFound.schedule(_, workspace, name)
+  local r = Schedules.read(workspace, name)
+  if r then Schedules.place(r) end
+  return r and 'ordered' or 'set_aside'
+end
+
 -- An entry that no record claims goes.
 function RebuildFound.entry(_, kind, ...)
   local names = { ... }

@@ -98,6 +98,7 @@ def _publish(
         about.key.seconds if about.key else None,
         about.retry_of,
         other_id,
+        adapters.tick_of(about.task_id),
     )
 
     def done(job: JobId) -> None:

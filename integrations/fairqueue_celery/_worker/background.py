@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 from celery import bootsteps
 
-from fairqueue import FairQueue
+from fairqueue import ConfigurationError, FairQueue
 from fairqueue.adapters import settings_summary
 from fairqueue.metrics import serve_worker
+from fairqueue_celery import _schedules
 from fairqueue_celery._config import options
 from fairqueue_celery._kombu_lists import adopt
 from fairqueue_celery._worker import failures, revoke
@@ -27,7 +28,7 @@ class Stoppable(Protocol):
 
 
 class Background(bootsteps.StartStopStep):
-    """Adopts stock messages, reports failures and searches for revoked jobs.
+    """Adopts stock messages, reports failures, searches for revoked jobs, publishes ticks.
 
     It begins when the worker first consumes, goes on while it reconnects, and ends when it stops.
     """
@@ -47,11 +48,16 @@ class Background(bootsteps.StartStopStep):
         self._begun = True
         transport = parent.connection.transport
         broker, transport_options = transport.broker, transport.client.transport_options or {}
+        if broker.core.settings.run_beat_schedule and getattr(parent.controller, "beat", False):
+            raise ConfigurationError(
+                "with run_beat_schedule the workers publish beat_schedule: start them without -B"
+            )
         for line in _settings_in_force(broker.core, parent.app):
             logger.info(line)
         self._running += adopt.start(broker, transport_options)
         self._running.append(failures.start(parent.app, broker))
         self._running.append(revoke.start(broker, transport_options))
+        self._running.append(_schedules.start(parent.app, broker.core))
         self._running += serve_worker(broker.core)
 
     def close(self, parent: Any) -> None:  # noqa: ARG002 - Celery's

@@ -1,0 +1,24 @@
+-- Take up to n schedules that are due, for a few seconds, to publish their ticks.
+-- ARGV now runners n
+-- RETURNS {now, seconds, entry, record, ...}: in how many seconds to look again
+-- runners: those of the caller, with spaces around each
+local _, runners, n = unpack(ARGV)
+-- LATER
+local found, seconds = Schedules.due(runners, tonumber(n))
+local reply = { now_text, num(seconds) }
+if #found == 0 then return reply end
+-- LATER
+local moves = call('HEXISTS', K.limits(), 'moves') == 1
+for _, member in ipairs(found) do
+  local r = Schedules.listed(member)
+  if r and Schedules.due_at(r) > now then
+    Schedules.place(r)
+  elseif r then
+    Schedules.hold(r)
+    if not (moves and Shard.has_moved(r.workspace)) then
+      insert(reply, member)
+      insert(reply, call('HGET', K.schedules(r.workspace), r.name))
+    end
+  end
+end
+return reply

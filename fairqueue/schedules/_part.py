@@ -1,0 +1,133 @@
+"""Put, list and change schedules: ``queue.schedules``."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from fairqueue._context import current_workspace
+from fairqueue._new_job import NewJob
+from fairqueue._validation import check_name, name_or_none
+from fairqueue.errors import ConfigurationError
+from fairqueue.lists import ScheduleRow
+from fairqueue.schedules._definition import PUT_BY_CALL, STORED, Core, Placed
+from fairqueue.schedules._ticker import Ticker
+from fairqueue.schedules._timing import Schedule
+
+KEPT = ("queue", "task", "priority", "expires_seconds")
+"""What a definition keeps of a job, beside its payload."""
+
+
+class Schedules:
+    """Schedules of a workspace, put and changed at run time; workers publish their ticks.
+
+    Each tick is at most one job, whatever processes are killed or stopped, and none is lost while a
+    worker lives. All calls raise ConfigurationError for what is not allowed, with nothing changed,
+    and StoreUnavailable if the store cannot be reached.
+    """
+
+    kind = "core"
+    """Which workers publish the ticks of what is put here."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    def call_of(self, what: Any) -> tuple[str, dict[str, Any], Any]:
+        """Return the task that ticks publish, its call as JSON, and its workspace if it names one.
+
+        Here of a NewJob. Raises ConfigurationError for what cannot be kept.
+        """
+        if not isinstance(what, NewJob):
+            raise ConfigurationError(f"a schedule publishes a NewJob, not {type(what).__name__}")
+        kept = {name: getattr(what, name) for name in KEPT}
+        kept["payload"] = b64encode(what.payload).decode()
+        return what.task or what.queue, kept, what.workspace
+
+    def start(self) -> Ticker:
+        """Publish ticks in a thread of this process, until the result's ``stop`` is called.
+
+        Celery's and Dramatiq's workers do so by themselves.
+        """
+        return Ticker(self.core).start()
+
+    def put(
+        self,
+        name: str,
+        what: Any,
+        *,
+        workspace: str | int | UUID | None = None,
+        schedule: Schedule | None = None,
+        **when: Any,
+    ) -> bool:
+        """Store a schedule under a name of its workspace, and replace one that is there.
+
+        ``when`` are the arguments of :class:`fairqueue.Schedule`, which may be given itself as
+        ``schedule``. The workspace is the given one, else that of the surroundings, else the
+        default one. Returns whether anything has changed: the same schedule again changes nothing,
+        and its next tick stays.
+        """
+        if (schedule is None) == (not when):
+            raise ConfigurationError(
+                "give a schedule=, or arguments of one, such as cron= or every="
+            )
+        task, call, own = self.call_of(what)
+        places = (workspace, own, current_workspace(), self.core.settings.default_workspace)
+        given = check_name("workspace", next(place for place in places if place is not None))
+        placed, store = Placed(self.kind, given, _checked(name), task, call), self.core.connected()
+        return placed.put(store, schedule or Schedule(**when), PUT_BY_CALL)[0] == STORED
+
+    def get(self, name: str, *, workspace: str | int | UUID) -> ScheduleRow | None:
+        """Return one; None: there is none of this name."""
+        named = check_name("workspace", workspace), _checked(name)
+        pages = self.core.connected().schedules(*named)
+        return next((row.row(now) for now, page in pages for row in page), None)
+
+    def lateness(self) -> float:
+        """Return for how many seconds a tick is due at most, of the first hundred of each shard."""
+        pages = (next(shard.schedules(), (0.0, [])) for shard in self.core.connected().shards)
+        rows = (row.row(now) for now, page in pages for row in page)
+        return max((row.late_seconds for row in rows), default=0.0)
+
+    def list(
+        self, workspace: str | int | UUID | None = None, *, most: int | None = None
+    ) -> list[ScheduleRow]:
+        """Return those of a workspace, or all, the next one first; at most the first ``most``."""
+        pages = self.core.connected().schedules(name_or_none("workspace", workspace) or "")
+        found = islice((row.row(now) for now, page in pages for row in page), most)
+        return sorted({(row.workspace, row.name): row for row in found}.values(), key=_next)
+
+    def remove(self, name: str, *, workspace: str | int | UUID) -> bool:
+        """Remove one; its jobs stay. False: there is none.
+
+        One that workers declare comes back while one of them lives: pause that.
+        """
+        return self._change(name, workspace, "remove")
+
+    def pause(self, name: str, *, workspace: str | int | UUID) -> bool:
+        """Publish none of its ticks until :meth:`resume`; False: there is none."""
+        return self._change(name, workspace, "pause")
+
+    def resume(self, name: str, *, workspace: str | int | UUID) -> bool:
+        """Go on from now: ticks of the pause are not caught up. False: there is none."""
+        return self._change(name, workspace, "resume")
+
+    def trigger(self, name: str, *, workspace: str | int | UUID) -> bool:
+        """Let a worker publish its job now, beside its ticks, also if it is paused.
+
+        False: there is none.
+        """
+        return self._change(name, workspace, "trigger")
+
+    def _change(self, name: str, workspace: str | int | UUID, how: str) -> bool:
+        named = check_name("workspace", workspace), _checked(name)
+        return self.core.connected().change_schedule(*named, how)
+
+
+def _checked(name: str) -> str:
+    return check_name("schedule", name)
+
+
+def _next(row: ScheduleRow) -> tuple[bool, float, str, str]:
+    return row.paused, row.next or 0.0, row.workspace, row.name

@@ -1,0 +1,224 @@
+"""Publishes the ticks of schedules, in a thread of each worker process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from fairqueue._context import tick_of, ticking
+from fairqueue._keys import encode
+from fairqueue._new_job import NewJob
+from fairqueue._stores.schedules import StoredSchedule
+from fairqueue._stores.sharded.asking import Errors, answers
+from fairqueue._stores.store import AnyStore, Store
+from fairqueue._types import Tick
+from fairqueue._utils import Throttle
+from fairqueue.errors import ConfigurationError, FairQueueError, StoreUnavailable
+from fairqueue.plain import tick_prefix
+from fairqueue.schedules._definition import Core, Placed
+from fairqueue.schedules._timing import ALL_MOST, COUNTED_MOST, Schedule
+
+log = logging.getLogger("fairqueue.schedules")
+
+AT_ONCE = 100  # ticks, of one publish of many
+LOOK_EVERY_SECONDS = 1.0
+DECLARE_EVERY_SECONDS = 10.0
+LEAST_GRACE_SECONDS = 5.0  # a worker may die with a tick in its hands; another one needs 3 s
+LOG_EVERY_SECONDS = 30.0
+
+
+class Due(NamedTuple):
+    """A tick that is to be published."""
+
+    workspace: str
+    name: str
+    call: Any
+    """As :class:`Placed` has it."""
+    tick: Tick
+    unique_key: str | None
+    """With ``overlap="skip"``."""
+    message_id: str
+    """The id of its message in its framework."""
+
+
+class Runner:
+    """Publishes the ticks of schedules of one kind, here those of the core alone.
+
+    An adapter has one of its own, which may also declare schedules.
+    """
+
+    names: tuple[str, ...] = ("core",)
+    """The runners of schedules that it publishes."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._jobs: list[NewJob] = []
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Publish at the end of the block what is published inside."""
+        self._jobs = []
+        yield
+        if self._jobs:
+            self._core.publish_many(self._jobs, block_seconds=0)
+
+    def publish(self, due: Due) -> None:
+        """Publish one tick."""
+        call = {**due.call, "payload": b64decode(due.call["payload"])}
+        call |= {"workspace": due.workspace, "job_id": due.message_id}
+        tick, key = tick_of(due.message_id), due.unique_key
+        self._jobs.append(NewJob(**call, unique_key=key, tick=tick))
+
+    def declared(self) -> Iterable[tuple[Placed, Schedule]]:
+        """Give the schedules that this process declares."""
+        return ()
+
+
+class Ticker:
+    """Looks each second which schedules are due, and publishes their ticks by their runners.
+
+    Any number of processes may do so: the store lets a tick be published only once.
+    """
+
+    def __init__(self, core: Core, *runners: Runner) -> None:
+        self._core, self._runners = core, (*runners, Runner(core))
+        self._names = [name for runner in self._runners for name in runner.names]
+        self._boots: dict[str, str] = {}
+        """When this process began, by the clock of each workspace's shard."""
+        self._declared_at = float("-inf")
+        self._throttle = Throttle(LOG_EVERY_SECONDS)
+        self._stopped = threading.Event()
+
+    def start(self, at_end: Callable[[], object] = lambda: None) -> Ticker:
+        """Start the thread; ``at_end`` is called there when it ends."""
+        self._at_end = at_end
+        threading.Thread(target=self._run, name="fairqueue-schedules", daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        """Publish no more."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopped.wait(pause):
+            try:
+                pause = self.look()
+            except StoreUnavailable as error:
+                pause = LOOK_EVERY_SECONDS
+                log.debug("no tick is published for now: %s", error)  # the worker logs it
+            except Exception as error:  # noqa: BLE001 - it is logged, and the loop goes on
+                pause = LOOK_EVERY_SECONDS
+                self._log("could not look for schedules, will retry", error)
+        self._at_end()
+
+    def _log(self, text: str, error: Exception) -> None:
+        if self._throttle.passes():
+            log.error("%s: %s", text, error, exc_info=error)
+
+    def look(self) -> float:
+        """Publish what is due now; return in how many seconds to look again."""
+        store = self._core.connected()
+        store.look()
+        self._declare(store)
+        errors = Errors()
+        pauses = list(answers(store.shards, self._look_at, errors))
+        if not pauses:
+            errors.raise_first()
+        return min(pauses, default=LOOK_EVERY_SECONDS)
+
+    def _declare(self, store: AnyStore) -> None:
+        """Say now and then that the schedules of this process still are declared."""
+        now, is_done = monotonic(), True
+        if now < self._declared_at + DECLARE_EVERY_SECONDS:
+            return
+        for runner in self._runners:
+            for placed, when in runner.declared():
+                try:
+                    boot = self._boots.get(placed.workspace, "")
+                    _, began = placed.put(store, when, boot)
+                    self._boots.setdefault(placed.workspace, began)
+                except StoreUnavailable:
+                    is_done = False  # those of other shards go on
+                except ConfigurationError as error:
+                    self._log(f"schedule {placed.name!r} is not declared", error)
+        if is_done:
+            self._declared_at = now
+
+    def _look_at(self, shard: Store) -> float:
+        now, seconds, rows = shard.due_schedules(self._names, n=AT_ONCE)
+        for runner in self._runners:
+            mine = [row for row in rows if row.runner in runner.names]
+            if mine:
+                self._publish(runner, shard, mine, now)
+        return 0.0 if rows else seconds
+
+    def _publish(
+        self, runner: Runner, shard: Store, rows: Sequence[StoredSchedule], now: float
+    ) -> None:
+        try:
+            with runner.together():
+                for row in rows:
+                    try:
+                        due = _due(row, now)
+                        with ticking(due.message_id, due.tick) as published:
+                            if due.tick.at is not None:
+                                runner.publish(due)
+                        if not published:  # no job, or on a queue without fairqueue
+                            shard.change_schedule(due.workspace, due.name, "advance", due.tick)
+                    except Exception as error:  # noqa: BLE001 - the others go on
+                        where = f"schedule {row.name!r} of workspace {row.workspace!r}"
+                        self._log(f"{where} has a tick that cannot be published", error)
+        except StoreUnavailable:
+            raise
+        except FairQueueError as error:  # a capacity is full: the store has noted that
+            log.debug("ticks were refused: %s", error)
+
+
+def _due(row: StoredSchedule, now: float) -> Due:
+    """Decide what is published of a schedule now."""
+    read = json.loads(row.definition)
+    when = Schedule(**read["when"])
+    if row.extra != "-":
+        tick = _tick(row, row.extra, float(row.extra), None)
+    elif row.next == "-":
+        tick = _tick(row, row.next, None, when.after(now - float(row.delay)))
+    else:
+        tick = _next_tick(row, when, now - float(row.delay))
+    key = f"schedule {row.name}" if when.overlap == "skip" else None
+    begins = "" if tick.at is None else tick_prefix(tick.schedule, tick.at)
+    return Due(row.workspace, row.name, read["call"], tick, key, f"{begins}{uuid4()}")
+
+
+def _next_tick(row: StoredSchedule, when: Schedule, now: float) -> Tick:
+    """Decide which of the ticks from the next one to now is published."""
+    at, catch_up = float(row.next), when.catch_up
+    following = when.after(at)
+    grace = max(when.grace, LEAST_GRACE_SECONDS)
+    is_late = now - at > grace
+    if row.outcome == "full" and following is not None and following <= now and not is_late:
+        is_late, catch_up = True, "once"  # its capacity was full for all of its time
+    if not is_late:
+        return _tick(row, row.next, at, following)
+    most = {"none": COUNTED_MOST, "once": 1, "all": ALL_MOST}[catch_up]
+    found, missed = when.late(at, now, most)
+    if catch_up == "none":
+        kept = [each for each in found if now - each <= grace]
+        missed += len(found) - len(kept)
+        if not kept:
+            return _tick(row, row.next, None, when.after(found[-1]), missed)
+        found = kept
+    return _tick(row, row.next, found[0], when.after(found[0]), missed)
+
+
+def _tick(
+    row: StoredSchedule, expected: str, at: float | None, following: float | None, missed: int = 0
+) -> Tick:
+    return Tick(encode(row.name), expected, at, following, missed)

@@ -1,0 +1,152 @@
+"""Schedules of Celery tasks: put at run time, and those of ``beat_schedule``."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from fairqueue import ConfigurationError, Schedule
+from fairqueue.adapters import Due, Placed, Runner, Schedules, Ticker
+from fairqueue_celery._channel.broker import queue_of
+from fairqueue_celery._publish.batch import batch
+from fairqueue_celery._publish.call import EXPLICIT, Call, workspace_of
+
+FIELDS = {
+    "minute": range(60),
+    "hour": range(24),
+    "day_of_month": range(1, 32),
+    "month_of_year": range(1, 13),
+    "day_of_week": range(7),
+}
+"""Of a crontab, in the order of a cron line."""
+logger = logging.getLogger("fairqueue_celery.worker")
+CLEANUP = "celery.backend_cleanup"
+
+
+class CelerySchedules(Schedules):
+    """Schedules of an app's tasks: ``put`` takes a signature, such as ``report.s(7)``.
+
+    Any Celery worker of the namespace publishes their ticks, by the routes of its own app.
+    """
+
+    kind = "celery"
+
+    def call_of(self, what: Any) -> tuple[str, dict[str, Any], Any]:
+        """Keep a task's name, arguments and options; its workspace is found as for a publish."""
+        if not isinstance(what, dict) or "task" not in what or what.get("subtask_type"):
+            raise ConfigurationError(
+                "a schedule publishes the signature of one task, such as report.s(7): let that "
+                "task begin a chain or group"
+            )
+        task, args, kwargs = what["task"], what.get("args") or (), what.get("kwargs") or {}
+        options = what.get("options") or {}
+        headers = {EXPLICIT: options.get(EXPLICIT), **(options.get("headers") or {})}
+        found = Call(task, args, kwargs, headers, headers)
+        call = {"task": task, "args": args, "kwargs": kwargs, "options": options}
+        return task, call, workspace_of(found, self.core.settings.workspace_from)
+
+
+def schedules_of(app: Any) -> CelerySchedules:
+    """Return the schedules of an app's namespace: to put, list, pause and remove them.
+
+    Raises ConfigurationError if the app's broker is not ``fairqueue://``.
+    """
+    return CelerySchedules(queue_of(app).schedules.core)
+
+
+class CeleryRunner(Runner):
+    """Publishes ticks as the app's other publishes: with its signals, headers and routes."""
+
+    def __init__(self, app: Any, schedules: CelerySchedules) -> None:
+        super().__init__(schedules.core)
+        self._app = app
+        self.names = ("celery", f"celery/{app.main}")
+        settings = schedules.core.settings
+        entries = beat_entries(app) if settings.run_beat_schedule else {}
+        self._declared = [_placed(app, schedules, *entry) for entry in entries.items()]
+        if entries:
+            logger.info("fairqueue: the workers publish beat_schedule: %s", ", ".join(entries))
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Publish many in one call."""
+        with batch(self._app):
+            yield
+
+    def publish(self, due: Due) -> None:
+        """Publish one task."""
+        name, args, kwargs = (due.call[key] for key in ("task", "args", "kwargs"))
+        options = {**due.call["options"], EXPLICIT: due.workspace, "task_id": due.message_id}
+        if due.unique_key is not None:
+            options["unique_key"] = due.unique_key
+        task = self._app.tasks.get(name)
+        send = partial(self._app.send_task, name) if task is None else task.apply_async
+        send(args, kwargs, **options)
+
+    def declared(self) -> Iterable[tuple[Placed, Schedule]]:
+        """Give the entries of ``beat_schedule``, with ``run_beat_schedule``."""
+        return self._declared
+
+
+def start(app: Any, core: Any) -> Ticker:
+    """Publish ticks until the result's ``stop`` is called; ConfigurationError for a bad entry."""
+    own = core.clone()
+    schedules = CelerySchedules(own.schedules.core)
+    return Ticker(schedules.core, CeleryRunner(app, schedules)).start(own.close)
+
+
+def beat_entries(app: Any) -> dict[str, Any]:
+    """Return ``beat_schedule``, and what ``celery beat`` adds to it."""
+    from celery.schedules import crontab  # noqa: PLC0415 - kombu alone does without Celery
+
+    entries = dict(app.conf.beat_schedule)
+    conf = app.conf
+    if conf.result_backend and conf.result_expires and not app.backend.supports_autoexpire:
+        at_four = {"schedule": crontab("0", "4", "*"), "options": {"expires": 12 * 3600}}
+        entries.setdefault(CLEANUP, {"task": CLEANUP, **at_four})
+    return entries
+
+
+def _placed(
+    app: Any, schedules: CelerySchedules, name: str, entry: dict[str, Any]
+) -> tuple[Placed, Schedule]:
+    try:
+        when = _when(app, entry["schedule"], relative=entry.get("relative") or False)
+        task, call, named = schedules.call_of({**entry, "subtask_type": None})
+    except ConfigurationError as error:
+        raise ConfigurationError(f"beat_schedule[{name!r}]: {error}") from None
+    workspace = named or schedules.core.settings.default_workspace
+    return Placed(f"celery/{app.main}", workspace, name, task, call), when
+
+
+def _when(app: Any, due: Any, *, relative: bool) -> Schedule:
+    """Read a schedule of Celery's; raises ConfigurationError for what only its beat can run."""
+    from celery.schedules import crontab, maybe_schedule, schedule  # noqa: PLC0415 - as above
+
+    due = maybe_schedule(due, relative)
+    if type(due) is schedule and not due.relative:
+        return Schedule(every=due.run_every)
+    if type(due) is not crontab:
+        raise ConfigurationError(
+            f"workers cannot run a schedule of type {type(due).__name__}: run it with 'celery "
+            "beat', and leave it out of an app with run_beat_schedule"
+        )
+    fields = dict(_fields(due))
+    days, weekdays = fields["day_of_month"], fields["day_of_week"]
+    only: tuple[int, ...] = ()
+    if "*" not in {days, weekdays}:  # Celery means both, cron one of them
+        only, fields["day_of_week"] = tuple(sorted(due.day_of_week)), "*"
+    zone = getattr(app.timezone, "key", None) or str(app.timezone)
+    return Schedule(cron=" ".join(fields.values()), tz=zone, weekdays=only)
+
+
+def _fields(due: Any) -> Iterator[tuple[str, str]]:
+    """Write each field; where one begins with ``*``, cron follows real time as clocks change."""
+    for name, every in FIELDS.items():
+        values, written = getattr(due, name), str(getattr(due, f"_orig_{name}", ""))
+        text = written if re.fullmatch(r"\*/\d+", written) else ",".join(map(str, sorted(values)))
+        yield name, "*" if values == set(every) else text

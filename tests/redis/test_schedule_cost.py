@@ -1,0 +1,93 @@
+"""What schedules cost: a look where nothing is due, a tick, and the work of others beside many."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+import redis
+
+from fairqueue import FairQueue, NewJob, StoreUnavailable
+from fairqueue.adapters import Ticker
+from tests.redis.counting import commands
+
+MANY = 10_000
+
+
+def _put_many(queue: FairQueue, n: int, *, due: float, spread: float) -> None:
+    """Put schedules of as many workspaces that are due at the same second."""
+    record = {"runner": "core", "next": f"{due:.3f}", "boot": "-", "digest": "d"}
+    definition = '{"when":{"every":3600,"tz":"UTC"},"call":{"queue":"q","payload":""},"task":"t"}'
+    for i in range(n):
+        delay = f"{spread * i / n:.3f}"
+        queue.store.put_schedule(f"w{i}", "n", **record, delay=delay, definition=definition)
+
+
+def test_a_look_where_nothing_is_due(
+    redis_url: str, namespace: str, redis_client: redis.Redis
+) -> None:
+    """Three commands each second, of each process; where there is no schedule, four each 5 s."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        ticker = Ticker(queue.schedules.core)
+        queue.publish(b"", queue="q", workspace="a")
+        for n in (0, 3):
+            _put_many(queue, n, due=2e9, spread=0)
+            assert ticker.look() == (1.0 if n else 5.0)
+            ran = commands(redis_client, ticker.look)
+            assert sum(ran.values()) - ran.get("fcall", ran.get("evalsha", 0)) == 4 - bool(n), ran
+
+
+@pytest.mark.slow
+def test_ten_thousand_at_one_second(
+    redis_url: str, namespace: str, redis_client: redis.Redis
+) -> None:
+    """All are published within their spread, and a claim beside them runs as many commands."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.publish(b"", queue="other", workspace="b")
+        before = sum(commands(redis_client, lambda: queue.claim(["other"])).values())
+        spread = 30.0
+        due = time.time() + 12
+        _put_many(queue, MANY, due=due, spread=spread)
+        ticker = Ticker(queue.schedules.core)
+        late = 0.0
+        while queue.depth("q") < MANY:
+            assert time.time() < due + 3 * spread
+            time.sleep(ticker.look())
+            late = max(late, queue.schedules.lateness())
+        assert time.time() < due + spread + 5
+        assert late < 5
+        queue.publish(b"", queue="other", workspace="b")
+        after = sum(commands(redis_client, lambda: queue.claim(["other"])).values())
+        assert after <= 1.15 * before
+        jobs = Counter(row.workspace for row in queue.views.overview(top=50).workspaces)
+        assert max(jobs.values()) == 1
+
+
+def test_a_reply_that_is_lost(redis_url: str, namespace: str) -> None:
+    """The tick is stored, and the same or another process finds it published."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.schedules.put("n", NewJob(b"", queue="q"), workspace="a", every=1)
+        engine = queue.store.shards[0].engine
+        call, lost = engine.call, list[object]()
+
+        def call_and_lose(operation: str, **arguments: object) -> object:
+            reply = call(operation, **arguments)  # type: ignore[arg-type]
+            if operation == "publish_many" and not lost:
+                lost.append(reply)
+                raise StoreUnavailable("the connection is gone")
+            return reply
+
+        engine.call = call_and_lose  # type: ignore[method-assign, assignment]
+        ticker = Ticker(queue.schedules.core)
+        for _ in range(30):
+            time.sleep(0.2)
+            try:
+                ticker.look()
+            except StoreUnavailable:
+                continue
+            if lost and queue.depth("q") >= 3:
+                break
+        ticks = [lease.job.id.split(",")[1] for lease in queue.claim(["q"], 50).leases]
+        assert len(set(ticks)) == len(ticks) >= 3
+        assert int(ticks[-1]) - int(ticks[0]) == 1000 * (len(ticks) - 1)

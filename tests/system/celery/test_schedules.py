@@ -1,0 +1,64 @@
+"""Schedules under real workers that are killed, stopped and left without Redis."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from fairqueue_celery import schedules_of
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+SECONDS = 25.0
+
+
+def test_each_tick_once_while_workers_die(shop: Any) -> None:
+    """Five workers, killed and stopped at random: each tick is one job, and none is missing.
+
+    A worker that is stopped for longer than its turn wakes up after another has published.
+    """
+    shop.app_name = "ticking"
+    url = shop.url(lease_seconds=3)
+    options = ("-P", "solo", "--without-heartbeat", "--without-gossip")
+    alive = [shop.worker(*options, url=url).ready() for _ in range(5)]
+    schedules = schedules_of(shop.publisher(url).app)
+    signature = shop.publishers[0].app.signature("ticking.tick")
+    schedules.put("tick", signature, workspace="acme", every=1, catch_up="all")
+    rng, until = random.Random(7), time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        time.sleep(rng.uniform(1, 2))
+        victim = alive[rng.randrange(1, 5)]
+        if rng.random() < 0.5:
+            victim.kill()
+            alive[alive.index(victim)] = shop.worker(*options, url=url)
+        else:
+            os.kill(victim.pid, signal.SIGSTOP)
+            time.sleep(rng.uniform(3.2, 4))
+            os.kill(victim.pid, signal.SIGCONT)
+    schedules.pause("tick", workspace="acme")
+    with shop.core() as core:
+        ticks = core.views.totals().ticks
+    assert ticks.keys() == {"published"}
+    assert ticks["published"] >= SECONDS - 5
+    wait_for(lambda: len(jobs(shop)) >= ticks["published"])
+    found = sorted(jobs(shop).values())  # a job that was redelivered has several lines
+    assert len(found) == ticks["published"]
+    assert found == [found[0] + n for n in range(len(found))]
+
+
+def jobs(shop: Any) -> dict[str, float]:
+    """The jobs that have run, and their ticks."""
+    return {line["job"]: line["tick"] for line in shop.ledger.lines("tick")}
+
+
+def test_a_beat_beside_workers_that_are_one(shop: Any) -> None:
+    """With ``run_beat_schedule`` a worker with ``-B`` does not start, and says why."""
+    worker = shop.worker("-P", "solo", "-B", url=shop.url(run_beat_schedule=True))
+    worker.process.wait(60)
+    assert "start them without -B" in worker.log.read_text()
