@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from fairqueue._capacity_wait import wait_seconds, waited
 from fairqueue._new_job import NewJob
@@ -119,7 +120,8 @@ class Batch:
     def _publish(self, core: FairQueue, mine: list[Collected], block_seconds: float) -> None:
         pairs = [one.now() for one in mine]
         try:
-            outcomes = core._publish_many(pairs, within_seconds=block_seconds)  # noqa: SLF001
+            publish = partial(core._publish_many, pairs, within_seconds=block_seconds)  # noqa: SLF001
+            outcomes = core.outages.publish_many(pairs, publish)
         except PublishInterrupted as error:
             self._settle(mine, list(error.outcomes))
             raise

@@ -6,10 +6,13 @@ own id then ends in the message's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from fairqueue._capacity_wait import retry_while_full, waited
 from fairqueue._stores.store import AnyStore
 from fairqueue._types import Admission, Job, Outcome, Published
+from fairqueue.errors import FairQueueError
 
 
 def under_another_id(
@@ -26,3 +29,28 @@ def under_another_id(
     if not is_repeated or not other_id or store.is_stored(job):
         return None
     return replace(job, id=other_id), replace(admission, other_id=None)
+
+
+def publish_one(
+    store: AnyStore, job: Job, admission: Admission, within_seconds: float
+) -> Published:
+    """Publish a job until it is accepted or the time is up; under another id if its own is used."""
+
+    def publish(seconds: float) -> Published:
+        return store.publish(waited(job, seconds) if seconds else job, admission)
+
+    published = retry_while_full(publish, within_seconds=within_seconds)
+    other = under_another_id(store, (job, admission), published)
+    return publish_one(store, *other, within_seconds) if other else published
+
+
+def publish_known_ids_again(
+    store: AnyStore,
+    pairs: Sequence[tuple[Job, Admission]],
+    outcomes: list[Published | FairQueueError],
+    within_seconds: float,
+) -> None:
+    """Publish the jobs whose ids are used under others, and put in what became of them."""
+    for n, outcome in enumerate(outcomes):
+        if other := under_another_id(store, pairs[n], outcome):
+            outcomes[n] = publish_one(store, *other, within_seconds)

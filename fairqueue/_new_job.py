@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from fairqueue._context import current_workspace
+from fairqueue._context import current_workspace, running_job
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._settings import Settings
 from fairqueue._types import Admission, Job, Tick
@@ -23,6 +23,7 @@ from fairqueue._validation import (
 )
 from fairqueue.errors import ConfigurationError
 
+WHILE_AWAY = ("raise", "buffer", "inline")
 NOWHERE = "the argument workspace=… of the publish, and a surrounding fairqueue.workspace()"
 
 
@@ -49,6 +50,8 @@ class NewJob:
     """The id that it gets where another job has ``job_id``, which is its framework's."""
     tick: Tick | None = None
     """The job is that of this tick of a schedule."""
+    on_unavailable: str | None = None
+    """What becomes of it while the store is away; None: as set. In a running job it raises."""
 
 
 def checked(
@@ -82,10 +85,33 @@ def checked(
     group = None if new.group is None else check_text("group", new.group)
     missing = named is None and missing_workspace.counts
     is_new = not new.job_id if is_new is None else is_new
+    away = _on_unavailable(new, settings)
     return job, Admission(
         *(new.exempt, group, new.parent_fence, key, unique_for, missing, is_new),
-        *(new.retry_of, new.other_id, new.tick),
+        *(new.retry_of, new.other_id, new.tick, away),
     )
+
+
+def check_on_unavailable(value: Any, settings: Settings) -> str:
+    """Return what to do while the store is away; ConfigurationError if that cannot be done."""
+    if value not in WHILE_AWAY:
+        raise ConfigurationError(
+            f"on_unavailable must be {', '.join(map(repr, WHILE_AWAY))}, not {value!r:.40}"
+        )
+    if value == "buffer" and settings.buffer_path is None:
+        raise ConfigurationError(
+            "on_unavailable='buffer' needs the setting 'buffer_path': a directory on a disk that "
+            "outlives the process, such as /var/lib/shop/spool"
+        )
+    return str(value)
+
+
+def _on_unavailable(new: NewJob, settings: Settings) -> str:
+    """What depends on a lease or a tick, or is tried until the store answers, is not buffered."""
+    asked = settings.on_unavailable if new.on_unavailable is None else new.on_unavailable
+    if asked == "raise" or new.exempt or new.tick or running_job() is not None:
+        return "raise"
+    return check_on_unavailable(asked, settings)
 
 
 def as_one_group(pairs: Sequence[tuple[Job, Admission]]) -> list[tuple[Job, Admission]]:

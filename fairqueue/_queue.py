@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from fairqueue._admin import Admin
-from fairqueue._capacity_wait import (
-    publish_refused_again,
-    retry_while_full,
-    wait_seconds,
-    waited,
-)
+from fairqueue._capacity_wait import publish_refused_again, wait_seconds
 from fairqueue._claimers import Claimers
 from fairqueue._connection import Connection
-from fairqueue._framework_ids import under_another_id
+from fairqueue._framework_ids import publish_known_ids_again, publish_one
 from fairqueue._limit_provider import LimitProvider
 from fairqueue._missing_workspace import MissingWorkspace
 from fairqueue._new_job import NewJob, as_one_group, checked
@@ -43,6 +39,7 @@ from fairqueue._types import (
     Renewed,
 )
 from fairqueue._validation import check_name, check_queues, seconds_from_zero, seconds_of_delay
+from fairqueue.buffer import Outages
 from fairqueue.errors import (
     CapacityExceeded,
     ConfigurationError,
@@ -114,9 +111,15 @@ class FairQueue:
         """Places for web requests in flight."""
         self._similar_names = SimilarNames(self.settings.workspaces)
         self._registry = parts.registry
+        self.outages = Outages(self.settings, self.store, self.clone, self.tally)
         self._provider: LimitProvider | None = None
         if brings_limits and self.settings.limit_provider is not None:
             self._provider = LimitProvider(self.settings.limit_provider, self.store)
+
+    @property
+    def buffered(self) -> int:
+        """How many jobs this process keeps on disk until the store answers."""
+        return self.outages.counts()[0]
 
     def ask(self) -> None:
         """Ask the store anything; raises StoreUnavailable if none of its servers answers."""
@@ -165,6 +168,7 @@ class FairQueue:
         unique_key: str | None = None,
         unique_for: float | None = None,
         block_seconds: float | None = None,
+        on_unavailable: str | None = None,
     ) -> JobId:
         """Enqueue one job and return its id, a str with an ``outcome`` (:class:`Outcome`).
 
@@ -186,7 +190,7 @@ class FairQueue:
         LeaseLost if the publishing job has lost its lease. ConfigurationError: a bad name or
         number, or a payload above the setting ``max_payload_bytes``. After these errors nothing is
         stored. After StoreUnavailable the job may be stored: publish it again with the same
-        ``job_id``.
+        ``job_id``. ``on_unavailable="buffer"`` keeps it on disk instead, until the store answers.
         """
         new = NewJob(
             payload,
@@ -202,6 +206,7 @@ class FairQueue:
             expires_seconds,
             unique_key,
             unique_for,
+            on_unavailable=on_unavailable,
         )
         return self.publish_job(new, block_seconds=block_seconds)
 
@@ -215,7 +220,8 @@ class FairQueue:
         """
         job, admission = self._checked(new, is_new=is_new)
         within = seconds_from_zero("block_seconds", wait_seconds(self.settings, block_seconds))
-        return JobId(self._publish(job, admission, within_seconds=within))
+        publish = partial(self._publish, job, admission, within_seconds=within)
+        return JobId(self.outages.publish(job, admission, publish))
 
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
@@ -224,25 +230,16 @@ class FairQueue:
         return pair
 
     def _publish(self, job: Job, admission: Admission, *, within_seconds: float) -> Published:
+        store = self._connected()
+        self._ask_provider(job.workspace)
         try:
-            published = self._publish_within(job, admission, within_seconds)
+            published = publish_one(store, job, admission, within_seconds)
         except CapacityExceeded as error:
             self.tally.rejected(error)
             raise
         self.tally.published(job.queue, int(published.is_new))
         self._registry.warn(job)
         return published
-
-    def _publish_within(self, job: Job, admission: Admission, within_seconds: float) -> Published:
-        store = self._connected()
-        self._ask_provider(job.workspace)
-
-        def publish(seconds: float) -> Published:
-            return store.publish(waited(job, seconds) if seconds else job, admission)
-
-        published = retry_while_full(publish, within_seconds=within_seconds)
-        other = under_another_id(store, (job, admission), published)
-        return self._publish_within(*other, within_seconds) if other else published
 
     def publish_many(
         self,
@@ -266,7 +263,8 @@ class FairQueue:
         pairs = as_one_group(pairs) if all_or_none else pairs
         within = seconds_from_zero("block_seconds", wait_seconds(self.settings, block_seconds))
         try:
-            outcomes = self._publish_many(pairs, within_seconds=within)
+            publish = partial(self._publish_many, pairs, within_seconds=within)
+            outcomes = self.outages.publish_many(pairs, publish)
         except PublishInterrupted as error:
             error.outcomes = tuple(map(_outcome, error.outcomes))
             raise
@@ -276,7 +274,7 @@ class FairQueue:
         return [_outcome(outcome) for outcome in outcomes]
 
     def _publish_many(
-        self, pairs: Sequence[tuple[Job, Admission]], *, within_seconds: float
+        self, pairs: Sequence[tuple[Job, Admission]], *, within_seconds: float = 0.0
     ) -> list[Published | FairQueueError]:
         store = self._connected()
         for workspace in {job.workspace for job, _ in pairs}:
@@ -284,9 +282,7 @@ class FairQueue:
         outcomes = store.publish_many(pairs)
         if within_seconds > 0:
             outcomes = publish_refused_again(store, pairs, outcomes, within_seconds=within_seconds)
-        for n, outcome in enumerate(outcomes):
-            if other := under_another_id(store, pairs[n], outcome):
-                outcomes[n] = self._publish_within(*other, within_seconds)
+        publish_known_ids_again(store, pairs, outcomes, within_seconds)
         self.tally.outcomes((job.queue for job, _ in pairs), outcomes)
         self._registry.warn(*(job for job, _ in pairs))
         return outcomes
@@ -452,6 +448,7 @@ class FairQueue:
         """Close all connections; the queue can be used again and reconnects."""
         self.note_stop()
         self.requests.close()
+        self.outages.close()
         self.store.close()
 
     def __enter__(self) -> FairQueue:

@@ -135,6 +135,12 @@ class Tally:
             with self._lock:
                 self._counters["jobs_published"][queue,] += n
 
+    def counted(self, name: str, *labels: str) -> None:
+        """Something was done once more."""
+        if self.is_on:
+            with self._lock:
+                self._counters[name][labels] += 1
+
     def outcomes(
         self, queues: Iterable[str], outcomes: Iterable[Published | FairQueueError]
     ) -> None:

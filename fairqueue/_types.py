@@ -81,6 +81,8 @@ class Admission:
     """The id that it gets where another job has its own, which is its framework's."""
     tick: Tick | None = None
     """The publish is for this tick of a schedule of its workspace."""
+    on_unavailable: str = field(default="raise", compare=False)
+    """What becomes of it while its store is away; the store itself does not read this."""
 
 
 class Outcome(str, Enum):
@@ -94,6 +96,8 @@ class Outcome(str, Enum):
     """A new job was stored; it took the unique key from a dead one."""
     REPEATED = "repeated"
     """This id was published before; nothing was stored."""
+    BUFFERED = "buffered"
+    """The store is away: the job is on this machine's disk, and is sent when the store answers."""
 
 
 @dataclass(frozen=True, slots=True)

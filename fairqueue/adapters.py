@@ -9,6 +9,7 @@ Before a publish
     workspace_or_current,      for what must not be lost: falls back to the workspace of the
     publish_or_default           running job, or the default one
     publish_until_answered     for what follows from a job: tries again while the store is away
+    check_on_unavailable       checks the option ``on_unavailable``
     new_job_id                 a random job id
     job_ids, message_id_of     the ids that the job of a framework's message may have, and back
     Latest                     what is kept of the latest messages
@@ -81,6 +82,7 @@ from fairqueue._error_translation import translate_errors
 from fairqueue._failures import FailureReporter, failure_reason, lost_worker_message
 from fairqueue._fallback_workspace import publish_or_default, workspace_or_current
 from fairqueue._keeper import LeaseKeeper, early_seconds
+from fairqueue._new_job import check_on_unavailable
 from fairqueue._requests import Ticket
 from fairqueue._settings import mask_password, split_settings
 from fairqueue._settings_summary import settings_summary
@@ -141,6 +143,7 @@ __all__ = [
     "UnknownTaskBackoff",
     "Waiter",
     "check_name",
+    "check_on_unavailable",
     "check_sources",
     "current_workspace",
     "early_seconds",

@@ -203,6 +203,9 @@ class StoreUnavailable(FairQueueError):
     If only the reply was lost, the call may have taken effect.
     """
 
+    may_be_stored = True
+    """Whether the call may have taken effect; False: it did not reach the store, or was refused."""
+
 
 class AlreadyRunning(FairQueueError):
     """Another process does what only one may do at a time, such as ``fairqueue reshard``."""

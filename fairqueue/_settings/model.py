@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -217,6 +218,17 @@ class Settings(BaseModel):
     )
     block_seconds: Annotated[Seconds, Field(gt=0, le=86_400)] = Field(
         10.0, description="how long 'block' waits for capacity, in seconds up to 86400"
+    )
+    on_unavailable: Literal["raise", "buffer", "inline"] = Field(
+        "raise",
+        description="a publish while the store is away: 'raise' an error, 'buffer' the job on disk "
+        "until the store answers, or run it 'inline'",
+    )
+    buffer_path: Annotated[Path | None, Number] = Field(
+        None, description="directory for buffered jobs, on a disk that outlives the process"
+    )
+    buffer_jobs: Annotated[FromOne, Number] = Field(
+        10_000, description="largest number of jobs that one process buffers, from 1"
     )
     enforce: Literal["limits", "observe"] = Field(
         "limits", description='"observe": only count what limits would block or reject'

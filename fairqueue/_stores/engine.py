@@ -91,6 +91,8 @@ class Engine(ABC):
         """Set for a probe."""
         self.is_one_of_several = False
         """Set if other shards are on other servers: then no call waits in vain for this one."""
+        self.is_patient = True
+        """Cleared if no publish must wait for this server, since its job can be kept elsewhere."""
         self.shards_on_server = 1
         """How many shards of the namespace are on its server."""
         self.late_check: LateCheck[Any] | None = None
@@ -135,9 +137,11 @@ class Engine(ABC):
     def refuse_if_open(self) -> None:
         """Raise StoreUnavailable if the server is silent."""
         if self.is_open:
-            raise StoreUnavailable(
+            error = StoreUnavailable(
                 f"Redis at {self.server} does not answer, and did not a moment ago"
             )
+            error.may_be_stored = False
+            raise error
 
     def _tell(self, error: Exception) -> None:
         """Raise for a script's reply that keys are of another release, or on another shard."""

@@ -159,11 +159,12 @@ class Wire:
         failover the next call connects again.
         """
         connection = self._connections.take()
+        times = 0
 
         def send_and_read() -> Any:
-            if is_there is not None:
-                connect_soon(connection)
-            sent = monotonic()
+            nonlocal times
+            _connect(connection, soon=is_there is not None)
+            times, sent = times + 1, monotonic()
             connection.send_packed_command((packed,))
             if is_there is not None:
                 _await_reply(connection, is_there)
@@ -187,6 +188,7 @@ class Wire:
                 connection.disconnect()  # nothing has begun, and the slot is elsewhere by now
                 reply = send_and_read()
         except BaseException as error:
+            error.owes_reply = times > isinstance(error, ResponseError)  # type: ignore[attr-defined]
             self._connections.give_back(connection, is_kept=_keeps_connection(error))
             raise
         self._connections.give_back(connection, is_kept=True)
@@ -222,6 +224,12 @@ def _await_reply(connection: Any, is_there: Callable[[], bool]) -> None:
 
 def _is_doubted(connection: Any) -> bool:
     return isinstance(connection, Looking) and connection.is_doubted
+
+
+def _connect(connection: Any, *, soon: bool) -> None:
+    """Connect, so that it is known whether a call was sent."""
+    if connection._sock is None:  # noqa: SLF001 - connect() takes its time to see that
+        connect_soon(connection) if soon else connection.connect()
 
 
 def connect_soon(connection: Any) -> None:

@@ -40,7 +40,7 @@ from fairqueue.lists import Durability, Memory
 
 HEADS_AT_ONCE = 200
 PATIENT = frozenset({"publish", "publish_many"})
-"""Operations that wait for the socket's time-out: their caller has no other server to go to."""
+"""Operations that wait for the socket's time-out, as long as the engine is patient."""
 
 
 class RedisEngine(Engine):
@@ -89,7 +89,7 @@ class RedisEngine(Engine):
         call = self._calls.get(operation)
         if call is None:
             call = self._calls[operation] = self._call_of(operation)
-        waits = operation in PATIENT or not self.is_one_of_several
+        waits = self.is_patient if operation in PATIENT else not self.is_one_of_several
         try:  # every job's calls pass here: no context manager
             return call(values) if waits else call(values, self._is_there)
         except redis.RedisError as error:

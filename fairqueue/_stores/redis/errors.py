@@ -113,7 +113,7 @@ def raise_told(error: redis.RedisError) -> NoReturn:
     if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
         raise _refused(error) from error
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):
-        raise StoreUnavailable(remedy_of(error) or _unreached(error)) from error
+        raise _unavailable(remedy_of(error) or _unreached(error), error) from error
     is_answer = isinstance(error, redis.ResponseError)
     if is_answer and any(text in str(error) for text in SCRIPT_DENIED):
         raise _refused(error) from error
@@ -122,7 +122,14 @@ def raise_told(error: redis.RedisError) -> NoReturn:
     remedy = remedy_of(error) if is_answer else None
     if remedy is None:
         raise error
-    raise StoreUnavailable(remedy) from error
+    raise _unavailable(remedy, error) from error
+
+
+def _unavailable(text: str, error: redis.RedisError) -> StoreUnavailable:
+    """Whether the call may have taken effect is known only of those that went over a wire."""
+    found = StoreUnavailable(text)
+    found.may_be_stored = getattr(error, "owes_reply", True)
+    return found
 
 
 def _unreached(error: Exception) -> str:

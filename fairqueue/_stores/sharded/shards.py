@@ -106,6 +106,11 @@ class Shards:
             if shard.engine.late_check is not None:
                 shard.engine.late_check.then(call)
 
+    def expected_home(self, workspace: str) -> Store:
+        """Return the shard on which a workspace lives as far as this process knows: asks none."""
+        at, _ = self.layout.places(workspace)
+        return self.shards[self.layout.away.get(workspace, at)]
+
     def home(self, workspace: str) -> Store:
         """Return the shard on which a workspace lives.
 

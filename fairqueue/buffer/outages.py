@@ -1,0 +1,344 @@
+"""Publishes while a server of the store is away: a circuit breaker for each, and what was kept."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from fairqueue._new_job import check_on_unavailable
+from fairqueue._settings import Settings
+from fairqueue._stores.breaker import ASK_SECONDS, PROBE_EVERY_SECONDS, CircuitBreaker
+from fairqueue._stores.sharded.asking import refuse_if_full
+from fairqueue._stores.sharded.store import ShardedStore
+from fairqueue._stores.store import Store
+from fairqueue._tally import Tally
+from fairqueue._threads import native_event, native_lock, start_native
+from fairqueue._types import Admission, Job, Outcome, Published
+from fairqueue._utils import Throttle
+from fairqueue.buffer.spool import DELETE, REFUSE, RETRY, SENT, Kept, Spool, check_folder, spools_in
+from fairqueue.errors import CapacityExceeded, FairQueueError, StoreUnavailable
+
+log = logging.getLogger("fairqueue.buffer")
+
+ADOPT_EVERY_SECONDS = 5.0
+LOG_EVERY_SECONDS = 10.0
+TRIES = 4
+"""How often a job is sent before it counts as refused, if Redis only breaks the connection."""
+
+T = TypeVar("T")
+Pair = tuple[Job, Admission]
+Outcomes = list[Published | FairQueueError]
+
+
+class Outages:
+    """Keeps the publishes of one queue in this process while a server is away, and sends them.
+
+    The first failure opens the breaker of a server: no publish goes there until a probe is
+    answered. ``clone`` makes a queue over connections of its own, for the thread that sends. Safe
+    to share between threads and over fork: a child begins without a spool. ConfigurationError: jobs
+    cannot be kept where the settings say.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: ShardedStore,
+        clone: Callable[[], Any],
+        tally: Tally,
+    ) -> None:
+        self._store, self._clone, self._tally = store, clone, tally
+        self._settings, self._folder = settings, settings.buffer_path
+        check_on_unavailable(settings.on_unavailable, settings)
+        if self._folder is not None:
+            check_folder(self._folder)
+        self._throttle = Throttle(LOG_EVERY_SECONDS)
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
+        self._lock = native_lock()
+        self._breakers: dict[str, CircuitBreaker] = {}
+        self._spools: list[Spool] = []
+        self._rows = self._inline = 0
+        self._stopped: threading.Event | None = None
+        self._sender: Any = None
+
+    def begin_in_child(self) -> None:
+        """Leave the spools to the parent: their connections must not be closed here."""
+        _of_parents.extend(self._spools)
+        self._begin()
+
+    def close(self) -> None:
+        """Send no more, and leave what is kept to another process; a publish begins again."""
+        with self._lock:
+            if self._stopped is not None:
+                self._stopped.set()
+            for spool in self._spools:
+                spool.close()
+            self._spools, self._rows, self._stopped = [], 0, None
+            self._breakers.clear()
+            sender, self._sender = self._sender, None
+        if sender is not None:
+            sender.close()
+
+    # A publish
+
+    def publish(self, job: Job, admission: Admission, publish: Callable[[], T]) -> T | Published:
+        """Publish a job, or buffer it if its server is away and its call says so."""
+        if admission.on_unavailable == "raise":
+            return publish()
+        try:
+            return self.attempt(job.workspace, publish)
+        except StoreUnavailable as error:
+            if admission.on_unavailable != "buffer":
+                raise
+            self._keep([(job, admission)], error)
+        return Published(Outcome.BUFFERED, job.id)
+
+    def publish_many(self, pairs: Sequence[Pair], publish: Callable[[], Outcomes]) -> Outcomes:
+        """Publish jobs together. If all may be buffered, those that are not stored are."""
+        if not pairs or any(admission.on_unavailable != "buffer" for _, admission in pairs):
+            return publish()
+        names = [job.workspace for job, _ in pairs]
+        first = next((name for name in names if self._breaker(name).is_open), names[0])
+        try:
+            return self.attempt(first, publish)
+        except StoreUnavailable as error:
+            done: Outcomes = list(getattr(error, "outcomes", ()))
+            left = pairs[len(done) :]
+            self._keep(left, error)
+        return done + [Published(Outcome.BUFFERED, job.id) for job, _ in left]
+
+    def attempt(self, workspace: str, act: Callable[[], T]) -> T:
+        """Do it, unless the server of this workspace is away; raises StoreUnavailable."""
+        if self._breaker(workspace).is_open:
+            name = self._server(workspace)
+            error = StoreUnavailable(f"Redis at {name} is away: it did not answer a moment ago")
+            error.may_be_stored = False
+            raise error
+        try:
+            return act()
+        except StoreUnavailable as error:
+            self._open(self._store.expected_home(workspace), error)
+            raise
+
+    @property
+    def is_away(self) -> bool:
+        """Whether a server is known to be away."""
+        return any(breaker.is_open for breaker in list(self._breakers.values()))
+
+    def ran_inline(self) -> None:
+        """Count a task that ran in the process that would have published it."""
+        self._inline += 1
+        self._tally.counted("inline_runs")
+
+    # The breakers
+
+    def _server(self, workspace: str) -> str:
+        return self._store.expected_home(workspace).engine.server
+
+    def _breaker(self, workspace: str) -> CircuitBreaker:
+        """Return that of a server. A new server is probed: a call to it may hang for seconds."""
+        shard = self._store.expected_home(workspace)
+        name = shard.engine.server
+        if name not in self._breakers:
+            self._breakers[name] = CircuitBreaker()
+            shard.engine.is_patient = False
+            self._start()
+            error = _probed(shard) if name else None
+            if isinstance(error, StoreUnavailable):
+                self._open(shard, error)
+        return self._breakers[name]
+
+    def _open(self, shard: Store, error: StoreUnavailable) -> None:
+        name = shard.engine.server
+        with self._lock:
+            breaker = self._breakers.setdefault(name, CircuitBreaker())
+            if not breaker.is_open:
+                log.warning("Redis at %s is away: no publish waits for it: %s", name, error)
+                answers = partial(self._answers, shard, time.monotonic(), self._inline)
+                breaker.open_until(answers)
+
+    def _answers(self, shard: Store, since: float, inline: int) -> bool:
+        """Probe a server; log the end of its outage."""
+        if isinstance(_probed(shard), StoreUnavailable):
+            return False
+        log.warning(
+            "Redis at %s answers again after %.1f s: %d jobs are buffered, %d were run inline",
+            shard.engine.server,
+            time.monotonic() - since,
+            self._rows,
+            self._inline - inline,
+        )
+        return True
+
+    # The spools
+
+    def _keep(self, pairs: Sequence[Pair], error: StoreUnavailable) -> None:
+        """Buffer jobs, or raise the error of the outage."""
+        new = not error.may_be_stored
+        jobs = [
+            (self._server(job.workspace), job, replace(how, is_new=how.is_new and new))
+            for job, how in pairs
+        ]
+        most = self._settings.buffer_jobs
+        with self._lock:
+            if self._rows + len(jobs) > most or self._folder is None:
+                raise _told(error, f"the buffer is full: {self._rows} of {most} jobs")
+            try:
+                if not self._spools:
+                    self._spools.append(Spool.create(self._folder))
+                self._spools[0].put(self._store.store_id, jobs)
+            except (OSError, sqlite3.Error) as reason:
+                raise _told(error, f"{self._folder} cannot keep the job: {reason}") from reason
+            self._rows += len(jobs)
+
+    def counts(self) -> tuple[int, int, float]:
+        """Return how many jobs wait here, how many were refused, and the seconds of the oldest."""
+        with self._lock:
+            found = [spool.counts(self._store.store_id) for spool in self._spools]
+        now = time.time()
+        oldest = min((since for *_, since in found if since), default=now)
+        return sum(n for n, *_ in found), sum(n for _, n, _ in found), max(0.0, now - oldest)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._folder is not None and self._stopped is None:
+                self._stopped = native_event()
+                start_native(partial(self._run, self._stopped), name="fairqueue-buffer")
+
+    def _run(self, stopped: threading.Event) -> None:
+        """Send what is kept here, and now and then what ended processes have kept."""
+        adopt_at = 0.0
+        while not stopped.is_set():
+            try:
+                if time.monotonic() >= adopt_at:
+                    adopt_at = time.monotonic() + ADOPT_EVERY_SECONDS
+                    self.adopt()
+                self.send()
+            except Exception:
+                if not stopped.is_set() and self._throttle.passes():
+                    log.exception("buffered jobs cannot be sent, trying again")
+            stopped.wait(PROBE_EVERY_SECONDS)
+
+    def adopt(self) -> None:
+        """Take the spools of ended processes that have jobs of this store."""
+        for path in spools_in(self._folder) if self._folder else ():
+            with self._lock, suppress(sqlite3.DatabaseError):  # a damaged file holds up no other
+                spool = Spool.adopt(path)
+                if spool and (rows := self._rows_in(spool)):
+                    spool.change(RETRY)
+                    self._spools.append(spool)
+                    self._rows += rows
+                elif spool:
+                    spool.close()
+
+    def _rows_in(self, spool: Spool) -> int:
+        waiting, refused, _ = spool.counts(self._store.store_id)
+        return waiting + refused
+
+    def send(self) -> None:
+        """Send what is kept for servers that are not away, in the order of its calls."""
+        for spool in list(self._spools):
+            while kept := self._first(spool):
+                if not (self._send(spool, kept) or self._breaker(kept[0].job.workspace).is_open):
+                    break  # it takes no job of this process
+        with self._lock:
+            rows = {spool: self._rows_in(spool) for spool in self._spools}
+            self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())
+            for spool in rows.keys() - self._spools:
+                spool.close()
+
+    def _first(self, spool: Spool) -> list[Kept]:
+        away = [name for name, breaker in list(self._breakers.items()) if breaker.is_open]
+        with self._lock:
+            return spool.first(self._store.store_id, away)
+
+    def _send(self, spool: Spool, kept: Sequence[Kept], tries: int = TRIES) -> bool:
+        """Send jobs of one server; False: it takes none at present.
+
+        What fails while the server takes jobs is sent job by job, to find the one that fails.
+        """
+        try:
+            self._publish([each.now() for each in kept])
+        except Exception as error:  # noqa: BLE001 - it is told
+            return self._failed(spool, kept, error, tries)
+        with self._lock:
+            spool.change(DELETE, [(each.number,) for each in kept])
+        for each in kept:
+            self._tally.counted("buffer_sent", each.job.queue)
+        return True
+
+    def _failed(self, spool: Spool, kept: Sequence[Kept], error: Exception, tries: int) -> bool:
+        with self._lock:
+            spool.change(SENT)
+        kept = [replace(each, admission=replace(each.admission, is_new=False)) for each in kept]
+        job, first = kept[0].job, kept[0].number
+        shard = self._store.expected_home(job.workspace)
+        refusal = _probed(shard)
+        if isinstance(refusal, StoreUnavailable):
+            self._open(shard, refusal)
+        elif refusal is None and len(kept) > 1:
+            return all(self._send(spool, [each]) for each in kept)
+        elif refusal is None and isinstance(error, StoreUnavailable) and tries > 1:
+            time.sleep(PROBE_EVERY_SECONDS)  # its workspace may move, or a connection was lost
+            return self._send(spool, kept, tries - 1)
+        elif refusal is None:
+            with self._lock:
+                spool.change(REFUSE, [(str(error) or repr(error), first)])
+        if self._throttle.passes():
+            text = "buffered job %r of workspace %r is not sent: %s"
+            log.error(text, job.id, job.workspace, error)
+        return refusal is None
+
+    def _publish(self, pairs: Sequence[Pair]) -> None:
+        """Publish jobs that were accepted.
+
+        One with a unique key is not exempt: refused for its capacity, it is sent without the key.
+        """
+        self._sender = self._sender or self._clone()
+        publish = self._sender._publish_many  # noqa: SLF001 - of this package
+        outcomes = zip(pairs, publish(pairs), strict=True)
+        full = [pair for pair, outcome in outcomes if isinstance(outcome, CapacityExceeded)]
+        if full:
+            publish([(job, replace(admission, exempt=True)) for job, admission in full])
+
+
+def _told(error: StoreUnavailable, why: str) -> StoreUnavailable:
+    told = StoreUnavailable(f"{error}; {why}")
+    told.may_be_stored = error.may_be_stored
+    return told
+
+
+def _probed(shard: Store) -> Exception | None:
+    """Ask whether a server takes jobs; return what it raises: StoreUnavailable if it is away."""
+    probe = shard.clone(timeout_seconds=ASK_SECONDS)
+    probe.engine.is_probe = True
+    try:
+        refuse_if_full([probe])
+    except Exception as error:  # noqa: BLE001 - the caller tells them apart
+        return error
+    finally:
+        probe.close()
+    return None
+
+
+_all: weakref.WeakSet[Outages] = weakref.WeakSet()
+_of_parents: list[Spool] = []
+
+
+def _begin_in_child() -> None:
+    for outages in list(_all):
+        outages.begin_in_child()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

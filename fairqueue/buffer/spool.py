@@ -1,0 +1,214 @@
+"""A spool: one SQLite file of buffered jobs, which one living process at a time adds to and sends.
+
+That process holds a lock on the file beside it. The kernel frees the lock when the process ends,
+however it ends, and a process that finds it free adopts the spool.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairqueue._capacity_wait import waited
+from fairqueue._stores.publishes import BYTES_AT_ONCE, PUBLISHED_AT_ONCE
+from fairqueue._types import Admission, Job
+from fairqueue.errors import ConfigurationError
+
+OF_JOB = ("id", "workspace", "queue", "task", "priority", "delay_seconds", "expires_seconds")
+OF_ADMISSION = ("unique_key", "unique_for", "without_workspace", "other_id")
+TABLE = """CREATE TABLE IF NOT EXISTS jobs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    store TEXT, server TEXT, kept REAL, is_new INTEGER, refused TEXT, job TEXT, payload BLOB
+)"""
+INSERT = "INSERT INTO jobs (store, server, kept, is_new, job, payload) VALUES (?, ?, ?, ?, ?, ?)"
+DELETE = "DELETE FROM jobs WHERE number = ?"
+REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
+RETRY = "UPDATE jobs SET refused = NULL, is_new = 0"
+SENT = "UPDATE jobs SET is_new = 0"
+SELECT = "SELECT number, kept, is_new, refused, job, payload FROM jobs"
+
+_own: set[Path] = set()
+"""The spools of this process, which the lock does not keep from itself."""
+os.register_at_fork(after_in_child=_own.clear)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A job in a spool."""
+
+    number: int
+    kept: float
+    """When it was published, by this machine's clock."""
+    refused: str | None
+    """Why the store refused it for good; None: it waits to be sent."""
+    job: Job
+    admission: Admission
+
+    def now(self) -> tuple[Job, Admission]:
+        """The job as it is sent now: delay and expiry count from its publish."""
+        return waited(self.job, max(0.0, time.time() - self.kept)), self.admission
+
+
+def _read(row: tuple[Any, ...]) -> Kept:
+    """Read a row. The caller was told that its job is accepted: capacity does not refuse it.
+
+    A unique key counts only in a publish that is not exempt.
+    """
+    number, kept, is_new, refused, text, payload = row
+    told = json.loads(text)
+    job = Job(payload=payload, **{name: told[name] for name in OF_JOB})
+    rules = {name: told[name] for name in OF_ADMISSION}
+    exempt = rules["unique_key"] is None
+    admission = Admission(exempt=exempt, is_new=bool(is_new), **rules)
+    return Kept(number, kept, refused, job, admission)
+
+
+def _text(job: Job, admission: Admission) -> str:
+    told = {name: getattr(job, name) for name in OF_JOB}
+    return json.dumps(told | {name: getattr(admission, name) for name in OF_ADMISSION})
+
+
+def check_folder(path: Path) -> None:
+    """Raise ConfigurationError if no files can be made in this directory."""
+    if not path.is_dir():
+        raise ConfigurationError(
+            f"setting 'buffer_path': {str(path)!r} is no directory: make one on a disk that "
+            f"outlives the process (mkdir -p {path}), or name another"
+        )
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise ConfigurationError(
+            f"setting 'buffer_path': this process may not write to {str(path)!r}: let its user "
+            "own it"
+        )
+
+
+def spools_in(folder: Path) -> list[Path]:
+    """The files of all spools, whichever process has them."""
+    return sorted(folder.glob("*.db"))
+
+
+def read_all(path: Path) -> list[Kept]:
+    """Read a spool, whichever process has it."""
+    with closing(_opened(path)) as db:
+        return [_read(row) for row in db.execute(f"{SELECT} ORDER BY number")]
+
+
+def change(path: Path, statement: str, *values: Any) -> None:
+    """Change a spool, whichever process has it."""
+    with closing(_opened(path)) as db, db:
+        db.execute(statement, values)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=1.0, check_same_thread=False)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=NORMAL")
+    db.execute(TABLE)
+    return db
+
+
+class Spool:
+    """One spool that this process has locked. Its owner lets one thread at a time use it."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path, self._lock = path, lock
+        _own.add(path)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # payloads may be private
+            self._db = _opened(path)
+        except BaseException:
+            self._unlock()
+            raise
+
+    @classmethod
+    def create(cls, folder: Path) -> Spool:
+        """Make a new one; raises OSError or sqlite3.Error."""
+        path = folder / f"{os.getpid()}-{secrets.token_hex(8)}.db"
+        lock = _lock(path)
+        if lock is None:
+            raise OSError(f"{path} is locked")
+        return cls(path, lock)
+
+    @classmethod
+    def adopt(cls, path: Path) -> Spool | None:
+        """Take one whose process has ended; None: it is in use, or has just been removed."""
+        lock = None if path in _own else _lock(path)
+        if lock is None:
+            return None
+        if not path.exists():
+            os.close(lock)
+            path.with_suffix(".lock").unlink(missing_ok=True)
+            return None
+        return cls(path, lock)
+
+    def put(self, store: str, jobs: Sequence[tuple[str, Job, Admission]]) -> None:
+        """Keep jobs, each with its server: all or none.
+
+        One that ``is_new`` was surely not sent: the store has none of its id, or another job.
+        """
+        now = time.time()
+        rows = ((store, at, now, how.is_new, _text(job, how), job.payload) for at, job, how in jobs)
+        self.change(INSERT, rows)
+
+    def change(self, statement: str, rows: Iterable[Sequence[Any]] = ((),)) -> None:
+        """Run a statement once for each of these rows of values: all or none."""
+        with self._db:
+            self._db.executemany(statement, rows)
+
+    def first(self, store: str, away: Sequence[str]) -> list[Kept]:
+        """Read the first jobs, up to a hundred, of one server that is not away."""
+        which = f"store = ? AND refused IS NULL AND server NOT IN ({','.join('?' * len(away))})"
+        at = f"SELECT server FROM jobs WHERE {which} ORDER BY number LIMIT 1"  # noqa: S608
+        rows = f"{SELECT} WHERE {which} AND server = ({at}) ORDER BY number LIMIT ?"
+        found = self._db.execute(rows, (store, *away, store, *away, PUBLISHED_AT_ONCE))
+        return list(_up_to(BYTES_AT_ONCE, found))
+
+    def counts(self, store: str) -> tuple[int, int, float | None]:
+        """Return how many of a store wait and were refused, and when the first was kept."""
+        waiting, refused, oldest = self._db.execute(
+            "SELECT count(*) - count(refused), count(refused), "
+            "min(CASE WHEN refused IS NULL THEN kept END) FROM jobs WHERE store = ?",
+            (store,),
+        ).fetchone()
+        return waiting, refused, oldest
+
+    def close(self) -> None:
+        """Leave it to another process; one that is empty is removed."""
+        is_empty = self._db.execute("SELECT 1 FROM jobs LIMIT 1").fetchone() is None
+        self._db.close()
+        if is_empty:
+            for end in (".db", ".db-wal", ".db-shm", ".lock"):
+                self.path.with_suffix(end).unlink(missing_ok=True)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        os.close(self._lock)
+        _own.discard(self.path)
+
+
+def _up_to(size: int, rows: Iterator[tuple[Any, ...]]) -> Iterator[Kept]:
+    for row in rows:
+        yield (kept := _read(row))
+        size -= len(kept.job.payload)
+        if size <= 0:
+            return
+
+
+def _lock(path: Path) -> int | None:
+    """Lock the file beside a spool; None: another process has. A forked child inherits no lock."""
+    lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock

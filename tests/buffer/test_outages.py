@@ -1,0 +1,382 @@
+"""What becomes of publishes while the store is away: on_unavailable of the core."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairqueue import (
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueue,
+    JobContext,
+    Outcome,
+    StoreUnavailable,
+)
+from fairqueue._new_job import NewJob
+from fairqueue._shards import shard_of
+from fairqueue.adapters import run_context
+from fairqueue.buffer import Outages
+from fairqueue.buffer.spool import Spool
+from fairqueue.testing import EmbeddedServer
+from tests.buffer.conftest import Open, drained, payloads
+from tests.system.ledger import wait_for
+
+pytestmark = pytest.mark.system
+
+SOON_SECONDS = 0.25
+"""Far below a time-out, far above the fraction of a millisecond that a buffered publish takes."""
+
+
+def publish(queue: FairQueue, *texts: str, **options: object) -> list[Outcome]:
+    return [queue.publish(t.encode(), queue="q", **options).outcome for t in texts]  # type: ignore[arg-type]
+
+
+def test_jobs_of_an_outage_run_in_the_order_of_their_calls(
+    queue: FairQueue, server: EmbeddedServer, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says when the outage begins and ends, and how many jobs were buffered."""
+    caplog.set_level(logging.WARNING, logger="fairqueue.buffer")
+    server.kill()
+    texts = [f"n{n}" for n in range(250)]
+    assert set(publish(queue, *texts)) == {Outcome.BUFFERED}
+    assert queue.buffered == len(texts)
+    server.start()
+    assert drained(queue, folder)
+    assert payloads(queue) == [text.encode() for text in texts]
+    opened, closed = (record.getMessage() for record in caplog.records)
+    assert "is away" in opened
+    assert "250 jobs are buffered, 0 were run inline" in closed
+
+
+def test_only_the_first_publish_waits_for_a_silent_server(
+    queue: FairQueue, server: EmbeddedServer, folder: Path
+) -> None:
+    """It is stored once, although its first try reached the server."""
+    server.freeze()
+    publish(queue, "first")
+    began = time.monotonic()
+    publish(queue, "a", "b", "c")
+    assert time.monotonic() - began < SOON_SECONDS
+    server.thaw()
+    assert drained(queue, folder)
+    assert payloads(queue) == [b"first", b"a", b"b", b"c"]
+
+
+def test_a_process_that_starts_in_an_outage_buffers_at_once(
+    open_queue: Open, server: EmbeddedServer, folder: Path
+) -> None:
+    """Its check of the server and its limits come when the server answers."""
+    server.freeze()
+    queue = open_queue(workspace_capacity=1)
+    publish(queue, "a", "b")
+    server.thaw()
+    assert drained(queue, folder)
+    assert payloads(queue) == [b"a", b"b"]
+
+
+def test_a_full_capacity_at_the_return_refuses_no_buffered_job(
+    open_queue: Open, server: EmbeddedServer, folder: Path
+) -> None:
+    """Its caller was told that it is accepted. One whose key is held is still not repeated."""
+    queue = open_queue(total_capacity=1)
+    publish(queue, "kept", task="t", unique_key="k")
+    with pytest.raises(CapacityExceeded):
+        publish(queue, "refused")
+    server.kill()
+    publish(queue, "buffered", "another")
+    publish(queue, "the same key", task="t", unique_key="k")
+    publish(queue, "another key", task="t", unique_key="l")
+    server.start()
+    assert drained(queue, folder)
+    assert sorted(payloads(queue)) == [b"another", b"another key", b"buffered", b"kept"]
+
+
+def test_due_times_and_expiries_count_from_the_call(
+    queue: FairQueue, server: EmbeddedServer, folder: Path
+) -> None:
+    """A job that has expired meanwhile is a dead letter."""
+    server.kill()
+    publish(queue, "later", delay_seconds=3600)
+    publish(queue, "now", delay_seconds=0.01)
+    publish(queue, "expired", expires_seconds=0.01)
+    server.start()
+    assert drained(queue, folder)
+    assert payloads(queue) == [b"now"]
+    assert [letter.reason for letter in queue.dead.list()] == ["expired"]
+    [waiting] = queue.views.waiting(queue="q").jobs
+    assert waiting.due == pytest.approx(time.time() + 3600, abs=60)
+
+
+def test_a_full_redis_is_an_outage(queue: FairQueue, server: EmbeddedServer, folder: Path) -> None:
+    """It answers, but takes no job."""
+    with server.client() as client:
+        client.config_set("maxmemory", "1mb")
+        assert publish(queue, "a", "b") == [Outcome.BUFFERED] * 2
+        client.config_set("maxmemory", 0)
+    assert drained(queue, folder)
+    assert payloads(queue) == [b"a", b"b"]
+
+
+def test_a_refused_user_is_no_outage(queue: FairQueue, server: EmbeddedServer) -> None:
+    """The error of the ACL is raised."""
+    with server.client() as client:
+        client.acl_setuser("default", enabled=True, nopass=True, commands=["-@write"], keys="*")
+        try:
+            with pytest.raises(ConfigurationError, match="refuses this user"):
+                publish(queue, "a")
+        finally:
+            client.acl_setuser("default", enabled=True, nopass=True, commands=["+@all"])
+    assert queue.buffered == 0
+
+
+def test_a_full_buffer_raises_the_error_of_the_outage(
+    open_queue: Open, server: EmbeddedServer, folder: Path
+) -> None:
+    """What it has is sent."""
+    queue = open_queue(buffer_jobs=2)
+    server.kill()
+    publish(queue, "a", "b")
+    with pytest.raises(StoreUnavailable, match="the buffer is full: 2 of 2 jobs"):
+        publish(queue, "c")
+    server.start()
+    assert drained(queue, folder)
+    assert payloads(queue) == [b"a", b"b"]
+
+
+def test_a_disk_that_cannot_keep_a_job_raises_the_error_of_the_outage(
+    queue: FairQueue, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says what the disk said."""
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Spool, "put", full)
+    server.kill()
+    with pytest.raises(StoreUnavailable, match="cannot keep the job: database or disk is full"):
+        publish(queue, "a")
+
+
+def test_a_running_job_buffers_nothing(queue: FairQueue, server: EmbeddedServer) -> None:
+    """Its publish depends on its lease, and one that must not be lost is tried until it is in."""
+    server.kill()
+    job = JobContext("id", "default", 1, 1, store_id=queue.store.store_id)
+    with run_context(job), pytest.raises(StoreUnavailable):
+        publish(queue, "a")
+    with pytest.raises(StoreUnavailable):
+        publish(queue, "a", exempt=True)
+    with pytest.raises(StoreUnavailable):
+        publish(queue, "a", on_unavailable="raise")
+
+
+def test_whether_a_job_may_be_stored_is_known(open_queue: Open, server: EmbeddedServer) -> None:
+    """It may where it was sent, and not where no server was asked or none was there."""
+    queue = open_queue(on_unavailable="inline")
+    publish(queue, "before")
+    server.freeze()
+    found = []
+    for text in ("asked", "not asked"):
+        with pytest.raises(StoreUnavailable) as caught:
+            publish(queue, text)
+        found.append(caught.value.may_be_stored)
+    assert found == [True, False]
+    server.kill()
+    other = open_queue(on_unavailable="inline", namespace="other")
+    with pytest.raises(StoreUnavailable) as caught:
+        publish(other, "no server")
+    assert not caught.value.may_be_stored
+
+
+def test_jobs_sent_together_are_buffered_together(
+    queue: FairQueue, server: EmbeddedServer, folder: Path
+) -> None:
+    """Unless one of them may not be."""
+    server.kill()
+    jobs = [NewJob(b"%d" % n, "q") for n in range(3)]
+    for _ in range(2):  # the first attempt finds the outage, the second knows of it
+        outcomes = queue.publish_many(jobs)
+        assert [each.outcome for each in outcomes] == [Outcome.BUFFERED] * 3  # type: ignore[union-attr]
+    with pytest.raises(StoreUnavailable):
+        queue.publish_many([*jobs, replace(jobs[0], on_unavailable="raise")])
+    server.start()
+    assert drained(queue, folder)
+    assert payloads(queue) == [b"0", b"1", b"2"] * 2
+
+
+def test_what_the_store_refuses_for_good_stays_with_its_reason(
+    queue: FairQueue, open_queue: Open, server: EmbeddedServer, folder: Path
+) -> None:
+    """Jobs before and after it are sent. The next process tries it again."""
+    server.kill()
+    publish(queue, "a")
+    publish(queue, "b" * 2_000_000)
+    publish(queue, "c")
+    server.start()
+    with server.client() as client:
+        client.config_set("proto-max-bulk-len", 1024 * 1024)
+        wait_for(lambda: queue.outages.counts()[:2] == (0, 1))
+        assert payloads(queue) == [b"a", b"c"]
+        client.config_set("proto-max-bulk-len", 512 * 1024 * 1024)
+    [path] = folder.glob("*.db")
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT refused FROM jobs").fetchone()[0]
+    db.close()
+    queue.close()
+    other = open_queue()
+    publish(other, "d")
+    assert drained(other, folder)
+    assert sorted(map(len, payloads(other))) == [1, 2_000_000]
+
+
+def test_jobs_of_a_shard_that_answers_go_there_while_another_is_away(
+    open_queue: Open, server: EmbeddedServer, folder: Path
+) -> None:
+    """Single jobs go to their shard; a batch for both is buffered, and its part for one is sent."""
+    with EmbeddedServer(tcp=True) as one, EmbeddedServer(tcp=True) as two:
+        secret = two.tcp_address.rpartition("@")[0]
+        for each in (one, two):
+            with each.client() as client:
+                client.config_set("requirepass", secret.removeprefix(":"))
+        url = f"redis://{secret}@127.0.0.1:{one.port},127.0.0.1:{two.port}/0"
+        queue = open_queue(url)
+        names = [next(n for n in map(str, range(99)) if shard_of(n, 2) == i) for i in (0, 1)]
+        for name in names:
+            publish(queue, "before", workspace=name)
+        two.freeze()
+        there, away = ([], [])
+        for n in range(3):
+            there += publish(queue, f"there {n}", workspace=names[0])
+            away += publish(queue, f"away {n}", workspace=names[1])
+        assert there == [Outcome.CREATED] * 3
+        assert away == [Outcome.BUFFERED] * 3
+        queue.publish_many([NewJob(b"together", "q", name) for name in names])
+        wait_for(lambda: queue.buffered == 4)
+        two.thaw()
+        assert drained(queue, folder)
+        assert len(payloads(queue)) == 10
+
+
+CHILD = """
+import os, sys
+from fairqueue import FairQueue
+queue = FairQueue(sys.argv[1], namespace=sys.argv[2], buffer_path=sys.argv[3],
+                  on_unavailable="buffer", on_missing_workspace="default")
+for n in range(3):
+    queue.publish(b"%d of parent" % n, queue="q")
+if os.fork() == 0:
+    queue.publish(b"of child", queue="q")
+    print("kept", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_process_and_its_child_have_kept_is_sent_by_another(
+    open_queue: Open, server: EmbeddedServer, folder: Path, namespace: str
+) -> None:
+    """Each has a file of its own, which no other takes while it lives."""
+    server.kill()
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", CHILD, server.url, namespace, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"kept\n"
+        other = open_queue()
+        publish(other, "own")
+        other.outages.adopt()
+        assert other.buffered == 1  # the others live
+        os.killpg(process.pid, signal.SIGKILL)
+    assert len([*folder.glob("*.db")]) == 3
+    server.start()
+    assert drained(other, folder)
+    found = payloads(other)
+    assert sorted(found) == [b"0 of parent", b"1 of parent", b"2 of parent", b"of child", b"own"]
+    assert [text for text in found if b"parent" in text] == sorted(found)[:3]
+
+
+def test_a_spool_of_another_store_is_left_alone(
+    queue: FairQueue, open_queue: Open, server: EmbeddedServer, folder: Path
+) -> None:
+    """It is not sent to this one, and not removed."""
+    server.kill()
+    publish(queue, "a")
+    other = Outages(queue.settings, open_queue(namespace="other").store, queue.clone, queue.tally)
+    queue.outages.close()
+    other.adopt()
+    assert other.counts()[:2] == (0, 0)
+    assert len([*folder.glob("*.db")]) == 1
+
+
+def test_a_damaged_file_holds_up_no_other(
+    queue: FairQueue, server: EmbeddedServer, folder: Path
+) -> None:
+    """It stays; a queue that was closed and is used again sends what it had kept before."""
+    (folder / "0-damaged.db").write_bytes(b"no database" * 1000)
+    server.kill()
+    publish(queue, "a")
+    queue.close()
+    publish(queue, "b")
+    server.start()
+    wait_for(lambda: [path.name for path in folder.glob("*.db")] == ["0-damaged.db"])
+    assert queue.depth("q") == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"on_unavailable": "buffer"}, "needs the setting 'buffer_path': a directory"),
+        ({"buffer_path": "/dev/null"}, "'/dev/null' is no directory: make one on a disk"),
+        ({"on_unavailable": "bufer"}, "'raise', 'buffer' or 'inline'"),
+        ({"buffer_jobs": 0}, "largest number of jobs that one process buffers"),
+    ],
+)
+def test_a_bad_setting_is_refused_at_the_start(settings: dict[str, Any], message: str) -> None:
+    """The error says what to set."""
+    with pytest.raises(ConfigurationError, match=message):
+        FairQueue("memory://bad", **settings)
+
+
+def test_a_bad_option_of_a_call_is_refused_at_the_call() -> None:
+    """Also while the store answers."""
+    with FairQueue("memory://bad") as queue:
+        for asked, message in (
+            ("bufer", "must be 'raise', 'buffer', 'inline'"),
+            ("buffer", "needs"),
+        ):
+            with pytest.raises(ConfigurationError, match=message):
+                publish(queue, "a", on_unavailable=asked)
+
+
+def test_a_directory_that_cannot_be_written_is_refused_at_the_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the first outage."""
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(ConfigurationError, match="may not write"):
+        FairQueue("memory://bad", buffer_path=folder)
+
+
+def test_another_job_of_the_same_message_is_sent_under_another_id(
+    queue: FairQueue, server: EmbeddedServer, folder: Path
+) -> None:
+    """A framework may send a message twice. Two tries of one job are one job."""
+    server.kill()
+    for text in (b"one", b"two", b"two"):
+        new = NewJob(text, "q", job_id="message", other_id=f"other.{text.decode()}")
+        assert queue.publish_job(new, is_new=True).outcome is Outcome.BUFFERED
+    server.start()
+    assert drained(queue, folder)
+    assert sorted(payloads(queue)) == [b"one", b"two"]
