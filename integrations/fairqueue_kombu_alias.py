@@ -6,8 +6,9 @@ registers no decoder. An exception here would break kombu for the whole environm
 never raises, and it imports neither Celery nor redis nor fairqueue_celery.
 
 kombu loads the transport of a URL at the first publish. That is too late for a group, which has
-begun to send its tasks one by one by then, and a task that is run eagerly never publishes. So the
-first group and the first ``Task.apply`` of an app with such a URL load it.
+begun to send its tasks one by one by then, a task that is run eagerly never publishes, and a call
+while Redis is away may run its task. So the first group, ``Task.apply`` and ``send_task`` of an app
+with such a URL load it.
 
 A plugin of pytest may load it before pytest rewrites the assertions of packages with plugins. This
 one has no assertion, and says PYTEST_DONT_REWRITE, so that pytest does not warn of that.
@@ -67,7 +68,7 @@ def _watch_apps(state: Any) -> None:
 
 
 def _watch_calls(source: Any, **_signal: Any) -> None:
-    """Let groups, chords and eager runs load the transport of these settings, if it is ours.
+    """Let groups, chords, calls and eager runs load the transport of these settings, if it is ours.
 
     Settings may be read while gevent patches the process, which is too early to load it.
     """
@@ -77,6 +78,7 @@ def _watch_calls(source: Any, **_signal: Any) -> None:
             _load_before(canvas.group, "_apply_tasks")
             _load_before(canvas._chord, "run")  # noqa: SLF001 - no public hook
             _load_before(importlib.import_module("celery.app.task").Task, "apply")
+            _load_before(importlib.import_module("celery.app.base").Celery, "send_task")
 
 
 def _load_before(owner: Any, name: str) -> None:

@@ -68,9 +68,12 @@ class Transport(stock.Transport):
         kombu's own queues and replies need memory, so at a full Redis a worker waits here, as for
         one that is away.
         """
+        self.broker.reaches(self._check)
+        return super().establish_connection()
+
+    def _check(self) -> None:
         self.broker.connect()
         self.broker.core.refuse_if_full()
-        return super().establish_connection()
 
     def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:  # noqa: ARG002, FBT001, FBT002
         """Several hosts in a URL, which kombu cannot read; other URLs it shows itself."""

@@ -9,17 +9,19 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from fairqueue import ConfigurationError, FairQueue, FairQueueError, Settings
-from fairqueue.adapters import check_sources, is_cluster
+from fairqueue import ConfigurationError, FairQueue, FairQueueError, Settings, StoreUnavailable
+from fairqueue.adapters import check_sources, is_cluster, told_errors
 from fairqueue_celery._channel.queue_kinds import QueueKinds, RecentSet
 from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.claims import Claims
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._consume.leases import HeldLeases
+from fairqueue_celery._publish.call import call_in_hand
+from fairqueue_celery._publish.unavailable import on_unavailable
 
 logger = logging.getLogger("fairqueue_celery.broker")
 
@@ -70,6 +72,17 @@ class Broker:
     def ask(self) -> None:
         """Ask anything; raises StoreUnavailable if no server answers."""
         self.core.ask()
+
+    def reaches(self, act: Callable[[], object]) -> bool:
+        """Do this; False: Redis is away, and the task that is published here need not reach it."""
+        if call_in_hand() is None or on_unavailable(self.settings) == "raise":
+            act()
+            return True
+        try:
+            self.core.outages.attempt("", told_errors()(act))
+        except StoreUnavailable:
+            return False
+        return True
 
     def new_claims(self, channel: Any) -> Claims:
         """The claims of a new channel, flushed when its own thread is busy."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from kombu.transport import redis as stock
+from kombu.transport import virtual
 from kombu.utils.json import dumps
 from redis.exceptions import ResponseError
 
@@ -67,8 +69,12 @@ class Channel(TaskQueues, stock.Channel):
         """The bindings of an exchange, remembered for a moment."""
         table = self._fresh_table(exchange)
         if table is None:
-            now, table = time.monotonic(), super().get_table(exchange)
-            self._tables[exchange] = now, table
+            found: list[Any] = []
+            read = partial(super().get_table, exchange)
+            if not self.broker.reaches(lambda: found.append(read())):
+                return virtual.Channel.get_table(self, exchange)  # what this process has bound
+            [table] = found
+            self._tables[exchange] = time.monotonic(), table
         return table
 
     def _lookup(self, exchange: str, routing_key: str, default: Any = None) -> Any:
@@ -82,8 +88,9 @@ class Channel(TaskQueues, stock.Channel):
     def _queue_bind(self, exchange: str, *args: Any) -> None:
         self._tables.pop(exchange, None)
         fanout = self.typeof(exchange).type == "fanout"
-        if fanout or (exchange, *args) not in self.broker.bindings:
-            super()._queue_bind(exchange, *args)
+        bind = partial(super()._queue_bind, exchange, *args)
+        is_new = fanout or (exchange, *args) not in self.broker.bindings
+        if is_new and self.broker.reaches(bind):
             self.broker.bindings.add((exchange, *args))
 
     def _publish_fanout(

@@ -24,7 +24,7 @@ from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._channel.queue_kinds import exchange_type
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
-from fairqueue_celery._publish.batch import follows_publish
+from fairqueue_celery._publish.batch import SENT, follows_publish
 from fairqueue_celery._publish.publish import is_task, publish
 
 logger = logging.getLogger("fairqueue_celery.channel")
@@ -129,7 +129,8 @@ class TaskQueues(virtual.Channel):
 
     def _put_fanout(self, exchange: str, message: Any, routing_key: str, **kwargs: Any) -> None:
         put = partial(self._publish_fanout, exchange, message, routing_key, **kwargs)
-        if not follows_publish(routing_key, put):
+        is_lost = routing_key == SENT and self.broker.core.outages.is_away
+        if not is_lost and not follows_publish(routing_key, put):
             put()
 
     def _publish_fanout(self, exchange: str, message: Any, routing_key: str, **kwargs: Any) -> None:
@@ -155,8 +156,11 @@ class TaskQueues(virtual.Channel):
 
         Passive: that is to count them, and fails.
         """
+        found = [queue_declare_ok_t(queue, 0, 0)]
+        declare = partial(super().queue_declare, queue, passive, **kwargs)
         try:
-            return super().queue_declare(queue, passive, **kwargs)
+            self.broker.reaches(lambda: found.append(declare()))
+            return found[-1]
         except StoreUnavailable:
             core = self.broker.core
             if passive or len(core.store.shards) == 1 or not self.broker.kinds.is_task_queue(queue):

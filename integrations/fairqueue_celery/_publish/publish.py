@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 from kombu.serialization import loads as deserialize
 from kombu.utils.json import JSONEncoder
 
-from fairqueue import FairQueue, JobId, NewJob, adapters
+from fairqueue import FairQueue, JobId, NewJob, StoreUnavailable, adapters
 from fairqueue.adapters import Source
 from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.batch import batches, block_seconds
 from fairqueue_celery._publish.call import EXPLICIT, Call, is_first_try, noted_call, workspace_of
+from fairqueue_celery._publish.unavailable import on_unavailable, run_inline_after
 from fairqueue_celery._publish.unique import Key, key_of, sent_jobs, unique_outcomes, without_key
 from fairqueue_celery.errors import let_through
 
@@ -99,6 +100,7 @@ def _publish(
         about.retry_of,
         other_id,
         adapters.tick_of(about.task_id),
+        on_unavailable(core.settings),
     )
 
     def done(job: JobId) -> None:
@@ -150,7 +152,11 @@ def _send(
         return core.publish_job(job, is_new=is_new, block_seconds=block_seconds(core))
 
     with let_through():
-        done(until_answered(publish_job, about.task) if follows else publish_job())
+        try:
+            done(until_answered(publish_job, about.task) if follows else publish_job())
+        except StoreUnavailable as error:
+            run_inline_after(error, core.settings)
+            raise
 
 
 def until_answered(act: Callable[[], T], task: str) -> T:

@@ -22,12 +22,14 @@ def connect() -> None:
         return
     _connected = True
     from celery import _state, canvas, signals  # noqa: PLC0415 - see above
+    from celery.app.base import Celery  # noqa: PLC0415
     from celery.app.task import Task  # noqa: PLC0415
 
-    from fairqueue_celery._publish import batch, call  # noqa: PLC0415
+    from fairqueue_celery._publish import batch, call, unavailable  # noqa: PLC0415
     from fairqueue_celery._worker import eager  # noqa: PLC0415
 
     eager.adapt(Task)
+    unavailable.adapt(Celery, eager.ran_inline)
     batch.batch_groups(canvas)
     batch.follow(signals.after_task_publish)
     batch.follow(signals.task_sent)

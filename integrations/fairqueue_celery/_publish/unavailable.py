@@ -1,0 +1,107 @@
+"""What becomes of a call while Redis is away: ``apply_async(on_unavailable=…)``, task, setting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+from kombu.exceptions import OperationalError
+
+from fairqueue import Settings, StoreUnavailable, adapters
+from fairqueue_celery._consume import pool
+from fairqueue_celery._publish.call import EXPLICIT
+
+OPTION = "on_unavailable"
+NOT_INLINE = frozenset(
+    {"countdown", "eta", "expires", "group_id", "chord", "chain", "link", "link_error"}
+)
+"""Options of a call that does more than to run a task once, now."""
+
+
+class RunInline(OperationalError):
+    """Redis is away, and the task was not sent: it runs here. kombu does not try this again."""
+
+
+class _Asked(threading.local):
+    option: str | None = None
+    may_run: bool = False
+    may_be_stored: bool = False
+
+
+_asked = _Asked()
+
+
+def on_unavailable(settings: Settings) -> str:
+    """What the call of this thread says, else its task, else the setting; a worker's raises."""
+    if pool.is_worker() or adapters.running_job() is not None:
+        return "raise"
+    return _asked.option or settings.on_unavailable
+
+
+def run_inline_after(error: StoreUnavailable, settings: Settings) -> None:
+    """Raise RunInline if the call is to run here, unless one of its tries may be stored."""
+    _asked.may_be_stored |= error.may_be_stored
+    may_run = _asked.may_run and not _asked.may_be_stored
+    if may_run and on_unavailable(settings) == "inline":
+        raise RunInline(str(error)) from error
+
+
+@contextmanager
+def _asking(option: str | None, *, may_run: bool) -> Iterator[None]:
+    before = dict(vars(_asked))
+    _asked.option, _asked.may_run, _asked.may_be_stored = option, may_run, False
+    try:
+        yield
+    finally:
+        vars(_asked).clear()
+        vars(_asked).update(before)
+
+
+def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
+    """Let every call of an app with such a task or option do what that says."""
+    send_task = app_class.send_task
+
+    @wraps(send_task)
+    def send(
+        self: Any, name: str, args: Any = None, kwargs: Any = None, *more: Any, **how: Any
+    ) -> Any:
+        task = how.get("task_type") or self._tasks.get(name)
+        option = how.pop(OPTION, None) or getattr(task, OPTION, None)
+        _subscribe_late(self.backend)
+        alone = not more and not any(how.get(each) for each in NOT_INLINE)
+        try:
+            with _asking(option, may_run=task is not None and alone):
+                return send_task(self, name, args, kwargs, *more, **how)
+        except RunInline:
+            ran_inline(self)
+            kept = {each: how[each] for each in ("task_id", "headers", EXPLICIT) if each in how}
+            return task.apply(args, kwargs, **kept)
+
+    app_class.send_task = send
+
+
+def _subscribe_late(backend: Any) -> None:
+    """Let no call that need not reach Redis wait for the result backend, which may be there, too.
+
+    ``get()`` subscribes for a result that its call did not.
+    """
+    kind = type(backend)
+    on_task_call = kind.on_task_call
+    is_redis = hasattr(backend, "result_consumer") and hasattr(backend, "get_key_for_task")
+    if not is_redis or hasattr(on_task_call, "adapted_by_fairqueue"):
+        return
+
+    @wraps(on_task_call)
+    def subscribe(self: Any, producer: Any, task_id: str) -> Any:
+        broker = getattr(producer.connection.transport, "broker", None)
+        if broker is not None:
+            needs_none = on_unavailable(broker.settings) != "raise"
+            if needs_none or broker.core.outages.is_away:
+                return None
+        return on_task_call(self, producer, task_id)
+
+    subscribe.adapted_by_fairqueue = True  # type: ignore[attr-defined]
+    kind.on_task_call = subscribe
