@@ -16,7 +16,7 @@ from dramatiq.broker import Broker
 import fairqueue
 from fairqueue import Schedule, adapters
 from fairqueue_dramatiq._messages import describe
-from fairqueue_dramatiq.errors import ConfigurationError
+from fairqueue_dramatiq.errors import ConfigurationError, translated_errors
 
 logger = logging.getLogger("fairqueue_dramatiq.options")
 
@@ -24,7 +24,7 @@ WORKSPACE = "workspace"
 """As an option of a message it comes first; as an option of an actor, after ``workspace_from``."""
 
 SCHEDULE = "schedule"
-OPTIONS = frozenset({WORKSPACE, SCHEDULE, "unique_key", "unique_for", "expires"})
+OPTIONS = frozenset({WORKSPACE, SCHEDULE, "unique_key", "unique_for", "expires", "on_unavailable"})
 
 MAX_SECONDS = sys.float_info.max
 """A message from JSON may hold a larger whole number; NaN compares false."""
@@ -37,9 +37,10 @@ class PublishOptions:
     unique_key: str | None = None
     unique_for: float | None = None
     expires_seconds: float | None = None
+    on_unavailable: str | None = None
 
 
-def check_actor_options(options: Mapping[str, Any]) -> None:
+def check_actor_options(options: Mapping[str, Any], settings: fairqueue.Settings) -> None:
     """Raise ConfigurationError for invalid options of an actor."""
     for name in ("unique_for", "expires"):
         _seconds(name, options.get(name))
@@ -47,11 +48,14 @@ def check_actor_options(options: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"schedule must be a fairqueue.Schedule, not {options[SCHEDULE]!r:.40}"
         )
+    if options.get("on_unavailable") is not None:
+        with translated_errors():
+            adapters.check_on_unavailable(options["on_unavailable"], settings)
 
 
 def publish_options(broker: Broker, message: Any) -> PublishOptions:
     """The options of a new message; raises ConfigurationError."""
-    options = _merged_options(broker, message)
+    options = merged_options(broker, message)
     key = options.get("unique_key")
     if message.options.get("unique_for") is not None and key is None:
         raise ConfigurationError("unique_for has no meaning without unique_key: give both")
@@ -59,6 +63,7 @@ def publish_options(broker: Broker, message: Any) -> PublishOptions:
         unique_key=None if key is None else str(key),
         unique_for=None if key is None else _seconds("unique_for", options.get("unique_for")),
         expires_seconds=_seconds_left(message, _seconds("expires", options.get("expires"))),
+        on_unavailable=options.get("on_unavailable"),
     )
 
 
@@ -68,7 +73,7 @@ def exempt_options(broker: Broker, message: Any) -> PublishOptions:
     It expires by the time when the message was created, not by that of the retry.
     """
     try:
-        expires = _seconds("expires", _merged_options(broker, message).get("expires"))
+        expires = _seconds("expires", merged_options(broker, message).get("expires"))
     except ConfigurationError as error:
         logger.error(  # noqa: TRY400 - the text says what was done instead
             "%s must not be lost: it is published without expiry, because %s",
@@ -79,7 +84,8 @@ def exempt_options(broker: Broker, message: Any) -> PublishOptions:
     return PublishOptions(expires_seconds=_seconds_left(message, expires))
 
 
-def _merged_options(broker: Broker, message: Any) -> dict[str, Any]:
+def merged_options(broker: Broker, message: Any) -> dict[str, Any]:
+    """The options of a message, else of its actor."""
     actor = broker.actors.get(message.actor_name)
     own = {name: value for name, value in message.options.items() if value is not None}
     return {**(actor.options if actor else {}), **own}

@@ -18,6 +18,7 @@ from dramatiq.errors import QueueNotFound
 import fairqueue
 from fairqueue import adapters
 from fairqueue_dramatiq import _broker_kinds
+from fairqueue_dramatiq._inline import may_run_inline, run_inline
 from fairqueue_dramatiq._messages import (
     DeadMessage,
     delay_seconds,
@@ -162,8 +163,13 @@ class Publisher:
 
         if batches.active is not None:
             return batches.active.add(self.core, new, name=message.message_id, stored=done)
-        with translated_errors():
-            job = self.core.publish_job(new, is_new=True)
+        try:
+            with translated_errors():
+                job = self.core.publish_job(new, is_new=True)
+        except fairqueue.StoreUnavailable as error:
+            if not may_run_inline(self._broker, message, self.core, error):
+                raise
+            return run_inline(self._broker, message, self.core)
         return done(job)
 
     def _continue(

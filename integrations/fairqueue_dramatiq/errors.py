@@ -74,6 +74,7 @@ translated_errors = partial(
     {
         fairqueue.CapacityExceeded: CapacityExceeded,
         fairqueue.LeaseLost: LeaseLost,
+        fairqueue.ConfigurationError: ConfigurationError,
         fairqueue.StoreUnavailable: StoreUnavailable,
         fairqueue.UnknownTask: UnknownTask,
         fairqueue.errors.BatchRefused: BatchRefused,

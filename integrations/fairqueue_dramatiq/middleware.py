@@ -83,7 +83,7 @@ class FairQueueMiddleware(Middleware):
     def before_declare_actor(self, broker: Broker, actor: Any) -> None:
         """Bind, and refuse invalid options."""
         self.bind(broker)
-        check_actor_options(actor.options)
+        check_actor_options(actor.options, self._settings)
 
     def after_declare_actor(self, broker: Broker, actor: Any) -> None:
         """Bind, and mark the actor's function.
