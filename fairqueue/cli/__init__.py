@@ -6,6 +6,7 @@ import click
 
 from fairqueue.cli._apps import broker_option, use_celery_app
 from fairqueue.cli._hints import HintingGroup
+from fairqueue.cli.buffer import buffer
 from fairqueue.cli.cancel import cancel
 from fairqueue.cli.dashboard import dashboard
 from fairqueue.cli.dead import dead
@@ -25,6 +26,7 @@ from fairqueue.cli.why import why, workspace
 
 HELP = {"help_option_names": ["-h", "--help"]}
 OF_AN_APP = (
+    buffer,
     cancel,
     dashboard,
     dead,

@@ -37,7 +37,8 @@ def process_collector(queue: FairQueue) -> Any:
     """Return a collector of what this process sees happen on this queue from now on."""
     from fairqueue.metrics._process import ProcessCollector  # noqa: PLC0415 - an extra
 
-    return ProcessCollector(queue.tally)
+    buffered = queue.outages.counts if queue.settings.buffer_path else tuple
+    return ProcessCollector(queue.tally, buffered)
 
 
 def serve_worker(queue: FairQueue) -> list[Server]:

@@ -110,6 +110,11 @@ OF_PROCESS = (
         ("queue", "scope"),
         "publishes rejected at a full capacity or in a drain, by its scope",
     ),
+    Family("buffered_jobs", "gauge", (), "jobs that this process keeps on disk: Redis is away"),
+    Family("buffer_oldest_seconds", "gauge", (), "for how long it keeps the oldest of them"),
+    Family("buffer_refused", "gauge", (), "jobs that it keeps since Redis refused them for good"),
+    Family("buffer_sent", "counter", QUEUE, "buffered jobs that it has sent"),
+    Family("inline_runs", "counter", (), "tasks that ran in this process since Redis was away"),
     Family("jobs_started", "counter", QUEUE, "leases that were granted"),
     Family(
         "leases_ended",

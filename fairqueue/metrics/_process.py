@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 
 from prometheus_client.metrics_core import Metric
@@ -12,21 +12,25 @@ from fairqueue._tally import BOUNDS, Histogram, Tally
 from fairqueue.metrics._families import OF_PROCESS
 from fairqueue.plain import printable
 
+BUFFERED = ("buffered_jobs", "buffer_refused", "buffer_oldest_seconds")
 EDGES = (*map(str, BOUNDS), "+Inf")
 
 
 class ProcessCollector(Collector):
-    """Reads a tally with each scrape, without a store."""
+    """Reads a tally, and what is buffered, with each scrape, without a store."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+    def __init__(self, tally: Tally, buffered: Callable[[], Iterable[float]]) -> None:
+        self._tally, self._buffered = tally, buffered
         tally.begin()
 
     def collect(self) -> Iterator[Metric]:
         """Yield what was counted so far."""
         counts = self._tally.read()
+        gauges = dict(zip(BUFFERED, self._buffered(), strict=False))
         for family in OF_PROCESS:
             found = family.begin()
+            if family.name in gauges:
+                found.add_metric([], gauges[family.name])
             for labels, value in counts.counters.get(family.name, {}).items():
                 found.add_metric([*map(printable, labels)], value)
             for labels, times in counts.histograms.get(family.name, {}).items():

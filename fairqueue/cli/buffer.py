@@ -1,0 +1,81 @@
+"""``fairqueue buffer``: the jobs that producers keep on disk while Redis is away."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairqueue import FairQueue
+from fairqueue.buffer import DELETE, RETRY, Outages, change, check_folder, read_all, spools_in
+from fairqueue.cli._command import Answer, on_queue
+from fairqueue.cli._format import count_jobs, duration, printable, table
+from fairqueue.cli._output import confirm
+
+HEAD = ("job", "workspace", "queue", "task", "refused", "kept for")
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("action", type=click.Choice(["list", "send", "drop"]), default="list")
+@click.option("--job", help="With drop: only the job with this id.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@on_queue
+def buffer(core: FairQueue, *, path: Path, action: str, job: str | None, yes: bool) -> Answer:
+    """List, send or drop the jobs that producers keep in the directory PATH.
+
+    PATH is the setting buffer_path. Send sends what ended processes have left, and lets living ones
+    try again what Redis has refused. Drop deletes jobs for good.
+    """
+    check_folder(path)
+    if action == "send":
+        return _send(core, path)
+    return _drop(path, job, yes=yes) if action == "drop" else _list(path)
+
+
+def _list(path: Path) -> Answer:
+    rows: list[dict[str, Any]] = [
+        {
+            "job_id": each.job.id,
+            "workspace": each.job.workspace,
+            "queue": each.job.queue,
+            "task": each.job.task,
+            "refused": each.refused or "",
+            "seconds": max(0.0, time.time() - each.kept),
+        }
+        for spool in spools_in(path)
+        for each in read_all(spool)
+    ]
+    cells = [[*map(printable, [*row.values()][:-1]), duration(row["seconds"])] for row in rows]
+    return Answer({"jobs": rows}, table(HEAD, cells, left=5) if rows else "No job is buffered.")
+
+
+def _send(core: FairQueue, path: Path) -> Answer:
+    core.connect()
+    for spool in spools_in(path):
+        change(spool, RETRY)
+    settings = core.settings.model_copy(update={"buffer_path": path})
+    outages = Outages(settings, core.store, core.clone, core.tally)
+    outages.adopt()
+    taken, _, _ = outages.counts()
+    outages.send()
+    left = sum(outages.counts()[:2])
+    outages.close()
+    text = f"{count_jobs(taken - left)} sent, {left} left; living processes send their own"
+    return Answer({"sent": taken - left, "left": left}, text, code=int(left > 0))
+
+
+def _drop(path: Path, job: str | None, *, yes: bool) -> Answer:
+    what = "all buffered jobs" if job is None else f"the buffered job {printable(job)}"
+    confirm(f"Delete {what} in {printable(str(path))} for good?", yes=yes)
+    found = [
+        (spool, each.number)
+        for spool in spools_in(path)
+        for each in read_all(spool)
+        if job is None or each.job.id == job
+    ]
+    for spool, number in found:
+        change(spool, DELETE, number)
+    return Answer({"dropped": len(found)}, f"{count_jobs(len(found))} dropped", code=not found)

@@ -1,0 +1,70 @@
+"""What operators see of buffered jobs: the command line and metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from fairqueue import FairQueue, StoreUnavailable
+from fairqueue.metrics import process_collector
+from fairqueue.testing import EmbeddedServer
+from tests.buffer.conftest import drained
+from tests.unit.conftest import Shell
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def shell(server: EmbeddedServer, namespace: str) -> Shell:
+    """A shell for the server that the test may kill."""
+    return Shell(server.url, namespace)
+
+
+def test_buffered_jobs_are_listed_sent_and_dropped(
+    shell: Shell, queue: FairQueue, server: EmbeddedServer, folder: Path
+) -> None:
+    """Those of a living process stay with it; send sends what an ended one has left."""
+    path = str(folder)
+    assert "No job is buffered" in shell.run("buffer", path).output
+    server.kill()
+    for name in ("a", "b", "c\x1b[2J"):
+        queue.publish(b"", queue="q", workspace="acme", job_id=name)
+    assert "acme" in shell.run("buffer", path, "list").output
+    [first, *_] = shell.json("buffer", path)["jobs"]
+    assert (first["job_id"], first["workspace"], first["refused"]) == ("a", "acme", "")
+    assert "--yes" in shell.run("buffer", path, "drop", code=2).output
+    assert shell.json("buffer", path, "drop", "--job", "b", "--yes") == {"dropped": 1}
+    assert shell.json("buffer", path, "drop", "--job", "b", "--yes", code=1) == {"dropped": 0}
+    shell.run("buffer", path, "send", code=3)
+    queue.outages.close()  # the process ends
+    server.start()
+    answer = shell.json("buffer", path, "send")
+    assert answer == {"sent": 2, "left": 0}
+    assert queue.depth("q") == 2
+    assert not [*folder.iterdir()]
+
+
+def test_metrics_of_a_process_tell_what_it_has_buffered(
+    queue: FairQueue, server: EmbeddedServer, folder: Path
+) -> None:
+    """How many and for how long; how many were sent since; and what ran inline."""
+    registry = CollectorRegistry()
+    registry.register(process_collector(queue))
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"fairqueue_{name}", labels)
+
+    assert value("buffered_jobs") == 0
+    server.kill()
+    queue.publish(b"", queue="q")
+    with pytest.raises(StoreUnavailable):
+        queue.publish(b"", queue="q", on_unavailable="inline")
+    queue.outages.ran_inline()
+    assert (value("buffered_jobs"), value("buffer_refused")) == (1, 0)
+    assert (value("buffer_oldest_seconds") or 0) > 0
+    server.start()
+    assert drained(queue, folder)
+    assert value("buffer_sent_total", queue="q") == 1
+    assert value("inline_runs_total") == 1
