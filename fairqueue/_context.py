@@ -86,6 +86,7 @@ class JobContext:
     """True where a task runs without a queue: in Celery's eager mode, and where a test calls it.
     The workspace is that of a publish; the fence is 0, below that of every job."""
     task: str = ""
+    """Its task; empty for a stand-in."""
     store: Callable[[], Any] | None = field(default=None, repr=False)
     """Returns the store of its lease, where a worker runs the job."""
     progress: tuple[Any, Any, Any] | None = None

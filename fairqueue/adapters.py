@@ -16,7 +16,7 @@ Before a publish
     translate_errors           raises the core's errors as the adapter's own subclasses
     told_errors                raises what redis-py raises as the core's errors, with the remedy
     remedy_of                  what to do about a refusal of Redis, such as one that is full
-    Batches, Batch             collect publishes, and send them together
+    Batches, Batch, Collected  collect publishes, and send them together; one of them
 
 In a worker
     LeaseKeeper                renews leases and reports lost and cancelled ones
@@ -33,6 +33,7 @@ In a worker
     UnknownTaskBackoff,        when to retry a job whose task this worker does not know, and the
     UNKNOWN_TASK                 reason of its dead letter when it gives up
     failure_reason             the reason of a dead letter, from an error
+    ChildWaits                 warns of a job that waits for one which has no slot meanwhile
     FailureReporter            reports jobs that died or expired without the framework's knowledge
     lost_worker_message        what to say of a job whose every start ended in a lost worker
     SilenceWatch               lets go of a store that is silent while a worker stops
@@ -64,7 +65,8 @@ For tools
 
 from __future__ import annotations
 
-from fairqueue._batch import Batch, Batches
+from fairqueue._batch import Batch, Batches, Collected
+from fairqueue._child_waits import ChildWaits
 from fairqueue._claim_ahead import ClaimAhead
 from fairqueue._context import (
     current_workspace,
@@ -114,8 +116,10 @@ __all__ = [
     "Batch",
     "Batches",
     "Call",
+    "ChildWaits",
     "ClaimAhead",
     "Claimed",
+    "Collected",
     "Due",
     "Ending",
     "FailureReporter",

@@ -35,7 +35,7 @@ class CircuitBreaker:
     @property
     def is_open(self) -> bool:
         """Whether calls fail at once. A forked child has no probe, and finds out by itself."""
-        return self._open_in == os.getpid()
+        return self._open_in != 0 and self._open_in == os.getpid()
 
     def open(self) -> None:
         """Fail all calls at once."""
@@ -83,4 +83,5 @@ _known: dict[str, CircuitBreaker] = {}
 
 def breaker_at(address: str) -> CircuitBreaker:
     """Return the breaker of the server at an address, as an engine names it."""
-    return _known.setdefault(address, CircuitBreaker())
+    known = _known.get(address)
+    return _known.setdefault(address, CircuitBreaker()) if known is None else known

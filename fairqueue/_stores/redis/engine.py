@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import redis
@@ -202,7 +203,7 @@ class RedisEngine(Engine):
         """Return its address, without credentials."""
         return server_of(self.client.connection_pool)
 
-    @property
+    @cached_property
     def store_id(self) -> str:
         """Return the URL's address without credentials, the database and the namespace."""
         return f"{address_of(self.client.connection_pool)} {self.namespace}"

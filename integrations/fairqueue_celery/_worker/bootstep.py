@@ -27,6 +27,7 @@ from fairqueue_celery._worker import (
     request,
     revoke,
     task,
+    waits,
 )
 from fairqueue_celery._worker.abort import end_run, stop_process
 from fairqueue_celery._worker.unbegun import give_back_unbegun
@@ -139,6 +140,7 @@ def _prepare_process(consumer: Any) -> None:
     signals.task_postrun.connect(task.on_postrun, weak=False)
     _release_leases_at_exit()
     revoke.follow_remote_control()
+    waits.follow()
     task.mark_bodies(consumer.app)
 
 

@@ -24,10 +24,12 @@ def connect() -> None:
     from celery import _state, canvas, signals  # noqa: PLC0415 - see above
     from celery.app.task import Task  # noqa: PLC0415
 
-    from fairqueue_celery._publish import batch, call  # noqa: PLC0415
+    from fairqueue_celery._channel.direct import producer_of  # noqa: PLC0415
+    from fairqueue_celery._publish import batch, call, template  # noqa: PLC0415
     from fairqueue_celery._worker import eager  # noqa: PLC0415
 
     eager.adapt(Task)
+    template.adapt(Task, producer_of)
     batch.batch_groups(canvas)
     batch.follow(signals.after_task_publish)
     batch.follow(signals.task_sent)

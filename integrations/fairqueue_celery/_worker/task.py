@@ -76,12 +76,12 @@ def _job_context(task: Any) -> _Run | None:
         fence=fence,
         deliveries=deliveries,
         store_id=store_id,
-        task=task.name,
         store=partial(_store, store_id),
         is_lost=partial(deadlines.is_lost, fence) if late else _never,
         is_cancelled=partial(deadlines.is_cancelled, fence),
         redeliverable=late,
         traced=traced,
+        task=task.name,
         begins=not deadlines.is_lost(fence, within=within),
     )
 
