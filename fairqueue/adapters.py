@@ -60,6 +60,7 @@ For tools
     similar_names                             names of workspaces that differ only in case or spaces
     Throttle                                  lets something through once in a while
     needs_extra                               the error of a framework that is not installed
+    this_process                              its id, without a system call
     native_lock                               a lock for native threads and greenlets
 """
 
@@ -103,7 +104,7 @@ from fairqueue._tracing import Tracing
 from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Renewed
 from fairqueue._unique_outcomes import Latest, UniqueOutcomes, job_ids, message_id_of
 from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
-from fairqueue._utils import Throttle, load_function, needs_extra
+from fairqueue._utils import Throttle, load_function, needs_extra, this_process
 from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
 from fairqueue.operate.statuses import Watch as JobWatch
@@ -177,6 +178,7 @@ __all__ = [
     "similar_names",
     "split_settings",
     "stand_in_for",
+    "this_process",
     "tick_of",
     "told_errors",
     "translate_errors",

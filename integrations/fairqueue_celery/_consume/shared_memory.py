@@ -9,9 +9,10 @@ knows it even while the result lies unread in a pipe.
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 import time
+
+from fairqueue.adapters import this_process
 
 ENTRIES = 8192
 TRIES = 16
@@ -113,7 +114,7 @@ class Runs(_Page):
         pids = PIDS.unpack_from(self._memory, first)
         places = [pids.index(pid) for pid in (0, OVER) if pid in pids]
         free = min(places, default=0)
-        self._write(first + free * ENTRY_BYTES, fence, os.getpid())
+        self._write(first + free * ENTRY_BYTES, fence, this_process.pid)
 
     def end(self, fence: int) -> None:
         """The run is over and its result stored."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +60,7 @@ class Publication:
 
 def next_delivery_tag() -> str:
     """Unique like stock's UUID, for those that read the message elsewhere; made faster."""
-    return f"{TAG_PREFIX}{os.getpid():x}.{next(_tags):x}"
+    return f"{TAG_PREFIX}{adapters.this_process.pid:x}.{next(_tags):x}"
 
 
 def dumped(body: Any, serializer: str | None) -> tuple[str, str, str | bytes]:
