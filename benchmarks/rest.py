@@ -74,7 +74,7 @@ Rest = dict[str, float]
 
 LIMITS = {
     "CPU": ("ms/s", Target(at_most=1.2)),
-    "commands": ("1/s", Target(at_most=1.5, absolute=True)),
+    "commands": ("1/s", Target(at_most=1.5, absolute=True)),  # as Redis reads them; of a script one
     "threads": ("", None),
     "PSS": ("MB", None),
 }
@@ -91,9 +91,9 @@ def _idle(sides: tuple[Side, Side], found: dict[Side, list[Rest]]) -> list[Row]:
 def _rest(worker: Worker, client: Any, seconds: float) -> Rest:
     """What a worker, its children and its commands come to in this time."""
     pids = _with_children(worker.pid)
-    cpu, commands = _cpu_ms(pids), client.info("stats")["total_commands_processed"]
+    cpu, commands = _cpu_ms(pids), client.info("stats")["total_reads_processed"]
     time.sleep(seconds)
-    done = client.info("stats")["total_commands_processed"] - commands - 1  # one is this INFO
+    done = client.info("stats")["total_reads_processed"] - commands - 1  # one is this INFO
     return {
         "CPU": max(_cpu_ms(pids) - cpu, 1e3 / TICKS) / seconds,
         "commands": done / seconds,
