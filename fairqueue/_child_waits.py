@@ -28,8 +28,6 @@ LOOKS_AFTER_SECONDS = (1.0, 4.0, 15.0, 40.0)
 """A wait that is over by then costs no look; after the last look the wait is left alone."""
 
 REMEMBERED = 1000
-SHARED = frozenset({"workspace", "group", "total"})
-"""The job that waits holds a slot of these, like the one that it waits for."""
 
 _waits: ContextVar[bool] = ContextVar("fairqueue_waits", default=False)
 
@@ -107,7 +105,8 @@ def _text(job: JobContext, child: _Child, found: Why) -> str | None:
     """Say what is wrong and what to do; None: the child can start, or is blocked otherwise."""
     if found.state is not JobState.WAITING or found.workspace != job.workspace:
         return None
-    full = next((b for b in found.blockers if b.kind == "concurrency" and b.scope in SHARED), None)
+    of_workspace = (b for b in found.blockers if b.scope == "workspace")
+    full = next((b for b in of_workspace if b.kind == "concurrency"), None)
     if full is None:
         return None
     return (
