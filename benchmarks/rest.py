@@ -96,7 +96,7 @@ def _rest(worker: Worker, client: Any, seconds: float) -> Rest:
     done = client.info("stats")["total_reads_processed"] - commands - 1  # one is this INFO
     return {
         "CPU": max(_cpu_ms(pids) - cpu, 1e3 / TICKS) / seconds,
-        "commands": done / seconds,
+        "commands": max(done, 1) / seconds,
         "threads": float(len(list(Path(f"/proc/{worker.pid}/task").iterdir()))),
         "PSS": sum(map(_pss_mb, pids)),
     }

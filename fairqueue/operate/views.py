@@ -120,10 +120,7 @@ class Views:
                 yield wait.text
 
     def blocked_waits(self) -> list[BlockedWait]:
-        """Return jobs that wait, as they run, for the result of a job that has no free slot.
-
-        A worker notes it for a child that its job has published, some seconds after the wait began.
-        """
+        """Return running jobs that wait for the result of a job that has no free slot."""
         return blocked_waits(self._connected())
 
     def _without_workspace(self, found: Why) -> Mapping[str, WithoutWorkspace]:
