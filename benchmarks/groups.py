@@ -1,4 +1,4 @@
-"""(j) What is sent together: groups of Celery and Dramatiq, and a block of Celery's calls."""
+"""(j) What is sent together: groups of Celery and Dramatiq, a block of calls; and single calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ import fairqueue_dramatiq
 GROUP = "Celery, a group"
 CALLS = "Celery, calls in a batch"
 MESSAGES = "Dramatiq, a group"
-TARGETS = {GROUP: Target(at_least=5)}
+SINGLE = "Celery, .delay()"
+TARGETS = {GROUP: Target(at_least=5), SINGLE: Target(at_least=1.4)}
+BY_PROCESSOR = {GROUP: Target(at_least=5), SINGLE: None}
+"""Without the waits for Redis: the processor time of the thread that calls."""
 
 Act = Callable[[], object]
 
@@ -51,6 +54,15 @@ def measure(options: Options, progress: Progress) -> Report:
     rows = [
         Row(kind, "tasks/s", _rates(of[ours], count), _rates(of[peer], count), TARGETS.get(kind))
         for kind, of in found.items()
+    ]
+    rows += [
+        Row(
+            f"{kind}, processor",
+            "tasks/s",
+            *(_rates(found[kind][s], count, own=True) for s in sides),
+            target,
+        )
+        for kind, target in BY_PROCESSOR.items()
     ]
     costs = [
         cost(kind, side.name, spent, count)
@@ -81,7 +93,11 @@ def _acts(side: Side, options: Options, count: int, closing: ExitStack) -> dict[
     def tasks() -> None:
         group(task.s(n, tenant_id="acme") for n in range(count)).apply_async()
 
-    return {GROUP: tasks, CALLS: calls, MESSAGES: messages}
+    def single() -> None:
+        for n in range(count):
+            task.delay(n, tenant_id="acme")
+
+    return {GROUP: tasks, CALLS: calls, SINGLE: single, MESSAGES: messages}
 
 
 def _work(n: int, tenant_id: str) -> None:
@@ -108,8 +124,8 @@ def _message(n: int) -> Any:
     )
 
 
-def _rates(turns: list[Spent], count: int) -> list[float]:
-    return [count / spent.wall for spent in turns]
+def _rates(turns: list[Spent], count: int, *, own: bool = False) -> list[float]:
+    return [count / (spent.own_cpu if own else spent.wall) for spent in turns]
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ BENCHMARKS = (
     "shards",
     "wide_limits",
     "start_latency",
+    "rest",
     "moved_jobs",
     "long_scripts",
 )

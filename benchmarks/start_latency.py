@@ -1,4 +1,4 @@
-"""(f) From the call of a task to its start, on an idle worker."""
+"""(f) From the call of a task to its start: on an idle worker, and at some jobs per second."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from _bench.workers import CeleryWorker, Worker, working
 IDLE_SECONDS = 0.02, 0.05
 PART = 20
 TARGET = Target(at_most=1.2)
+RATES = 20, 100, 250
+"""Jobs per second, one by one: the worker is nearly idle."""
+RATE_SECONDS = 2.0
+SOONER = Target(at_most=1)
 
 
 def wait_of_one(worker: Worker) -> float:
@@ -27,6 +31,18 @@ def wait_of_one(worker: Worker) -> float:
     worker.publish(1)
     (started,) = worker.starts(1, look_seconds=0.002)
     return (started - began) * 1e3
+
+
+def waits_at(worker: Worker, rate: int, seconds: float) -> list[float]:
+    """Call tasks at a steady rate; return the milliseconds until each starts, in their order."""
+    called: list[float] = []
+    began = time.monotonic()
+    for n in range(int(rate * seconds)):
+        time.sleep(max(0.0, began + n / rate - time.monotonic()))
+        called.append(time.monotonic())
+        worker.publish(1)
+    started = worker.starts(len(called), look_seconds=0.002)
+    return [(start - call) * 1e3 for call, start in zip(called, started, strict=True)]
 
 
 def measure(options: Options, progress: Progress) -> Report:
@@ -44,11 +60,25 @@ def measure(options: Options, progress: Progress) -> Report:
         work = progress.start("(f) calls", (calls + 1) * len(sides))
         waits = alternate(sides, calls, work, lambda side: wait_of_one(workers[side]))
         work.done()
+        turns, seconds = options.turns_of(9), options.size(RATE_SECONDS, 0.3)
+        paced = {
+            rate: alternate(
+                sides,
+                turns,
+                progress.start(f"(f) {rate}/s", (turns + 1) * len(sides)),
+                lambda side, rate=rate: waits_at(workers[side], rate, seconds),
+            )
+            for rate in RATES
+        }
     ours, peer = sides
     rows = [
         Row("p50", "ms", *([median(part) for part in _parts(waits[s])] for s in sides), TARGET),
         Row("p99", "ms", *([_p99(waits[side])] for side in sides), TARGET),
     ]
+    for rate, found in paced.items():
+        for name, of, target in (("p50", median, SOONER), ("p99", _p99, TARGET)):
+            figures = ([of(turn) for turn in found[side]] for side in (ours, peer))
+            rows.append(Row(f"{name} at {rate} jobs/s", "ms", *figures, target))
     title = f"(f) From call to start on an idle worker, {calls} calls of each side"
     return Report(title, ours.name, peer.name, rows)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from fairqueue._capacity_wait import wait_seconds, waited
 from fairqueue._new_job import NewJob
@@ -63,6 +64,8 @@ class Batch:
         self.has_exempt = False
         self.latest: Collected | None = None
         """The last publish, until the next begins; the calls that follow it are added there."""
+        self.kept: dict[Any, Any] = {}
+        """What an adapter keeps from one publish to the next."""
         self._waiting: list[Collected] = []
         self._keys: set[tuple[str, str]] = set()
         self._stored: list[str] = []

@@ -7,7 +7,6 @@ again before the next one, and its result is kept for the next caller.
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import socket
 import threading
@@ -22,6 +21,7 @@ from fairqueue._shards import Time
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Claimed, Ending, Finish, Lease
+from fairqueue._utils import this_process
 from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.claimer")
@@ -95,8 +95,8 @@ class Owner:
     @property
     def name(self) -> str:
         """Host, process id and a random part."""
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
+        if self._pid != this_process.pid:
+            self._pid = this_process.pid
             self._name = f"{socket.gethostname()}:{self._pid}:{secrets.token_hex(4)}"
         return self._name
 

@@ -86,6 +86,7 @@ class JobContext:
     """True where a task runs without a queue: in Celery's eager mode, and where a test calls it.
     The workspace is that of a publish; the fence is 0, below that of every job."""
     task: str = ""
+    """Its task; empty for a stand-in."""
     store: Callable[[], Any] | None = field(default=None, repr=False)
     """Returns the store of its lease, where a worker runs the job."""
     progress: tuple[Any, Any, Any] | None = None
@@ -206,14 +207,18 @@ def _refuse_context_of_its_own(frame: FrameType | None) -> None:
         frame = frame.f_back
 
 
-@contextmanager
-def run_context(job: JobContext) -> Iterator[JobContext]:
+class run_context(AbstractContextManager[JobContext]):  # noqa: N801 - called as a function
     """Make a job the running one inside the block (for adapters)."""
-    job_token = _job.set(job)
-    workspace_token = _workspace.set(None)
-    try:
-        yield job
-    finally:
+
+    def __init__(self, job: JobContext) -> None:
+        self._job = job
+
+    def __enter__(self) -> JobContext:
+        self._tokens = _job.set(self._job), _workspace.set(None)
+        return self._job
+
+    def __exit__(self, *_: object) -> None:
+        job_token, workspace_token = self._tokens
         _workspace.reset(workspace_token)
         _job.reset(job_token)
 
@@ -267,12 +272,14 @@ def stand_in_for(
 
 
 def mark_body(
-    function: Callable[..., Any], around: Callable[[JobContext], AbstractContextManager[None]]
+    function: Callable[..., Any],
+    around: Callable[[JobContext], AbstractContextManager[None] | None],
 ) -> Callable[..., Any]:
     """Wrap a task's function so that the running job records when it begins and returns.
 
     What is published after it returns (retries, callbacks, the rest of a chain) is a continuation,
-    and capacity never refuses it. The function runs inside ``around(job)``. A call outside a job,
+    and capacity never refuses it. The function runs inside ``around(job)``, if that is a context. A
+    call outside a job,
     or from another task's body, goes straight through; a wrapped function is returned as it is.
     """
     if getattr(function, "marked_by_fairqueue", False):
@@ -285,7 +292,10 @@ def mark_body(
             return function(*args, **kwargs)
         job.body_entered = True
         try:
-            with around(job):
+            context = around(job)
+            if context is None:
+                return function(*args, **kwargs)
+            with context:
                 return function(*args, **kwargs)
         finally:
             job.body_returned = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -21,7 +20,7 @@ from fairqueue._threads import (
     start_native,
 )
 from fairqueue._types import Lease
-from fairqueue._utils import Throttle
+from fairqueue._utils import Throttle, this_process
 from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.keeper")
@@ -104,14 +103,14 @@ class LeaseKeeper:
         """Number of runs whose end was never reported."""
 
     def _reset(self) -> None:
-        self._pid = os.getpid()
+        self._pid = this_process.pid
         self._lock = native_lock()
         self._held: dict[int, _HeldLease] = {}
         self._stopped: threading.Event | None = None
 
     def _check_fork(self) -> None:
         """A forked child starts over: its parent's leases and lock are not its own."""
-        if self._pid != os.getpid():
+        if self._pid != this_process.pid:
             self._reset()
 
     def hold(

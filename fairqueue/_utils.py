@@ -13,6 +13,20 @@ from typing import Any
 from fairqueue.errors import ConfigurationError
 
 
+class ThisProcess:
+    """Its id, looked up once: a fork of it has another."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self.pid = os.getpid()
+
+
+this_process = ThisProcess()
+
+
 def load_function(
     source: str, *, setting: str, error: type[ConfigurationError] = ConfigurationError
 ) -> Callable[..., Any]:

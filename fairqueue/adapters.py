@@ -17,7 +17,7 @@ Before a publish
     translate_errors           raises the core's errors as the adapter's own subclasses
     told_errors                raises what redis-py raises as the core's errors, with the remedy
     remedy_of                  what to do about a refusal of Redis, such as one that is full
-    Batches, Batch             collect publishes, and send them together
+    Batches, Batch, Collected  collect publishes, and send them together; one of them
 
 In a worker
     LeaseKeeper                renews leases and reports lost and cancelled ones
@@ -34,6 +34,7 @@ In a worker
     UnknownTaskBackoff,        when to retry a job whose task this worker does not know, and the
     UNKNOWN_TASK                 reason of its dead letter when it gives up
     failure_reason             the reason of a dead letter, from an error
+    ChildWaits                 warns of a job that waits for one which has no slot meanwhile
     FailureReporter            reports jobs that died or expired without the framework's knowledge
     lost_worker_message        what to say of a job whose every start ended in a lost worker
     SilenceWatch               lets go of a store that is silent while a worker stops
@@ -60,12 +61,14 @@ For tools
     similar_names                             names of workspaces that differ only in case or spaces
     Throttle                                  lets something through once in a while
     needs_extra                               the error of a framework that is not installed
+    this_process                              its id, without a system call
     native_lock                               a lock for native threads and greenlets
 """
 
 from __future__ import annotations
 
-from fairqueue._batch import Batch, Batches
+from fairqueue._batch import Batch, Batches, Collected
+from fairqueue._child_waits import ChildWaits
 from fairqueue._claim_ahead import ClaimAhead
 from fairqueue._context import (
     current_workspace,
@@ -103,7 +106,7 @@ from fairqueue._tracing import Tracing
 from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Renewed
 from fairqueue._unique_outcomes import Latest, UniqueOutcomes, job_ids, message_id_of
 from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
-from fairqueue._utils import Throttle, load_function, needs_extra
+from fairqueue._utils import Throttle, load_function, needs_extra, this_process
 from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
 from fairqueue.operate.statuses import Watch as JobWatch
@@ -116,8 +119,10 @@ __all__ = [
     "Batch",
     "Batches",
     "Call",
+    "ChildWaits",
     "ClaimAhead",
     "Claimed",
+    "Collected",
     "Due",
     "Ending",
     "FailureReporter",
@@ -176,6 +181,7 @@ __all__ = [
     "similar_names",
     "split_settings",
     "stand_in_for",
+    "this_process",
     "tick_of",
     "told_errors",
     "translate_errors",

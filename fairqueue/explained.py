@@ -169,6 +169,8 @@ class Why:
     unknown_task: str | None = None
     """Of a job that waits: its task, if no living worker of its queue knows that, and a similar one
     that is known."""
+    waits: tuple[str, ...] = ()
+    """Running jobs that wait for the result of a job which has no free slot, and the remedy."""
 
     @property
     def observing(self) -> bool:
@@ -227,6 +229,7 @@ def explain_wait(found: Why) -> Iterator[str]:
     if found.observed is not None:
         counts = ", ".join(f"{what} {n:,}" for what, n in sorted(found.observed.items()))
         yield f"limits are observed, not enforced; exceeded so far: {counts or 'none'}"
+    yield from found.waits
     yield from explain_without_workspace(found.without_workspace)
     if found.unknown_task:
         yield f"no living worker of its queue knows task {printable(found.unknown_task)}"

@@ -421,3 +421,17 @@ class DeadCount:
     newest: float
     error: str = ""
     """The last line of the traceback of the newest; empty: none was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedWait:
+    """A running job that waits for the result of a job which has no free slot while it waits."""
+
+    fence: int
+    workspace: str
+    job_id: str
+    child_queue: str
+    child_id: str
+    """The job that it waits for."""
+    text: str
+    """What an operator reads, with the remedy."""

@@ -94,6 +94,7 @@ def _load_before(owner: Any, name: str) -> None:
             importlib.import_module(TRANSPORT.partition(":")[0])
         return getattr(owner, name)(self, *args, **options)
 
+    load_first.of_celery = method  # type: ignore[attr-defined]
     setattr(owner, name, load_first)
 
 

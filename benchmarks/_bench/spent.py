@@ -29,6 +29,9 @@ class Spent:
 
     wall: float = 0.0
     cpu: float = 0.0
+    """Of Redis."""
+    own_cpu: float = 0.0
+    """Of this thread."""
     calls: dict[str, float] = field(default_factory=dict)
     usec: dict[str, float] = field(default_factory=dict)
 
@@ -49,8 +52,9 @@ def spending(client: Any) -> Iterator[Spent]:
     """Measure the block; the figures are filled in when it ends."""
     spent = Spent()
     client.config_resetstat()
-    before, began = _cpu(client), time.perf_counter()
+    before, began, own = _cpu(client), time.perf_counter(), time.thread_time()
     yield spent
+    spent.own_cpu = time.thread_time() - own
     spent.wall, spent.cpu = time.perf_counter() - began, _cpu(client) - before
     for name, stats in client.info("commandstats").items():
         command = name.removeprefix("cmdstat_").lower()

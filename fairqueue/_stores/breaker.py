@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from functools import partial
 
 from fairqueue._threads import native_event, start_native
+from fairqueue._utils import this_process
 
 ASK_SECONDS = 1.0
 """Time-out of a probe, and of a question where another server is."""
@@ -35,11 +35,11 @@ class CircuitBreaker:
     @property
     def is_open(self) -> bool:
         """Whether calls fail at once. A forked child has no probe, and finds out by itself."""
-        return self._open_in == os.getpid()
+        return self._open_in != 0 and self._open_in == this_process.pid
 
     def open(self) -> None:
         """Fail all calls at once."""
-        self._open_in = os.getpid()
+        self._open_in = this_process.pid
 
     def close(self) -> None:
         """Let calls pass again."""
@@ -83,4 +83,5 @@ _known: dict[str, CircuitBreaker] = {}
 
 def breaker_at(address: str) -> CircuitBreaker:
     """Return the breaker of the server at an address, as an engine names it."""
-    return _known.setdefault(address, CircuitBreaker())
+    known = _known.get(address)
+    return _known.setdefault(address, CircuitBreaker()) if known is None else known

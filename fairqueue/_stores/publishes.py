@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from fairqueue._keys import encode, encode_task
@@ -122,7 +123,7 @@ class Publishes:
         number = 0
         if admission.group is not None:
             number = groups.setdefault(admission.group, len(groups) + 1)
-            admission = replace(admission, group=None)
+            admission = _without_group(admission)
         names = self._names(job.task)
         text = replies.publish_text(job, admission, self._shards, names=names).encode()
         return b"%d %d %d %b%b" % (number, len(text), len(job.payload), text, job.payload)
@@ -141,3 +142,9 @@ class Publishes:
             return replies.published(reply, job)
         except FairQueueError as error:
             return error
+
+
+@lru_cache(maxsize=8)
+def _without_group(admission: Admission) -> Admission:
+    """The jobs of one group have the same."""
+    return replace(admission, group=None)

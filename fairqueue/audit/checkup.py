@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -12,7 +12,7 @@ from fairqueue.audit.checks import Finding
 from fairqueue.audit.mended import Repair
 from fairqueue.audit.shards import named
 from fairqueue.audit.view import Audit
-from fairqueue.lists import StoredLimitsRow, WorkerRow
+from fairqueue.lists import BlockedWait, StoredLimitsRow, WorkerRow
 from fairqueue.plain import count_jobs, counted
 
 LATE_SECONDS = 60.0
@@ -44,6 +44,11 @@ def remarks(looks: Sequence[Audit], workers: Sequence[WorkerRow]) -> Iterator[Re
     yield from _unshared(looks)
     yield from _workers(workers)
     yield from named([_unusual(look) for look in looks], numbers)
+
+
+def waits(noted: Iterable[BlockedWait]) -> Iterator[Remark]:
+    """Give the jobs that wait for others in vain."""
+    yield from (Remark(Level.WARNING, "waits", wait.text) for wait in noted)
 
 
 def _left_alone(look: Audit) -> Iterator[Remark]:

@@ -61,6 +61,7 @@ class Doctor:
             of_layout(there),
             checkup.remarks([look for look, _ in seen], workers),
             checkup.unknown_tasks(views.unknown_tasks()),
+            checkup.waits(views.blocked_waits()),
             checkup.limits_remark(LiveLimits(lambda: here).list()),
         )
         found = named([of_shard for _, of_shard in seen], [one.engine.shard for one in there])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -18,6 +18,7 @@ from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
 from fairqueue.explained import JobState, Why
 from fairqueue.lists import (
+    BlockedWait,
     Demand,
     Durability,
     JobPage,
@@ -34,6 +35,7 @@ from fairqueue.lists import (
     WorkerRow,
     WorkspaceSample,
 )
+from fairqueue.operate.blocked_waits import blocked_waits
 from fairqueue.operate.located import locate
 from fairqueue.operate.registry import living, unknown, unknown_jobs, with_apps
 from fairqueue.operate.unseen_names import hint_of_name
@@ -96,6 +98,8 @@ class Views:
         if found.job and found.state in {JobState.WAITING, JobState.SCHEDULED}:
             lacking = unknown(living(store), found.job.queue, found.job.task)
             found = replace(found, unknown_task=lacking)
+        if found.running:
+            found = replace(found, waits=tuple(self._waits_of(found)))
         if found.workspace != self._settings.default_workspace:
             return found
         return replace(found, without_workspace=self._without_workspace(found))
@@ -107,6 +111,17 @@ class Views:
         """
         store = self._connected()
         return unknown_jobs(store, self.queues(), living(store))
+
+    def _waits_of(self, found: Why) -> Iterator[str]:
+        """What is known of the job, or of the workspace's jobs."""
+        for wait in self.blocked_waits():
+            is_of_job = found.job_id in {None, wait.job_id, wait.child_id}
+            if wait.workspace == found.workspace and is_of_job:
+                yield wait.text
+
+    def blocked_waits(self) -> list[BlockedWait]:
+        """Return running jobs that wait for the result of a job that has no free slot."""
+        return blocked_waits(self._connected())
 
     def _without_workspace(self, found: Why) -> Mapping[str, WithoutWorkspace]:
         """Return the counts of these tasks, else of all tasks."""

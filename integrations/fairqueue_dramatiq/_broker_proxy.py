@@ -32,7 +32,7 @@ from fairqueue_dramatiq._failures import report_failure
 from fairqueue_dramatiq._hooks import Hooks, mark_actor
 from fairqueue_dramatiq._interrupts import Interrupts
 from fairqueue_dramatiq._messages import LeasedMessage, decode_job, describe
-from fairqueue_dramatiq._publish import Publisher
+from fairqueue_dramatiq._publish import Publisher, follow_waits
 from fairqueue_dramatiq.errors import CancelledInterrupt, LeaseLostInterrupt
 
 logger = logging.getLogger("fairqueue_dramatiq.broker_proxy")
@@ -115,6 +115,7 @@ class BrokerProxy:
         self.core.missing_workspace = missing_workspace  # no second warning
         self.core.tally = tally
         self._publisher.start_worker(self.core)
+        follow_waits()
         self._worker = worker
         self._claims = claims = self._new_claims(worker.worker_threads)
         self.core.introduction.describe(

@@ -7,10 +7,11 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 from uuid import uuid4
 
+import dramatiq
 from dramatiq.broker import Broker
 from dramatiq.common import current_millis, dq_name, q_name
 from dramatiq.errors import QueueNotFound
@@ -55,6 +56,27 @@ class Unique:
 
 _outcomes = adapters.UniqueOutcomes(Unique)
 _sent_jobs: adapters.Latest[str] = adapters.Latest()
+
+child_waits = adapters.ChildWaits()
+"""Of the actors that run in this process."""
+
+
+def follow_waits() -> None:
+    """Follow what a running actor waits for: the results of others, by ``get_result(block=True)``.
+
+    Groups and pipelines ask their messages.
+    """
+    get_result = dramatiq.Message.get_result
+    if hasattr(get_result, "followed_by_fairqueue"):
+        return
+
+    @wraps(get_result)
+    def followed(self: Any, *, block: bool = False, **options: Any) -> Any:
+        with child_waits.waiting([self.message_id] if block else []):
+            return get_result(self, block=block, **options)
+
+    followed.followed_by_fairqueue = True  # type: ignore[attr-defined]
+    dramatiq.Message.get_result = followed
 
 
 def unique_outcome(message: Any) -> Unique | None:
@@ -160,6 +182,7 @@ class Publisher:
             if keyed:
                 _outcomes.remember(message.message_id, job)
             stored()
+            child_waits.published(self.core, message.message_id, queue, message.actor_name, job)
 
         if batches.active is not None:
             return batches.active.add(self.core, new, name=message.message_id, stored=done)

@@ -36,7 +36,14 @@ def smoke(name: str) -> dict[str, Any]:
     ["transport", "groups", "claim_cost", "redis_memory", "redis_cpu", "saturation", "long_scripts"]
     + [
         pytest.param(name, marks=pytest.mark.slow)
-        for name in ("end_to_end", "dramatiq_end_to_end", "start_latency", "moved_jobs", "shards")
+        for name in (
+            "end_to_end",
+            "dramatiq_end_to_end",
+            "start_latency",
+            "rest",
+            "moved_jobs",
+            "shards",
+        )
     ],
 )
 def test_a_benchmark_measures_both_sides(name: str) -> None:

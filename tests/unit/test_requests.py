@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import pytest
 from fairqueue import FairQueue, Settings, StoreUnavailable
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
+from fairqueue.adapters import this_process
 from fairqueue.errors import RequestRejected
 from fairqueue.testing import ManualClock
 
@@ -203,9 +203,9 @@ def test_a_forked_child_frees_no_place_of_its_parent(
 ) -> None:
     """It has places of its own, under another owner."""
     ticket = queue.requests.admit("a")
-    own, owner = os.getpid(), queue.requests._name
+    own, owner = this_process.pid, queue.requests._name
     with monkeypatch.context() as patch:
-        patch.setattr("os.getpid", lambda: own + 1)
+        patch.setattr(this_process, "pid", own + 1)
         ticket.end()
         assert queue.requests._name != owner
     assert queue.requests.in_flight("a") == (1, 1, 0)

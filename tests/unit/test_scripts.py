@@ -30,9 +30,11 @@ NOT_OPERATIONS = {
     "keep_way",
     "look",
     "names_parents",
+    "note_wait",
     "of_these",
     "take_woken",
     "waiter",
+    "waits",
     "would_store",
 }
 """These run no script, or those of others."""

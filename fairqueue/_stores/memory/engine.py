@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from random import Random
 from typing import Any
 from urllib.parse import urlsplit
@@ -188,7 +188,7 @@ class MemoryEngine(Engine):
         kind = key.decode(errors="replace").removeprefix(self.keys.prefix).partition(":")[0]
         return heads_of(value) if kind in HEADED and isinstance(value, dict) else value
 
-    @property
+    @cached_property
     def store_id(self) -> str:
         """Name the database of this process and the namespace."""
         return f"memory {id(self._database)} {self.namespace}"

@@ -23,7 +23,6 @@ client borrows the connections that wait here.
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 from collections import deque
@@ -41,6 +40,7 @@ from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved
 from fairqueue._stores.redis.looking import Looking, asking
 from fairqueue._stores.redis.replicas import REPLIES, Replicas
 from fairqueue._stores.redis.traced import Loans, TracedClient
+from fairqueue._utils import this_process
 from fairqueue.errors import ConfigurationError
 
 TIMEOUTS = "socket_timeout", "socket_connect_timeout"
@@ -65,12 +65,12 @@ class _Connections:
         self._reset()
 
     def _reset(self) -> None:
-        self._pid = os.getpid()
+        self._pid = this_process.pid
         self._idle: deque[Any] = deque()
 
     def take(self) -> Any:
         """Take a connection without an unread reply, for one call."""
-        if self._pid != os.getpid():
+        if self._pid != this_process.pid:
             self._reset()
         try:
             connection = self._idle.pop()

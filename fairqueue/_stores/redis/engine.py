@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import redis
@@ -59,6 +60,7 @@ class RedisEngine(Engine):
         """``beside``: another shard of this client, with which to share connections."""
         super().__init__(namespace, read, shard=shard)
         self.client = client
+        self._server: str | None = None
         self._replicas = replicas
         self.wire: Wire | None = wire_of(client) if beside is None else beside.wire
         self._confirmation = confirmation_of(self.wire, replicas, self.keys.key("confirmed"))
@@ -200,9 +202,14 @@ class RedisEngine(Engine):
     @property
     def server(self) -> str:
         """Return its address, without credentials."""
-        return server_of(self.client.connection_pool)
+        if self._server is None:
+            pool = self.client.connection_pool
+            if "finder" in pool.connection_kwargs:  # it may lead elsewhere by the next call
+                return server_of(pool)
+            self._server = server_of(pool)
+        return self._server
 
-    @property
+    @cached_property
     def store_id(self) -> str:
         """Return the URL's address without credentials, the database and the namespace."""
         return f"{address_of(self.client.connection_pool)} {self.namespace}"

@@ -7,10 +7,7 @@ virtual methods.
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 from functools import partial
-from itertools import count
 from queue import Empty
 from typing import Any
 
@@ -25,15 +22,15 @@ from fairqueue_celery._channel.queue_kinds import exchange_type
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
 from fairqueue_celery._publish.batch import SENT, follows_publish
-from fairqueue_celery._publish.publish import is_task, publish
+from fairqueue_celery._publish.publish import is_task, next_delivery_tag, publish
 
 logger = logging.getLogger("fairqueue_celery.channel")
 
+BASE64 = "base64"
+"""What kombu writes bodies in by default, since they may be bytes."""
+
 METADATA = "fairqueue"
 """The message property from which a running task knows its lease."""
-
-TAG_PREFIX = f"{secrets.token_hex(8)}."
-_tags = count()
 
 
 def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> dict[str, Any]:
@@ -50,6 +47,8 @@ def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> 
         properties, headers = raw["properties"], raw["headers"]
         info = properties.setdefault("delivery_info", {})
         properties["delivery_tag"] = lease.fence
+        if "body_encoding" not in properties and isinstance(raw.get("body"), str):
+            raw["body"] = raw["body"].encode()  # as kombu gives it, after its base64
         within = None if acked_early else early_seconds(lease.lease_seconds)
         known = [job.id, job.workspace, lease.fence, lease.deliveries, core.store.store_id]
         properties[METADATA] = [*known, within]
@@ -103,6 +102,13 @@ class RedisQoS(QoS, redis.QoS):
     """The same, with stock kombu's for the plain messages of a Redis."""
 
 
+def put(broker: Broker, queue: str, message: dict[str, Any]) -> None:
+    """Publish to a task queue."""
+    priority = TaskQueues._get_message_priority(TaskQueues, message)  # noqa: SLF001 - of the class
+    stored = partial(broker.kinds.published, queue)
+    publish(broker.core, queue, message, priority=priority, stored=stored)
+
+
 class TaskQueues(virtual.Channel):
     """Publishing to task queues, and consuming from them."""
 
@@ -119,11 +125,8 @@ class TaskQueues(virtual.Channel):
     # Publishing
 
     def _put(self, queue: str, message: dict[str, Any], **kwargs: Any) -> None:
-        kinds = self.broker.kinds
-        if is_task(message) or kinds.is_task_queue(queue):
-            priority = self._get_message_priority(message, reverse=False)
-            stored = partial(kinds.published, queue)
-            publish(self.broker.core, queue, message, priority=priority, stored=stored)
+        if is_task(message) or self.broker.kinds.is_task_queue(queue):
+            put(self.broker, queue, message)
         else:
             super()._put(queue, message, **kwargs)
 
@@ -136,9 +139,20 @@ class TaskQueues(virtual.Channel):
     def _publish_fanout(self, exchange: str, message: Any, routing_key: str, **kwargs: Any) -> None:
         super()._put_fanout(exchange, message, routing_key, **kwargs)
 
+    def _inplace_augment_message(
+        self, message: dict[str, Any], exchange: str, routing_key: str
+    ) -> None:
+        """What every message gets; the text of a task needs no other encoding."""
+        is_text = self.body_encoding == BASE64 and isinstance(message["body"], str)
+        if not is_text or not is_task(message):
+            super()._inplace_augment_message(message, exchange, routing_key)
+        else:
+            properties = message["properties"]
+            properties["delivery_info"].update(exchange=exchange, routing_key=routing_key)
+            properties["delivery_tag"] = next_delivery_tag()
+
     def _next_delivery_tag(self) -> str:
-        """Unique like stock's UUID, for those that read the message elsewhere; made faster."""
-        return f"{TAG_PREFIX}{os.getpid():x}.{next(_tags):x}"
+        return next_delivery_tag()
 
     def typeof(self, exchange: str, default: str = "direct") -> Any:
         """How an exchange routes; one that this process never declared is looked up in its apps."""

@@ -7,14 +7,13 @@ hour later. What they acked, and what was claimed ahead for them, must not wait 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
 from itertools import starmap
 
 from fairqueue import FairQueueError
-from fairqueue.adapters import Throttle
+from fairqueue.adapters import Throttle, this_process
 from fairqueue_celery._consume.backoff import Backoff
 
 logger = logging.getLogger("fairqueue_celery.flusher")
@@ -45,13 +44,13 @@ class Flusher:
 
     def look(self) -> None:
         """Something may be pending."""
-        if self._pid != os.getpid():
+        if self._pid != this_process.pid:
             self._start()
         if not self._wanted.is_set():
             self._wanted.set()
 
     def _start(self) -> None:
-        self._pid = os.getpid()
+        self._pid = this_process.pid
         self._wanted = threading.Event()
         threading.Thread(target=self._run, name="fairqueue-flusher", daemon=True).start()
 

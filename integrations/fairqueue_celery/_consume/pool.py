@@ -7,14 +7,21 @@ import weakref
 from typing import Any
 
 _worker: weakref.ReferenceType[Any] | None = None
-_pid: int | None = None
 
 
 def register(controller: Any) -> None:
     """Remember the worker that boots in this process."""
-    global _worker, _pid  # noqa: PLW0603 - a process has one worker
+    global _worker  # noqa: PLW0603 - a process has one worker
     _worker = weakref.ref(controller)
-    _pid = os.getpid()
+
+
+def _forget() -> None:
+    """A child is no worker."""
+    global _worker  # noqa: PLW0603 - as above
+    _worker = None
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def is_worker() -> bool:
@@ -24,9 +31,7 @@ def is_worker() -> bool:
 
 def worker() -> Any:
     """The WorkController of this process, or None."""
-    if _worker is None or _pid != os.getpid():
-        return None
-    return _worker()
+    return None if _worker is None else _worker()
 
 
 def is_told_to_stop() -> bool:
@@ -51,7 +56,7 @@ def worker_of(channel: Any) -> Any:
 
 def worker_on(transport: Any) -> Any:
     """The worker whose connection this is, or None."""
-    controller = worker()
+    controller = None if _worker is None else _worker()
     consumer = getattr(controller, "consumer", None)
     connection = getattr(consumer, "connection", None)
     if connection is None or connection._transport is not transport:  # noqa: SLF001 - not created
@@ -75,7 +80,8 @@ def most_jobs(controller: Any) -> int:
     autoscaler starts a process when it sees a task that finds none free.
     """
     autoscaler = getattr(controller, "autoscaler", None)
-    size, up = _size(controller.pool), _up(controller.pool)
+    size = _size(controller.pool)
+    up = _up(controller.pool, size)
     if autoscaler is None or size > up == 0:
         return up
     return min(size + 1, int(autoscaler.max_concurrency))
@@ -83,7 +89,8 @@ def most_jobs(controller: Any) -> int:
 
 def is_starting(controller: Any) -> bool:
     """Whether one of the pool's processes is not up yet; it may hang before it is."""
-    return _up(controller.pool) < _size(controller.pool)
+    size = _size(controller.pool)
+    return _up(controller.pool, size) < size
 
 
 def slots() -> int | None:
@@ -109,7 +116,7 @@ def _size(pool: Any) -> int:
     return int(pool.num_processes or 0)
 
 
-def _up(pool: Any) -> int:
+def _up(pool: Any, size: int) -> int:
     """The size without the processes of a prefork pool that have not said that they are up."""
     up = getattr(getattr(pool, "_pool", None), "_all_inqueues", None)
-    return _size(pool) if up is None else min(_size(pool), len(up))
+    return size if up is None else min(size, len(up))

@@ -9,9 +9,10 @@ knows it even while the result lies unread in a pipe.
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 import time
+
+from fairqueue.adapters import this_process
 
 ENTRIES = 8192
 TRIES = 16
@@ -36,7 +37,7 @@ class _Page:
         self._memory = mmap.mmap(-1, (ENTRIES + TRIES - 1) * ENTRY_BYTES)
 
     def _find(self, fence: int) -> int | None:
-        first = self._first(fence)
+        first = fence % ENTRIES * ENTRY_BYTES
         fences = FENCES.unpack_from(self._memory, first)  # one call: this is done for every job
         return first + fences.index(fence) * ENTRY_BYTES if fence in fences else None
 
@@ -92,8 +93,10 @@ class Deadlines(_Page):
         ``within`` None: only whether it is gone.
         """
         at = self._find(fence)
+        if at is None:
+            return False
         last = LOST if within is None else time.monotonic() + within
-        return at is not None and abs(self._deadline(at)) <= last
+        return bool(abs(DEADLINE.unpack_from(self._memory, at + WORD.size)[0]) <= last)
 
     def _write(self, at: int, fence: int, deadline: float) -> None:
         self._memory[at : at + ENTRY_BYTES] = WORD.pack(fence) + DEADLINE.pack(deadline)
@@ -107,16 +110,17 @@ class Runs(_Page):
 
     def begin(self, fence: int) -> None:
         """This process runs the job of this lease from now on."""
-        first = self._first(fence)
+        first = fence % ENTRIES * ENTRY_BYTES
         pids = PIDS.unpack_from(self._memory, first)
-        free = next((i for i, pid in enumerate(pids) if pid <= OVER), 0)
-        self._write(first + free * ENTRY_BYTES, fence, os.getpid())
+        places = [pids.index(pid) for pid in (0, OVER) if pid in pids]
+        free = min(places, default=0)
+        self._write(first + free * ENTRY_BYTES, fence, this_process.pid)
 
     def end(self, fence: int) -> None:
         """The run is over and its result stored."""
         at = self._find(fence)
         if at is not None:
-            self._write(at, fence, OVER)
+            WORD.pack_into(self._memory, at + WORD.size, OVER)
 
     def pid_of(self, fence: int) -> int | None:
         """The process that runs this job now, or None."""

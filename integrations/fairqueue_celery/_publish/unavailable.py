@@ -80,6 +80,7 @@ def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
             kept = {each: how[each] for each in ("task_id", "headers", EXPLICIT) if each in how}
             return task.apply(args, kwargs, **kept)
 
+    send.of_celery = getattr(send_task, "of_celery", send_task)  # type: ignore[attr-defined]
     app_class.send_task = send
 
 

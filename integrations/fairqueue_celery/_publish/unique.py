@@ -38,7 +38,7 @@ class Unique:
 def without_key(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message as it is stored."""
     properties = message["properties"]
-    if not any(name in properties for name in OPTIONS):
+    if "unique_key" not in properties and "unique_for" not in properties:
         return message
     kept = {name: value for name, value in properties.items() if name not in OPTIONS}
     return {**message, "properties": kept}
@@ -54,7 +54,7 @@ def key_of(message: Mapping[str, Any], call: Call) -> Key | None:
     It stays in the properties, which kombu uses again when it repeats a publish.
     """
     properties = message["properties"]
-    text, seconds = (properties.get(name) for name in OPTIONS)
+    text, seconds = properties.get("unique_key"), properties.get("unique_for")
     if text is None:
         if seconds is not None:
             raise ConfigurationError("unique_for has no meaning without unique_key: give both")

@@ -27,6 +27,7 @@ from fairqueue_celery._worker import (
     request,
     revoke,
     task,
+    waits,
 )
 from fairqueue_celery._worker.abort import end_run, stop_process
 from fairqueue_celery._worker.unbegun import give_back_unbegun
@@ -135,10 +136,10 @@ def _prepare_process(consumer: Any) -> None:
     _let_greenlets_run()
     signals.before_task_publish.connect(continuations.wait_for_store, weak=False)
     signals.task_received.connect(request.on_received, weak=False)
-    signals.task_prerun.connect(task.on_prerun, weak=False)
-    signals.task_postrun.connect(task.on_postrun, weak=False)
+    task.follow_runs()
     _release_leases_at_exit()
     revoke.follow_remote_control()
+    waits.follow()
     task.mark_bodies(consumer.app)
 
 

@@ -25,10 +25,12 @@ def connect() -> None:
     from celery.app.base import Celery  # noqa: PLC0415
     from celery.app.task import Task  # noqa: PLC0415
 
-    from fairqueue_celery._publish import batch, call, unavailable  # noqa: PLC0415
+    from fairqueue_celery._channel.direct import producer_of  # noqa: PLC0415
+    from fairqueue_celery._publish import batch, call, template, unavailable  # noqa: PLC0415
     from fairqueue_celery._worker import eager  # noqa: PLC0415
 
     eager.adapt(Task)
+    template.adapt(Task, producer_of)
     unavailable.adapt(Celery, eager.ran_inline)
     batch.batch_groups(canvas)
     batch.follow(signals.after_task_publish)

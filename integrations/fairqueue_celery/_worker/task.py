@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any
 
 from celery import states
+from celery.app import trace as celery_trace
 from celery.exceptions import Reject
+from celery.worker.consumer import consumer
 
 from fairqueue import JobContext, progress
 from fairqueue.adapters import mark_body, run_context, running_job
@@ -22,32 +23,62 @@ from fairqueue_celery._worker.chord_parts import wait_for_results
 
 logger = logging.getLogger("fairqueue_celery.task")
 
+NOTHING: Mapping[str, Any] = {}
+
 
 class LeaseEnded(Reject):
     """A run was not begun, since its lease had ended; the job goes back."""
 
 
-def on_prerun(task_id: str = "", task: Any = None, **_others: Any) -> None:
-    """A task begins in this process (receiver of ``task_prerun``)."""
-    job = _job_context(task)
-    if job is not None:
-        job.task_id, job.context = task_id, run_context(job)
-        job.context.__enter__()
-        job.trace = trace.begin(task, job, job.traced)
-        if task.request.chord:
-            wait_for_results(task.backend)
-        if job.begins:
-            runs.begin(job.fence)
+def follow_runs() -> None:
+    """Let each run of a task in this process, and in those that it forks, know its job.
+
+    Celery makes a tracer for each task, and calls it for each run: this goes around it.
+    """
+    if hasattr(celery_trace.build_tracer, "followed_by_fairqueue"):
+        return
+    build = celery_trace.build_tracer
+
+    @wraps(build)
+    def build_tracer(name: str, task: Any, *args: Any, **options: Any) -> Any:
+        return _followed(task, build(name, task, *args, **options))
+
+    build_tracer.followed_by_fairqueue = True  # type: ignore[attr-defined]
+    celery_trace.build_tracer = consumer.build_tracer = build_tracer
 
 
-def on_postrun(task_id: str = "", retval: Any = None, state: str = "", **_others: Any) -> None:
-    """It is over, with all that follows from it (receiver of ``task_postrun``)."""
-    job = running_job()  # two jobs with one task id may run here at once
-    if isinstance(job, _Run) and job.task_id == task_id and job.context is not None:
-        runs.end(job.fence)  # no entry if it did not begin
-        if job.trace is not None:
-            job.trace.end(retval if state == states.FAILURE else None)
-        job.context.__exit__(None, None, None)
+def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+    """A tracer inside the context of the job that it runs."""
+
+    def traced(uuid: str, args: Any, kwargs: Any, request: Any = None) -> Any:
+        lease = request and (request.get("properties") or NOTHING).get(METADATA)
+        if not lease or request.get("is_eager"):
+            return run(uuid, args, kwargs, request)
+        job = _job_of(task, lease)
+        job.task_id = uuid
+        with run_context(job):
+            if job.traced:
+                job.trace = trace.begin(task, job, job.traced, uuid, request)
+            if request.get("chord"):
+                wait_for_results(task.backend)
+            if job.begins:
+                runs.begin(job.fence)
+            error: Any = None
+            try:
+                result = run(uuid, args, kwargs, request)
+            except BaseException as raised:
+                error = raised
+                raise
+            else:
+                info = result[1]
+                error = info.retval if info is not None and info.state == states.FAILURE else None
+                return result
+            finally:
+                runs.end(job.fence)  # no entry if it did not begin
+                if job.trace is not None:
+                    job.trace.end(error)
+
+    return traced
 
 
 @dataclass(eq=False)
@@ -58,16 +89,9 @@ class _Run(JobContext):
     traced: Sequence[Any] = ()
     """Only where runs are traced: what its span says of the queue and the waits."""
     trace: trace.Trace | None = field(default=None, repr=False)
-    context: AbstractContextManager[Any] | None = field(default=None, repr=False)
 
 
-def _job_context(task: Any) -> _Run | None:
-    request = task.request
-    if request.is_eager or request.called_directly:
-        return None
-    lease = (getattr(request, "properties", None) or {}).get(METADATA)
-    if not lease:
-        return None
+def _job_of(task: Any, lease: Sequence[Any]) -> _Run:
     job_id, workspace, fence, deliveries, store_id, within, *traced = lease
     late = bool(task.acks_late)  # an early-acked job runs on without its lease
     return _Run(
@@ -76,12 +100,12 @@ def _job_context(task: Any) -> _Run | None:
         fence=fence,
         deliveries=deliveries,
         store_id=store_id,
-        task=task.name,
         store=partial(_store, store_id),
         is_lost=partial(deadlines.is_lost, fence) if late else _never,
         is_cancelled=partial(deadlines.is_cancelled, fence),
         redeliverable=late,
         traced=traced,
+        task=task.name,
         begins=not deadlines.is_lost(fence, within=within),
     )
 
@@ -121,9 +145,10 @@ def _also_progress(update_state: Callable[..., Any]) -> Callable[..., Any]:
     return update
 
 
-def _if_leased(job: JobContext) -> AbstractContextManager[None]:
+def _if_leased(job: JobContext) -> None:
     """Begin no run whose lease has ended: while it waited in a pipe, say, or its claim was slow."""
-    if (isinstance(job, _Run) and not job.begins) or job.lost:
+    is_lost = job.redeliverable and job.lost
+    if is_lost or (isinstance(job, _Run) and not job.begins):
         logger.warning(
             "job %r of workspace %r is not started here: its lease has ended, and it goes back",
             job.job_id,
@@ -132,4 +157,3 @@ def _if_leased(job: JobContext) -> AbstractContextManager[None]:
         raise LeaseEnded("its lease has ended", requeue=True)
     if isinstance(job, _Run) and job.trace is not None:
         job.trace.enter_body()
-    return nullcontext()

@@ -7,7 +7,7 @@ is the one, and says what is known of the job.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -39,22 +39,22 @@ class Trace:
             self._run.end(error if isinstance(error, BaseException) else None)
 
 
-def begin(task: Any, job: JobContext, traced: Sequence[Any]) -> Trace | None:
-    """Begin a run's span, unless another library makes one; None: runs are not traced here."""
-    if not traced:
-        return None
+def begin(
+    task: Any, job: JobContext, traced: Sequence[Any], task_id: str, headers: Mapping[str, Any]
+) -> Trace:
+    """Begin a run's span, unless another library makes one."""
     queue, waited_seconds, runnable_seconds = traced
     delivery = TracedDelivery(
         queue=queue,
         task=task.name,
         workspace=job.workspace,
         job_id=job.job_id,
-        message_id=task.request.id,
+        message_id=task_id,
         deliveries=job.deliveries,
         waited_seconds=waited_seconds,
         runnable_seconds=runnable_seconds,
     )
-    run = None if _is_instrumented() else _tracing().run(vars(task.request), delivery)
+    run = None if _is_instrumented() else _tracing().run(headers, delivery)
     return Trace(delivery, run)
 
 

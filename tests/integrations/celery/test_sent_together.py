@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextvars
 import json
 import threading
@@ -76,7 +75,7 @@ def stored(app: Celery) -> list[tuple[str, int]]:
     found = []
     for lease in leases:
         message = json.loads(lease.job.payload)
-        args, _, _ = json.loads(base64.b64decode(message["body"]))
+        args, _, _ = json.loads(message["body"])
         found.append((lease.job.workspace, *args))
     return found
 

@@ -1,0 +1,117 @@
+"""Tells of a job that waits for the result of another, which cannot start while it waits.
+
+A job that publishes another and blocks until its result is there holds a slot meanwhile. Where the
+workspace has no slot left for the other, both wait, maybe for ever. A thread beside the wait looks
+for that, logs it once for each task, and notes it where ``why`` and the doctor see it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from fairqueue._context import JobContext, running_job
+from fairqueue._queue import FairQueue
+from fairqueue._types import JobId
+from fairqueue.errors import FairQueueError
+from fairqueue.explained import JobState, Why
+from fairqueue.lists import BlockedWait
+
+log = logging.getLogger("fairqueue.waits")
+
+LOOKS_AFTER_SECONDS = (1.0, 4.0, 15.0, 40.0)
+"""A wait that is over by then costs no look; after the last look the wait is left alone."""
+
+REMEMBERED = 1000
+
+_waits: ContextVar[bool] = ContextVar("fairqueue_waits", default=False)
+
+
+@dataclass(frozen=True)
+class _Child:
+    core: FairQueue
+    queue: str
+    task: str
+    job_id: str
+
+
+class ChildWaits:
+    """The waits of the jobs that run in this process, by the ids of their framework."""
+
+    def __init__(self) -> None:
+        self._children: OrderedDict[str, _Child] = OrderedDict()
+        self._told: set[tuple[str, str]] = set()
+
+    def published(self, core: FairQueue, name: str, queue: str, task: str, job: JobId) -> None:
+        """Remember what a running job has published; ``name`` is its id in its framework."""
+        if running_job(core.store.store_id) is not None:
+            self._children[name] = _Child(core, queue, task, str(job))
+            if len(self._children) > REMEMBERED:
+                self._children.popitem(last=False)
+
+    @contextmanager
+    def waiting(self, names: Iterable[str]) -> Iterator[None]:
+        """Inside the block, the job that runs here waits for these; inner blocks do not count."""
+        job = None if _waits.get() else running_job()
+        found = [] if job is None else [self._children[n] for n in names if n in self._children]
+        if job is None or not found:
+            yield
+            return
+        token = _waits.set(True)
+        over = threading.Event()
+        watch = threading.Thread(
+            target=self._watch, args=(over, job, found), name="fairqueue-waits", daemon=True
+        )
+        watch.start()
+        try:
+            yield
+        finally:
+            over.set()
+            _waits.reset(token)
+
+    def _watch(self, over: threading.Event, job: JobContext, children: list[_Child]) -> None:
+        for seconds in LOOKS_AFTER_SECONDS:
+            if over.wait(seconds):
+                return
+            try:
+                if any(self._is_told(job, child) for child in children):
+                    return
+            except FairQueueError:  # the store is away: the next look asks it again
+                continue
+
+    def _is_told(self, job: JobContext, child: _Child) -> bool:
+        """Tell it if this child has no slot."""
+        views = child.core.views
+        found = views.why(child.job_id, workspace=job.workspace, queue=child.queue)
+        text = _text(job, child, found)
+        if text is None:
+            return False
+        if (job.task, child.task) not in self._told:
+            self._told.add((job.task, child.task))
+            log.warning("%s", text)
+        known = job.fence, job.workspace, job.job_id, child.queue, child.job_id
+        for shard in child.core.store.shards:
+            if shard.is_leased(job.fence):
+                shard.note_wait(BlockedWait(*known, text))
+        return True
+
+
+def _text(job: JobContext, child: _Child, found: Why) -> str | None:
+    """Say what is wrong and what to do; None: the child can start, or is blocked otherwise."""
+    if found.state is not JobState.WAITING or found.workspace != job.workspace:
+        return None
+    of_workspace = (b for b in found.blockers if b.scope == "workspace")
+    full = next((b for b in of_workspace if b.kind == "concurrency"), None)
+    if full is None:
+        return None
+    return (
+        f"task {job.task!r} (job {job.job_id}) waits for the result of task {child.task!r} (job "
+        f"{child.job_id}), which has no free slot: workspace {job.workspace!r} has {full.used} of "
+        f"{full.limit:g} taken, and the task that waits holds one. Let the other task follow in a "
+        "canvas (chain, chord, callback) or pipeline instead of waiting for it, or raise the limit"
+    )

@@ -1,0 +1,85 @@
+"""What a child does for a run, beside what Celery does: counted in calls of Python."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.app import trace
+from celery.worker.consumer import consumer
+
+from fairqueue import current
+from fairqueue_celery._channel.task_queues import METADATA
+from fairqueue_celery._consume.shared_memory import deadlines, runs
+from fairqueue_celery._worker import task
+from tests.celery_state import kept
+
+BODY = json.dumps([[], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}])
+FENCE = 4_000_000_001
+MOST = 16
+"""Calls above Celery's own."""
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
+    with kept():
+        monkeypatch.setattr(trace, "build_tracer", trace.build_tracer)
+        monkeypatch.setattr(consumer, "build_tracer", trace.build_tracer)
+        app = Celery("runs", broker="fairqueue+memory://runs", set_as_current=False)
+        app.conf.task_ignore_result = True
+        app.task(name="work", shared=False)(_work)
+        app.task(name="look", shared=False)(_look)
+        app.finalize()
+        yield app
+        app.close()
+
+
+def _work() -> None:
+    """Do nothing."""
+
+
+def _look() -> Any:
+    job = current()
+    return job and (job.workspace, job.task, runs.pid_of(FENCE) is not None)
+
+
+def _run(app: Celery, name: str, lease: list[Any] | None) -> tuple[int, Any]:
+    """Run the task as a child does; return how many calls that took, and its result."""
+    of_name = app.tasks[name]
+    of_name.__trace__ = trace.build_tracer(name, of_name, app.loader, "host", app=app)
+    request = {"id": "i", "task": name, "properties": {METADATA: lease} if lease else {}}
+    located = {name: of_name}, {"application/json"}, "host"
+    calls = 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    for _ in range(2):  # the first fills caches
+        calls = 0
+        sys.setprofile(count)
+        try:
+            result = trace.fast_trace_task(
+                name, "i", dict(request), BODY, "application/json", "utf-8", _loc=located
+            )
+        finally:
+            sys.setprofile(None)
+    return calls, result
+
+
+def test_a_run_costs_a_child_few_calls(app: Celery) -> None:
+    """It knows its job, and the main process that it has begun; no signal is sent for that."""
+    stock, _ = _run(app, "work", None)
+    task.follow_runs()
+    task.mark_bodies(app)
+    deadlines[FENCE] = 1e12
+    lease = ["j", "ada", FENCE, 1, "store", None]
+    ours, _ = _run(app, "work", lease)
+    assert ours - stock <= MOST
+    _, (failed, result, _) = _run(app, "look", lease)
+    assert (failed, result) == (0, repr(("ada", "look", True)))
+    assert runs.is_over(FENCE)
