@@ -98,7 +98,7 @@ def _expire(pile: Pile, _: int) -> None:
 def _cancel_tail(pile: Pile, _: int) -> None:
     job_id = pile.publish("big")
     pile.publish("big")
-    pile.store.cancel(job_id)
+    pile.store.cancel(job_id, workspace="big", queue="first")
 
 
 def _scheduled(pile: Pile, size: int) -> None:
@@ -184,10 +184,11 @@ def _claim_many(pile: Pile, turn: int) -> None:
     claimer.claim(["first"], 0, [Finish(lease.fence) for lease in claimed.leases])
 
 
-def _some_leased(pile: Pile) -> str:
+def _some_leased(pile: Pile) -> dict[str, str]:
     fence = pile.engine.client.hrandfield(pile.engine.keys.key("leases"))
     text = pile.engine.client.hget(pile.engine.keys.key("leases"), fence)
-    return str(text.split()[1].decode())
+    names = zip(("workspace", "queue", "job_id"), text.split()[1].decode().split("/"), strict=True)
+    return dict(names)
 
 
 def _queues(pile: Pile, size: int) -> None:
@@ -366,10 +367,10 @@ STATES = (
             "64 at its tail expire": _expire,
             "cancel at its tail": _cancel_tail,
             "withdraw in the middle": lambda p, turn: p.store.withdraw(
-                f"job3-{20 + turn}", "first"
+                f"job3-{20 + turn}", workspace="big", queue="first"
             ),
             "why of its last job": lambda p, _: p.store.why(
-                workspace=None, job_id=p.publish("big"), queue=None
+                workspace="big", job_id=p.publish("big"), queue="first"
             ),
             "purge of a task": lambda p, _: _pages(p.store.purge(task="other")),
             "export, 50 pages": lambda p, _: _pages(
@@ -433,10 +434,8 @@ STATES = (
         lambda p, size: _leased(p, size, 1),
         10_000,
         {
-            "cancel of one": lambda p, _: p.store.cancel(_some_leased(p)),
-            "why of one": lambda p, _: p.store.why(
-                workspace=None, job_id=_some_leased(p), queue=None
-            ),
+            "cancel of one": lambda p, _: p.store.cancel(**_some_leased(p)),
+            "why of one": lambda p, _: p.store.why(**_some_leased(p)),
             "it joins a group": _join_group("client-0"),
         },
     ),

@@ -22,16 +22,17 @@ _CLONE = """\
 local first, last, ids = tonumber(ARGV[1]), tonumber(ARGV[2]), #ARGV - 2
 for n = first, last do
   local id = ARGV[3 + n % ids]
-  local copy = id .. '-' .. n
+  local copy, own = id .. '-' .. n, id:match('[^/]*$')
   redis.call('HSET', KEYS[1], copy, redis.call('HGET', KEYS[1], id))
   if redis.call('TYPE', KEYS[2])['ok'] == 'list' then
     local task = redis.call('LINDEX', KEYS[2], n % ids):match('^[^:]+:')
-    redis.call('RPUSH', KEYS[2], task .. copy)
+    redis.call('RPUSH', KEYS[2], task .. own .. '-' .. n)
   else
     for _, entry in ipairs(redis.call('ZRANGE', KEYS[2], 0, ids - 1)) do
-      local head = entry:match('^(.*:)' .. id .. '$')
+      local head = entry:match('^(.*:)' .. own .. '$')
       if head then
-        redis.call('ZADD', KEYS[2], redis.call('ZSCORE', KEYS[2], entry) + n / 1e4, head .. copy)
+        local at = redis.call('ZSCORE', KEYS[2], entry) + n / 1e4
+        redis.call('ZADD', KEYS[2], at, head .. own .. '-' .. n)
       end
     end
   end

@@ -23,6 +23,7 @@ end
 function Handover.job(ws, queue, element)
   local id = Jobs.id_of(ws.name, queue, element)
   local record = Jobs.read(queue, id)
+  if not record then return Shard.set_aside('job', id, nil) end
   local _, _, priority = Jobs.identity_of(record)
   Handover.push(record)
   Removal.job(queue, id)
