@@ -177,7 +177,7 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
                     f"a notice of no dead letter: {notice}",
                 )
     for one in letters - unreported:
-        if one[0].startswith("!"):
+        if one[0].startswith("!") and one[0][1] != "!":  # behind "!!" are finished steps
             yield ("letter", *one), f"a cancelled job without a notice: {one}"
 
 
@@ -265,7 +265,7 @@ def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
     if mark is None or mark.to is not None or "moves" in a.space.one("limits", {}):
         return
     kinds = ("scheduled", "slots_of_workspace", "dead_letters", "schedules")
-    there = {names[0].removeprefix("!") for kind in kinds for names, _ in a.space.all(kind)}
+    there = {names[0].lstrip("!") for kind in kinds for names, _ in a.space.all(kind)}
     there |= {ws.name for ws, flow in a.flows() if flow.lanes}
     moved = a.space.one("moved", {})
     for name in there:
