@@ -518,6 +518,18 @@ class Moves(RuleBasedStateMachine):
             done = self.both(partial(_release, fence, call))
             assert done == self.model.release(fence, owner, due, counted=counted)
 
+    @rule(owner=OWNERS, data=st.data(), step=st.sampled_from(["s1", "s2", "s3"]))
+    def note_step(self, owner: str, data: st.DataObject, step: str) -> None:
+        """Keep a step's value: of the newest run of its task only, and the first one."""
+        for fence in self.fences(data, owner, 2):
+            held = self.model.leases.get(fence)
+            name = held.kept.job.workspace if held else "a"
+            of, line = (fence, name, "task", step), f"{step} 1 {fence}"
+            kept = self.both(lambda store: store.note_step(*of, line, early=False))  # noqa: B023
+            steps = self.model.steps.setdefault(name, {})
+            may_write = held is not None and fence >= max((0, *map(_fence_of, steps.values())))
+            assert kept == (steps.setdefault(step, line) if may_write else None)
+
     @rule(owner=OWNERS, data=st.data(), seconds=SECONDS)
     def reject(self, owner: str, data: st.DataObject, seconds: float) -> None:
         """Reject a job."""
@@ -920,6 +932,10 @@ def _cancel(job_id: str, queue: str | None, store: Store) -> Cancelled:
 
 def _ack_nothing(identity: dict[str, Any], store: Store) -> frozenset[int]:
     return store.ack(finishes=[], **identity)
+
+
+def _fence_of(line: str) -> int:
+    return int(line.split()[2])
 
 
 def _release(fence: int, call: dict[str, Any], store: Store) -> bool:

@@ -8,13 +8,20 @@ import time
 from pathlib import Path
 
 from celery import signals
-from shop import app, note
+from shop import app, note  # type: ignore[import-not-found]
 
 import fairqueue
 from fairqueue import LeaseLost, step
 
 DIES = ("in one", "after one", "before two", "after all")
 """Where each delivery of a job dies, in turn; the next one completes it."""
+
+
+def deliveries() -> int:
+    """How often this job was delivered."""
+    job = fairqueue.current()
+    assert job is not None
+    return job.deliveries
 
 
 started: list[int] = []
@@ -36,7 +43,7 @@ def effect(name: str) -> int:
 
 @app.task(name="shop.onboard", acks_late=True)
 def onboard(tenant_id: str | None = None) -> None:
-    started.append(fairqueue.current().deliveries)
+    started.append(deliveries())
     values = []
     for name in ("one", "two", "three"):
         values.append(step.run(name, effect, name))
@@ -54,11 +61,11 @@ def _die_before_the_ack(**_: object) -> None:
 
 def held(until: str) -> int:
     """The first delivery waits until this file exists."""
-    deliveries = fairqueue.current().deliveries
-    note("start", deliveries=deliveries)
-    while deliveries == 1 and not Path(until).exists():
+    delivery = deliveries()
+    note("start", delivery=delivery)
+    while delivery == 1 and not Path(until).exists():
         time.sleep(0.02)
-    return deliveries
+    return delivery
 
 
 @app.task(name="shop.slow", acks_late=True)
