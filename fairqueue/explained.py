@@ -255,8 +255,7 @@ def explain_steps(job: JobStatus | None) -> Iterator[str]:
         shown = ", ".join(map(str, job.steps[-STEPS_SHOWN:]))
         more = "… " * (len(before) >= STEPS_SHOWN)
         when = "this" if job.state is JobState.RUNNING else "the next"
-        name = printable(last.name)
-        yield f"steps: {more}{shown}; {when} run continues after {name!r}"
+        yield f"steps: {more}{shown}; {when} run continues after '{printable(last.name)}'"
 
 
 def _blocked(blockers: Iterable[Blocker], now: float) -> Iterator[str]:

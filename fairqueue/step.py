@@ -37,6 +37,7 @@ MOST_STEPS = 1000
 MOST_BYTES = 256 * 1024
 NAMED_MOST = 1000
 
+_making = native_lock()
 _named: set[str] = set()
 
 
@@ -55,7 +56,7 @@ def run(name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     steps, started = _of_run(name), time.monotonic()
     if steps.begin(name):
         return steps.value(name)
-    with steps.running(name):
+    with steps.forgotten_if_it_raises(name):
         return steps.keep(name, function(*args, **kwargs), started)
 
 
@@ -68,7 +69,7 @@ async def run_async(
     steps, started = _of_run(name), time.monotonic()
     if await asyncio.to_thread(steps.begin, name):
         return steps.value(name)
-    with steps.running(name):
+    with steps.forgotten_if_it_raises(name):
         value = await function(*args, **kwargs)
         return await asyncio.to_thread(steps.keep, name, value, started)
 
@@ -131,8 +132,8 @@ class _Steps:
         return json.loads((self._kept or {})[name])
 
     @contextmanager
-    def running(self, name: str) -> Iterator[None]:
-        """A step runs; if it raises, it may run again."""
+    def forgotten_if_it_raises(self, name: str) -> Iterator[None]:
+        """Let a step that raises run again in this run."""
         try:
             yield
         except BaseException:
@@ -226,7 +227,7 @@ def _of_run(name: object) -> _Steps:
         raise ConfigurationError(
             f"step {name!r} was called outside a job: call it in a task or actor that a worker runs"
         )
-    if job.steps is None:
-        job.steps = _Steps(job)
-    steps: _Steps = job.steps
+    steps: _Steps
+    with _making:  # several threads may begin at once
+        job.steps = steps = job.steps or _Steps(job)
     return steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from fairqueue.audit.view import ALMOST, FORMAT, Audit, Found, Where, entity, en
 MORTAL = {kind for kind, of in KINDS.items() if of.goes == "expires"}
 ESTIMATES_KEPT = 16
 HELD_SECONDS = 20.0  # a schedule that is due, while a worker publishes it, at most
+_STEPS = re.compile(r"[\d.]+ \S+ steps \d+ \S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,11 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
     yield from unequal(
         "dead letters", letters, "their order by age", by_age, stray=lambda one: ("letter", *one)
     )
+    for (name,), of in a.space.all("dead_letters"):
+        for task, head in of.items() if name.startswith("!!") else ():
+            if not _STEPS.fullmatch(head):
+                text = f"the finished steps of task {decode(task)!r} cannot be read"
+                yield ("letter", name, task), text
     unreported: set[tuple[str, ...]] = set()
     for (queue,), notices in a.space.all("unreported"):
         for notice in notices:

@@ -258,6 +258,9 @@ def test_a_damaged_record_is_set_aside(
         step.run("one", lambda: 1)
     engine = world.store.engine
     engine.command("HSET", f"{engine.keys.prefix}dead_letters:!!a", job, record)
+    if record in {b"", b"junk"}:
+        (one,) = audit(engine, now=world.clock())
+        assert one.text == f"the finished steps of task '{job}' cannot be read"
     with run_of(world, lease), caplog.at_level(logging.WARNING, "fairqueue.step"):
         assert step.run("one", lambda: 2) == 2
         assert step.run("two", lambda: 3) == 3
@@ -266,6 +269,18 @@ def test_a_damaged_record_is_set_aside(
         assert "run again" in caplog.text
         found = [one.text for one in audit(engine, now=world.clock())]
         assert [text.partition(" was")[0] for text in found] == [f"steps a/{job}"]
+
+
+def test_a_repair_sets_a_damaged_record_aside(world: World) -> None:
+    """Before any run has found it."""
+    job, engine = world.publish(), world.store.engine
+    with run_of(world, world.worker().take_one()):
+        step.run("one", lambda: 1)
+    engine.command("HSET", f"{engine.keys.prefix}dead_letters:!!a", job, b"junk")
+    assert world.store.rebuild("letter", ["!!a", job]) == "written"
+    (found,) = audit(engine, now=world.clock())
+    assert "was set aside" in found.text
+    assert steps(world, job) == {}
 
 
 def test_steps_of_other_workspaces_are_others(world: World) -> None:

@@ -518,17 +518,15 @@ class Moves(RuleBasedStateMachine):
             done = self.both(partial(_release, fence, call))
             assert done == self.model.release(fence, owner, due, counted=counted)
 
-    @rule(owner=OWNERS, data=st.data(), step=st.sampled_from(["s1", "s2", "s3"]))
-    def note_step(self, owner: str, data: st.DataObject, step: str) -> None:
+    def _note_step(self, fence: int) -> None:
         """Keep a step's value: of the newest run of its task only, and the first one."""
-        for fence in self.fences(data, owner, 2):
-            held = self.model.leases.get(fence)
-            name = held.kept.job.workspace if held else "a"
-            of, line = (fence, name, "task", step), f"{step} 1 {fence}"
-            kept = self.both(lambda store: store.note_step(*of, line, early=False))  # noqa: B023
-            steps = self.model.steps.setdefault(name, {})
-            may_write = held is not None and fence >= max((0, *map(_fence_of, steps.values())))
-            assert kept == (steps.setdefault(step, line) if may_write else None)
+        held, step = self.model.leases.get(fence), f"s{fence // 64 % 3}"
+        name = held.kept.job.workspace if held else "a"
+        of, line = (fence, name, "task", step), f"{step} 1 {fence}"
+        kept = self.both(lambda store: store.note_step(*of, line, early=False))
+        steps = self.model.steps.setdefault(name, {})
+        may_write = held is not None and fence >= max((0, *map(_fence_of, steps.values())))
+        assert kept == (steps.setdefault(step, line) if may_write else None)
 
     @rule(owner=OWNERS, data=st.data(), seconds=SECONDS)
     def reject(self, owner: str, data: st.DataObject, seconds: float) -> None:
@@ -548,6 +546,8 @@ class Moves(RuleBasedStateMachine):
         how: dict[str, Any] = {"owner": owner, "lease_seconds": length}
         renewed = self.both(lambda store: store.renew(progress, **how))
         assert renewed == self.model.renew(fences, owner, length)
+        for fence in fences[:2]:
+            self._note_step(fence)
 
     # Time
 

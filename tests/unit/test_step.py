@@ -224,8 +224,8 @@ def test_an_early_ack_is_told_once(job: JobContext, caplog: pytest.LogCaptureFix
     """Steps hold over retries then, and not over a crash."""
     caplog.set_level(logging.INFO, "fairqueue.step")
     for _ in range(2):
-        job.redeliverable, job.steps, job.task = False, None, "shop.early"
+        job.redeliverable, job.steps, job.task = False, None, "unit.early"
         job.store = Store
         step.run("one", int)
     (record,) = caplog.records
-    assert "task shop.early is acked before it runs" in record.getMessage()
+    assert "task unit.early is acked before it runs" in record.getMessage()

@@ -41,7 +41,7 @@ def test_a_worker_that_slept_beyond_its_lease_writes_nothing(shop: Any, tmp_path
     shop.ledger.wait("start", 1)
     stopped.process.send_signal(signal.SIGSTOP)
     try:
-        shop.worker("-P", "solo", url=url)
+        shop.worker("-P", "prefork", "-c", "1", url=url)
         shop.ledger.wait("got", 1)
     finally:
         stopped.process.send_signal(signal.SIGCONT)
