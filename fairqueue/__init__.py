@@ -8,6 +8,7 @@ framework also needs :mod:`fairqueue.adapters`.
 from __future__ import annotations
 
 from fairqueue import errors as errors
+from fairqueue import step as step
 from fairqueue._context import JobContext, current, workspace
 from fairqueue._new_job import NewJob
 from fairqueue._progress import progress
@@ -35,6 +36,10 @@ from fairqueue.errors import (
     ConfigurationError,
     FairQueueError,
     LeaseLost,
+    StepError,
+    StepNotSerializable,
+    StepRepeated,
+    StepTooLarge,
     StoreUnavailable,
     UnknownTask,
     WorkspaceUnresolved,
@@ -69,6 +74,10 @@ __all__ = [
     "Scope",
     "Settings",
     "Stats",
+    "StepError",
+    "StepNotSerializable",
+    "StepRepeated",
+    "StepTooLarge",
     "StoreUnavailable",
     "UnknownTask",
     "Why",
@@ -77,5 +86,6 @@ __all__ = [
     "WorkspaceUnresolved",
     "current",
     "progress",
+    "step",
     "workspace",
 ]

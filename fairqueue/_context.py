@@ -89,6 +89,12 @@ class JobContext:
     """Its task; empty for a stand-in."""
     store: Callable[[], Any] | None = field(default=None, repr=False)
     """Returns the store of its lease, where a worker runs the job."""
+    message_id: str = ""
+    """The framework's id of the task, the same for all its runs; empty: the job's."""
+    gives_up: Callable[[], bool] = field(default=_never, repr=False)
+    """Whether its worker stops: then what must be stored is not tried any longer."""
+    steps: Any = field(default=None, repr=False)
+    """Those of :mod:`fairqueue.step`, once it has used any."""
     progress: tuple[Any, Any, Any] | None = None
     """The newest call of :func:`fairqueue.progress`."""
 

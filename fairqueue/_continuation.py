@@ -32,5 +32,5 @@ def publish_until_answered(publish: Callable[[], T], what: str, gives_up: Callab
             if gives_up():
                 raise
             if throttle.passes():
-                log.warning("%s is not published yet, trying again: %s", what, error)
+                log.warning("%s is not stored yet, trying again: %s", what, error)
             time.sleep(RETRY_SECONDS)

@@ -76,7 +76,8 @@ without_workspace | hash | task: jobs that named no workspace, and when last
   | rebuild: 30 days later
 observed | hash | workspace: what observed limits would have done, and when last
   | rebuild: 30 days later; when observing begins or ends
-dead_workspaces | zset | workspace with dead letters, by its oldest; `!workspace` with notices
+dead_workspaces | zset | workspace with dead letters, by its oldest; `!workspace` with notices,
+  `!!workspace` with steps
   | with the last letter
 unique | hash | `workspace:task:key`: its queue and job, and until when (0: its life);
   `workspace::id`: the retry of the job with this id of its framework
@@ -129,7 +130,8 @@ nodes_of_shared_limit shared_limit | set | the nodes that it closes | with its n
 scheduled workspace | zset | `queue priority task:id`, by when it is due | with its jobs
 expiring workspace | zset | `queue priority task:id` of waiting jobs, by when they expire
   | with its jobs
-dead_letters workspace | hash | job: dead letter; under `!workspace` what is kept for its notice
+dead_letters workspace | hash | job: dead letter; under `!workspace` what is kept for its notice,
+  under `!!workspace` a task's finished steps
   | retention, `replay`, `purge`; when reported
 dead_letters_by_age workspace | zset | job, by when it died | with its letters
 requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn | with its requests

@@ -195,6 +195,13 @@ class Tally:
                 self._counters["workspace_runs"][self._label(job.workspace), outcome] += 1
                 self._observe("run_seconds", (job.queue,), seconds)
 
+    def steps(self, outcomes: Mapping[str, int]) -> None:
+        """Steps of a task ran, were kept from an earlier run, or lost their lease."""
+        if self.is_on:
+            with self._lock:
+                for outcome, n in outcomes.items():
+                    self._counters["steps"][outcome,] += n
+
     # How
 
     def _start(self, lease: Lease) -> None:

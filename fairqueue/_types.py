@@ -144,6 +144,18 @@ class JobProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class FinishedStep:
+    """A step of a task that does not run again, see :mod:`fairqueue.step`."""
+
+    name: str
+    seconds: float
+    """How long it ran."""
+
+    def __str__(self) -> str:
+        return f"{printable(self.name)} ({duration(self.seconds)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """The right of one owner to run one job, until the lease expires or is ended."""
 

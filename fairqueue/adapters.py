@@ -30,6 +30,7 @@ In a worker
       TracedRun                  its run
     run_context                declares the job that runs here
     running_job                that job, and never a stand-in
+    end_steps                  drops the steps of a task that has ended well, and counts them
     mark_body                  makes a task's function record when it begins and returns
     UnknownTaskBackoff,        when to retry a job whose task this worker does not know, and the
     UNKNOWN_TASK                 reason of its dead letter when it gives up
@@ -111,6 +112,7 @@ from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
 from fairqueue.operate.statuses import Watch as JobWatch
 from fairqueue.schedules import Due, Placed, Runner, Schedules, Ticker
+from fairqueue.step import end_steps
 
 __all__ = [
     "SOCKET_TIMEOUT_SECONDS",
@@ -152,6 +154,7 @@ __all__ = [
     "check_sources",
     "current_workspace",
     "early_seconds",
+    "end_steps",
     "failure_reason",
     "following_client",
     "following_primary",

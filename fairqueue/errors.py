@@ -169,6 +169,22 @@ class LeaseLost(FairQueueError):
         )
 
 
+class StepError(FairQueueError):
+    """A step of a task was not kept, so it runs again when the task does."""
+
+
+class StepRepeated(StepError):
+    """Two steps of one run have the same name; the second one was not run."""
+
+
+class StepTooLarge(StepError):
+    """A step returned too much, or a task has too many steps."""
+
+
+class StepNotSerializable(StepError):
+    """A step returned what JSON cannot hold."""
+
+
 class UniqueKeyHeld(FairQueueError):
     """A dead letter was not replayed, since another job holds its unique key; it stays dead."""
 

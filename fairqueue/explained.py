@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from fairqueue._types import JobProgress, WithoutWorkspace
+from fairqueue._types import FinishedStep, JobProgress, WithoutWorkspace
 from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate, tick_in
 
 
@@ -124,6 +124,8 @@ class JobStatus:
     progress: JobProgress | None = None
     reason: str | None = None
     """Why it is dead."""
+    steps: tuple[FinishedStep, ...] = ()
+    """Of :mod:`fairqueue.step`, in the order in which they have finished: they do not run again."""
     waited_seconds: float | None = field(default=None, compare=False)
     """Since it was published, or due if it was delayed, until now or until this run began."""
     run_seconds: float | None = field(default=None, compare=False)
@@ -188,6 +190,7 @@ SCOPES = {
     "job": "this job",
 }
 
+STEPS_SHOWN = 5
 AT_ONCE_SECONDS = 0.01
 NO_WORKER = "start a worker that takes this queue; fairqueue workers shows those that live"
 BUSY = "start more of them, or see what they run: fairqueue ps"
@@ -231,6 +234,7 @@ def explain_wait(found: Why) -> Iterator[str]:
         yield f"limits are observed, not enforced; exceeded so far: {counts or 'none'}"
     yield from found.waits
     yield from explain_without_workspace(found.without_workspace)
+    yield from explain_steps(found.job)
     if found.unknown_task:
         yield f"no living worker of its queue knows task {printable(found.unknown_task)}"
     if not found.positions:
@@ -242,6 +246,16 @@ def explain_wait(found: Why) -> Iterator[str]:
         workers = explain_workers(position)
         yield from [] if workers is None else [f"  {workers}"]
         yield f"  {explain_start(position)}"
+
+
+def explain_steps(job: JobStatus | None) -> Iterator[str]:
+    """A line of which steps have finished, unless there are none."""
+    if job is not None and job.steps:
+        *before, last = job.steps
+        shown = ", ".join(map(str, job.steps[-STEPS_SHOWN:]))
+        more = "… " * (len(before) >= STEPS_SHOWN)
+        when = "this" if job.state is JobState.RUNNING else "the next"
+        yield f"steps: {more}{shown}; {when} run continues after '{printable(last.name)}'"
 
 
 def _blocked(blockers: Iterable[Blocker], now: float) -> Iterator[str]:

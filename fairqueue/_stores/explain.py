@@ -135,7 +135,7 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
     if not about:
         is_over = why.state is JobState.ENDED
         return JobStatus(why.job_id, why.workspace, why.state) if is_over else None
-    queue, job_id, head, deliveries, reported = about
+    queue, job_id, head, deliveries, reported, steps = about
     if head.count(b" ") != FIELDS - 1:
         return None  # it is damaged
     _, task, *_, times = head.split(b" ")
@@ -155,6 +155,7 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
         started=started,
         deliveries=int(deliveries),
         progress=list_rows.progress(reported, why.now),
+        steps=replies.finished_steps(steps),
         reason=why.detail if why.state is JobState.DEAD else None,
         waited_seconds=max(0.0, waited) if started or waits else None,
         run_seconds=started and why.now - started,

@@ -53,6 +53,7 @@ MODULES = (
     "room",
     "settle",
     "dead_letters",
+    "steps",
     "explain",
     "kept_places",
     "enqueue",

@@ -299,14 +299,23 @@ class OperatorStore:
         return [replies.dead_letter(*pair) for pair in pairs]
 
     def replay(
-        self, workspace: str, queue: str, job_id: str, *, delay_seconds: float = 0.0
+        self,
+        workspace: str,
+        queue: str,
+        job_id: str,
+        *,
+        delay_seconds: float = 0.0,
+        from_start: bool = False,
     ) -> bool:
         """Re-enqueue a dead letter; False: there is none, or its id is in use again.
+
+        ``from_start``: its finished steps run again.
 
         UniqueKeyHeld: another job holds its unique key, so it stays dead.
         """
         known_by = encode_job(workspace, queue, job_id)
-        done = self._call("replay", workspace=encode(workspace), id=known_by, delay=delay_seconds)
+        where: dict[str, Value] = {"workspace": encode(workspace), "id": known_by}
+        done = self._call("replay", **where, delay=delay_seconds, from_start=int(from_start))
         if isinstance(done, bytes):
             raise UniqueKeyHeld(job_id, workspace, decode_job(done))
         return bool(done)

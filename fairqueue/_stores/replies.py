@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
@@ -17,6 +19,7 @@ from fairqueue._types import (
     DeadLetter,
     Delivery,
     Finish,
+    FinishedStep,
     Job,
     Lease,
     Outcome,
@@ -32,6 +35,7 @@ from fairqueue.lists import FoundJob
 
 FENCES_PER_SECOND = 1e6
 MOVES = 6
+_STEPS = re.compile(rb"[\d.]+ \S+ steps \d+ \S+\n[^\n]*\n((?:[^\n]+\n)*)")
 
 
 def finishes_text(finishes: Iterable[Finish]) -> str:
@@ -213,6 +217,25 @@ def dead_letter(job_id: bytes, letter: bytes) -> DeadLetter:
         tuple(map(_delivery, starts)),
         "".join(decode(word) for word in more if not word.startswith(b"=")),  # a unique key
     )
+
+
+def steps(letter: bytes | None) -> dict[str, str]:
+    """Read the finished steps of a task, their values as JSON. ValueError: it is damaged."""
+    if not letter:
+        return {}
+    found = _STEPS.fullmatch(letter)
+    if found is None:
+        raise ValueError("its head is not that of finished steps, or its last line is cut off")
+    lines = [line.split(b" ", 2) for line in found[1].splitlines()]
+    for _, seconds, value in lines:
+        json.loads(value), float(seconds)
+    return {decode(name): value.decode() for name, _, value in lines}
+
+
+def finished_steps(told: bytes) -> tuple[FinishedStep, ...]:
+    """Read which steps have finished."""
+    lines = (line.split() for line in told.splitlines())
+    return tuple(FinishedStep(decode(name), float(seconds)) for name, seconds in lines)
 
 
 def notice_text(letter: DeadLetter) -> str:

@@ -168,6 +168,33 @@ class AnyStore(HandoverStore, RepairStore, ScheduleStore):
         name = encode(workspace)
         return bool(self._call("note_progress", fence=fence, workspace=name, progress=progress))
 
+    def steps(self, workspace: str, task_id: str) -> dict[str, str]:
+        """Return the finished steps of a task, their values as JSON. ValueError: it is damaged."""
+        letter = self._call("steps", workspace=encode(workspace), task_id=encode(task_id))
+        return replies.steps(letter)
+
+    def note_step(
+        self, fence: int, workspace: str, task_id: str, step: str, line: str, *, early: bool
+    ) -> str | None:
+        """Keep the value of a step; return the line that is kept. None: the lease is lost.
+
+        The first run that has kept one counts. ``line``: its encoded name, seconds and value.
+        ``early``: the job was acked early, and needs no lease.
+        """
+        of = _of_steps(workspace, task_id, early=early)
+        kept = self._call("note_step", fence=fence, **of, step=encode(step), line=line)
+        return kept.decode() if kept else None
+
+    def drop_steps(
+        self, fence: int, workspace: str, task_id: str, *, early: bool, unread: bool = False
+    ) -> bool:
+        """Drop the steps of a task that ends well, once its job is gone; False: the lease is lost.
+
+        ``unread``: they cannot be read, and are set aside.
+        """
+        of = _of_steps(workspace, task_id, early=early)
+        return bool(self._call("drop_steps", fence=fence, **of, unread=int(unread)))
+
     def reap(self, *, max_deliveries: int | None) -> int:
         """Process a bounded number of expired leases and due timers; return how many.
 
@@ -400,3 +427,7 @@ class Store(PermitStore, MovesStore, AnyStore):
     def is_leased(self, fence: int) -> bool:
         """Return whether a fence still holds a lease."""
         return bool(self.engine.command("HEXISTS", self.engine.keys.key("leases"), fence))
+
+
+def _of_steps(workspace: str, task_id: str, *, early: bool) -> dict[str, Value]:
+    return {"workspace": encode(workspace), "task_id": encode(task_id), "early": int(early)}

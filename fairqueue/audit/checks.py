@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from fairqueue.audit.view import ALMOST, FORMAT, Audit, Found, Where, entity, en
 MORTAL = {kind for kind, of in KINDS.items() if of.goes == "expires"}
 ESTIMATES_KEPT = 16
 HELD_SECONDS = 20.0  # a schedule that is due, while a worker publishes it, at most
+_STEPS = re.compile(r"[\d.]+ \S+ steps \d+ \S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,11 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
     yield from unequal(
         "dead letters", letters, "their order by age", by_age, stray=lambda one: ("letter", *one)
     )
+    for (name,), of in a.space.all("dead_letters"):
+        for task, head in of.items() if name.startswith("!!") else ():
+            if not _STEPS.fullmatch(head):
+                text = f"the finished steps of task {decode(task)!r} cannot be read"
+                yield ("letter", name, task), text
     unreported: set[tuple[str, ...]] = set()
     for (queue,), notices in a.space.all("unreported"):
         for notice in notices:
@@ -177,7 +184,7 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
                     f"a notice of no dead letter: {notice}",
                 )
     for one in letters - unreported:
-        if one[0].startswith("!"):
+        if one[0].startswith("!") and one[0][1] != "!":  # behind "!!" are finished steps
             yield ("letter", *one), f"a cancelled job without a notice: {one}"
 
 
@@ -265,7 +272,7 @@ def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
     if mark is None or mark.to is not None or "moves" in a.space.one("limits", {}):
         return
     kinds = ("scheduled", "slots_of_workspace", "dead_letters", "schedules")
-    there = {names[0].removeprefix("!") for kind in kinds for names, _ in a.space.all(kind)}
+    there = {names[0].lstrip("!") for kind in kinds for names, _ in a.space.all(kind)}
     there |= {ws.name for ws, flow in a.flows() if flow.lanes}
     moved = a.space.one("moved", {})
     for name in there:

@@ -17,6 +17,7 @@ from fairqueue.cli._connect import Problem
 from fairqueue.cli._find_job import texts_of
 from fairqueue.cli._format import count_jobs, duration, listed, moment, printable, table
 from fairqueue.cli._output import confirm, progress
+from fairqueue.explained import explain_steps
 from fairqueue.lists import DeadFilter
 from fairqueue.operate.dead import filter_of
 from fairqueue.plain import WHEN
@@ -126,9 +127,11 @@ def show(core: FairQueue, *, job: str | None, **chosen: Any) -> Answer:
     if letter is None:
         raise _not_found(job or chosen["task_id"], chosen["workspace"])
     payload = letter.job.payload[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
-    size = len(letter.job.payload)
-    result = {**_as_dict(letter), "payload": payload, "payload_bytes": size}
-    return Answer(result, _details(letter, payload))
+    size, of = len(letter.job.payload), letter.job
+    status = core.views.why(of.id, workspace=of.workspace, queue=of.queue).job
+    steps = [asdict(step) for step in status.steps] if status else []
+    result = {**_as_dict(letter), "steps": steps, "payload": payload, "payload_bytes": size}
+    return Answer(result, _details(letter, payload, *explain_steps(status)))
 
 
 def _not_found(job: str, workspace: str | None) -> Problem:
@@ -136,8 +139,9 @@ def _not_found(job: str, workspace: str | None) -> Problem:
     return Problem(f"no dead letter {job!r} in {where}: see fairqueue dead list")
 
 
-def _details(letter: DeadLetter, payload: str) -> str:
+def _details(letter: DeadLetter, payload: str, *more: str) -> str:
     lines = [f"{column.title:<10} {column.text(letter)}" for column in DEAD_LETTERS]
+    lines += more
     if letter.history:
         rows = (_start(n, start) for n, start in enumerate(letter.history, 1))
         lines += ["", table(STARTS_HEAD, rows)]
@@ -157,15 +161,17 @@ def _start(number: int, start: Delivery) -> list[str]:
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), help="Spread them out: jobs per second."
 )
+@click.option("--from-start", is_flag=True, help="Let steps that have finished run again.")
 @yes_option
 @on_queue
-def replay(core: FairQueue, *, rate: float | None, **given: Any) -> Answer:
+def replay(core: FairQueue, *, rate: float | None, from_start: bool, **given: Any) -> Answer:
     """Re-enqueue dead jobs to their original queue.
 
     Replay one JOB, the one of --task-id, or --all that match. With --rate the jobs are scheduled
-    at that pace; the command does not wait for them.
+    at that pace; the command does not wait for them. A task with durable steps goes on behind those
+    that have finished, except with --from-start.
     """
-    replay_all = partial(core.dead.replay_all, per_second=rate)
+    replay_all = partial(core.dead.replay_all, per_second=rate, from_start=from_start)
     return _act(core, replay_all, "replayed", "Replay {}?", **given)
 
 

@@ -29,6 +29,7 @@ from fairqueue.explained import (
     explain_position,
     explain_start,
     explain_state,
+    explain_steps,
     explain_workers,
 )
 from fairqueue.lists import Overview, Sample
@@ -321,6 +322,7 @@ def _job(view: View, query: Query) -> Context:
         "job": job,
         **_explained(found),
         "sentence": explain_state(found),
+        "steps": [*explain_steps(found.job)],
         "may_cancel": found.state in {JobState.WAITING, JobState.SCHEDULED, JobState.RUNNING},
     }
 

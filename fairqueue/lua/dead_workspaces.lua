@@ -8,7 +8,7 @@ local _, cursor, count = unpack(ARGV)
 local following_cursor, names = unpack(call('ZSCAN', K.dead_workspaces(), cursor, 'COUNT', count))
 local found = { following_cursor }
 for i = 1, #names, 2 do
-  if not DeadLetters.is_of_cancelled(names[i]) then
+  if not find(names[i], '^!') then
     insert(found, names[i])
     insert(found, names[i + 1])
   end

@@ -6,6 +6,8 @@ local _, name, items = unpack(ARGV)
 if not find(call('HGET', K.moved(), name) or '', '^>') then return 0 end
 local ws = Moves.workspace(name)
 
+local LETTERS = { dead = name, cancelled = '!' .. name, steps = '!!' .. name }
+
 local function drop_job(queue, id)
   local record = Jobs.read(queue, id)
   local of, task, priority = Jobs.identity_of(record or '')
@@ -17,7 +19,7 @@ local function drop_job(queue, id)
 end
 
 for kind, queue, id in gmatch(items, '(%S+) (%S+) (%S+)\n') do
-  local letters, is_gone = ({ dead = name, cancelled = '!' .. name })[kind], true
+  local letters, is_gone = LETTERS[kind], true
   if letters then
     DeadLetters.take(letters, id)
     DeadLetters.list_workspace(letters)

@@ -32,7 +32,7 @@ for i = 1, #found, 2 do
   elseif place == 'unique' or place == 'task_rates' then insert(names, match(found[i], '^[^:]*'))
   elseif find(found[i], '^[^!#]') then insert(names, found[i])
   else
-    local name = match(found[i], '^!(.+)$') -- with cancelled jobs
+    local name = match(found[i], '^!+(.+)$') -- with cancelled jobs or finished steps
     if name then insert(names, name) end
   end
 end

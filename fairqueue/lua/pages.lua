@@ -113,6 +113,7 @@ if cursor == 'jobs' then
   end
   add_letters('dead', name)
   add_letters('cancelled', '!' .. name)
+  add_letters('steps', '!!' .. name)
   add_schedules()
   if #items > 0 then return { concat(items), cursor } end
   cursor = '0'

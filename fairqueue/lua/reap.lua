@@ -10,7 +10,7 @@ if not done then
   RebuildJobs.go_on(n)
   n = Tick.all(tonumber(max_deliveries), RebuildJobs.go_on)
 end
-DeadLetters.expire_oldest()
+DeadLetters.expire_oldest('')
 RebuildPages.run()
 local is_done, said = pcall(Requests.expire) -- no other call does so without web processes
 if not is_done then Shard.set_aside('failure', 'requests', said) end

@@ -1,10 +1,11 @@
 -- Publish a dead letter again, as a new job of its old workspace.
--- ARGV now workspace id delay
+-- ARGV now workspace id delay from_start
 -- ROUTE workspace
 -- FULL refused
 -- RETURNS 1; 0: there is no such letter, or a job of that id; the holder, if another job holds its
 -- unique key
-local _, name, id, delay = unpack(ARGV)
+-- from_start: 1 to forget which steps have finished
+local _, name, id, delay, from_start = unpack(ARGV)
 delay = tonumber(delay)
 
 Shard.refuse_moved(name)
@@ -21,6 +22,7 @@ local element = Jobs.element(task, id)
 Records.register(queue)
 Jobs.write(queue, id, Jobs.published_again(record))
 Jobs.take(name, queue, priority, { element })
+if from_start == '1' then Steps.drop(name, Steps.task_of(id)) end
 DeadLetters.take(name, id) -- after an error before this it is a job, and dead as well
 if delay > 0 then
   Timers.schedule(ws, queue, priority, element, now + delay)

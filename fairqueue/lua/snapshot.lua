@@ -50,7 +50,7 @@ local function page_of(scan, key, of_queues, at)
     local name = found[i]
     if of_queues then
       insert(queues, { name, Lanes.depth_of(name) })
-    elseif not (seen[name] or DeadLetters.is_of_cancelled(name)) then
+    elseif not (seen[name] or find(name, '^!')) then
       insert(rows, row(name))
       seen[name] = true
     end

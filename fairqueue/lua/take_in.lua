@@ -69,9 +69,11 @@ end
 
 local function take_letter(of, item)
   if DeadLetters.read(of, item.id) then return end
-  local _, task = Jobs.identity_of(DeadLetters.record_of(item.record))
-  Tasks.name(task)
-  Records.register(item.queue)
+  if not DeadLetters.is_of_steps(of) then
+    local _, task = Jobs.identity_of(DeadLetters.record_of(item.record))
+    Tasks.name(task)
+    Records.register(item.queue)
+  end
   DeadLetters.write(of, item.id, item.record)
   call('ZADD', K.dead_letters_by_age(of), DeadLetters.death_of(item.record), item.id)
   if item.score ~= '-' then
@@ -98,6 +100,7 @@ local function take(item)
   local kind = item.kind
   if kind == 'dead' then take_letter(name, item)
   elseif kind == 'cancelled' then take_letter('!' .. name, item)
+  elseif kind == 'steps' then take_letter('!!' .. name, item)
   elseif kind == 'schedule' then take_schedule(item)
   elseif kind == 'rest' or kind == 'end' then take_rest(item)
   elseif kind ~= 'key' then take_job(item) end

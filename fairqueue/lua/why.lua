@@ -4,7 +4,7 @@
 -- RETURNS {now, state, workspace, {fact...}, counts, {position...}, job, observed},
 -- counts: {waiting, scheduled, running, dead}
 -- id: workspace/queue/id; without a queue on any of them, also by its framework's id
--- job: {queue, id, head of its record, deliveries, progress}; {}: it is not here
+-- job: {queue, id, head of its record, deliveries, progress, steps}; {}: it is not here
 -- WRITES nothing
 local _, name, id = unpack(ARGV)
 local MOST = 10000 -- at most this many jobs of a lane are looked at
@@ -41,7 +41,8 @@ local function of_lanes(ws, priority, element)
 end
 
 local function describe(record, deliveries, progress)
-  job = { queue, id, match(record or '', '^[^\n]*'), deliveries or 0, progress or '' }
+  job = { queue, id, match(record or '', '^[^\n]*'), deliveries or 0, progress or '',
+    Steps.told(name, id) }
 end
 
 local function of_job()

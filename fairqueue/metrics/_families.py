@@ -123,6 +123,7 @@ OF_PROCESS = (
         "leases by their end: acked, released, returned (counted), declined, dead or lost",
     ),
     Family("runs", "counter", ("queue", "outcome"), "runs that succeeded, failed or are retried"),
+    Family("steps", "counter", ("outcome",), "durable steps: run, kept from before, or lease lost"),
     Family("worker_seconds", "counter", QUEUE, "worker-seconds of leases that have ended"),
     Family("wait_seconds", "histogram", QUEUE, "from when a job was due to its first start"),
     Family(

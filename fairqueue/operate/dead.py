@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isnan
+from typing import Any
 
 from fairqueue._stores.store import AnyStore
 from fairqueue._types import DeadLetter
@@ -103,34 +104,42 @@ class DeadLetters:
             counts[key] = replace(known, count=known.count + 1, oldest=oldest)
         return sorted(counts.values(), key=lambda row: (-row.count, row.reason, row.task))
 
-    def replay(self, workspace: str, job_id: str) -> bool:
+    def replay(self, workspace: str, job_id: str, *, from_start: bool = False) -> bool:
         """Re-enqueue one dead letter to its original workspace and queue, with its id.
 
-        Its deliveries are counted from 0 again, and no capacity applies. False: there is no such
-        dead letter, or a job with that id exists again. UniqueKeyHeld: another job took over its
-        unique key, and holds it.
+        Its deliveries are counted from 0 again, and no capacity applies. Steps that have finished
+        (:mod:`fairqueue.step`) do not run again, except with ``from_start``. False: there is no
+        such dead letter, or a job with that id exists again. UniqueKeyHeld: another job took over
+        its unique key, and holds it.
         """
         name, job = check_name("workspace", workspace), check_text("job id", job_id)
         store = self._connected()
         found = store.dead_letters(name, job_id=job)
-        return sum(store.replay(name, letter.job.queue, job) for letter in found) > 0
+        queues = [letter.job.queue for letter in found]
+        return sum(store.replay(name, queue, job, from_start=from_start) for queue in queues) > 0
 
     def replay_all(
-        self, chosen: DeadFilter, *, per_second: float | None = None, progress: Progress = ignore
+        self,
+        chosen: DeadFilter,
+        *,
+        per_second: float | None = None,
+        from_start: bool = False,
+        progress: Progress = ignore,
     ) -> int:
         """Re-enqueue the dead letters that match when it starts; return how many.
 
         With ``per_second`` they are scheduled at that rate, whatever their workspace; the call
         itself does not wait. A letter stays dead if a job has its id again, or if another job holds
-        its unique key: that is logged or, for a ``job_id``, raised as UniqueKeyHeld. ``progress``
-        is called with 1 for each.
+        its unique key: that is logged or, for a ``job_id``, raised as UniqueKeyHeld. With
+        ``from_start`` their finished steps run again. ``progress`` is called with 1 for each.
         """
         spacing, store = _spacing_of(per_second), self._connected()
         replayed = 0
         for letter in [*self.list(chosen)]:
-            job, delay = letter.job, replayed * spacing
+            job = letter.job
+            how: dict[str, Any] = {"delay_seconds": replayed * spacing, "from_start": from_start}
             try:
-                if not store.replay(job.workspace, job.queue, job.id, delay_seconds=delay):
+                if not store.replay(job.workspace, job.queue, job.id, **how):
                     continue
             except UniqueKeyHeld as error:
                 if chosen.job_id:

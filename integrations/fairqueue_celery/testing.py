@@ -18,7 +18,7 @@ from kombu.serialization import loads, prepare_accept_content
 from kombu.utils.json import loads as load_message
 
 from fairqueue import JobContext, Lease
-from fairqueue.adapters import run_context
+from fairqueue.adapters import end_steps, run_context
 from fairqueue.testing import Jobs, ManualClock, Run, Seconds, memory_url
 from fairqueue_celery._channel.broker import forget_broker, queue_of
 from fairqueue_celery._channel.task_queues import raw_message
@@ -126,13 +126,17 @@ class CeleryJobs(Jobs):
         if task is None:
             self.queue.reject(lease, reason=f"unknown task {job.task}")
             raise NotRegistered(f"task {job.task!r} is not registered in app {self._app.main!r}")
-        context = JobContext(
-            job.id, job.workspace, lease.fence, lease.deliveries, self.queue.store.store_id
-        )
         request = _request(raw, args, kwargs, embed)
+        context = JobContext(
+            *(job.id, job.workspace, lease.fence, lease.deliveries, self.queue.store.store_id),
+            task=job.task,
+            message_id=request["id"],
+            store=lambda: self.queue.store,
+        )
         with run_context(context):
             result, info, *_ = trace_task(task, request["id"], args, kwargs, request, app=self._app)
         state = states.SUCCESS if info is None else info.state
+        end_steps(context, succeeded=state == states.SUCCESS)
         error = None if info is None else info.retval
         self._end(lease, state, error, seconds())
         return Run(job.task, job.workspace, job.queue, args, kwargs, OUTCOMES[state], result, error)

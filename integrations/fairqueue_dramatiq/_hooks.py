@@ -69,12 +69,13 @@ class Hooks:
             raise SkipMessage(f"job {lease.job.id!r} {why} before it began")
         message.begun = True
         keeper.started(lease.fence)
-        message.context = adapters.run_context(self._job_context(lease))
+        message.context = adapters.run_context(self._job_context(message))
         message.context.__enter__()
         message.trace = self._claims().core.tracing.run(message.options, _traced(message))
 
-    def _job_context(self, lease: fairqueue.Lease) -> fairqueue.JobContext:
-        keeper, core = self._claims().keeper, self._claims().core
+    def _job_context(self, message: LeasedMessage) -> fairqueue.JobContext:
+        lease, claims = message.lease, self._claims()
+        keeper, core = claims.keeper, claims.core
         return fairqueue.JobContext(
             job_id=lease.job.id,
             workspace=lease.job.workspace,
@@ -83,6 +84,8 @@ class Hooks:
             store_id=core.store.store_id,
             store=lambda: core.store,
             task=lease.job.task,
+            message_id=message.message_id,
+            gives_up=claims.draining.is_set,
             is_lost=partial(keeper.is_lost, lease.fence),
             is_cancelled=partial(keeper.is_cancelled, lease.fence),
         )
@@ -106,6 +109,9 @@ class Hooks:
         finally:
             if message.trace is not None:
                 message.trace.end(message.error)
+            if (job := adapters.running_job()) is not None:
+                succeeded = message.error is None and not (message.lost or message.discarded)
+                self._claims().core.tally.steps(adapters.end_steps(job, succeeded=succeeded))
             context.__exit__(None, None, None)
 
     def _emit_end(self, message: LeasedMessage, emit: Callable[[], None]) -> None:

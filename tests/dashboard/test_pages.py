@@ -82,6 +82,14 @@ def test_progress_is_a_bar(queue: FairQueue, visitor: Visitor) -> None:
     assert bar in visitor.page("/job?id=j0&workspace=acme")
 
 
+def test_finished_steps_are_on_the_page_of_a_job(queue: FairQueue, visitor: Visitor) -> None:
+    """And where it goes on."""
+    queue.publish(b"", queue="q", workspace="acme", job_id="j")
+    (lease,) = queue.claim(["q"]).leases
+    queue.store.note_step(lease.fence, "acme", "j", "one", "one 2 null", early=False)
+    assert "steps: one (2.0 s); this run continues" in visitor.page("/job?id=j&workspace=acme")
+
+
 def test_long_lists_are_shown_in_pages(
     queue: FairQueue, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -518,6 +518,16 @@ class Moves(RuleBasedStateMachine):
             done = self.both(partial(_release, fence, call))
             assert done == self.model.release(fence, owner, due, counted=counted)
 
+    def _note_step(self, fence: int) -> None:
+        """Keep a step's value: of the newest run of its task only, and the first one."""
+        held, step = self.model.leases.get(fence), f"s{fence // 64 % 3}"
+        name = held.kept.job.workspace if held else "a"
+        of, line = (fence, name, "task", step), f"{step} 1 {fence}"
+        kept = self.both(lambda store: store.note_step(*of, line, early=False))
+        steps = self.model.steps.setdefault(name, {})
+        may_write = held is not None and fence >= max((0, *map(_fence_of, steps.values())))
+        assert kept == (steps.setdefault(step, line) if may_write else None)
+
     @rule(owner=OWNERS, data=st.data(), seconds=SECONDS)
     def reject(self, owner: str, data: st.DataObject, seconds: float) -> None:
         """Reject a job."""
@@ -536,6 +546,8 @@ class Moves(RuleBasedStateMachine):
         how: dict[str, Any] = {"owner": owner, "lease_seconds": length}
         renewed = self.both(lambda store: store.renew(progress, **how))
         assert renewed == self.model.renew(fences, owner, length)
+        for fence in fences[:2]:
+            self._note_step(fence)
 
     # Time
 
@@ -920,6 +932,10 @@ def _cancel(job_id: str, queue: str | None, store: Store) -> Cancelled:
 
 def _ack_nothing(identity: dict[str, Any], store: Store) -> frozenset[int]:
     return store.ack(finishes=[], **identity)
+
+
+def _fence_of(line: str) -> int:
+    return int(line.split()[2])
 
 
 def _release(fence: int, call: dict[str, Any], store: Store) -> bool:

@@ -79,6 +79,8 @@ class Model:
     )
     scheduled: list[tuple[float, Kept]] = field(default_factory=list)
     leases: dict[int, Held] = field(default_factory=dict)
+    steps: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The finished steps of one task in each workspace."""
     ended: dict[str, float] = field(default_factory=dict)
     refused: dict[tuple[str, str], list[Refused]] = field(default_factory=lambda: defaultdict(list))
     """Refusals for which places of a queue or the total are kept, the first ones first."""

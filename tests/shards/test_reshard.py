@@ -110,6 +110,7 @@ def fill(queue: FairQueue, clock: ManualClock) -> None:
         put(b"gone", task="t1", unique_key="k", unique_for=900, job_id=f"{name}-gone")
         queue.jobs.cancel(f"{name}-gone")
         queue.schedules.put("n", NewJob(b"", queue="q"), workspace=name, every=3600)
+        queue.store.note_step(leases[0].fence, name, "m", "s", f"s 1 {n}", early=True)
         clock.advance(0.01)
     queue.schedules.pause("n", workspace="w4")
     queue.schedules.put("n", NewJob(b"", queue="q"), workspace="only", every=60, spread=9)
@@ -133,6 +134,7 @@ def picture(queue: FairQueue) -> dict[str, Any]:
     dead = {name: admin.dead.page(name) for name in NAMES}
     return {
         "waiting": waiting,
+        "steps": {name: queue.store.steps(name, "m") for name in NAMES},
         "dead": dead,
         "stats": {
             row.workspace: (row.waiting, row.scheduled, row.dead, row.limit)

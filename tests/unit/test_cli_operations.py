@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from fairqueue import CapacityExceeded, FairQueue
+from fairqueue._keys import encode
 from tests.unit.conftest import Shell
 
 
@@ -235,3 +236,26 @@ def test_a_wrong_form_is_told_the_right_one(shell: Shell, command: str, hint: st
     """A limit as an option, a name without what it names, a rate of a day."""
     text = " ".join(shell.run(*command.split(), code=2).stderr.split())
     assert hint in text.replace("│ ", "").replace(" │", "")
+
+
+def test_finished_steps(shell: Shell, queue: FairQueue) -> None:
+    """``why`` and ``dead show`` name them; a replay keeps them unless it is from the start."""
+    queue.publish(b"", queue="q", workspace="acme", task="t", job_id="j")
+
+    def fail() -> None:
+        (lease,) = queue.claim(["q"], 1).leases
+        of = lease.fence, "acme", "j"
+        for name in ("one", "\x1b[2J"):
+            queue.store.note_step(*of, name, f"{encode(name)} 2.5 null", early=False)
+        queue.reject(lease, reason="broken")
+
+    fail()
+    said = "steps: one (2.5 s), \\x1b[2J (2.5 s); the next run continues after '\\x1b[2J'"
+    for command in (("why", "j", "--workspace", "acme"), ("dead", "show", "j")):
+        assert said in shell.run(*command).stdout
+    assert [one["name"] for one in shell.json("dead", "show", "j")["steps"]] == ["one", "\x1b[2J"]
+    assert shell.json("dead", "replay", "j")["replayed"] == 1
+    assert len(queue.store.steps("acme", "j")) == 2
+    fail()
+    assert shell.json("dead", "replay", "j", "--from-start")["replayed"] == 1
+    assert queue.store.steps("acme", "j") == {}

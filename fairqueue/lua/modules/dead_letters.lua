@@ -4,8 +4,11 @@
 --   key: the unique key that it held when another job took that over
 -- A cancelled job is no dead letter, but one is kept in the same way until its notice is dropped:
 -- under its workspace's name behind a '!', which no encoded name has. Their number has no bound,
--- since each is to be reported.
+-- since each is to be reported. Behind '!!' are the finished steps of tasks, see steps.lua.
 local KEPT_SECONDS, KEPT_COUNT = 2592000, 10000 -- unless a process has configured others
+local STEPS_COUNT = 100000
+local STEPS_ABOVE = 10000000000 -- seconds: with steps, workspaces are listed that much later
+local NEEDED_SECONDS = 60 -- steps of a job that is still here are kept for so long each time
 local EXPIRE_MOST = 32
 local FOUND_AT_ONCE = 1000
 
@@ -16,6 +19,13 @@ function DeadLetters.retention()
   S.retention = { seconds = KEPT_SECONDS, count = KEPT_COUNT }
   if seconds then S.retention = { seconds = tonumber(seconds), count = tonumber(count) } end
   return S.retention
+end
+
+-- For how long letters of a kind are kept, and how many.
+function DeadLetters.bounds(name)
+  if DeadLetters.is_of_steps(name) then return KEPT_SECONDS, STEPS_COUNT end
+  local kept = DeadLetters.retention()
+  return kept.seconds, not DeadLetters.is_of_cancelled(name) and kept.count
 end
 
 function DeadLetters.read(name, id)
@@ -68,6 +78,7 @@ end
 function DeadLetters.list_workspace(name)
   local oldest = call('ZRANGE', K.dead_letters_by_age(name), 0, 0, 'WITHSCORES')[2]
   if oldest then
+    if DeadLetters.is_of_steps(name) then oldest = num(oldest + STEPS_ABOVE) end
     call('ZADD', K.dead_workspaces(), oldest, name)
   else
     call('ZREM', K.dead_workspaces(), name)
@@ -78,21 +89,26 @@ end
 -- it by itself.
 function DeadLetters.add(name, queue, id, reason, deliveries, record, has_notice, details)
   DeadLetters.take(name, id)
-  DeadLetters.write(name, id,
-    concat({ now_text, queue, reason, int(deliveries),
-      details ~= '' and details or nil }, ' ') .. '\n' .. record)
-  call('ZADD', K.dead_letters_by_age(name), now_text, id)
-  if has_notice then call('ZADD', K.unreported(queue), now_text, name .. ' ' .. id) end
-  if DeadLetters.is_of_cancelled(name) then return DeadLetters.list_workspace(name) end
-  local most = DeadLetters.retention().count
+  local letter = concat({ now_text, queue, reason, int(deliveries),
+    details ~= '' and details or nil }, ' ') .. '\n' .. record
+  DeadLetters.keep(name, id, now_text, letter, has_notice and queue)
+  if DeadLetters.is_of_cancelled(name) then return end
+  local is_own = reason == 'max_deliveries' or reason == 'expired'
+  Shard.count_in_all('dead_' .. (is_own and reason or 'rejected'))
+end
+
+-- Store a letter of this time, and drop the oldest ones where there are too many.
+function DeadLetters.keep(name, id, at, letter, notice_queue)
+  DeadLetters.write(name, id, letter)
+  call('ZADD', K.dead_letters_by_age(name), at, id)
+  if notice_queue then call('ZADD', K.unreported(notice_queue), at, name .. ' ' .. id) end
+  local _, most = DeadLetters.bounds(name)
   local over = most and call('ZCARD', K.dead_letters_by_age(name)) - most or 0
   if over > 0 then
     local oldest = call('ZRANGE', K.dead_letters_by_age(name), 0, min(over, EXPIRE_MOST) - 1)
     for _, old in ipairs(oldest) do DeadLetters.keep_notice(name, old) end
   end
   DeadLetters.list_workspace(name)
-  local is_own = reason == 'max_deliveries' or reason == 'expired'
-  Shard.count_in_all('dead_' .. (is_own and reason or 'rejected'))
 end
 
 -- There are more letters than are kept: this one goes, and is kept as that of a cancelled job until
@@ -115,7 +131,17 @@ function DeadLetters.add_cancelled(name, queue, id, deliveries, record)
 end
 
 function DeadLetters.is_of_cancelled(name)
-  return name:sub(1, 1) == '!'
+  return find(name, '^![^!]')
+end
+
+function DeadLetters.is_of_steps(name)
+  return name:sub(1, 2) == '!!'
+end
+
+-- The queue and id of the job that has written these finished steps last; nil: these are none.
+function DeadLetters.job_of_steps(name, id)
+  if not DeadLetters.is_of_steps(name) then return nil end
+  return match(DeadLetters.read(name, id) or '', '^%S+ (%S+) steps %d+ (%S+)\n')
 end
 
 -- A failure was reported: a dead letter stays, that of a cancelled job goes. The same id may have
@@ -142,26 +168,37 @@ function DeadLetters.take(name, id)
   if not letter then return nil end
   call('HDEL', K.dead_letters(name), id)
   call('ZREM', K.dead_letters_by_age(name), id)
-  call('ZREM', K.unreported(DeadLetters.queue_of(letter)), name .. ' ' .. id)
+  local queue = DeadLetters.queue_of(letter)
+  if queue then call('ZREM', K.unreported(queue), name .. ' ' .. id) end
   return letter
 end
 
--- Drop the letters of a workspace that are too old; return how many.
+-- Drop the letters of a workspace that are too old; return how many. Steps of a job that is still
+-- here stay.
 function DeadLetters.expire(name)
-  local seconds = DeadLetters.retention().seconds
+  local seconds = DeadLetters.bounds(name)
   if not seconds then return 0 end
-  local by_age, until_then = K.dead_letters_by_age(name), num(now - seconds)
-  local old = call('ZRANGEBYSCORE', by_age, '-inf', until_then, 'LIMIT', 0, EXPIRE_MOST)
-  for _, id in ipairs(old) do DeadLetters.take(name, id) end
+  local by_age, until_then, n = K.dead_letters_by_age(name), now - seconds, 0
+  local old = call('ZRANGEBYSCORE', by_age, '-inf', num(until_then), 'LIMIT', 0, EXPIRE_MOST)
+  for _, id in ipairs(old) do
+    local queue, job = DeadLetters.job_of_steps(name, id)
+    if queue and call('HEXISTS', K.jobs(queue), job) == 1 then
+      call('ZADD', by_age, num(until_then + NEEDED_SECONDS), id)
+    else
+      DeadLetters.take(name, id)
+      n = n + 1
+    end
+  end
   if #old > 0 then DeadLetters.list_workspace(name) end
-  return #old
+  return n
 end
 
--- The same for the workspace with the oldest letter.
-function DeadLetters.expire_oldest()
-  local seconds = DeadLetters.retention().seconds
+-- The same for the workspace with the oldest letter of a kind: '' or '!!'.
+function DeadLetters.expire_oldest(kind)
+  local seconds = DeadLetters.bounds(kind)
   if not seconds then return 0 end
-  local until_then = num(now - seconds)
-  local name = call('ZRANGEBYSCORE', K.dead_workspaces(), '-inf', until_then, 'LIMIT', 0, 1)[1]
+  local above = DeadLetters.is_of_steps(kind) and STEPS_ABOVE or 0
+  local name = call('ZRANGEBYSCORE', K.dead_workspaces(), num(above), num(above + now - seconds),
+    'LIMIT', 0, 1)[1]
   return name and DeadLetters.expire(name) or 0
 end

@@ -9,6 +9,7 @@
 --          parent, and stays here
 --   item:  kind queue id score size\nkey\nrecord
 --     lane, returned, scheduled: a job, with its score of that sorted set
+--     steps: finished steps
 --     dead, cancelled: a letter, or notice; the score says when its notice is due
 --     schedule: a schedule, with its name as the id
 --     key: a unique key whose job has ended

@@ -98,6 +98,7 @@ end
 function RebuildFound.letter(_, name, id)
   local letter = DeadLetters.read(name, id)
   local died = letter and tonumber(DeadLetters.death_of(letter) or nil)
+  if DeadLetters.is_of_steps(name) then died = died and Steps.lines_of(letter) and died end
   if letter and not died then
     Shard.set_aside('letter', name .. ' ' .. id, letter)
     call('HDEL', K.dead_letters(name), id)

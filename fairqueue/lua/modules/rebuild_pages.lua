@@ -196,7 +196,8 @@ end
 -- One page of a part; return the following cursor, or nil if this page must come again.
 function RebuildPages.page(part, cursor)
   local more
-  if part == 'dead_letters' then more = DeadLetters.expire_oldest()
+  if part == 'dead_letters' then
+    more = DeadLetters.expire_oldest('') + DeadLetters.expire_oldest('!!')
   elseif part == 'task_rates' then more = TaskRates.drop_past(PAGE)
   elseif part == 'nodes' then return RebuildPages.queues(cursor)
   elseif part == 'jobs' then return RebuildPages.jobs(cursor)

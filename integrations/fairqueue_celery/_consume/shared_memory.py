@@ -1,9 +1,9 @@
 """What a worker's main process and its children know of each other's runs, without a call.
 
-Two pages of memory, shared by fork and read by fence. The main process writes until when each
+Three pages of memory, shared by fork and read by fence. The main process writes until when each
 lease is good, so a child knows of a lost lease even while the main process is stopped, or stuck in
 a call that holds the interpreter's lock. Each child writes which run it is in, so the main process
-knows it even while the result lies unread in a pipe.
+knows it even while the result lies unread in a pipe, and how many of its steps have run.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import struct
 import time
+from collections.abc import Mapping
 
 from fairqueue.adapters import this_process
 
@@ -22,6 +23,8 @@ ENTRY_BYTES = 2 * WORD.size
 FENCES = struct.Struct("=" + "Q8x" * TRIES)
 PIDS = struct.Struct("=" + "8xQ" * TRIES)
 ENDS = struct.Struct("=" + "8xd" * TRIES)
+STEP_OUTCOMES = ("run", "kept", "lost")
+COUNTS = struct.Struct("=HHHxx")
 
 LOST = 0.0
 """In place of a deadline: the lease is gone."""
@@ -147,5 +150,27 @@ class Runs(_Page):
         return int(WORD.unpack_from(self._memory, at + WORD.size)[0])
 
 
+class StepCounts(_Page):
+    """What became of the steps of each run, from the process that ran it to the main process."""
+
+    def tell(self, fence: int, counts: Mapping[str, int]) -> None:
+        """Write those of a run that ends."""
+        first = self._first(fence)
+        fences = FENCES.unpack_from(self._memory, first)
+        at = first + (fences.index(0) if 0 in fences else 0) * ENTRY_BYTES
+        packed = COUNTS.pack(*(min(counts.get(outcome, 0), 1000) for outcome in STEP_OUTCOMES))
+        self._memory[at : at + ENTRY_BYTES] = WORD.pack(fence) + packed
+
+    def take(self, fence: int) -> Mapping[str, int]:
+        """Read them, once; a run without steps has none."""
+        at = self._find(fence)
+        if at is None:
+            return {}
+        counts = COUNTS.unpack_from(self._memory, at + WORD.size)
+        WORD.pack_into(self._memory, at, 0)
+        return {outcome: n for outcome, n in zip(STEP_OUTCOMES, counts, strict=True) if n}
+
+
 deadlines = Deadlines()
+step_counts = StepCounts()
 runs = Runs()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any
@@ -13,11 +14,12 @@ from celery.app import trace as celery_trace
 from celery.exceptions import Reject
 from celery.worker.consumer import consumer
 
-from fairqueue import JobContext, progress
-from fairqueue.adapters import mark_body, run_context, running_job
+from fairqueue import JobContext, LeaseLost, progress
+from fairqueue.adapters import end_steps, mark_body, run_context, running_job
 from fairqueue_celery._channel.broker import brokers
 from fairqueue_celery._channel.task_queues import METADATA
-from fairqueue_celery._consume.shared_memory import deadlines, runs
+from fairqueue_celery._consume import pool
+from fairqueue_celery._consume.shared_memory import deadlines, runs, step_counts
 from fairqueue_celery._worker import trace
 from fairqueue_celery._worker.chord_parts import wait_for_results
 
@@ -27,7 +29,7 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class LeaseEnded(Reject):
-    """A run was not begun, since its lease had ended; the job goes back."""
+    """A run was not begun, or not completed, since its lease had ended; the job goes back."""
 
 
 def follow_runs() -> None:
@@ -55,7 +57,7 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         if not lease or request.get("is_eager"):
             return run(uuid, args, kwargs, request)
         job = _job_of(task, lease)
-        job.task_id = uuid
+        job.task_id = job.message_id = uuid
         with run_context(job):
             if job.traced:
                 job.trace = trace.begin(task, job, job.traced, uuid, request)
@@ -64,6 +66,7 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
             if job.begins:
                 runs.begin(job.fence)
             error: Any = None
+            succeeded = False
             try:
                 result = run(uuid, args, kwargs, request)
             except BaseException as raised:
@@ -71,9 +74,12 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             else:
                 info = result[1]
+                succeeded = info is None
                 error = info.retval if info is not None and info.state == states.FAILURE else None
                 return result
             finally:
+                if job.steps is not None:
+                    step_counts.tell(job.fence, end_steps(job, succeeded=succeeded))
                 runs.end(job.fence)  # no entry if it did not begin
                 if job.trace is not None:
                     job.trace.end(error)
@@ -101,6 +107,7 @@ def _job_of(task: Any, lease: Sequence[Any]) -> _Run:
         deliveries=deliveries,
         store_id=store_id,
         store=partial(_store, store_id),
+        gives_up=pool.is_told_to_stop,
         is_lost=partial(deadlines.is_lost, fence) if late else _never,
         is_cancelled=partial(deadlines.is_cancelled, fence),
         redeliverable=late,
@@ -145,7 +152,22 @@ def _also_progress(update_state: Callable[..., Any]) -> Callable[..., Any]:
     return update
 
 
-def _if_leased(job: JobContext) -> None:
+class _GivesBack:
+    """A run whose lease turns out to be lost has no result: the job's next run has one."""
+
+    def __enter__(self) -> None:
+        """It begins."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """It ends."""
+        if isinstance(error, LeaseLost):
+            raise LeaseEnded(str(error), requeue=True) from error
+
+
+GIVES_BACK = _GivesBack()
+
+
+def _if_leased(job: JobContext) -> AbstractContextManager[None] | None:
     """Begin no run whose lease has ended: while it waited in a pipe, say, or its claim was slow."""
     is_lost = job.redeliverable and job.lost
     if is_lost or (isinstance(job, _Run) and not job.begins):
@@ -157,3 +179,4 @@ def _if_leased(job: JobContext) -> None:
         raise LeaseEnded("its lease has ended", requeue=True)
     if isinstance(job, _Run) and job.trace is not None:
         job.trace.enter_body()
+    return GIVES_BACK if job.redeliverable else None

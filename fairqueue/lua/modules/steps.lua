@@ -1,0 +1,71 @@
+-- What the finished steps of a task have returned, for its later runs: a third kind of dead letter,
+-- under its workspace's name behind '!!', by the id of its framework's message.
+--   letter: updated queue steps fence job\nworkspace task 0 0 0 updated\nline\n...
+--   fence:  the highest that has written; job: the one that had it
+--   line:   step seconds value; value: JSON
+-- Where the task has ended well, it is as old as what expires, and goes once its job has: its
+-- worker may die before it acks.
+
+-- The lines of a letter; nil: there is none, or it cannot be read.
+function Steps.lines_of(letter)
+  return match(letter or '', '^[%d.]+ %S+ steps %d+ %S+\n[^\n]*\n(.*)$')
+end
+
+-- Open the steps of a task to a run: its lease, or a stand-in if it was acked early, and the lines;
+-- nil: it may not write.
+function Steps.open(fence, name, id, early)
+  local l, letter = Running.lease(fence, name), DeadLetters.read('!!' .. name, id)
+  if not l then
+    if early ~= '1' then return nil end
+    Shard.refuse_moved(name)
+    l = { queue = '-', id = '-', task = '-' }
+  end
+  local last = tonumber(match(letter or '', '^%S+ %S+ %S+ (%d+) ') or 0)
+  if last > tonumber(fence) then return nil end
+  l.fence = fence
+  return l, Steps.lines_of(letter) or ''
+end
+
+function Steps.write(l, name, id, at, lines)
+  local record = Jobs.new(name, l.task, 0, lines, '')
+  local head = concat({ num(at), l.queue, 'steps', l.fence, l.id }, ' ')
+  DeadLetters.keep('!!' .. name, id, num(at), head .. '\n' .. record)
+end
+
+-- The line of a step; nil: it has not finished.
+function Steps.line_of(lines, step)
+  local at = find('\n' .. lines, '\n' .. step .. ' ', 1, true)
+  return at and match(lines, '^[^\n]*', at)
+end
+
+function Steps.ended(l, name, id, lines)
+  DeadLetters.expire('!!' .. name)
+  if lines ~= '' then Steps.write(l, name, id, now - DeadLetters.bounds('!!'), lines) end
+end
+
+function Steps.drop(name, id)
+  DeadLetters.take('!!' .. name, id)
+  DeadLetters.list_workspace('!!' .. name)
+end
+
+-- They cannot be read: the steps run again.
+function Steps.put_aside(name, id)
+  Shard.set_aside('steps', name .. '/' .. id, DeadLetters.read('!!' .. name, id))
+  Steps.drop(name, id)
+end
+
+-- The id of the framework's message whose job this is.
+function Steps.task_of(job)
+  local own = match(job, '[^/]*$')
+  return match(own, '^' .. ('[%w_]'):rep(16) .. '%.(.+)$') or own
+end
+
+-- Which steps of a job's task have finished: "step seconds" in lines.
+function Steps.told(name, job)
+  local told = {}
+  local lines = Steps.lines_of(DeadLetters.read('!!' .. name, Steps.task_of(job))) or ''
+  for step, seconds in gmatch(lines, '([^ \n]+) (%S+) [^\n]*\n') do
+    insert(told, step .. ' ' .. seconds .. '\n')
+  end
+  return concat(told)
+end

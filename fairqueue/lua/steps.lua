@@ -1,0 +1,8 @@
+-- The record of a task's finished steps, see modules/steps.lua.
+-- ARGV now workspace task_id
+-- ROUTE workspace
+-- RETURNS it; false: there is none
+-- WRITES nothing
+local _, name, task_id = unpack(ARGV)
+
+return DeadLetters.read('!!' .. name, task_id)

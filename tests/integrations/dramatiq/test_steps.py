@@ -1,0 +1,46 @@
+"""Durable steps of Dramatiq actors, in one process: ``Retries`` and async actors."""
+
+from __future__ import annotations
+
+import dramatiq
+from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import AsyncIO
+
+import fairqueue
+from fairqueue import step
+from fairqueue_dramatiq import queue_of
+from tests.integrations.dramatiq.conftest import Start
+from tests.system.ledger import wait_for
+
+
+def test_a_retry_goes_on_behind_the_steps_that_have_finished(
+    broker: StubBroker, start: Start
+) -> None:
+    """In an async actor, too."""
+    broker.add_middleware(AsyncIO())
+    ran: list[str] = []
+    fails = [True, True]
+
+    def note(name: str) -> tuple[str, ...]:
+        ran.append(name)
+        return (name,)
+
+    async def later(name: str) -> None:
+        ran.append(name)
+        if fails and fails.pop():
+            raise ValueError(name)
+
+    @dramatiq.actor(max_retries=2, min_backoff=1, max_backoff=1)
+    async def onboard() -> None:
+        assert step.run("one", note, "one") == ["one"]
+        await step.run_async("two", later, "two")
+        ran.append("end")
+
+    queue = queue_of(broker)
+    queue.tally.begin()
+    start(broker)
+    with fairqueue.workspace("acme"):
+        onboard.send()
+    wait_for(lambda: "end" in ran)
+    assert ran == ["one", "two", "two", "two", "end"]
+    wait_for(lambda: queue.tally.read().counters["steps"] == {("run",): 2, ("kept",): 2})
