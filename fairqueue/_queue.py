@@ -99,7 +99,8 @@ class FairQueue:
         self.views, self.jobs, self.doctor = parts.views, parts.jobs, parts.doctor
         self.job, self.watch = parts.statuses.job, parts.statuses.watch
         self.admin = Admin(parts)
-        self.schedules = Schedules(Core(self._connected, self.settings, self.publish_many))
+        ways = self._connected, self._connection.reached
+        self.schedules = Schedules(Core(*ways, self.settings, self.publish_many))
         """Jobs at times of their own, whose ticks workers publish."""
         self.missing_workspace = MissingWorkspace(self.settings)
         """What becomes of a publish whose workspace is not found (for adapters)."""

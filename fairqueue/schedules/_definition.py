@@ -22,6 +22,8 @@ class Core(NamedTuple):
     """What schedules need of a queue."""
 
     connected: Callable[[], AnyStore]
+    reached: Callable[[], AnyStore]
+    """The same, also of a server that may lose jobs: for operators."""
     settings: Settings
     publish_many: Callable[..., object]
 

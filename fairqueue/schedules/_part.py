@@ -81,12 +81,12 @@ class Schedules:
     def get(self, name: str, *, workspace: str | int | UUID) -> ScheduleRow | None:
         """Return one; None: there is none of this name."""
         named = check_name("workspace", workspace), _checked(name)
-        pages = self.core.connected().schedules(*named)
+        pages = self.core.reached().schedules(*named)
         return next((row.row(now) for now, page in pages for row in page), None)
 
     def lateness(self) -> float:
         """Return for how many seconds a tick is due at most, of the first hundred of each shard."""
-        pages = (next(shard.schedules(), (0.0, [])) for shard in self.core.connected().shards)
+        pages = (next(shard.schedules(), (0.0, [])) for shard in self.core.reached().shards)
         rows = (row.row(now) for now, page in pages for row in page)
         return max((row.late_seconds for row in rows), default=0.0)
 
@@ -94,7 +94,7 @@ class Schedules:
         self, workspace: str | int | UUID | None = None, *, most: int | None = None
     ) -> list[ScheduleRow]:
         """Return those of a workspace, or all, the next one first; at most the first ``most``."""
-        pages = self.core.connected().schedules(name_or_none("workspace", workspace) or "")
+        pages = self.core.reached().schedules(name_or_none("workspace", workspace) or "")
         found = islice((row.row(now) for now, page in pages for row in page), most)
         return sorted({(row.workspace, row.name): row for row in found}.values(), key=_next)
 
@@ -122,7 +122,7 @@ class Schedules:
 
     def _change(self, name: str, workspace: str | int | UUID, how: str) -> bool:
         named = check_name("workspace", workspace), _checked(name)
-        return self.core.connected().change_schedule(*named, how)
+        return self.core.reached().change_schedule(*named, how)
 
 
 def _checked(name: str) -> str:

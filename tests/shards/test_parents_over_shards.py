@@ -184,7 +184,7 @@ def test_a_workspace_with_jobs_stays(processes: Namespace, has: str) -> None:
     if has == "dead":
         queue.reject(leases[0], reason="broken")
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match="purge its dead letters, then set the parent"):
+        with pytest.raises(ConfigurationError, match="remove its schedules, then set the parent"):
             group(queue, name)
     with pytest.raises(ConfigurationError, match="purge its dead letters"):
         queue.store.put_provider_limits(name, Limits(parent=ORG))

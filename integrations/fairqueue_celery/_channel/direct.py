@@ -20,13 +20,14 @@ from fairqueue_celery._channel.task_queues import TaskQueues, put
 from fairqueue_celery._publish.publish import dumped, next_delivery_tag
 from fairqueue_celery._publish.unwatched import is_replaced
 
-OF_A_CALL = frozenset(
-    {"exchange", "routing_key", "serializer", "compression", "retry", "retry_policy", "priority"}
-    | {"delivery_mode", "declare", "headers", "timeout", "confirm_timeout"}
-)
-"""What Celery passes beside the properties of the message."""
+NEEDS_KOMBU = frozenset({"compression", "mandatory", "immediate", "content_type", "expiration"})
+"""Options of a call that are left to kombu's producer, where they are set."""
 
-NEEDS_KOMBU = ("compression", "mandatory", "immediate", "content_type", "expiration")
+OF_A_CALL = NEEDS_KOMBU | {
+    *("exchange", "routing_key", "serializer", "retry", "retry_policy", "priority"),
+    *("delivery_mode", "declare", "headers", "timeout", "confirm_timeout"),
+}
+"""What Celery passes beside the properties of the message."""
 
 
 class DirectProducer:
