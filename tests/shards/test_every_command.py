@@ -68,8 +68,8 @@ SERVING = {
     "metrics": Harmless("--bind 127.0.0.1:0", 'fairqueue_jobs_queued{queue="q"} 4.0'),
 }
 OF_A_TERMINAL = {"top": Harmless("", "w3")}
-WITHOUT_A_STORE = {"demo"}
-"""It takes no URL: it starts a server of its own."""
+WITHOUT_A_STORE = {"buffer", "demo"}
+"""They need no URL: a directory of a producer's, and a server of its own."""
 
 
 def named(command: click.Command, *path: str) -> Iterator[str]:

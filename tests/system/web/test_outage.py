@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import subprocess
 import sys
@@ -94,7 +93,7 @@ def texts(queue: FairQueue, name: str) -> list[str]:
     while leases := queue.claim([name], 1000).leases:
         for lease in leases:
             message: Any = json.loads(lease.job.payload)
-            args = message.get("args") or json.loads(base64.b64decode(message["body"]))[0]
+            args = message.get("args") or json.loads(message["body"])[0]
             found.append(args[0])
     return found
 
