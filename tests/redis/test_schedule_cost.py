@@ -35,7 +35,8 @@ def test_a_look_where_nothing_is_due(
             _put_many(queue, n, due=2e9, spread=0)
             assert ticker.look() == (1.0 if n else 5.0)
             ran = commands(redis_client, ticker.look)
-            assert sum(ran.values()) - ran.get("fcall", ran.get("evalsha", 0)) == 4, ran
+            others = "fcall", "evalsha", "unlink"  # the call, and what Redis 6.2 needs when full
+            assert sum(n for name, n in ran.items() if name not in others) == 4, ran
 
 
 @pytest.mark.slow
