@@ -6,8 +6,8 @@ local _, count = unpack(ARGV)
 
 if call('HEXISTS', K.limits(), 'configured:provider:') == 1 then return 0 end
 local names = call('ZRANGE', K.asked(), 0, count - 1)
+for _, name in ipairs(names) do Limits.forget_answer(name) end -- before any limits are read
 for _, name in ipairs(names) do
-  Limits.forget_answer(name)
   Settle.workspace(Records.workspace(name))
   Settle.group_changed(name)
 end

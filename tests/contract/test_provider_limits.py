@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairqueue import FairQueue, Limit, Limits, Scope
+from fairqueue.audit import audit
 from tests.contract.world import World
 
 
@@ -123,3 +124,14 @@ def test_provider_limits_end_with_the_provider(world: World) -> None:
     world.configure(default=Limits(capacity=5), authoritative=True)
     worker = world.worker("w2")
     assert len(worker.take() + worker.take()) == 1
+
+
+def test_members_of_a_group_that_a_provider_knew_leave_with_it(world: World) -> None:
+    """Its own answer is forgotten first, and its order is looked at before theirs are."""
+    world.configure(provided=True, authoritative=True)
+    world.publish("default")
+    for name in ("a", "default"):
+        world.store.put_provider_limits(name, Limits(parent="a", concurrency=2))
+        world.clock.advance(0.01)
+    world.configure(provided=False, authoritative=True, default=Limits(concurrency=1))
+    assert audit(world.store.engine, now=world.clock()) == []
