@@ -79,5 +79,6 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     names = _Page(site / "reference" / "api.html").names
     for module in (fairqueue, fairqueue_celery, fairqueue_dramatiq, fairqueue_web):
         for name in module.__all__:
-            places = (f"{module.__name__}.{name}", f"fairqueue.errors.{name}")
+            own = f"{module.__name__}.{name}"
+            places = (own, f"module-{own}", f"fairqueue.errors.{name}")
             assert names & set(places), places
