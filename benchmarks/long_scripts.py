@@ -14,7 +14,7 @@ from _bench.report import Report, Row, Target
 from _bench.turns import own_server
 
 from fairqueue import Job, Limits, Pause, Settings
-from fairqueue._claimer import Claimer
+from fairqueue._claim.claimer import Claimer
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Claimed, Finish
 

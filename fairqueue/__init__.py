@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from fairqueue import errors as errors
 from fairqueue import step as step
+from fairqueue._claim.progress import progress
 from fairqueue._context import JobContext, current, workspace
-from fairqueue._new_job import NewJob
-from fairqueue._progress import progress
+from fairqueue._publish.new_job import NewJob
 from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
 from fairqueue._types import (

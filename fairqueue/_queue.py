@@ -8,18 +8,16 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from fairqueue._admin import Admin
-from fairqueue._capacity_wait import publish_refused_again, wait_seconds
-from fairqueue._claimers import Claimers
+from fairqueue._claim.claimers import Claimers
 from fairqueue._connection import Connection
-from fairqueue._framework_ids import publish_known_ids_again, publish_one
-from fairqueue._limit_provider import LimitProvider
-from fairqueue._missing_workspace import MissingWorkspace
-from fairqueue._new_job import NewJob, as_one_group, checked
-from fairqueue._own_limits import OwnLimits
+from fairqueue._limits.own import OwnLimits
+from fairqueue._limits.provider import LimitProvider
+from fairqueue._publish.capacity_wait import publish_refused_again, wait_seconds
+from fairqueue._publish.framework_ids import publish_known_ids_again, publish_one
+from fairqueue._publish.missing_workspace import MissingWorkspace
+from fairqueue._publish.new_job import NewJob, as_one_group, checked
 from fairqueue._requests import Requests
 from fairqueue._settings import Settings, split_settings
-from fairqueue._similar_names import SimilarNames
 from fairqueue._stores import open_store
 from fairqueue._stores.sharded import sharded
 from fairqueue._stores.sharded.asking import ask_anything, refuse_if_full
@@ -48,6 +46,8 @@ from fairqueue.errors import (
     PublishInterrupted,
 )
 from fairqueue.operate import Operators
+from fairqueue.operate.admin import Admin
+from fairqueue.operate.similar_names import SimilarNames
 from fairqueue.schedules import Core, Schedules
 
 

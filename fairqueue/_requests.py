@@ -12,7 +12,7 @@ from random import uniform
 from types import TracebackType
 from uuid import UUID
 
-from fairqueue._claimer import Owner
+from fairqueue._claim.claimer import Owner
 from fairqueue._settings import Settings
 from fairqueue._stores import replies
 from fairqueue._stores.store import AnyStore

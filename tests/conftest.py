@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue._server import program_in_wheel
 from fairqueue.testing import EmbeddedServer, ManualClock, embedded_redis, find_server
+from fairqueue.testing._server import program_in_wheel
 
 pytest.register_assert_rewrite("tests.integrations.operating")
 

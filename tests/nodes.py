@@ -19,7 +19,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue.testing import Child, find_server
 from tests.redis.proxy import Proxy
 from tests.system.ledger import wait_for

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from fairqueue._fairness import nth_start, seconds_left
+from fairqueue._stores.fairness import nth_start, seconds_left
 from fairqueue._stores.fleet import Fleet, TakenSlot
 from fairqueue.explained import Blocker
 

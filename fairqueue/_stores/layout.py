@@ -8,7 +8,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from fairqueue._keys import Keys
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.engine import Engine
 from fairqueue.errors import ConfigurationError
 

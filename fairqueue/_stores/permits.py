@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fairqueue._keys import encode_in
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.operators import OperatorStore
 
 HOMES = 2

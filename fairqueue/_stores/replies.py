@@ -8,10 +8,10 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from fairqueue._fairness import retry_after
 from fairqueue._keys import decode, decode_job, encode, encode_job, encode_task
-from fairqueue._shards import Time
+from fairqueue._shards.placement import Time
 from fairqueue._stores.engine import WorkspaceMoves
+from fairqueue._stores.fairness import retry_after
 from fairqueue._types import (
     Admission,
     AdmittedRequest,

@@ -26,7 +26,7 @@ from time import monotonic
 from typing import Any
 
 from fairqueue._keys import encode, encode_job
-from fairqueue._shards import Time
+from fairqueue._shards.placement import Time
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Value
 from fairqueue._stores.handover import HandoverStore

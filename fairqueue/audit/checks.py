@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fairqueue._keys import KINDS, decode
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import read_mark
 from fairqueue.audit.job_checks import JOB_CHECKS
 from fairqueue.audit.lease_checks import LEASE_CHECKS

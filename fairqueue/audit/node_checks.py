@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from fairqueue import _fairness as fair
 from fairqueue._keys import decode
+from fairqueue._stores import fairness as fair
 from fairqueue.audit.view import Audit, Found, entity, entry_of, unequal
 
 ALMOST = 1e-6

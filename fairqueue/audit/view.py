@@ -9,8 +9,8 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from fairqueue import _fairness as fair
 from fairqueue._keys import LAYOUT
+from fairqueue._stores import fairness as fair
 from fairqueue.audit.keyspace import FlowRow, InnerNodeRow, Keyspace, WorkspaceRow
 from fairqueue.audit.limits import Levels
 

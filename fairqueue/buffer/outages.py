@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from fairqueue._new_job import check_on_unavailable
+from fairqueue._publish.new_job import check_on_unavailable
 from fairqueue._settings import Settings
 from fairqueue._stores.breaker import ASK_SECONDS, PROBE_EVERY_SECONDS, CircuitBreaker
 from fairqueue._stores.sharded.asking import refuse_if_full

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairqueue._capacity_wait import waited
+from fairqueue._publish.capacity_wait import waited
 from fairqueue._stores.publishes import BYTES_AT_ONCE, PUBLISHED_AT_ONCE
 from fairqueue._types import Admission, Job
 from fairqueue.errors import ConfigurationError

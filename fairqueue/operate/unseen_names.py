@@ -10,11 +10,11 @@ from itertools import chain, islice, takewhile
 from operator import eq
 
 from fairqueue._keys import encode_in
-from fairqueue._similar_names import folded
 from fairqueue._stores.store import AnyStore
 from fairqueue._types import Scope
 from fairqueue._validation import checked_scope
 from fairqueue.errors import StoreUnavailable
+from fairqueue.operate.similar_names import folded
 
 log = logging.getLogger("fairqueue.admin")
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from fairqueue._context import current_workspace
-from fairqueue._new_job import NewJob
+from fairqueue._publish.new_job import NewJob
 from fairqueue._validation import check_name, name_or_none
 from fairqueue.errors import ConfigurationError
 from fairqueue.lists import ScheduleRow

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from fairqueue._context import tick_of, ticking
 from fairqueue._keys import encode
-from fairqueue._new_job import NewJob
+from fairqueue._publish.new_job import NewJob
 from fairqueue._stores.schedules import StoredSchedule
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import AnyStore, Store

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fairqueue._process import Child
-from fairqueue._server import EmbeddedServer, find_server
 from fairqueue.testing._clock import ManualClock
 from fairqueue.testing._jobs import EnqueuedJob, Jobs, Run, Seconds
 from fairqueue.testing._memory import memory_url
+from fairqueue.testing._process import Child
+from fairqueue.testing._server import EmbeddedServer, find_server
 
 __all__ = [
     "Child",

@@ -23,8 +23,8 @@ from fairqueue import (
     Outcome,
     StoreUnavailable,
 )
-from fairqueue._new_job import NewJob
-from fairqueue._shards import shard_of
+from fairqueue._publish.new_job import NewJob
+from fairqueue._shards.placement import shard_of
 from fairqueue.adapters import run_context
 from fairqueue.buffer import Outages
 from fairqueue.buffer.spool import Spool

@@ -8,15 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairqueue import (
-    CapacityExceeded,
-    ConfigurationError,
-    FairQueue,
-    LeaseLost,
-    Outcome,
-    Pause,
-    _capacity_wait,
-)
+from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, LeaseLost, Outcome, Pause
+from fairqueue._publish import capacity_wait
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
 from tests.contract.world import World
@@ -52,7 +45,7 @@ class Sleeper:
 def sleeper(world: World, monkeypatch: pytest.MonkeyPatch) -> Sleeper:
     """Replaces the clock of blocked publishes."""
     sleeper = Sleeper(world)
-    monkeypatch.setattr(_capacity_wait, "time", sleeper)
+    monkeypatch.setattr(capacity_wait, "time", sleeper)
     return sleeper
 
 
@@ -94,8 +87,8 @@ def test_a_blocked_publish_polls_slowly(queue: FairQueue, sleeper: Sleeper) -> N
     with pytest.raises(CapacityExceeded):
         queue.publish(b"x", queue="q", workspace="a")
     assert 10 <= len(sleeper.slept) <= 26
-    assert max(sleeper.slept) <= _capacity_wait.LONGEST_PAUSE_SECONDS
-    assert sleeper.slept[0] <= _capacity_wait.FIRST_PAUSE_SECONDS
+    assert max(sleeper.slept) <= capacity_wait.LONGEST_PAUSE_SECONDS
+    assert sleeper.slept[0] <= capacity_wait.FIRST_PAUSE_SECONDS
 
 
 @pytest.mark.parametrize("how", [{"exempt": True}, {"workspace": "b"}])

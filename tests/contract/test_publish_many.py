@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fairqueue import CapacityExceeded, FairQueueError, Job, LeaseLost, Limits, Outcome, Pause
-from fairqueue._new_job import as_one_group
+from fairqueue._publish.new_job import as_one_group
 from fairqueue._types import Admission, Published
 from tests.contract.test_capacity import SCOPES
 from tests.contract.world import World, ids

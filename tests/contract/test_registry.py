@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairqueue import ConfigurationError, Job, Settings, UnknownTask
-from fairqueue._introduction import Introduction
+from fairqueue._claim.presence import Introduction
 from fairqueue._stores.library import load
 from fairqueue.adapters import Admission
 from fairqueue.lists import App, WorkerRow

@@ -13,7 +13,7 @@ from typing import Any
 from redis.crc import key_slot
 
 from fairqueue import FairQueue, StoreUnavailable
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue.testing import embedded_redis
 from tests.nodes import Cluster, Node, Watched, cluster, watched
 from tests.storm import judge

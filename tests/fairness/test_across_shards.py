@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
-from fairqueue import Job, Limits, Settings, _permits, _shard_order
-from fairqueue._claimer import Claimer
-from fairqueue._claimers import Claimers
-from fairqueue._shard_order import ShardOrder
-from fairqueue._shards import shard_of
+from fairqueue import Job, Limits, Settings
+from fairqueue._claim import permits
+from fairqueue._claim.claimer import Claimer
+from fairqueue._claim.claimers import Claimers
+from fairqueue._shards import order as shard_order
+from fairqueue._shards.order import ShardOrder
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.sharded import ShardedStore
@@ -84,8 +86,8 @@ class Cluster:
         with pytest.MonkeyPatch.context() as patch:
             if self.away is not None:
                 patch.setattr(self.store.shards[self.away].engine, "_run", refuse)
-            patch.setattr(_shard_order, "monotonic", lambda: self.t)
-            patch.setattr(_permits, "monotonic", lambda: self.t)
+            patch.setattr(shard_order, "monotonic", lambda: self.t)
+            patch.setattr(permits, "monotonic", lambda: self.t)
             patch.setattr(MemoryEngine, "server", property(lambda engine: str(engine.shard)))
             patch.setattr("fairqueue._stores.breaker._known", {})
             yield

@@ -12,8 +12,8 @@ import redis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from fairqueue import Job, Limits, _fairness
-from fairqueue._stores import polling
+from fairqueue import Job, Limits
+from fairqueue._stores import fairness, polling
 from fairqueue.adapters import Admission
 from fairqueue.testing import embedded_redis
 from tests.model import tally
@@ -50,7 +50,7 @@ def redis_client() -> Iterator[redis.Redis]:
 def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the jitter, which would differ between the engines."""
     monkeypatch.setattr(polling, "JITTER", (1.0, 1.0))
-    monkeypatch.setattr(_fairness, "JITTER", (1.0, 1.0))
+    monkeypatch.setattr(fairness, "JITTER", (1.0, 1.0))
 
 
 def _play(client: redis.Redis, how: settings, *, many_flows: bool) -> None:

@@ -17,7 +17,7 @@ from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
 from fairqueue import ConfigurationError, FairQueue, Lease, StoreUnavailable
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.redis.cluster import Nodes
 from fairqueue._stores.sharded import mover
 from fairqueue.cli import main

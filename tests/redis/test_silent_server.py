@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from fairqueue import FairQueue, StoreUnavailable
-from fairqueue._shards import shard_of, shard_of_fence
+from fairqueue._shards.placement import shard_of, shard_of_fence
 from fairqueue.audit import Level
 from tests.nodes import Node, data_node
 from tests.system.ledger import wait_for

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from fairqueue import ConfigurationError, FairQueue, Scope, StoreUnavailable
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from tests.nodes import Spread, spread
 
 pytestmark = pytest.mark.system

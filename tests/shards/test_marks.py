@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairqueue import ConfigurationError, Scope
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import Mark, mark_of, read_mark
 from fairqueue._stores.sharded import mover
 from fairqueue.testing import ManualClock

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairqueue import Cancelled, Job, Limits
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores import replies
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import AnyStore

@@ -8,8 +8,8 @@ from math import inf
 
 import pytest
 
-from fairqueue import _shard_order
-from fairqueue._shard_order import ShardOrder
+from fairqueue._shards import order as shard_order
+from fairqueue._shards.order import ShardOrder
 from fairqueue._types import Stand
 
 SHARDS, QUEUES = 64, ["a", "b"]
@@ -26,7 +26,7 @@ def heads() -> list[list[float | None]]:
 
 @pytest.fixture
 def order(heads: list[list[float | None]], monkeypatch: pytest.MonkeyPatch) -> ShardOrder:
-    monkeypatch.setattr(_shard_order, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(shard_order, "monotonic", lambda: 100.0)
     order = ShardOrder()
     for shard, (a, b) in enumerate(heads):
         order.note(shard, QUEUES, [Stand(a, 4.0), Stand(b, 5.0)])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fairqueue import ConfigurationError, FairQueue, Scope
-from fairqueue._new_job import NewJob
-from fairqueue._shards import shard_of
+from fairqueue._publish.new_job import NewJob
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.replies import ticket

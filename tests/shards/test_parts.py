@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, Limits, Settings
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores import replies
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._types import StoredLimits

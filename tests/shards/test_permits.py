@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from fairqueue import Lease, Limits, Settings, _permits, _shard_order
-from fairqueue._claimers import Claimers
-from fairqueue._permits import LIFE
-from fairqueue._shards import shard_of
+from fairqueue import Lease, Limits, Settings
+from fairqueue._claim import permits
+from fairqueue._claim.claimers import Claimers
+from fairqueue._claim.permits import LIFE
+from fairqueue._shards import order as shard_order
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
@@ -119,7 +121,7 @@ def fleet(
         opened.append(Store(engines(number), clock=clock))
         return opened[-1]
 
-    for module in (_permits, _shard_order):
+    for module in (permits, shard_order):
         monkeypatch.setattr(module, "monotonic", clock)
     fleet = Fleet(open_shard, clock)
     yield fleet

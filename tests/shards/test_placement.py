@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairqueue._shards import shard_of, shard_of_fence
+from fairqueue._shards.placement import shard_of, shard_of_fence
 
 NAMES = [f"workspace-{n}" for n in range(20_000)]
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from fairqueue import FairQueue, StoreUnavailable
-from fairqueue._new_job import NewJob
-from fairqueue._shards import shard_of
+from fairqueue._publish.new_job import NewJob
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.sharded import mover, shards
 from fairqueue._stores.sharded.carrier import Move
 from fairqueue._stores.store import Store

@@ -18,7 +18,7 @@ from fairqueue import (
     Scope,
     StoreUnavailable,
 )
-from fairqueue._shards import shard_of, shard_of_fence
+from fairqueue._shards.placement import shard_of, shard_of_fence
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore

@@ -18,8 +18,8 @@ from fairqueue import (
     Settings,
     StoreUnavailable,
 )
-from fairqueue._new_job import NewJob
-from fairqueue._shards import shard_of
+from fairqueue._publish.new_job import NewJob
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.layout import Mark, mark_of

@@ -17,8 +17,8 @@ from fairqueue import (
     Scope,
     StoreUnavailable,
 )
-from fairqueue._new_job import NewJob
-from fairqueue._shards import shard_of
+from fairqueue._publish.new_job import NewJob
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import Mark
 from fairqueue._stores.sharded import mover
 from fairqueue._stores.store import Store

@@ -42,7 +42,7 @@ def test_a_limit_holds_while_the_number_changes(
     processes: Namespace, monkeypatch: pytest.MonkeyPatch, to: int, limits: dict[str, Any]
 ) -> None:
     """Jobs run all the while, in processes that know the old number and in those that know it."""
-    monkeypatch.setattr("fairqueue._permits.REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr("fairqueue._claim.permits.REFUSED_SECONDS", 0.0)
     old = processes.open(FROM, **limits)
     put = [
         old.publish(b"", queue="q", workspace=name, job_id=f"{name}-{n}")

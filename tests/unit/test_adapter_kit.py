@@ -25,7 +25,7 @@ from fairqueue import (
     Outcome,
     Settings,
 )
-from fairqueue._unknown_task import MOST_TASKS
+from fairqueue._worker.unknown_task import MOST_TASKS
 from fairqueue.adapters import (
     Published,
     UniqueOutcomes,

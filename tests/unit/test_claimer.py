@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairqueue import ConfigurationError, FairQueueError, Job, Settings, StoreUnavailable
-from fairqueue._claimers import Claimers
+from fairqueue._claim.claimers import Claimers
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.sharded import sharded
 from fairqueue._stores.store import Store
@@ -265,7 +265,7 @@ def test_a_claimer_that_cannot_wait_polls(
         rests.append(seconds)
         store.publish(Job("late", "w", "q", "t", b""), Admission())
 
-    monkeypatch.setattr("fairqueue._claimer.time.sleep", rest)
+    monkeypatch.setattr("fairqueue._claim.claimer.time.sleep", rest)
     claimed = claimer.wait(["q"], 1, 5.0, claimer.claim(["q"], 1, []))
     assert _ids(claimed) == ["late"]
     assert len(rests) == 1

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairqueue import ConfigurationError, FairQueue, Scope, StoreUnavailable
-from fairqueue import _limit_provider as provider
+from fairqueue._limits import provider
 
 SOURCE = "limits_of_the_app:ask"
 

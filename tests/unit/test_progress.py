@@ -12,7 +12,7 @@ import pytest
 
 import fairqueue
 from fairqueue import ConfigurationError, JobContext
-from fairqueue._progress import _reports
+from fairqueue._claim.progress import _reports
 from fairqueue.adapters import run_context, run_stand_in
 
 
@@ -53,7 +53,7 @@ def job(store: Store) -> Iterator[JobContext]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write at once."""
-    monkeypatch.setattr("fairqueue._progress.WRITE_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("fairqueue._claim.progress.WRITE_EVERY_SECONDS", 0.01)
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -96,7 +96,7 @@ def test_a_publish_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
         for lease in queue.claim(["q"], 1).leases:
             queue.ack(lease)
 
-    monkeypatch.setattr("fairqueue._capacity_wait.time.sleep", work)
+    monkeypatch.setattr("fairqueue._publish.capacity_wait.time.sleep", work)
     outcomes = queue.publish_many(some(4), block_seconds=60)
     assert all(isinstance(one, JobId) for one in outcomes)
     assert queue.depth("q") == 2

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from fairqueue import StoreUnavailable, _server
-from fairqueue.testing import EmbeddedServer, embedded_redis, find_server
+from fairqueue import StoreUnavailable
+from fairqueue.testing import EmbeddedServer, _server, embedded_redis, find_server
 
 CHILD = """
 import signal, sys

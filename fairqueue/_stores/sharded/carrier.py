@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.sharded.parents import in_force, parents_in
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import Store

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from fairqueue._shards import SHARDS_MOST
+from fairqueue._shards.placement import SHARDS_MOST
 from fairqueue._stores.layout import (
     LOOK_EVERY_SECONDS,
     Mark,

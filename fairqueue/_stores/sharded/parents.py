@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import moves_from
 from fairqueue._stores.moves import Left
 from fairqueue._stores.sharded.shards import Shards

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
-from fairqueue._shards import shard_of_fence
+from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.layout import Layout, Mark, age_of, mark_of, moves_from
 from fairqueue._stores.moves import Way

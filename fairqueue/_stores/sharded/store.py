@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
-from fairqueue._shards import shard_of_fence
+from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Engine, WorkspaceMoves
 from fairqueue._stores.late_check import LateCheck
@@ -44,7 +44,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
     """One method per operation, as in a store of one shard.
 
     The header of an operation says which shards are asked, see ``router.py``. An owner's numbered
-    calls go through a claimer for each shard, see ``fairqueue._claimers``.
+    calls go through a claimer for each shard, see ``fairqueue._claim.claimers``.
     """
 
     def __init__(

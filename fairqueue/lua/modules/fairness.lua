@@ -1,6 +1,6 @@
 -- The arithmetic of weighted fair queueing. Nothing here reads or writes Redis. Costs, tags and
 -- virtual times are whole microseconds: Redis reads and writes whole numbers fastest.
--- fairqueue/_fairness.py has those that the audit needs, too.
+-- fairqueue/_stores/fairness.py has those that the audit needs, too.
 Fairness.FLOOR = 1000 -- a cost of zero would never move a tag
 Fairness.COUNTED = 1000000 -- the cost of each job where jobs are counted
 local DECLINED = 100000

@@ -12,7 +12,7 @@ Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
 Shard.LOOKS = 64 -- flows that one call passes in search of those that can start
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
 local GROUP_WINDOW_SECONDS = 3600 -- a group's jobs follow its first within this time of the last
-local SHARDS_MOST = 64 -- as in _shards.py
+local SHARDS_MOST = 64 -- as in _shards/placement.py
 local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counted
 
 function Shard.load()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairqueue import FairQueue, StoreUnavailable
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from fairqueue_celery._consume.claims import Claims, Waiting, most_ahead
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.leases import HeldLeases

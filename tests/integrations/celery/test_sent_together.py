@@ -411,7 +411,7 @@ def test_what_follows_from_a_job_waits_for_the_store(
     make_app: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried until it is answered, and not only as often as the policy says."""
-    monkeypatch.setattr("fairqueue._continuation.RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("fairqueue._publish.continuation.RETRY_SECONDS", 0.001)
     app = make_app()
     call(app).apply_async()
     lease = core(app).claim(["celery"]).leases[0]
@@ -436,7 +436,7 @@ def test_a_group_waits_for_room(make_app: Make, monkeypatch: pytest.MonkeyPatch)
         for lease in queue.claim(["celery"], 1).leases:
             queue.ack(lease)
 
-    monkeypatch.setattr("fairqueue._capacity_wait.time.sleep", work)
+    monkeypatch.setattr("fairqueue._publish.capacity_wait.time.sleep", work)
     group([call(app, n) for n in range(3)]).apply_async()
     assert queue.depth("celery") == 3
     with pytest.raises(CapacityExceeded, match="no room for 4 jobs at once"):
@@ -493,5 +493,5 @@ def test_a_delay_counts_from_the_call(make_app: Make, monkeypatch: pytest.Monkey
         call(app, 1).apply_async(countdown=60)
         call(app, 2).apply_async(countdown=600)
         now = time.monotonic()
-        monkeypatch.setattr("fairqueue._batch.time.monotonic", lambda: now + 100)
+        monkeypatch.setattr("fairqueue.adapters.batch.time.monotonic", lambda: now + 100)
     assert stored(app) == [("ada", 1)]

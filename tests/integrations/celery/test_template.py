@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from kombu.messaging import Producer
 
 import fairqueue_celery
-from fairqueue import Outcome, _batch
-from fairqueue.adapters import Published
+from fairqueue import Outcome
+from fairqueue.adapters import Published, batch
 from fairqueue_celery._channel.direct import DirectProducer
 from fairqueue_celery._publish import template
 from fairqueue_celery._publish.unique import sent_jobs
@@ -64,14 +64,14 @@ def _sent(app: Celery, *, by_celery: bool) -> Iterator[list[str]]:
         texts.extend(f"{job!r} {admission!r}" for job, admission in pairs)
         return [Published(Outcome.CREATED, job.id) for job, _ in pairs]
 
-    def own(_batch: Any, own: Any, task: Any, args: Any, kwargs: Any, options: Any) -> Any:
+    def own(batch: Any, own: Any, task: Any, args: Any, kwargs: Any, options: Any) -> Any:
         return own(task, args, kwargs, **options)
 
     def noted_one(job: Any, admission: Any, **_: Any) -> Any:
         return noted([(job, admission)])[0]
 
     with mock.patch.multiple(core, _publish_many=noted, _publish=noted_one), ExitStack() as patched:
-        patched.enter_context(mock.patch.object(_batch, "PART_SECONDS", 60.0))
+        patched.enter_context(mock.patch.object(batch, "PART_SECONDS", 60.0))
         if by_celery:
             patched.enter_context(mock.patch.object(template, "_apply", own))
             by_kombu = mock.patch.object(DirectProducer, "_is_simple", return_value=False)

@@ -24,7 +24,7 @@ LEASE_SECONDS = 0.3
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairqueue._failures.LOOK_EVERY_SECONDS", (0.02, 0.05))
+    monkeypatch.setattr("fairqueue._worker.failures.LOOK_EVERY_SECONDS", (0.02, 0.05))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from fairqueue import FairQueue
-from fairqueue._shards import shard_of
+from fairqueue._shards.placement import shard_of
 from tests.nodes import data_node
 
 PROCESSES, TOTAL, OF_WORKSPACE = 3, 6, 2

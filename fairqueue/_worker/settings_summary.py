@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
+from fairqueue._publish.workspace_from import shown_source
 from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
 from fairqueue._types import Limit, Limits, Scope
-from fairqueue._workspace_from import shown_source
 from fairqueue.errors import StoreUnavailable
 
 MOST_NAMED = 5

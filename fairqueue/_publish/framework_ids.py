@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairqueue._capacity_wait import retry_while_full, waited
+from fairqueue._publish.capacity_wait import retry_while_full, waited
 from fairqueue._stores.store import AnyStore
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue.errors import FairQueueError

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from fairqueue._capacity_wait import wait_seconds, waited
-from fairqueue._new_job import NewJob
+from fairqueue._publish.capacity_wait import wait_seconds, waited
+from fairqueue._publish.new_job import NewJob
 from fairqueue._queue import FairQueue
 from fairqueue._stores.publishes import PUBLISHED_AT_ONCE
 from fairqueue._types import Admission, Job, JobId, Published

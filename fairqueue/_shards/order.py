@@ -8,7 +8,7 @@ from collections.abc import Collection, Container, Iterable, Sequence
 from math import inf
 from time import monotonic
 
-from fairqueue._shards import Time
+from fairqueue._shards.placement import Time
 from fairqueue._types import Stand
 
 OLD_SECONDS = 1.0

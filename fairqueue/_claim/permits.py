@@ -17,7 +17,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from fairqueue._keys import encode
-from fairqueue._shards import shard_of_fence
+from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.permits import UNUSED, Change, Told, adopted, home_of
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import AnyStore, Store

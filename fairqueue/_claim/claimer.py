@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from fairqueue._settings import Settings
-from fairqueue._shards import Time
+from fairqueue._shards.placement import Time
 from fairqueue._stores.store import AnyStore, Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Claimed, Ending, Finish, Lease

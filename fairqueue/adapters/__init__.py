@@ -68,9 +68,6 @@ For tools
 
 from __future__ import annotations
 
-from fairqueue._batch import Batch, Batches, Collected
-from fairqueue._child_waits import ChildWaits
-from fairqueue._claim_ahead import ClaimAhead
 from fairqueue._context import (
     current_workspace,
     mark_body,
@@ -81,17 +78,19 @@ from fairqueue._context import (
     stand_in_for,
     tick_of,
 )
-from fairqueue._continuation import publish_until_answered
-from fairqueue._error_translation import translate_errors
-from fairqueue._failures import FailureReporter, failure_reason, lost_worker_message
-from fairqueue._fallback_workspace import publish_or_default, workspace_or_current
-from fairqueue._keeper import LeaseKeeper, early_seconds
-from fairqueue._new_job import check_on_unavailable
+from fairqueue._publish.continuation import publish_until_answered
+from fairqueue._publish.fallback_workspace import publish_or_default, workspace_or_current
+from fairqueue._publish.new_job import check_on_unavailable
+from fairqueue._publish.unique_outcomes import Latest, UniqueOutcomes, job_ids, message_id_of
+from fairqueue._publish.workspace_from import (
+    Call,
+    Source,
+    check_sources,
+    looked_for,
+    named_workspace,
+)
 from fairqueue._requests import Ticket
 from fairqueue._settings import mask_password, split_settings
-from fairqueue._settings_summary import settings_summary
-from fairqueue._silence import SilenceWatch
-from fairqueue._similar_names import similar_names
 from fairqueue._stores.redis.address import is_looked_for, looking_connections, looking_pool
 from fairqueue._stores.redis.cluster import is_cluster
 from fairqueue._stores.redis.errors import guarded as told_errors
@@ -105,11 +104,18 @@ from fairqueue._tracing import Delivery as TracedDelivery
 from fairqueue._tracing import Run as TracedRun
 from fairqueue._tracing import Tracing
 from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Renewed
-from fairqueue._unique_outcomes import Latest, UniqueOutcomes, job_ids, message_id_of
-from fairqueue._unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
 from fairqueue._utils import Throttle, load_function, needs_extra, this_process
 from fairqueue._validation import check_name, new_job_id, wrong_kind
-from fairqueue._workspace_from import Call, Source, check_sources, looked_for, named_workspace
+from fairqueue._worker.child_waits import ChildWaits
+from fairqueue._worker.claim_ahead import ClaimAhead
+from fairqueue._worker.failures import FailureReporter, failure_reason, lost_worker_message
+from fairqueue._worker.keeper import LeaseKeeper, early_seconds
+from fairqueue._worker.settings_summary import settings_summary
+from fairqueue._worker.silence import SilenceWatch
+from fairqueue._worker.unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
+from fairqueue.adapters.batch import Batch, Batches, Collected
+from fairqueue.adapters.error_translation import translate_errors
+from fairqueue.operate.similar_names import similar_names
 from fairqueue.operate.statuses import Watch as JobWatch
 from fairqueue.schedules import Due, Placed, Runner, Schedules, Ticker
 from fairqueue.step import end_steps

@@ -11,12 +11,12 @@ from functools import partial
 from math import isinf
 from typing import Any, NamedTuple
 
-from fairqueue._claimer import Claimer, Owner, claim_when_woken, renewed_leases
-from fairqueue._introduction import Introduction
-from fairqueue._permits import Permits
+from fairqueue._claim.claimer import Claimer, Owner, claim_when_woken, renewed_leases
+from fairqueue._claim.permits import Permits
+from fairqueue._claim.presence import Introduction
 from fairqueue._settings import Settings
-from fairqueue._shard_order import EmptyShards, ShardOrder
-from fairqueue._shards import shard_of_fence
+from fairqueue._shards.order import EmptyShards, ShardOrder
+from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.breaker import CircuitBreaker
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import AnyStore, Store

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from fairqueue._context import current_workspace, running_job
-from fairqueue._missing_workspace import MissingWorkspace
+from fairqueue._publish.missing_workspace import MissingWorkspace
 from fairqueue._settings import Settings
 from fairqueue._types import Admission, Job, Tick
 from fairqueue._validation import (

@@ -18,8 +18,8 @@ from typing import Any
 
 import redis
 
-from fairqueue._process import Child
 from fairqueue.errors import StoreUnavailable
+from fairqueue.testing._process import Child
 
 PROGRAMS = ("redis-server", "valkey-server")
 START_SECONDS = 15.0

@@ -1,0 +1,1 @@
+"""On which shard a workspace lives, and from which shard a worker claims next."""
