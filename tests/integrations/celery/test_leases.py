@@ -34,8 +34,10 @@ def core(redis_url: str, namespace: str) -> Iterator[FairQueue]:
 
 
 @pytest.fixture
-def leases(core: FairQueue) -> HeldLeases:
-    return HeldLeases(core)
+def leases(core: FairQueue) -> Iterator[HeldLeases]:
+    leases = HeldLeases(core)
+    yield leases
+    leases._keeper.stop()
 
 
 @pytest.fixture
